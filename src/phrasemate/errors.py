@@ -1,0 +1,113 @@
+"""Everything that phrasemate raises on purpose.
+
+PhrasemateError
+├── InputError            a file, line or argument that the user can mend
+│   ├── ReadError         a text file that cannot be read (names file, line and remedy)
+│   └── QueryError        a query whose [[ ]] marks make no sense
+├── ModelError            a model folder that cannot be used
+│   ├── ModelDamaged      a file that is missing, truncated or altered
+│   ├── ModelUnsupported  a foreign or newer format, or an architecture without an exporter
+│   └── ModelMismatch     an index that was built with another model
+├── IndexError_           an index that cannot be used
+│   ├── IndexMissing      no index at that path
+│   ├── IndexExists       an index where a new one was asked for
+│   ├── IndexDamaged      a checksum, offset or count that does not hold
+│   ├── IndexUnsupported  a foreign or newer format
+│   └── IndexLocked       another writer is at work (says who)
+└── MissingExtra          an optional dependency is absent (gives the install line)
+
+Each message says what was seen, what was expected and what to do, in one line.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "IndexDamaged",
+    "IndexError_",
+    "IndexExists",
+    "IndexLocked",
+    "IndexMissing",
+    "IndexUnsupported",
+    "InputError",
+    "MissingExtra",
+    "ModelDamaged",
+    "ModelError",
+    "ModelMismatch",
+    "ModelUnsupported",
+    "PhrasemateError",
+    "QueryError",
+    "ReadError",
+]
+
+
+class PhrasemateError(Exception):
+    """Root of the tree: ``except PhrasemateError`` catches all that phrasemate raises on purpose."""
+
+
+class InputError(PhrasemateError):
+    """Something that the user gave and can mend."""
+
+
+class ReadError(InputError):
+    """A text that cannot be read.
+
+    ``file`` and ``line`` (1-based; 0 when the whole file is meant) say where, ``reason`` what was seen,
+    ``remedy`` what to do.
+    """
+
+    def __init__(self, file: str, line: int, reason: str, remedy: str) -> None:
+        where = f"{file}, line {line}" if line else file
+        super().__init__(f"{where}: {reason}; {remedy}")
+        self.file, self.line, self.reason, self.remedy = file, line, reason, remedy
+
+
+class QueryError(InputError):
+    """A query whose ``[[ ]]`` marks are unbalanced, empty, nested or otherwise senseless."""
+
+
+class ModelError(PhrasemateError):
+    """A model folder that cannot be used."""
+
+
+class ModelDamaged(ModelError):
+    """A file of a model folder is missing, truncated or altered."""
+
+
+class ModelUnsupported(ModelError):
+    """A foreign or newer model format, or an architecture that has no exporter."""
+
+
+class ModelMismatch(ModelError):
+    """An index and a model that do not belong together."""
+
+
+class IndexError_(PhrasemateError):
+    """An index that cannot be used (the underscore keeps the built-in ``IndexError`` intact)."""
+
+
+class IndexMissing(IndexError_):
+    """No index at that path."""
+
+
+class IndexExists(IndexError_):
+    """There is an index already where a new one was asked for."""
+
+
+class IndexDamaged(IndexError_):
+    """A checksum, an offset or a count of an index does not hold."""
+
+
+class IndexUnsupported(IndexError_):
+    """An index of a foreign or newer format."""
+
+
+class IndexLocked(IndexError_):
+    """Another process is writing to the index."""
+
+
+class MissingExtra(PhrasemateError):
+    """An optional dependency is absent."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs the package {package!r}; install it with: pip install 'phrasemate[{extra}]'")
+        self.package, self.extra = package, extra

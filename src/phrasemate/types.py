@@ -1,0 +1,155 @@
+"""The plain records that pass between the stages, and the protocols that the stages fulfil.
+
+All offsets are characters (Unicode code points) of the original text, end exclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import InputError
+
+__all__ = ["Document", "Encoder", "Hit", "Phrase", "PhrasePair", "Run", "Scorer", "Sentence", "Span"]
+
+Floats = NDArray[np.float32]
+
+
+class Span(NamedTuple):
+    """A stretch of a text: ``text[start:end]``; ``score`` is the segmenter's belief in it, 0 to 1."""
+
+    start: int
+    end: int
+    score: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a document; ``line`` is the 1-based line of the file that it came from."""
+
+    text: str
+    line: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A named text. ``sentences()`` starts a new pass over it, so nothing is held in memory.
+
+    ``digest`` changes when the content (or how it is read) changes; ``size`` is in bytes, 0 if unknown,
+    and ``consumed()`` says how many of them the latest pass has read.
+    """
+
+    name: str
+    digest: str
+    sentences: Callable[[], Iterator[Sentence]]
+    size: int = 0
+    consumed: Callable[[], int] = lambda: 0
+
+    @classmethod
+    def from_texts(cls, name: str, texts: Iterable[str]) -> Document:
+        """A document from sentences that are in memory already."""
+        held = [Sentence(text, line) for line, text in enumerate(texts, 1)]
+        digest = sha256("\n".join(s.text for s in held).encode("utf-8", "surrogatepass")).hexdigest()
+        return cls(name, digest, lambda: iter(held))
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A phrase in its context: ``context[start:end]``.
+
+    Raises InputError if the offsets do not mark at least one character of the context.
+    """
+
+    context: str
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end <= len(self.context):
+            raise InputError(
+                f"offsets {self.start}:{self.end} mark nothing in a text of {len(self.context)} characters; "
+                "expected 0 <= start < end <= length"
+            )
+
+    @property
+    def text(self) -> str:
+        return self.context[self.start : self.end]
+
+
+@dataclass(frozen=True, slots=True)
+class PhrasePair:
+    """A phrase and its equivalent in another language."""
+
+    source: Phrase
+    target: Phrase
+    score: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A phrase that was found: where it stands, and how close it is (cosine)."""
+
+    phrase: Phrase
+    score: float
+    document: str
+    line: int
+    language: str = ""
+    phrase_id: int = -1
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self.phrase.text
+
+    @property
+    def context(self) -> str:
+        return self.phrase.context
+
+    @property
+    def start(self) -> int:
+        return self.phrase.start
+
+    @property
+    def end(self) -> int:
+        return self.phrase.end
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A ranking for each query, best first: what every ranker gives and every measure takes.
+
+    ``ids`` (queries, k) int64, -1 where a query has fewer than k results; ``scores`` (queries, k) float32.
+    """
+
+    ids: NDArray[np.int64]
+    scores: Floats
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.ids.shape != self.scores.shape or self.ids.ndim != 2:
+            raise InputError(f"a run needs ids and scores of one shape (queries, k); got {self.ids.shape} and {self.scores.shape}")
+
+
+class Encoder(Protocol):
+    """Phrase -> vector: what can be indexed."""
+
+    @property
+    def dim(self) -> int: ...
+
+    def encode(self, phrases: Sequence[Phrase]) -> Floats:
+        """(phrases, dim) float32, unit length."""
+        ...
+
+
+class Scorer(Protocol):
+    """Pair -> number: what can only re-rank."""
+
+    def score(self, pairs: Sequence[PhrasePair]) -> Floats:
+        """(pairs,) float32."""
+        ...
