@@ -1,0 +1,46 @@
+"""What cannot be read: raised at once, or listed and passed over, as the user chose."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from phrasemate.errors import ReadError
+
+__all__ = ["Damage", "Skipped"]
+
+
+class Skipped(NamedTuple):
+    """What was passed over: a line, or a file (from that line on) if ``whole``; line 0 means all of the file."""
+
+    file: str
+    line: int
+    reason: str
+    whole: bool = False
+
+
+class Damage:
+    """The one place that decides between an error and a note.
+
+    A text may be read several times: the same place is listed once.
+    """
+
+    def __init__(self, skip: bool) -> None:
+        self.skip = skip
+        self._listed: dict[tuple[str, int], Skipped] = {}
+
+    def line(self, file: str, line: int, reason: str, remedy: str) -> None:
+        """One line cannot be used; raises ReadError unless it may be skipped."""
+        self._note(Skipped(file, line, reason), remedy)
+
+    def file(self, file: str, line: int, reason: str, remedy: str) -> None:
+        """Nothing can be used from this line on (0: from the start); raises ReadError unless it may be skipped."""
+        self._note(Skipped(file, line, reason, whole=True), remedy)
+
+    def skipped(self) -> list[Skipped]:
+        """All that was passed over so far, in the order in which it was found."""
+        return list(self._listed.values())
+
+    def _note(self, found: Skipped, remedy: str) -> None:
+        if not self.skip:
+            raise ReadError(found.file, found.line, found.reason, remedy)
+        self._listed.setdefault((found.file, found.line), found)

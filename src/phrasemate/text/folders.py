@@ -1,0 +1,121 @@
+"""Which files a path stands for, and in which format each is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from phrasemate.text.damage import Damage
+
+__all__ = ["Found", "find", "kind", "shown"]
+
+_FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".txt": "txt"}
+_READABLE = ".txt, .tsv, .jsonl (each also with .gz)"
+_FOREIGN = frozenset(
+    (".7z", ".bz2", ".csv", ".doc", ".docx", ".epub", ".htm", ".html", ".json", ".odt", ".parquet", ".pdf", ".rtf")
+    + (".tar", ".tbx", ".tgz", ".tmx", ".xlf", ".xliff", ".xls", ".xlsx", ".xml", ".xz", ".zip", ".zst")
+)
+
+
+class Found(NamedTuple):
+    """A file to read: where it is, what it is called, its format and whether it is gzip."""
+
+    path: Path
+    name: str
+    format: str
+    packed: bool
+
+
+def kind(path: Path) -> str:
+    """Return "file", "folder", "stream" (a pipe or device) or "nothing"; OSError if the system does not tell."""
+    if path.is_dir():
+        return "folder"
+    if path.is_file():
+        return "file"
+    return "stream" if path.exists() else "nothing"
+
+
+def find(given: str, has_column: bool, damage: Damage) -> Iterator[Found]:
+    """The files that a path stands for: itself, or all in the folder and below, sorted; hidden ones are passed over.
+
+    A file that is named by the user is read as plain text (as a table if ``has_column``) when its suffix says nothing;
+    in a folder such a file is damage, and so are links in a circle, broken links and folders without a file.
+    """
+    path = Path(given)
+    if path.is_dir():
+        yield from _find_below(path, given, damage)
+    elif not path.exists():
+        what = "a link to nothing" if path.is_symlink() else "no such file or folder"
+        damage.file(shown(given), 0, what, "check the path")
+    else:
+        format_, packed = _format(path)
+        if not format_ and _suffix(path) in _FOREIGN:
+            return damage.file(shown(given), 0, *_unknown(path))
+        yield Found(path, shown(given), format_ or ("tsv" if has_column else "txt"), packed)
+    return None
+
+
+def _find_below(folder: Path, given: str, damage: Damage) -> Iterator[Found]:
+    empty = True
+    for file in _walk(folder, (_identity(folder),), damage):
+        format_, packed = _format(file)
+        name = _name(Path(given, file.relative_to(folder)))
+        if format_:
+            empty = False
+            yield Found(file, name, format_, packed)
+        else:
+            damage.file(name, 0, *_unknown(file))
+    if empty:
+        damage.file(shown(given), 0, f"a folder without a file to read; expected {_READABLE}", "check the path")
+
+
+def shown(name: str) -> str:
+    """A path as text that can be stored and printed, whatever bytes the file system holds."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _walk(folder: Path, above: tuple[tuple[int, int], ...], damage: Damage) -> Iterator[Path]:
+    """The files below a folder, sorted by name, level by level; ``above`` are the folders that lead here."""
+    try:
+        entries = [(entry, kind(entry)) for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
+    except OSError as error:
+        return damage.file(_name(folder), 0, f"cannot be listed ({error.strerror})", "check its permissions")
+    for entry, what in entries:
+        if what == "file":
+            yield entry
+        elif what != "folder":
+            reason = "a link to nothing or in a circle" if what == "nothing" else "neither a file nor a folder"
+            damage.file(_name(entry), 0, reason, "remove it or use --on-error skip")
+        elif (here := _identity(entry)) in above:
+            damage.file(_name(entry), 0, "a link back to a folder that leads to it", "remove the link")
+        else:
+            yield from _walk(entry, (*above, here), damage)
+    return None
+
+
+def _name(path: Path) -> str:
+    return shown(path.as_posix())
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _format(path: Path) -> tuple[str, bool]:
+    """Format ("" if unknown) and whether it is gzip, by the name."""
+    packed = path.suffix.lower() == ".gz"
+    return _FORMATS.get(_suffix(path), ""), packed
+
+
+def _suffix(path: Path) -> str:
+    """The suffix, without that of gzip."""
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return inner.suffix.lower()
+
+
+def _unknown(path: Path) -> tuple[str, str]:
+    suffix = f"the suffix {path.suffix!r} is" if path.suffix else "a name without a suffix is"
+    return f"{suffix} not one that is read; expected {_READABLE}", "convert, rename or move it, or use --on-error skip"

@@ -1,0 +1,177 @@
+"""The lines of one file as text: streamed, decoded, of bounded length, with an error for all that is not text."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from phrasemate.text.damage import Damage
+from phrasemate.text.guess import binary_kind, other_encoding
+
+__all__ = ["LINE_LIMIT", "TextFile", "keeps_line_ends"]
+
+LINE_LIMIT = 1_000_000  # characters; a longer line is damage: it is neither a sentence nor a paragraph
+_READ = 4 * LINE_LIMIT + 2  # bytes: a character has up to four, a line end two
+_BUFFER = 1 << 17
+_HEAD = 8192
+_BAD_LINES = 1000
+_SKIP = "mend it or use --on-error skip"
+
+
+class TextFile:
+    """One file on disk, and how far it has been read.
+
+    ``name`` is what errors and hits call it; ``packed`` says that it is gzip. ``bytes_read`` counts the bytes of the
+    file (compressed ones, where it is compressed) that the latest pass over ``lines()`` has taken.
+    """
+
+    def __init__(self, path: Path, name: str, packed: bool, encoding: str, damage: Damage) -> None:
+        self.path, self.name, self.packed, self.encoding, self.damage = path, name, packed, encoding, damage
+        self.bytes_read = self._bad = self._line = 0
+
+    def bad(self, line: int, reason: str, remedy: str = _SKIP) -> None:
+        """One line is damaged; raises ReadError unless damage is to be skipped."""
+        self._bad += 1
+        self.damage.line(self.name, line, reason, remedy)
+
+    def broken(self, line: int, reason: str, remedy: str) -> None:
+        """The file is of no use from this line on (0: at all); raises ReadError unless damage is to be skipped."""
+        self._bad += 1
+        self.damage.file(self.name, line, reason, remedy)
+
+    @property
+    def unharmed(self) -> bool:
+        """Whether the latest pass has found no damage so far."""
+        return not self._bad
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """A new pass: number (from 1) and text of each line, without its line end; memory is bounded.
+
+        Raises ReadError for what cannot be read, or lists it, as ``damage`` decides.
+        """
+        self.bytes_read = self._bad = self._line = 0
+        try:
+            with _Counted(self) as raw, io.BufferedReader(raw, _BUFFER) as stored:
+                yield from self._decoded(self._unpacked(cast(io.BufferedReader, stored)))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self.broken(self._next_line(), *_gzip_trouble(error))
+        except UnicodeError as error:
+            reason = getattr(error, "reason", error)
+            self.broken(self._next_line(), f"not {self.encoding} ({reason})", "give the right --encoding")
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror or error})"
+            self.broken(self._next_line(), reason, "check the path and its permissions")
+
+    def _next_line(self) -> int:
+        return self._line + 1 if self._line else 0
+
+    def _unpacked(self, stored: io.BufferedReader) -> io.BufferedReader:
+        """The bytes of the text, in an encoding whose line ends are those of ASCII."""
+        stream = stored
+        if self.packed:
+            stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stored)), _BUFFER)
+        if not keeps_line_ends(self.encoding):
+            stream = io.BufferedReader(_Converted(stream, self.encoding), _BUFFER)
+        return stream
+
+    def _decoded(self, stream: io.BufferedReader) -> Iterator[tuple[int, str]]:
+        head = stream.peek(_HEAD)[:_HEAD]
+        if kind := binary_kind(head):
+            return self.broken(0, *kind)
+        if head.startswith(codecs.BOM_UTF8):
+            stream.read(len(codecs.BOM_UTF8))
+        while raw := stream.readline(_READ):
+            self._line += 1
+            text = self._text(raw, stream)
+            if text is not None:
+                yield self._line, text
+            if self._bad >= _BAD_LINES and 2 * self._bad > self._line:
+                reason = f"{self._bad:,} of the first {self._line:,} lines are damaged; the rest was not read"
+                return self.broken(self._line + 1, reason, "check its format and encoding")
+        return None
+
+    def _text(self, raw: bytes, stream: io.BufferedReader) -> str | None:
+        """The line decoded, without its end; None if it is damaged."""
+        codec = self.encoding if keeps_line_ends(self.encoding) else "utf-8"
+        if len(raw) == _READ and not raw.endswith(b"\n"):
+            self._too_long(_length(raw, codec, stream))
+            return None
+        try:
+            text = raw.decode(codec).rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            self.bad(self._line, *other_encoding(raw, error, stream.tell() - len(raw)))
+            return None
+        if len(text) > LINE_LIMIT:
+            self._too_long(len(text))
+        elif "\0" in text:
+            self.bad(self._line, f"a NUL character at column {text.index(chr(0)) + 1:,}; expected text")
+        else:
+            return text
+        return None
+
+    def _too_long(self, length: int) -> None:
+        reason = f"a line of {length:,} characters; expected at most {LINE_LIMIT:,}"
+        self.bad(self._line, reason, "split it into lines or use --on-error skip")
+
+
+def keeps_line_ends(encoding: str) -> bool:
+    """Whether bytes in this encoding can be cut at the byte of the line feed (not so in UTF-16 and UTF-32)."""
+    return "a\n".encode(encoding) == b"a\n"
+
+
+def _length(raw: bytes, codec: str, stream: io.BufferedReader) -> int:
+    """The characters of a line of which ``raw`` is the first part; reads the rest of it, without keeping it."""
+    decoder = codecs.getincrementaldecoder(codec)("replace")
+    length = len(decoder.decode(raw))
+    while raw := stream.readline(_BUFFER):
+        length += len(decoder.decode(raw).rstrip("\r\n"))
+        if raw.endswith(b"\n"):
+            break
+    return length
+
+
+def _gzip_trouble(error: Exception) -> tuple[str, str]:
+    if isinstance(error, EOFError):
+        return "the gzip data end too early", "copy or download the file again"
+    if "Not a gzipped file" in str(error):
+        return "not gzip data, though the name ends in .gz", "rename or compress it"
+    return f"the gzip data are damaged ({error})", "copy or download the file again"
+
+
+class _Counted(io.FileIO):
+    """A file that tells how much of it has been read."""
+
+    def __init__(self, owner: TextFile) -> None:
+        super().__init__(owner.path)
+        self._owner = owner
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        count = super().readinto(buffer)
+        self._owner.bytes_read += count or 0
+        return count
+
+
+class _Converted(io.RawIOBase):
+    """A stream in any encoding as one in UTF-8."""
+
+    def __init__(self, stream: io.BufferedReader, encoding: str) -> None:
+        self._stream, self._ready = stream, b""
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while not self._ready and not self._ended:
+            raw = self._stream.read(_BUFFER)
+            self._ended = not raw
+            self._ready = self._decoder.decode(raw, final=self._ended).encode()
+        count = min(len(buffer), len(self._ready))
+        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
+        return count

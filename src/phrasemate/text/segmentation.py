@@ -1,0 +1,145 @@
+"""Words and sentences with character offsets, in spaced and unspaced scripts.
+
+Both stand on ICU: UAX #29 boundaries, with its dictionaries for Chinese, Japanese, Thai, Lao, Khmer and Burmese (chosen
+by ``bench/segmentation.py``). ICU breaks a sentence after most full stops that a capital follows; a few rules here
+join what belongs together. ICU counts UTF-16 units, everything here counts characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, pairwise
+from unicodedata import category
+
+from icu4py.breakers import SentenceBreaker, WordBreaker
+
+from phrasemate.text.abbreviations import before_number, before_word, ordinal_dot
+
+__all__ = ["split_sentences", "words"]
+
+Offsets = list[tuple[int, int]]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BREAKER_LOCALE = re.compile(r"[a-z]{2,3}")
+_LINE_END = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
+_CLOSERS = "\"'”’“‘»«›‹)]}」』）】》〉"
+_LAST_WORD = re.compile(r"[^\s(\[{\"'“”„‘’«»‹›\-–—/]+$")
+_SPACED_DOTS = re.compile(r"(?:(?<=\s)|(?<=[(\[\"'“„«])|^)(?:\w{1,2}\.\s){1,3}\w{1,2}\.$")
+_DOTTED_LETTERS = re.compile(r"[^\W\d_](?:\.[^\W\d_]){1,4}")
+_LIST_MARK = re.compile(r"[(\[]?(?:\d{1,3}|[^\W\d_]|[ivxIVX]{1,5})[.)\]]{1,2}")
+_LETTER_DOT = re.compile(r"[^\W\d_]{1,3}\.")
+_ROMAN = re.compile(r"[IVXLC]+\b")
+_MAY_END = frozenset({"a.m", "p.m", "u.s", "u.k", "u.s.a", "n.e", "e.kr", "н.э"})
+
+
+def words(text: str) -> Offsets:
+    """The spans of the words: the UAX #29 segments that hold a letter or digit; no punctuation, no white space.
+
+    Offsets are characters of ``text``, end exclusive, in order and without overlap.
+    """
+    return [
+        (start, end)
+        for start, end in _segments(WordBreaker, text, "en")
+        if text[start].isalnum() or (end - start > 1 and any(map(str.isalnum, text[start:end])))
+    ]
+
+
+def split_sentences(text: str, lang: str = "") -> Offsets:
+    """The spans of the sentences, trimmed of white space; together they cover every other character.
+
+    ``lang`` (a code such as "de") picks the abbreviations; without it those of all languages hold, and ordinal
+    numbers ("am 5. Mai") are not known. A line break always ends a sentence.
+    """
+    lang = lang.lower().replace("_", "-").split("-")[0]
+    locale = lang if _BREAKER_LOCALE.fullmatch(lang) else "en"
+    found: Offsets = []
+    for start, end in _trimmed(text, _segments(SentenceBreaker, text, locale)):
+        if found and _goes_on(text, found[-1], (start, end), lang):
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def _segments(breaker: type[SentenceBreaker] | type[WordBreaker], text: str, locale: str) -> Iterator[tuple[int, int]]:
+    """What ICU finds, as characters: its own offsets are UTF-16 units, so the lengths of the pieces are summed."""
+    try:
+        pieces = breaker(text, locale)
+    except UnicodeEncodeError:  # ICU takes no unpaired surrogates
+        pieces = breaker(_SURROGATE.sub("\ufffd", text), locale)
+    return pairwise(accumulate(map(len, pieces), initial=0))
+
+
+def _trimmed(text: str, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The segments without white space at their ends; an opening bracket at the end of one goes to the next."""
+    carried = -1
+    for start, end in segments:
+        start, carried = (carried if carried >= 0 else start), -1
+        cut = end
+        while end < len(text) and cut > start and category(text[cut - 1]) in ("Ps", "Pi"):
+            cut -= 1
+        if start < cut < end:
+            carried, end = cut, cut
+        piece = text[start:end]
+        start += len(piece) - len(piece.lstrip())
+        end = start + len(piece.strip())
+        if start < end:
+            yield start, end
+
+
+def _goes_on(text: str, left: tuple[int, int], right: tuple[int, int], lang: str) -> bool:
+    """Whether the sentence ``left`` goes on in ``right``."""
+    if _LINE_END.search(text, left[1], right[0]):
+        return False
+    before, after = text[left[0] : left[1]], text[right[0] : right[1]]
+    return any(rule(before, after, lang) for rule in _RULES)
+
+
+def _no_word(before: str, after: str, lang: str) -> bool:
+    """One of the two holds neither letter nor digit: "Really ?" + "!"."""
+    return not (any(map(str.isalnum, after)) and any(map(str.isalnum, before)))
+
+
+def _list_mark(before: str, after: str, lang: str) -> bool:
+    """A number or letter of a list stands alone: "1." + "Open the file."."""
+    return len(before) < 9 and _LIST_MARK.fullmatch(before) is not None
+
+
+def _lower_case(before: str, after: str, lang: str) -> bool:
+    """The next letter is small, after a full stop or a closing quote: "(ca.)" + "and so on", '"Go!"' + "he said"."""
+    first = after.lstrip(_CLOSERS + "„“‚‘([{¿¡-–—,;: ")[:1]
+    return first.islower() and (before[-1] in _CLOSERS or before.rstrip(_CLOSERS).endswith("."))
+
+
+def _quoted(before: str, after: str, lang: str) -> bool:
+    """A Japanese quotation, and the particle that binds it: 「…。」 + と言った."""
+    return before[-1] in "」』" and after.startswith(("と", "って"))
+
+
+def _abbreviation(before: str, after: str, lang: str) -> bool:
+    """The last word is an abbreviation, an initial or, where the language writes it so, an ordinal number."""
+    if not before.endswith("."):
+        return False
+    spaced = _SPACED_DOTS.search(before)
+    found = spaced or _LAST_WORD.search(before)
+    if found is None:
+        return False
+    word = re.sub(r"\s", "", found[0])[:-1]
+    small = word.lower()
+    if small in before_word(lang):
+        return True
+    if small in before_number(lang) and (after[:1].isdigit() or _ROMAN.match(after)):
+        return True
+    return _initial(word, after, found.start(), lang) or (ordinal_dot(lang) and word.isdecimal() and len(word) < 3)
+
+
+def _initial(word: str, after: str, start: int, lang: str) -> bool:
+    """Whether it is "J." or "J.R.R." of a name, or "z." of "z. B."; not "I" at an English end, nor "5 p.m."."""
+    if len(word) == 1 and word.isalpha():
+        capital = word.isupper() and not (word == "I" and start and lang in ("", "en"))
+        return capital or _LETTER_DOT.match(after) is not None
+    return word.lower() not in _MAY_END and _DOTTED_LETTERS.fullmatch(word) is not None
+
+
+_RULES: tuple[Callable[[str, str, str], bool], ...] = (_no_word, _list_mark, _lower_case, _quoted, _abbreviation)
