@@ -1,0 +1,64 @@
+# Everything that a person runs here; continuous integration runs the very same (.ci/run).
+PYTHON ?= python3.11
+TORCH  ?= torch==2.13.0
+DATA   ?= ../shared/data
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# The tests must pass without a network: nothing may be fetched from a model hub.
+OFFLINE := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+BENCHES := encode phrase_retrieval sentence_retrieval index
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-data check format docs bench clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.base ## index the bundled sample and answer 40 marked queries in six languages
+	@rm -rf demo-index
+	@$(BIN)/phrasemate demo --dir demo-index
+
+test: $(VENV)/.dev ## run the tests, offline
+	@$(OFFLINE) $(BIN)/python -m pytest -m "not data"
+
+test-data: $(VENV)/.dev ## run the checks that need the corpora in DATA
+	@$(OFFLINE) $(BIN)/python -m pytest -m data
+
+check: $(VENV)/.dev ## lint, format check, types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(VENV)/.dev ## mend what lint and format check can mend
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: $(VENV)/.dev ## write docs/cli.md and docs/api.md anew
+	@$(BIN)/python docs/generate.py
+
+bench: $(VENV)/.dev ## run every benchmark (needs the corpora in DATA)
+	@for name in $(BENCHES); do $(BIN)/python bench/$$name.py || exit 1; done
+
+clean: ## remove all that was built here
+	@rm -rf $(VENV) build dist demo-index bench/out .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests docs bench -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.base: pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "error: $(PYTHON) was not found; on Debian: sudo apt-get install python3.11 python3.11-venv" \
+	       "(or name another Python of 3.11 or later: make $(MAKECMDGOALS) PYTHON=python3)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: $(PYTHON) is older than 3.11; on Debian: sudo apt-get install python3.11 python3.11-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "error: $(PYTHON) cannot make virtual environments; on Debian: sudo apt-get install python3.11-venv" >&2; exit 1; }
+	@echo "Installing phrasemate into $(VENV) (once; about 130 MB of packages, no torch) ..."
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "Installing what the tests need into $(VENV) (once; torch is the large one) ..."
+	@$(PIP) install '$(TORCH)'
+	@$(PIP) install --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,130 @@
+"""Small stand-ins for the library, so that the commands are tested without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from phrasemate.errors import IndexMissing, QueryError
+from phrasemate.index.records import AddReport, ProgressEvent, VerifyReport
+from phrasemate.types import Hit, Phrase
+
+
+@dataclass(frozen=True)
+class FakeGroup:
+    text: str
+    score: float
+    count: int
+    hits: tuple[Hit, ...]
+
+
+@dataclass(frozen=True)
+class FakeResult:
+    query: str
+    phrase: Phrase
+    groups: tuple[FakeGroup, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"phrase": self.phrase.text, "groups": [group.text for group in self.groups]}
+
+
+@dataclass
+class FakeIndex:
+    """Records what is asked of it; ``there`` says whether there is an index to open."""
+
+    there: bool = True
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    interrupt_after: int | None = None
+
+    def open(self, path: Path, model: object = None, readonly: bool = False) -> FakeIndex:
+        self.calls.append(("open", str(path), model, readonly))
+        if not self.there:
+            raise IndexMissing(f"no index at {path}")
+        return self
+
+    def create(self, path: Path, model: object) -> FakeIndex:
+        self.calls.append(("create", str(path), model))
+        return self
+
+    def add(self, documents: Any, lang: str = "", progress: Any = None) -> AddReport:
+        sentences = [sentence for document in documents for sentence in document.sentences()]
+        self.calls.append(("add", [sentence.text for sentence in sentences], lang))
+        for number in range(1, len(sentences) + 1):
+            progress(ProgressEvent(number, 2 * number, number, len(sentences), "a.txt"))
+            if number == self.interrupt_after:
+                raise KeyboardInterrupt
+        return AddReport(1, 0, 0, len(sentences), 2 * len(sentences), 2.0, 1.5)
+
+    def stats(self) -> Any:
+        return FakeStats()
+
+    def verify(self) -> VerifyReport:
+        return VerifyReport(self.problems, {"sentences": 3})
+
+    def optimize(self) -> None:
+        self.calls.append(("optimize",))
+
+    def delete(self, name: str) -> None:
+        self.calls.append(("delete", name))
+
+    def __enter__(self) -> FakeIndex:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.calls.append(("close",))
+
+
+@dataclass(frozen=True)
+class FakeStats:
+    documents: int = 1234
+    languages: dict[str, int] = field(default_factory=lambda: {"en": 1234})
+    files: dict[str, int] = field(default_factory=lambda: {"store.db": 4_000_000})
+
+
+@dataclass
+class FakeSearcher:
+    """Answers every ``[[marked]]`` query with one group, a query without marks with one result per word."""
+
+    batches: list[list[str]] = field(default_factory=list)
+    asked: dict[str, Any] = field(default_factory=dict)
+
+    def search_all(self, queries: Sequence[str], **asked: Any) -> list[FakeResult]:
+        self.batches.append(list(queries))
+        self.asked = asked
+        return [result for query in queries for result in self.answers(query)]
+
+    def answers(self, query: str) -> Iterator[FakeResult]:
+        if query.count("[[") != query.count("]]"):
+            raise QueryError(f"unbalanced marks in {query!r}")
+        text = query.replace("[[", "").replace("]]", "")
+        if "[[" in query:
+            start = query.index("[[")
+            yield FakeResult(query, Phrase(text, start, query.index("]]") - 2), (bench(),))
+            return
+        for word in query.split():
+            start = text.index(word)
+            yield FakeResult(query, Phrase(text, start, start + len(word)), ())
+
+
+def bench() -> FakeGroup:
+    hit = Hit(Phrase("He sat on the bench all day.", 14, 19), 0.91, "park.txt", 7, "en")
+    return FakeGroup("bench", 0.912, 3, (hit,))
+
+
+@dataclass
+class Library:
+    """The stand-ins that are in place."""
+
+    index: FakeIndex = field(default_factory=FakeIndex)
+    searcher: FakeSearcher = field(default_factory=FakeSearcher)
+    models: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def load_model(self, path: Path | None = None, threads: int | None = None) -> str:
+        self.models.append((path, threads))
+        return "a model"

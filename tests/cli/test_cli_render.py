@@ -1,0 +1,87 @@
+"""Keyword-in-context lines: width, alignment, wide characters, hostile text."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from cli_fakes import FakeResult, bench
+from rich.cells import cell_len
+from rich.console import Console
+
+from phrasemate.cli.render import clean, count, facts_table, kwic, marked, print_results
+from phrasemate.types import Hit, Phrase
+
+
+def hit(context: str, phrase: str, document: str = "a.txt", line: int = 1) -> Hit:
+    start = context.index(phrase)
+    return Hit(Phrase(context, start, start + len(phrase)), 0.9, document, line)
+
+
+LONG = "word " * 60
+HITS = [
+    hit("short match here", "match"),
+    hit(f"{LONG}match {LONG}", "match"),
+    hit(f"match {LONG}", "match"),
+    hit("他坐在公园的长椅上" * 20 + "match" + "读报纸" * 40, "match"),
+    hit(LONG, LONG.strip()),
+    hit("match", "match", document="folder/" * 20 + "name.txt", line=123456),
+]
+
+
+@pytest.mark.parametrize("width", [60, 80, 133])
+@pytest.mark.parametrize("found", HITS, ids=range(len(HITS)))
+def test_a_line_fills_the_width_exactly(found: Hit, width: int) -> None:
+    line = kwic(found, width)
+    assert cell_len(line.plain) == width
+    assert line.plain.endswith(f":{found.line}")
+
+
+def test_matches_stand_below_each_other() -> None:
+    columns = {cell_len(kwic(found, 100).plain.split("match")[0]) for found in HITS[:3]}
+    assert columns == {int((100 - len("a.txt:1") - 2) * 0.4)}
+
+
+def test_the_match_is_what_is_highlighted() -> None:
+    line = kwic(HITS[1], 80)
+    (span,) = [span for span in line.spans if span.style == "bold green"]
+    assert line.plain[span.start : span.end] == "match"
+
+
+def test_marks_and_controls() -> None:
+    phrase = Phrase("a\tb\x1b[31mc\nd", 2, 3)
+    assert marked(phrase).plain == "a [[b]] [31mc d"
+    assert marked(phrase, "bold").plain == "a b [31mc d"
+    assert len(clean(phrase.context)) == len(phrase.context)
+
+
+def test_colours_on_a_terminal_only() -> None:
+    result = FakeResult("q", Phrase("auf der Bank", 8, 12), (bench(),))
+    screen, pipe = io.StringIO(), io.StringIO()
+    print_results(Console(file=screen, force_terminal=True, width=80, color_system="standard", _environ={}), [result])
+    print_results(Console(file=pipe, width=80, _environ={}), [result])
+    assert "\x1b[1;36mbench\x1b[0m" in screen.getvalue()
+    assert "\x1b" not in pipe.getvalue()
+    assert "He sat on the [[bench]] all day.  (park.txt:7)" in pipe.getvalue()
+
+
+def test_text_that_looks_like_markup_stays() -> None:
+    result = FakeResult("q", Phrase("[bold]x[/bold]", 6, 7), ())
+    pipe = io.StringIO()
+    print_results(Console(file=pipe, width=80, _environ={}), [result])
+    assert pipe.getvalue() == "[bold][[x]][/bold]\n     nothing found\n\n"
+
+
+def test_counts_and_facts() -> None:
+    assert [count(n, "hit") for n in (0, 1, 1200)] == ["0 hits", "1 hit", "1,200 hits"]
+    pipe = io.StringIO()
+    Console(file=pipe, width=80, _environ={}).print(
+        facts_table({"model_hash": "ab", "none": (), "files": {"a": 1000, "": 2}, "rate": 0.5, "ok": True})
+    )
+    assert [line.split() for line in pipe.getvalue().splitlines()] == [
+        ["model", "hash", "ab"],
+        ["none"],
+        ["files", "a", "1,000,", "(none)", "2"],
+        ["rate", "0.5"],
+        ["ok", "true"],
+    ]

@@ -1,0 +1,87 @@
+"""``phrasemate search``: where queries come from, how answers go out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_fakes import Library
+
+Invoke = Callable[..., Any]
+QUERY = "Er sitzt auf der [[Bank]]."
+
+
+def test_plain_answer_in_a_pipe(invoke: Invoke, library: Library) -> None:
+    result = invoke("search", "idx", QUERY)
+    assert result.stdout == (
+        "Er sitzt auf der [[Bank]].\n"
+        "  1. bench  0.912, 3 times\n"
+        "      He sat on the [[bench]] all day.  (park.txt:7)\n"
+        "\n"
+    )
+    assert "\t" not in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_options_are_handed_on(invoke: Invoke, library: Library) -> None:
+    options = ["-k", "3", "--contexts", "1", "--document", "a", "--document", "b", "--language", "en"]
+    assert invoke("search", "idx", *options, "--threads", "1", "--model", "m", QUERY).exit_code == 0
+    assert library.searcher.asked == {"k": 3, "contexts": 1, "documents": ["a", "b"], "languages": ["en"]}
+    assert library.models == [(Path("m"), 1)]
+    assert library.index.calls[0] == ("open", "idx", "a model", True)
+
+
+def test_without_filters_none_is_handed_on(invoke: Invoke, library: Library) -> None:
+    invoke("search", "idx", QUERY)
+    assert library.searcher.asked == {"k": 10, "contexts": 5, "documents": None, "languages": None}
+
+
+@pytest.mark.parametrize("arguments", [[], ["-"]])
+def test_queries_from_standard_input(invoke: Invoke, library: Library, arguments: list[str]) -> None:
+    stdin = "\ufeff[[Bank]] eins\n\n  [[Bänke]] zwei  \r\n"
+    result = invoke("search", "idx", "--json", *arguments, stdin=stdin.encode())
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer["query"] for answer in answers] == ["[[Bank]] eins", "[[Bänke]] zwei"]
+    assert library.searcher.batches == [["[[Bank]] eins", "[[Bänke]] zwei"]]
+
+
+def test_standard_input_goes_in_batches_and_each_query_once(
+    invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasemate.cli.search.BATCH", 2)
+    result = invoke("search", "idx", "--json", stdin="[[a]]\n[[a]]\n[[b]]\n")
+    assert library.searcher.batches == [["[[a]]"], ["[[b]]"]]
+    assert [json.loads(line)["query"] for line in result.stdout.splitlines()] == ["[[a]]", "[[a]]", "[[b]]"]
+
+
+def test_json_has_one_line_for_each_query(invoke: Invoke, library: Library) -> None:
+    result = invoke("search", "idx", "--json", "zwei Wörter", QUERY)
+    assert [json.loads(line) for line in result.stdout.splitlines()] == [
+        {"query": "zwei Wörter", "results": [{"phrase": "zwei", "groups": []}, {"phrase": "Wörter", "groups": []}]},
+        {"query": QUERY, "results": [{"phrase": "Bank", "groups": ["bench"]}]},
+    ]
+    assert "Wörter" in result.stdout  # not \u00f6
+
+
+def test_without_marks_every_proposed_phrase_is_answered(invoke: Invoke, library: Library) -> None:
+    lines = invoke("search", "idx", "zwei Wörter").stdout.splitlines()
+    assert [line for line in lines if "[[" in line] == ["[[zwei]] Wörter", "zwei [[Wörter]]"]
+
+
+def test_a_query_in_which_nothing_is_proposed(
+    invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library.searcher, "answers", lambda query: iter(()))
+    assert invoke("search", "idx", "[x] und").stdout == "no phrase proposed in: [x] und\n"
+    assert json.loads(invoke("search", "idx", "und", "--json").stdout) == {"query": "und", "results": []}
+
+
+def test_bad_marks_and_bad_bytes_are_errors(invoke: Invoke, library: Library) -> None:
+    result = invoke("search", "idx", "auf der [[Bank")
+    assert (result.exit_code, result.stderr) == (1, "error: unbalanced marks in 'auf der [[Bank'\n")
+    result = invoke("search", "idx", stdin=b"[[gut]]\n[[schl\xe4cht]]\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: standard input, line 2: not UTF-8 ")

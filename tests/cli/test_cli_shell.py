@@ -1,0 +1,108 @@
+"""Exit codes, one-line errors, help."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cli_fakes import Library
+
+from phrasemate import __version__
+from phrasemate.errors import ModelDamaged
+
+Invoke = Callable[..., Any]
+
+
+def test_version(invoke: Invoke) -> None:
+    assert invoke("--version").stdout == f"phrasemate {__version__}\n"
+
+
+def test_error_is_one_line_and_1(invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object, **__: object) -> None:
+        raise ModelDamaged("m/encoder.onnx: altered;\nexport it again")
+
+    monkeypatch.setattr("phrasemate.encode.load_model", damaged)
+    result = invoke("search", "idx", "[[x]]")
+    assert (result.exit_code, result.stderr) == (1, "error: m/encoder.onnx: altered; export it again\n")
+
+
+def test_foreign_os_error_is_one_line_too(invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "idx/store.db")
+
+    monkeypatch.setattr(library.index, "create", full)
+    library.index.there = False
+    result = invoke("index", __file__, "-o", "idx")
+    assert (result.exit_code, result.stderr) == (1, "error: idx/store.db: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["search"],
+        ["search", "idx", "--nonsense", "x"],
+        ["search", "idx", "-k", "0", "[[x]]"],
+        ["index", "text.txt"],
+        ["index", "text.txt", "-o", "idx", "--lines", "chapter"],
+        ["index", "stats"],
+        ["model", "export", "folder"],
+    ],
+)
+def test_wrong_usage_is_2(invoke: Invoke, arguments: list[str]) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert "Usage: phrasemate" in result.stderr
+
+
+def test_ctrl_c_is_130(invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("phrasemate.encode.load_model", interrupted)
+    result = invoke("search", "idx", "[[x]]")
+    assert (result.exit_code, result.stderr) == (130, "stopped\n")
+
+
+def test_a_bug_is_not_hidden(invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasemate.encode.load_model", lambda *_, **__: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        invoke("search", "idx", "[[x]]")
+
+
+def test_a_reader_that_goes_away_is_silent() -> None:
+    code = (
+        "from phrasemate.cli import app, main\n"
+        "@app.command('spam')\n"
+        "def spam():\n"
+        "    for _ in range(100_000): print('spam')\n"
+        "app.info.cls.list_commands = lambda self, ctx: list(self.commands)\n"
+        "import sys; sys.argv = ['phrasemate', 'spam']\n"
+        "main()"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_help_is_quick_to_load() -> None:
+    code = (
+        "import atexit, sys\n"
+        "heavy = ('numpy', 'rich', 'openvino', 'faiss')\n"
+        "atexit.register(lambda: print([name for name in heavy if name in sys.modules]))\n"
+        "sys.argv = ['phrasemate', '--help']\n"
+        "from phrasemate.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: phrasemate ")
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_keeps_the_marks_of_its_examples(invoke: Invoke) -> None:
+    assert '"Er sitzt auf der [[Bank]]."' in invoke("search", "--help").stdout

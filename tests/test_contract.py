@@ -1,0 +1,236 @@
+"""What holds for the whole tree: exports, direction of imports, weight of ``import phrasemate``, sizes, no pickle."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "phrasemate"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# Lowest first; a module imports from lower layers only.
+LAYERS = (
+    {"types", "errors"},
+    {"text", "align", "encode", "index", "vectors"},
+    {"search", "rank", "mine", "examples", "methods", "train"},
+    {"evaluate", "mt", "demo"},
+    {"cli", "server"},
+)
+# Within one layer: who may use what of whom.
+NEIGHBOURS = {
+    ("encode", "phrasemate.text"),
+    ("index", "phrasemate.encode"),
+    ("rank", "phrasemate.search"),
+    ("mine", "phrasemate.rank"),
+}
+TRAINING = {"methods", "train"}  # the only ones to import torch, and imported by the command line alone
+GUARDED = {"torch": TRAINING, "transformers": TRAINING}
+ONNX = {SOURCE / "encode" / "export.py", SOURCE / "encode" / "graph.py"}  # making a model folder, not using one
+LONGEST = 400  # lines
+
+
+def name_of(path: Path) -> str:
+    """``src/phrasemate/text/words.py`` -> ``phrasemate.text.words``."""
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def layer_of(part: str) -> int:
+    return next((level for level, parts in enumerate(LAYERS) if part in parts), -1)
+
+
+def imports_of(source: str, module: str = "", package: bool = False) -> Iterator[str]:
+    """Every module that ``source`` imports, wherever in it, relative ones resolved."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = module.split(".")[: None if package and node.level == 1 else -(node.level - package)]
+                base = ".".join([*parents, *([base] if base else [])])
+            if base == "phrasemate":
+                yield from (f"phrasemate.{alias.name}" for alias in node.names)
+            else:
+                yield base
+
+
+def is_guilty(own: str, name: str) -> bool:
+    """Whether the part ``own`` (``text``, ``search`` ...) of phrasemate must not import ``name``."""
+    if not name.startswith("phrasemate."):
+        return False
+    other = name.split(".")[1]
+    if other == own or layer_of(other) < 0:  # at home; or a name of phrasemate/__init__.py such as __version__
+        return False
+    if other in TRAINING:
+        return own not in TRAINING | {"cli"}
+    if layer_of(other) == layer_of(own) > 0:
+        return not any(own == user and f"{name}.".startswith(f"{used}.") for user, used in NEIGHBOURS)
+    return layer_of(other) > layer_of(own)
+
+
+def guilty_imports(module: str, imported: Iterable[str]) -> list[str]:
+    """The imports of ``module`` that go up, or sideways without leave."""
+    parts = module.split(".")
+    if len(parts) == 1:  # phrasemate itself hands out names from everywhere, lazily
+        return []
+    return [f"{module} imports {name}" for name in imported if is_guilty(parts[1], name)]
+
+
+def tracked_files() -> list[Path]:
+    """The text files of the repository (of the folder, where git does not know it)."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
+    )
+    if listed.returncode == 0:
+        files = [ROOT / line for line in listed.stdout.splitlines()]
+    else:
+        files = [p for folder in ("src", "tests", "docs", "bench") for p in (ROOT / folder).rglob("*")]
+    texts = {".py", ".md", ".toml", ".txt", ".json", ".jsonl", ".cfg", ".sh", ""}
+    return [p for p in files if p.is_file() and p.suffix in texts]
+
+
+def kind(name: str) -> int:
+    """CONSTANTS, then Classes, then functions: the order that ruff keeps (RUF022)."""
+    return 0 if name.isupper() else 1 if name[0].isupper() else 2
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_exports_are_sorted_and_defined(path: Path) -> None:
+    module = importlib.import_module(name_of(path))
+    if path.stem.startswith("_") and path.stem != "__init__":
+        return
+    exported = module.__all__
+    assert exported == sorted(exported, key=lambda name: (kind(name), name)), (
+        f"__all__ of {name_of(path)} is not sorted"
+    )
+    missing = [name for name in exported if not hasattr(module, name)]
+    assert not missing, f"__all__ of {name_of(path)} names what is not there: {missing}"
+
+
+def test_every_folder_has_a_layer() -> None:
+    known = set().union(*LAYERS)
+    parts = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in MODULES} - {"__init__", "__main__"}
+    assert parts <= known, f"give {sorted(parts - known)} a place in LAYERS"
+
+
+def test_imports_go_one_way() -> None:
+    guilty = [
+        line
+        for path in MODULES
+        for line in guilty_imports(
+            name_of(path), imports_of(path.read_text("utf-8"), name_of(path), path.stem == "__init__")
+        )
+    ]
+    assert not guilty, "\n".join(guilty)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "expected"),
+    [
+        ("phrasemate.text.read", "from phrasemate.search import Searcher", 1),
+        ("phrasemate.text.read", "from phrasemate import index", 1),
+        ("phrasemate.text.read", "from ..encode import load_model", 1),
+        ("phrasemate.text.read", "from .words import words", 0),
+        ("phrasemate.encode.segment", "def f():\n    from phrasemate.text import words", 0),
+        ("phrasemate.search", "import phrasemate.methods.xpr", 1),
+        ("phrasemate.cli.train", "from phrasemate.train import train", 0),
+        ("phrasemate.cli.index", "from phrasemate import __version__", 0),
+    ],
+)
+def test_the_import_rule_itself(module: str, source: str, expected: int) -> None:
+    assert len(guilty_imports(module, imports_of(source, module))) == expected
+
+
+def test_heavy_packages_stay_where_they_belong() -> None:
+    guilty = []
+    for path in MODULES:
+        for name in imports_of(path.read_text("utf-8")):
+            package = name.split(".")[0]
+            part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+            if part not in GUARDED.get(package, {part}) or (package == "onnx" and path not in ONNX):
+                guilty.append(f"{name_of(path)} imports {name}")
+    assert not guilty, "\n".join(guilty)
+
+
+def test_import_loads_nothing_heavy() -> None:
+    heavy = ("torch", "transformers", "openvino", "onnx", "onnxruntime", "faiss", "tokenizers", "icu4py")
+    code = f"import phrasemate, sys; print(*[name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_indexing_and_searching_need_no_training_package() -> None:
+    code = "import phrasemate.encode, phrasemate.index, phrasemate.search, phrasemate.text, phrasemate.cli, sys\n"
+    code += "print(*[name for name in ('torch', 'transformers', 'onnx') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def best_seconds(code: str, times: int = 5) -> float:
+    def once() -> float:
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return time.perf_counter() - started
+
+    return min(once() for _ in range(times))
+
+
+@pytest.mark.parametrize("code", ["import phrasemate", "import phrasemate.cli"])
+def test_import_is_quick(code: str) -> None:
+    seconds = best_seconds(code) - best_seconds("pass")
+    assert seconds < 0.3, f"{code} takes {seconds:.2f} s"
+
+
+def test_files_are_short() -> None:
+    lengths = {p.relative_to(ROOT): p.read_text("utf-8").count("\n") for p in tracked_files() if p.suffix == ".py"}
+    assert not {str(path): lines for path, lines in lengths.items() if lines > LONGEST}
+
+
+HOME_PATH = re.compile(r"(?<![\w.:/])/(?:home|Users)/\w+|(?<![\w.:/])/root/")
+PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+
+
+def test_no_paths_of_one_machine() -> None:
+    guilty = []
+    for path in tracked_files():
+        if path == Path(__file__).resolve():
+            continue
+        lines = path.read_text("utf-8", "replace").splitlines()
+        guilty += [f"{path.relative_to(ROOT)}:{n}" for n, line in enumerate(lines, 1) if HOME_PATH.search(line)]
+    assert not guilty
+
+
+def pickle_uses(source: str) -> list[str]:
+    """Imports of pickling packages, and calls that may unpickle."""
+    uses = [name for name in imports_of(source) if name.split(".")[0] in PICKLES]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}
+            if keywords.get("allow_pickle") == "True" or (
+                name == "torch.load" and keywords.get("weights_only") != "True"
+            ):
+                uses.append(f"{name} on line {node.lineno}")
+    return uses
+
+
+def test_no_pickle() -> None:
+    uses = {str(p.relative_to(ROOT)): pickle_uses(p.read_text("utf-8")) for p in tracked_files() if p.suffix == ".py"}
+    assert not {path: found for path, found in uses.items() if found}
+
+
+@pytest.mark.parametrize(
+    "source", ["import pickle", "from joblib import load", "np.load(f, allow_pickle=True)", "torch.load(f)"]
+)
+def test_the_pickle_rule_itself(source: str) -> None:
+    assert len(pickle_uses(source)) == 1
