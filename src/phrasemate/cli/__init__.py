@@ -1,0 +1,66 @@
+"""The command line: each command is a thin shell over one public call.
+
+Exit codes: 0 done; 1 an error that the user can mend (one line on standard error); 2 wrong usage;
+130 stopped with Ctrl-C; 141 the reader of a pipe went away.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from phrasemate.cli import demo, index, model, search
+from phrasemate.cli.shell import RootGroup
+
+__all__ = ["app", "main"]
+
+EXAMPLES = """Examples:
+
+\b
+  phrasemate demo                                      see it work, on a bundled sample
+  phrasemate index corpus/ -o idx --lang en            index a folder of English text
+  phrasemate search idx "Er sitzt auf der [[Bank]]."   ask with a marked phrase
+  phrasemate search idx --json < queries.txt           many queries, JSON lines out
+  phrasemate index stats idx                           what an index holds"""
+
+app = typer.Typer(
+    name="phrasemate",
+    cls=RootGroup,
+    help="Find the phrases of another language that mean the same as yours in their context.",
+    epilog=EXAMPLES,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # rich would read [[marks]] in the examples as its own markup
+    pretty_exceptions_enable=False,
+)
+app.add_typer(index.app, name="index")
+app.command("search", epilog=search.EXAMPLES)(search.search)
+app.add_typer(model.app, name="model")
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from phrasemate import __version__
+
+        typer.echo(f"phrasemate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log what happens to standard error.")] = False,
+) -> None:
+    if verbose:
+        import logging
+
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+        logging.getLogger("phrasemate").setLevel(logging.DEBUG)
+
+
+def main() -> None:
+    """Run the command line; the entry point ``phrasemate``."""
+    app(prog_name="phrasemate")

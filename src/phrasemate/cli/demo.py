@@ -1,0 +1,107 @@
+"""``phrasemate demo``: see it work on a bundled sample."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phrasemate.cli.shell import err, out
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from phrasemate.demo import Answer
+
+__all__ = ["EXAMPLES", "demo"]
+
+LANGUAGES = {"de": "German", "fr": "French", "es": "Spanish", "zh": "Chinese", "ru": "Russian", "tr": "Turkish"}
+
+EXAMPLES = """Examples:
+
+\b
+  phrasemate demo
+  phrasemate demo --dir demo-index      keep the index, to ask it more with phrasemate search
+  phrasemate demo --json"""
+
+
+def demo(
+    directory: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="Keep the index here (default: it is thrown away).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """See it work on a bundled English sample.
+
+    Indexes the sample and answers 40 marked queries in six languages. Prints the best answers to each query,
+    a tick where an expected one comes first, and how many of the 40 do.
+    """
+    from phrasemate import demo as public
+
+    with ExitStack() as stack:
+        path = directory or Path(stack.enter_context(TemporaryDirectory())) / "index"
+        started = time.perf_counter()
+        index = stack.enter_context(public.build(path))
+        built = time.perf_counter()
+        if not as_json:
+            err().print(f"{len(public.sample())} English sentences indexed in {built - started:.1f} s\n")
+        answers = public.ask(index)
+        answered = time.perf_counter()
+    seconds = {"index": round(built - started, 2), "search": round(answered - built, 2)}
+    _print_json(answers, seconds) if as_json else _print(out(), answers, seconds, directory)
+
+
+def _print_json(answers: Sequence[Answer], seconds: dict[str, float]) -> None:
+    from phrasemate.demo import first
+
+    document = {
+        "answers": [answer.as_dict() for answer in answers],
+        "first": {language: first(answers, language) for language in _languages(answers)},
+        "first_in_all": first(answers),
+        "asked": len(answers),
+        "seconds": seconds,
+    }
+    typer.echo(json.dumps(document, ensure_ascii=False))
+
+
+def _print(console: Console, answers: Sequence[Answer], seconds: dict[str, float], kept: Path | None) -> None:
+    from phrasemate.demo import first
+
+    for language in _languages(answers):
+        mine = [answer for answer in answers if answer.question.language == language]
+        console.print(f"[bold]{LANGUAGES.get(language, language)}[/bold]: {first(mine)} of {len(mine)} first\n")
+        for answer in mine:
+            for line in _lines(answer, console.is_terminal):
+                console.print(line)
+        console.print()
+    console.print(
+        f"[bold]{first(answers)} of {len(answers)}[/bold] answered with an expected phrase in first place; "
+        f"{seconds['index']:.1f} s to index, {seconds['search']:.1f} s to answer"
+    )
+    if kept is not None:
+        console.print(f'ask more: phrasemate search {kept} "Er sitzt auf der [[Bank]]."', markup=False)
+
+
+def _lines(answer: Answer, coloured: bool) -> list[Text]:
+    from rich.text import Text
+
+    from phrasemate.cli.render import marked
+
+    mark = ("✓ ", "bold green") if answer.rank == 1 else ("✗ ", "bold red")
+    lines = [Text("  ").append(*mark).append_text(marked(answer.result.phrase, "bold yellow" if coloured else None))]
+    found = [f"{group.text} ({group.score:.2f})" for group in answer.result.groups]
+    lines.append(Text("      " + (" · ".join(found) or "nothing found"), "cyan" if answer.rank == 1 else ""))
+    if answer.rank != 1:
+        lines.append(Text(f"      expected: {' / '.join(answer.question.expected)}", "dim"))
+    return lines
+
+
+def _languages(answers: Sequence[Answer]) -> list[str]:
+    return list(dict.fromkeys(answer.question.language for answer in answers))

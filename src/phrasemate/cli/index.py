@@ -1,0 +1,260 @@
+"""``phrasemate index``: build an index and look after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, out
+
+if TYPE_CHECKING:
+    from phrasemate.encode import Model
+    from phrasemate.index import AddReport, Index
+    from phrasemate.text import Skipped
+
+__all__ = ["app"]
+
+SHOWN = 20  # skipped lines that are listed; the rest are counted
+
+app = typer.Typer(
+    cls=DefaultGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    subcommand_metavar="TEXT... -o DIR | COMMAND [ARGS]...",
+    help="""Build an index of plain text, and look after it.
+
+\b
+  phrasemate index TEXT... -o DIR     build or append (short for: phrasemate index add)
+  phrasemate index COMMAND DIR        one of the commands below
+
+A first argument that is the name of a command is that command; a file named so is given as ./stats.
+All options of the first form: phrasemate index add --help""",
+    epilog="""Examples:
+
+\b
+  phrasemate index corpus/ -o idx --lang en
+  phrasemate index stats idx
+  phrasemate index verify idx
+  phrasemate index delete idx corpus/old.txt""",
+)
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The index.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+class Lines(StrEnum):
+    """What a line of a text file is."""
+
+    PARAGRAPH = "paragraph"
+    SENTENCE = "sentence"
+
+
+class OnError(StrEnum):
+    """What becomes of a line that cannot be read."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+ADD_EXAMPLES = """Examples:
+
+\b
+  phrasemate index corpus/ -o idx --lang en
+  phrasemate index news.txt.gz more.jsonl -o idx --text-field body --on-error skip
+  phrasemate index table.tsv -o idx --column 2 --lines sentence
+  zcat dump.gz | phrasemate index - -o idx
+
+A run that was stopped goes on where it was: give the same command again."""
+
+
+@app.command("add", epilog=ADD_EXAMPLES)
+def add(
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT", help="Files (.txt, .jsonl, .tsv, gzip of any), folders; - is stdin.")
+    ],
+    directory: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The index to make or to append to.")],
+    lang: Annotated[str, typer.Option("--lang", metavar="LANG", help="Language of the texts, e.g. en or zh.")] = "",
+    column: Annotated[
+        str | None, typer.Option("--column", metavar="NAME|N", help="Column of .tsv files: name, or number from 1.")
+    ] = None,
+    text_field: Annotated[
+        str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")
+    ] = "text",
+    lines: Annotated[
+        Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
+    ] = Lines.PARAGRAPH,
+    on_error: Annotated[
+        OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
+    ] = OnError.RAISE,
+    encoding: Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")] = "utf-8",
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FOLDER", help="Another model folder than the bundled one.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Build an index of texts, or append to one.
+
+    A document that is in the index already is left alone, a changed one is replaced.
+    """
+    from phrasemate.cli.progress import IndexingBar
+    from phrasemate.encode import load_model
+    from phrasemate.text import read
+
+    corpus = read(
+        *texts,
+        column=column,
+        text_field=text_field,
+        lines=lines.value,
+        lang=lang,
+        on_error=on_error.value,
+        encoding=encoding,
+    )
+    with _open_or_create(directory, load_model(model, threads=threads)) as index, IndexingBar() as bar:
+        try:
+            report = index.add(corpus, lang=lang, progress=bar.show)
+        except KeyboardInterrupt:
+            bar.stop()
+            _say_stopped(directory, bar.sentences)
+    _report(report, corpus.skipped, directory, as_json)
+
+
+def _open_or_create(directory: Path, model: Model) -> Index:
+    from phrasemate.errors import IndexMissing
+    from phrasemate.index import Index
+
+    try:
+        return Index.open(directory, model)
+    except IndexMissing:
+        return Index.create(directory, model)
+
+
+def _say_stopped(directory: Path, sentences: int) -> None:
+    from phrasemate.cli.render import count
+
+    kept = f"{count(sentences, 'sentence')} of this run" if sentences else "what was there before"
+    typer.echo(f"stopped; {directory} keeps {kept}; give the same command again to go on", err=True)
+    raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_json: bool) -> None:
+    if as_json:
+        facts = {"index": str(directory), **asdict(report), "skipped": [item._asdict() for item in skipped]}
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    from phrasemate.cli.render import count
+
+    _list_skipped(skipped)
+    typer.echo(
+        f"{directory}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
+        f"{report.seconds:.1f} s ({report.sentences / max(report.seconds, 1e-9):,.0f} sentences/s); documents: "
+        f"{report.documents_added:,} new, {report.replaced:,} replaced, {report.unchanged:,} unchanged"
+        + (f"; {len(skipped):,} skipped" if skipped else "")
+    )
+
+
+def _list_skipped(skipped: Sequence[Skipped]) -> None:
+    for item in skipped[:SHOWN]:
+        where = f"{item.file}, line {item.line}" if item.line else item.file
+        rest = " and the rest of the file" if item.whole and item.line else ""
+        typer.echo(f"skipped: {where}{rest}: {item.reason}", err=True)
+    if len(skipped) > SHOWN:
+        typer.echo(f"skipped: {len(skipped) - SHOWN:,} more (all are in --json)", err=True)
+
+
+STATS_EXAMPLES = """Examples:
+
+\b
+  phrasemate index stats idx
+  phrasemate index stats idx --json"""
+
+
+@app.command("stats", epilog=STATS_EXAMPLES)
+def stats(directory: Directory, as_json: Json = False) -> None:
+    """Say what an index holds.
+
+    Documents, sentences, phrases, languages, the model, the search engine, the files.
+    """
+    from phrasemate.index import Index
+
+    with Index.open(directory, readonly=True) as index:
+        facts = asdict(index.stats())
+    if as_json:
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    from phrasemate.cli.render import facts_table
+
+    out().print(facts_table(facts))
+
+
+VERIFY_EXAMPLES = """Examples:
+
+\b
+  phrasemate index verify idx && echo whole"""
+
+
+@app.command("verify", epilog=VERIFY_EXAMPLES)
+def verify(directory: Directory, as_json: Json = False) -> None:
+    """Check that an index is whole.
+
+    Every checksum and offset, and the search engine against exact search on a sample. Leaves with 1 on a problem.
+    """
+    from phrasemate.index import Index
+
+    with Index.open(directory, readonly=True) as index:
+        report = index.verify()
+    if as_json:
+        typer.echo(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
+    else:
+        for problem in report.problems:
+            typer.echo(f"problem: {problem}", err=True)
+        checked = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in report.checked.items())
+        typer.echo(f"{directory}: {'whole' if report.ok else 'damaged'} (checked: {checked})")
+    if not report.ok:
+        raise typer.Exit(EXIT_ERROR)
+
+
+OPTIMIZE_EXAMPLES = """Examples:
+
+\b
+  phrasemate index optimize idx"""
+
+
+@app.command("optimize", epilog=OPTIMIZE_EXAMPLES)
+def optimize(directory: Directory) -> None:
+    """Rebuild the search file, give back free space."""
+    from phrasemate.index import Index
+
+    with Index.open(directory) as index:
+        before = sum(index.stats().files.values())
+        index.optimize()
+        after = sum(index.stats().files.values())
+    typer.echo(f"{directory}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after")
+
+
+DELETE_EXAMPLES = """Examples:
+
+\b
+  phrasemate index delete idx corpus/old.txt"""
+
+
+@app.command("delete", epilog=DELETE_EXAMPLES)
+def delete(
+    directory: Directory,
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Documents, named as in the answers.")],
+) -> None:
+    """Delete documents from an index."""
+    from phrasemate.index import Index
+
+    with Index.open(directory) as index:
+        for name in names:
+            index.delete(name)
+            typer.echo(f"{directory}: {name} deleted")

@@ -1,0 +1,122 @@
+"""``phrasemate model``: look at model folders, verify them, make them."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from phrasemate.cli.shell import out
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Look at model folders, verify them, make them.",
+    epilog="""Examples:
+
+\b
+  phrasemate model info                      the bundled model
+  phrasemate model verify my-model
+  phrasemate model export ./xlm-roberta-base -o my-model""",
+)
+
+Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="The model folder (default: the bundled model).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+class Pooling(StrEnum):
+    """What becomes of a phrase's token states."""
+
+    ENDS = "ends"
+    MEAN = "mean"
+    CLS = "cls"
+
+
+INFO_EXAMPLES = """Examples:
+
+\b
+  phrasemate model info
+  phrasemate model info my-model --json"""
+
+
+@app.command("info", epilog=INFO_EXAMPLES)
+def info(folder: Folder = None, as_json: Json = False) -> None:
+    """Say what a model is and how it was made."""
+    facts = _facts(folder)
+    if as_json:
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    from phrasemate.cli.render import facts_table
+
+    out().print(facts_table(facts))
+
+
+VERIFY_EXAMPLES = """Examples:
+
+\b
+  phrasemate model verify
+  phrasemate model verify my-model"""
+
+
+@app.command("verify", epilog=VERIFY_EXAMPLES)
+def verify(folder: Folder = None, as_json: Json = False) -> None:
+    """Check that a model is whole.
+
+    The size and the SHA-256 of every file. Leaves with 1 if one is wrong.
+    """
+    facts = _facts(folder)
+    if as_json:
+        typer.echo(json.dumps({"folder": facts["folder"], "hash": facts["hash"], "ok": True}))
+    else:
+        typer.echo(f"{facts['folder']}: every file is as it was made ({facts['hash'][:12]})")
+
+
+EXPORT_EXAMPLES = """Examples:
+
+\b
+  phrasemate model export ./multilingual-e5-small -o my-model
+  phrasemate model export ./xlm-roberta-base -o my-model --pooling mean --layer 8 --embedding-bits 8"""
+
+
+@app.command("export", epilog=EXPORT_EXAMPLES)
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A Hugging Face encoder (BERT, XLM-R families).")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The model folder to write.")],
+    layer: Annotated[
+        list[int] | None,
+        typer.Option("--layer", metavar="N", min=0, help="Carry this layer too (may be given several times)."),
+    ] = None,
+    pooling: Annotated[
+        Pooling, typer.Option("--pooling", metavar="ends|mean|cls", help="How token states become a phrase.")
+    ] = Pooling.ENDS,
+    embedding_bits: Annotated[
+        int, typer.Option("--embedding-bits", metavar="4|8", help="Bits for each value of the token table.")
+    ] = 4,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+) -> None:
+    """Make a model folder of a Hugging Face encoder.
+
+    Weights in int8, the token table in 4 or 8 bits. Using it needs no torch; making it needs
+    pip install 'phrasemate[train]'.
+    """
+    from phrasemate.encode.export import export_model
+
+    digest = export_model(
+        folder, out, layers=layer or (), pooling=pooling.value, embedding_bits=embedding_bits, force=force
+    )
+    typer.echo(f"{out}: model {digest[:12]}")
+
+
+def _facts(folder: Path | None) -> dict[str, Any]:
+    """What the verified folder says of itself."""
+    from phrasemate.encode.folder import bundled_folder, check_folder
+
+    folder = folder or bundled_folder()
+    config, digest = check_folder(folder)
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    return {"folder": str(folder), "hash": digest, "megabytes": round(size / 1e6, 1), **config}

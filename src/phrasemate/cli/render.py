@@ -1,0 +1,137 @@
+"""Answers for people: keyword-in-context lines on a terminal, whole sentences in a pipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from phrasemate.search import Group, Result
+    from phrasemate.types import Hit, Phrase
+
+__all__ = ["clean", "count", "facts_table", "kwic", "marked", "print_results"]
+
+INDENT = 6
+PLACE_CELLS = 32  # longest document name in a keyword-in-context line; longer ones keep their end
+LEFT_SHARE = 0.4  # of a keyword-in-context line: more room to the right, where a phrase goes on
+
+# A corpus must not steer the terminal (escape sequences) nor break a line; one space each keeps all offsets.
+_CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
+
+
+def clean(text: str) -> str:
+    """``text`` with every control character as a space; offsets stay as they are."""
+    return text.translate(_CONTROLS)
+
+
+def count(number: int, noun: str) -> str:
+    """``count(1, "hit") == "1 hit"``, ``count(1200, "hit") == "1,200 hits"``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def facts_table(facts: Mapping[str, Any]) -> Table:
+    """Two columns: the name of a fact, and the fact."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for key, value in facts.items():
+        table.add_row(Text(key.replace("_", " "), "bold"), Text(_shown(value)))
+    return table
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key or '(none)'} {_shown(one)}" for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_shown(one) for one in value)
+    if isinstance(value, str):
+        return clean(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else json.dumps(value)
+
+
+def marked(phrase: Phrase, style: str | None = None) -> Text:
+    """The context with its phrase in ``[[ ]]``, or in ``style`` where one is given."""
+    before, match, after = _parts(phrase)
+    if style is None:
+        return Text(f"{before}[[{match}]]{after}")
+    return Text.assemble(before, (match, style), after)
+
+
+def kwic(hit: Hit, width: int) -> Text:
+    """One line of ``width`` cells: left context (its end), match, right context (its beginning), document:line."""
+    before, match, after = _parts(hit.phrase)
+    place = _last(f"{clean(hit.document)}:{hit.line}", PLACE_CELLS)
+    room = max(width - cell_len(place) - 2, 24)
+    left = _last(before.lstrip(), int(room * LEFT_SHARE))
+    match = _first(match, room - int(room * LEFT_SHARE))
+    right = _first(after.rstrip(), room - int(room * LEFT_SHARE) - cell_len(match))
+    line = Text(" " * (int(room * LEFT_SHARE) - cell_len(left))).append(left)
+    line.append(match, "bold green").append(right)
+    line.append(" " * (room - line.cell_len + 2)).append(place, "dim")
+    return line
+
+
+def print_results(console: Console, results: Iterable[Result]) -> None:
+    """Every result with its groups: coloured on a terminal, plain lines without tabs in a pipe."""
+    for result in results:
+        lines = _pretty(result, console.width) if console.is_terminal else _plain(result)
+        for line in lines:
+            console.print(line)
+        console.print()
+
+
+def _pretty(result: Result, width: int) -> Iterator[Text]:
+    yield marked(result.phrase, "bold yellow")
+    for rank, group in enumerate(result.groups, 1):
+        yield Text.assemble((f"{rank:3}  ", "dim"), (clean(group.text), "bold cyan"), (_figures(group), "dim"))
+        for hit in group.hits:
+            yield Text(" " * INDENT).append_text(kwic(hit, width - INDENT))
+    if not result.groups:
+        yield Text("     nothing found", "dim")
+
+
+def _plain(result: Result) -> Iterator[Text]:
+    yield marked(result.phrase)
+    for rank, group in enumerate(result.groups, 1):
+        yield Text(f"{rank:3}. {clean(group.text)}{_figures(group)}")
+        for hit in group.hits:
+            place = f"  ({clean(hit.document)}:{hit.line})"
+            yield Text(" " * INDENT).append_text(marked(hit.phrase)).append(place)
+    if not result.groups:
+        yield Text("     nothing found")
+
+
+def _figures(group: Group) -> str:
+    return f"  {group.score:.3f}, {count(group.count, 'time')}"
+
+
+def _parts(phrase: Phrase) -> tuple[str, str, str]:
+    text = clean(phrase.context)
+    return text[: phrase.start], text[phrase.start : phrase.end], text[phrase.end :]
+
+
+def _first(text: str, cells: int) -> str:
+    """The beginning of ``text`` in at most ``cells`` terminal cells."""
+    if len(text) <= cells and cell_len(text) <= cells:
+        return text
+    kept = text[: max(cells - 1, 0)]
+    while cell_len(kept) > cells - 1:
+        kept = kept[:-1]
+    return kept + "…" if cells > 0 else ""
+
+
+def _last(text: str, cells: int) -> str:
+    """The end of ``text`` in at most ``cells`` terminal cells."""
+    if len(text) <= cells and cell_len(text) <= cells:
+        return text
+    kept = text[-(cells - 1) :] if cells > 1 else ""
+    while cell_len(kept) > cells - 1:
+        kept = kept[1:]
+    return "…" + kept if cells > 0 else ""

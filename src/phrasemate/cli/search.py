@@ -1,0 +1,130 @@
+"""``phrasemate search``: ask an index."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phrasemate.cli.shell import out
+from phrasemate.errors import InputError
+
+if TYPE_CHECKING:
+    from phrasemate.search import Result
+
+__all__ = ["EXAMPLES", "search"]
+
+BATCH = 1000  # queries from a pipe that are answered together
+
+EXAMPLES = """Examples:
+
+\b
+  phrasemate search idx "Er sitzt auf der [[Bank]]."
+  phrasemate search idx -k 3 --contexts 1 "Wir hielten [[eine Schweigeminute]] ab."
+  phrasemate search idx --document news.txt --language en "Nous avons [[pris un congé]]."
+  phrasemate search idx "Er sitzt auf der Bank."        no marks: every proposed phrase
+  phrasemate search idx --json < queries.txt > answers.jsonl"""
+
+HELP = """Find what means the same as a marked phrase.
+
+[[ ]] marks the phrase in its sentence. A query without marks is answered for every phrase that the model
+proposes in it. Without QUERY (or with -), queries are read from standard input, one a line.
+
+With --json, one JSON object is printed for each query, in the order of the queries:
+{"query", "results": [{"phrase", "start", "end", "groups": [{"text", "score", "count", "hits": [...]}]}]}.
+"""
+
+
+def search(
+    index: Annotated[Path, typer.Argument(metavar="DIR", help="The index.")],
+    queries: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="QUERY", help="Sentences with a phrase in [[ ]]; - or none: standard input."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Groups of equal wording for each phrase.")] = 10,
+    contexts: Annotated[
+        int, typer.Option("--contexts", metavar="N", min=0, help="Example sentences for each group.")
+    ] = 5,
+    document: Annotated[
+        list[str] | None,
+        typer.Option("--document", metavar="NAME", help="Only in this document (may be given several times)."),
+    ] = None,
+    language: Annotated[
+        list[str] | None,
+        typer.Option("--language", metavar="LANG", help="Only in this language (may be given several times)."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each query.")] = False,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FOLDER", help="Another model folder than the bundled one.")
+    ] = None,
+) -> None:
+    from phrasemate.encode import load_model
+    from phrasemate.index import Index
+    from phrasemate.search import Searcher
+
+    with Index.open(index, load_model(model, threads=threads), readonly=True) as opened:
+        searcher = Searcher(opened)
+        for batch in _batches(_queries(queries)):
+            results = searcher.search_all(
+                list(dict.fromkeys(batch)), k=k, contexts=contexts, documents=document, languages=language
+            )
+            _print(batch, results, as_json)
+
+
+search.__doc__ = HELP
+
+
+def _queries(given: Sequence[str] | None) -> Iterator[str]:
+    """The queries of the command line, with standard input in the place of ``-``."""
+    for query in given or ["-"]:
+        if query == "-":
+            yield from _standard_input()
+        else:
+            yield query
+
+
+def _standard_input() -> Iterator[str]:
+    if sys.stdin.isatty():
+        typer.echo("one query a line, a phrase in [[ ]]; Ctrl-D ends", err=True)
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            query = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"standard input, line {number}: not UTF-8 ({error.reason}); convert it, e.g. with iconv -t utf-8"
+            ) from None
+        if query:
+            yield query
+
+
+def _batches(queries: Iterator[str]) -> Iterator[list[str]]:
+    """Many at a time from a pipe; one at a time from a person, who waits for each answer."""
+    size = 1 if sys.stdin.isatty() else BATCH
+    while batch := list(islice(queries, size)):
+        yield batch
+
+
+def _print(batch: Sequence[str], results: Iterable[Result], as_json: bool) -> None:
+    answers: dict[str, list[Result]] = {query: [] for query in batch}
+    for result in results:
+        answers[result.query].append(result)
+    if as_json:
+        for query in batch:
+            line = {"query": query, "results": [result.as_dict() for result in answers[query]]}
+            typer.echo(json.dumps(line, ensure_ascii=False))
+        return
+    from phrasemate.cli.render import print_results
+
+    console = out()
+    for query in batch:
+        print_results(console, answers[query])
+        if not answers[query]:
+            console.print(f"no phrase proposed in: {query}", markup=False)

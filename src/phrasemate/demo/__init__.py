@@ -1,0 +1,111 @@
+"""The demonstration: a bundled English sample, 40 marked queries in six languages, and how many are answered right.
+
+index = build("demo-index")
+answers = ask(index)
+print(first(answers), "of", len(answers))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from phrasemate.encode import Model
+    from phrasemate.index import Index
+    from phrasemate.search import Result
+
+__all__ = ["Answer", "Question", "ask", "build", "first", "questions", "sample"]
+
+LANGUAGE = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A marked query and the wordings that answer it; ``note`` says which sense is asked for."""
+
+    language: str
+    query: str
+    expected: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the index said to a question."""
+
+    question: Question
+    result: Result
+
+    @property
+    def rank(self) -> int | None:
+        """The 1-based place of the first expected wording among the groups; None if it is not there."""
+        wanted = {_fold(text) for text in self.question.expected}
+        places = (place for place, group in enumerate(self.result.groups, 1) if _fold(group.text) in wanted)
+        return next(places, None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as plain data for JSON."""
+        question = self.question
+        return {
+            "language": question.language,
+            "query": question.query,
+            "expected": list(question.expected),
+            "note": question.note,
+            "rank": self.rank,
+            "groups": [{"text": g.text, "score": round(float(g.score), 4)} for g in self.result.groups],
+        }
+
+
+def sample() -> list[str]:
+    """The English sentences of the sample, in order."""
+    return _bundled("english.txt").splitlines()
+
+
+def questions() -> list[Question]:
+    """The marked queries with their expected equivalents."""
+    rows = [json.loads(line) for line in _bundled("queries.jsonl").splitlines() if line.strip()]
+    return [Question(row["lang"], row["query"], tuple(row["expected"]), row.get("note", "")) for row in rows]
+
+
+def build(path: str | Path, model: Model | None = None, progress: Callable[..., None] | None = None) -> Index:
+    """An index of the sample in the folder ``path``, which must not hold one yet.
+
+    Raises IndexExists if it does.
+    """
+    from phrasemate.encode import load_model
+    from phrasemate.index import Index
+    from phrasemate.text import read
+
+    index = Index.create(path, model or load_model())
+    with ExitStack() as stack:
+        text = stack.enter_context(as_file(files(__name__) / "sample" / "english.txt"))
+        index.add(read(text), lang=LANGUAGE, progress=progress)
+    return index
+
+
+def ask(index: Index, k: int = 3, asked: Sequence[Question] | None = None) -> list[Answer]:
+    """Answer every question, all in one batch, with up to ``k`` groups each."""
+    from phrasemate.search import Searcher
+
+    asked = questions() if asked is None else asked
+    results = Searcher(index).search_all([question.query for question in asked], k=k, contexts=1)
+    return [Answer(question, result) for question, result in zip(asked, results, strict=True)]
+
+
+def first(answers: Sequence[Answer], language: str | None = None) -> int:
+    """How many answers (in one language) have an expected wording in first place."""
+    return sum(a.rank == 1 for a in answers if language in (None, a.question.language))
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _bundled(name: str) -> str:
+    return (files(__name__) / "sample" / name).read_text(encoding="utf-8")
