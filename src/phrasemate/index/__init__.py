@@ -1,0 +1,286 @@
+"""The index: plain text kept with its phrases and their vectors, and searched. docs/index.md explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phrasemate.errors import IndexError_, IndexExists, InputError
+from phrasemate.index import building, database, rows, writing
+from phrasemate.index.adding import Adder
+from phrasemate.index.containing import TextSearch
+from phrasemate.index.lock import writing as writer
+from phrasemate.index.manifest import Manifest
+from phrasemate.index.opening import check, same_model, vectors_generation
+from phrasemate.index.records import (
+    AddReport,
+    DocumentInfo,
+    IndexModel,
+    IndexStats,
+    Progress,
+    ProgressEvent,
+    Settings,
+    VerifyReport,
+)
+from phrasemate.index.stats import statistics
+from phrasemate.index.store import Store
+from phrasemate.index.view import View
+from phrasemate.types import Document, Hit, Phrase, Run
+
+if TYPE_CHECKING:
+    from phrasemate.encode import Model
+
+__all__ = ["AddReport", "DocumentInfo", "Index", "IndexStats", "ProgressEvent", "Settings", "VerifyReport"]
+
+INDEX_JSON = "index.json"
+
+
+class Index:
+    """A folder of indexed text. Make one with ``Index.create`` or ``Index.open``; use it in ``with`` or ``close`` it.
+
+    Searching needs no lock and sees the latest committed state; ``add``, ``delete`` and ``optimize`` take the lock
+    of the writer while they work. Safe to share between threads: one works at a time.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        store: Store,
+        model: IndexModel | None,
+        settings: Settings,
+        threads: int | None,
+    ) -> None:
+        self.path, self.manifest, self.store = path, manifest, store
+        self._model, self._settings, self._threads = model, settings, threads
+        self._view = View(store, settings, threads)
+        self._names: tuple[int, dict[int, DocumentInfo]] = (-1, {})
+
+    @classmethod
+    def create(
+        cls, path: str | Path, model: IndexModel, *, threads: int | None = None, settings: Settings | None = None
+    ) -> Index:
+        """Make an empty index for ``model`` in a new or empty folder.
+
+        Raises IndexExists if the folder holds anything, IndexError_ if it cannot be written.
+        """
+        folder = Path(path)
+        with database.mapped(folder):
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                what = "an index" if (folder / INDEX_JSON).exists() else "something else"
+                raise IndexExists(f"{folder}: holds {what} already; open it to add to it, or choose another folder")
+            folder.mkdir(parents=True, exist_ok=True)
+        manifest = Manifest(model.name, model.hash, None if model.path is None else str(model.path), model.dim)
+        with writer(folder):
+            manifest.write(folder / INDEX_JSON)
+        return cls.open(folder, model, threads=threads, settings=settings)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        model: IndexModel | None = None,
+        readonly: bool = False,
+        *,
+        threads: int | None = None,
+        settings: Settings | None = None,
+    ) -> Index:
+        """Open an index. A folder without write permission opens for reading; ``threads`` is for FAISS.
+
+        Raises IndexMissing, IndexDamaged, IndexUnsupported, or ModelMismatch if it was not built with ``model``.
+        """
+        folder = Path(path)
+        manifest = Manifest.read(folder / INDEX_JSON)
+        if model is not None:
+            same_model(folder, manifest, model)
+        newest = max(manifest.generation, vectors_generation(folder))
+        store = Store(folder, manifest.dim, readonly)
+        try:
+            check(store, manifest, newest)
+        except BaseException:
+            store.close()
+            raise
+        return cls(folder, manifest, store, model, settings or Settings(), threads)
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def readonly(self) -> bool:
+        return self.store.readonly
+
+    @property
+    def model(self) -> Model | IndexModel:
+        """The model it was built with, loaded on first use from where it was. Raises ModelMismatch, ModelError."""
+        if self._model is None:
+            from phrasemate.encode import load_model
+
+            loaded = load_model(self.manifest.model_path, threads=self._threads)
+            same_model(self.path, self.manifest, loaded)
+            self._model = loaded
+        return self._model
+
+    # -- writing
+
+    def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
+        """Store documents in the language ``lang``; each chunk is kept for good as soon as it is done.
+
+        A document whose name, digest and language are there already changes nothing, one with another digest or
+        language replaces the old version, one that was interrupted is continued. ``progress`` is called after each
+        chunk. Raises IndexLocked, ReadError (what was read before it is kept), InputError, IndexError_ (no space).
+        """
+        with self._writing():
+            report = Adder(self.store, self.model, lang, self._settings, progress).run(documents, self.manifest)
+            self._derive()
+        return report
+
+    def delete(self, name: str) -> None:
+        """Remove a document. Raises InputError if there is none of that name, IndexLocked."""
+        with self._writing():
+            (document,) = self._chosen([name], None)
+            state = writing.delete(self.store, document)
+            self.manifest = replace(self.manifest, generation=state.generation)
+            self.manifest.write(self.path / INDEX_JSON)
+            self._derive()
+
+    def optimize(self) -> None:
+        """Give back the space of deleted rows and build the FAISS file and the text index anew. Raises IndexLocked."""
+        with self._writing():
+            writing.optimise_words(self.store)
+            with self.store.lock, database.mapped(self.path):
+                self.store.connection.execute("VACUUM")
+                self.store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            building.build(self.store, self._settings, self._threads)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        if self.readonly:
+            raise IndexError_(f"{self.path}: is open for reading only; open it with write permission to change it")
+        with self.store.lock, writer(self.path):
+            self.manifest = Manifest.read(self.path / INDEX_JSON)
+            with self.store.reading() as state:
+                self.manifest = replace(self.manifest, generation=state.generation)
+            try:
+                yield
+            finally:
+                self._view.reset()
+
+    def _derive(self) -> None:
+        """Bring up to date what is made from the rows."""
+        writing.stamp_words(self.store)
+        building.update(self.store, self._settings, self._threads)
+        with self.store.lock, database.mapped(self.path):
+            self.store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # -- reading
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Searches and look-ups inside see one moment of the index, whatever a writer does meanwhile."""
+        with self.store.snapshot():
+            yield
+
+    def search(
+        self,
+        vectors: ArrayLike,
+        k: int,
+        documents: Sequence[str] | None = None,
+        languages: Sequence[str] | None = None,
+    ) -> Run:
+        """The ``k`` nearest phrases of each vector, (queries, dim) of unit length, optionally of some documents only.
+
+        Raises InputError (wrong shape, unknown document or language), IndexDamaged.
+        """
+        queries = _queries(vectors, self.manifest.dim, k)
+        with self.store.reading() as state:
+            chosen, passing = None, state.phrases
+            if documents is not None or languages is not None:
+                chosen = np.array(self._chosen(documents, languages), np.int64)
+                passing = sum(self._documents()[int(i)].phrases for i in chosen)
+            return Run(*self._view.search(state, queries, k, chosen, passing))
+
+    def hits(self, ids: ArrayLike, scores: ArrayLike) -> list[Hit]:
+        """The phrases of a row of a Run, in its order; padding (-1) and phrases deleted since are left out."""
+        found = []
+        with self.store.reading():
+            documents = self._documents()
+            for phrase, score in zip(
+                np.asarray(ids).ravel().tolist(), np.asarray(scores).ravel().tolist(), strict=True
+            ):
+                row = self.store.sentence_of(phrase) if phrase != -1 else None
+                if row is not None:
+                    starts, ends, _ = rows.unpack_spans(row.spans, row.phrases)
+                    at, owner = phrase - row.first_phrase, documents[row.document]
+                    where = Phrase(row.text, int(starts[at]), int(ends[at]))
+                    found.append(Hit(where, score, owner.name, row.line, owner.language, phrase, row.metadata))
+        return found
+
+    def containing(self, phrase: str, limit: int = 100) -> list[int]:
+        """Ids of sentences whose text contains ``phrase``, upper and lower case alike, ascending."""
+        return TextSearch(self.store).containing(phrase, limit)
+
+    def documents(self) -> list[DocumentInfo]:
+        """All documents, in the order in which they came."""
+        with self.store.reading():
+            return list(self._documents().values())
+
+    def stats(self) -> IndexStats:
+        """Sizes and make-up; reads no sentence."""
+        return statistics(self.store, self.manifest)
+
+    def verify(self) -> VerifyReport:
+        """Check every row and file; nothing is changed. Problems are listed, not raised."""
+        from phrasemate.index.verify import verify
+
+        return verify(self.store, self._settings, self._threads)
+
+    def _documents(self) -> dict[int, DocumentInfo]:
+        generation = self.store.state().generation
+        if self._names[0] != generation:
+            self._names = (generation, {document.id: document for document in self.store.documents()})
+        return self._names[1]
+
+    def _chosen(self, names: Sequence[str] | None, languages: Sequence[str] | None) -> list[int]:
+        """Ids of the documents that a filter lets through. Raises InputError for a name or language that is unknown."""
+        with self.store.reading():
+            known = self._documents().values()
+        for kind, asked, there in (
+            ("document", names, {d.name for d in known}),
+            ("language", languages, {d.language for d in known}),
+        ):
+            for unknown in [x for x in asked or () if x not in there]:
+                raise InputError(f"{self.path}: has no {kind} {unknown!r}; it has {_some(there)}")
+        return [
+            d.id for d in known if (names is None or d.name in names) and (languages is None or d.language in languages)
+        ]
+
+
+def _some(names: set[str]) -> str:
+    shown = ", ".join(repr(name) for name in sorted(names)[:5]) or "none"
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
+    queries = np.ascontiguousarray(vectors, np.float32)
+    if queries.ndim != 2 or queries.shape[1] != dim or not np.isfinite(queries).all():
+        raise InputError(
+            f"cannot search with vectors of shape {queries.shape}; expected finite numbers of shape (queries, {dim})"
+        )
+    if k < 1:
+        raise InputError(f"cannot give the best {k}; expected 1 or more")
+    return queries

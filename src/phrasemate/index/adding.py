@@ -1,0 +1,201 @@
+"""Documents into the store: a stream of sentences cut into chunks, each one model call and one transaction.
+
+The cuts fall where they would fall in one undisturbed run, however often it is interrupted: a chunk is stored with
+the progress of its documents, and the next run begins at its end. A model that gives the same bits for the same
+texts in one call therefore gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from time import perf_counter
+from typing import Protocol
+
+from phrasemate.errors import InputError, ModelError
+from phrasemate.index import writing
+from phrasemate.index.manifest import Manifest
+from phrasemate.index.records import AddReport, DocumentInfo, IndexModel, Progress, ProgressEvent, Settings
+from phrasemate.index.store import State, Store
+from phrasemate.types import Document, Sentence
+
+__all__ = ["Adder", "Learner"]
+
+
+class Learner(Protocol):
+    """Finds the most frequent words of a language (``phrasemate.encode.segment.FrequentWords``)."""
+
+    def update(self, text: str) -> None: ...
+    def words(self) -> list[str]: ...
+
+
+def _learner() -> Learner:
+    from phrasemate.encode.segment import FrequentWords
+
+    learner: Learner = FrequentWords()
+    return learner
+
+
+@dataclass
+class _Task:
+    """A document on its way in; ``info`` is its record as of the sentences handed out so far."""
+
+    info: DocumentInfo
+    document: Document
+    replaces: int | None = None
+
+
+_Item = tuple[_Task, int, Sentence]
+
+
+class Adder:
+    """One call of ``Index.add``. The caller holds the lock of the writer."""
+
+    def __init__(
+        self, store: Store, model: IndexModel, lang: str, settings: Settings, progress: Progress | None
+    ) -> None:
+        self._store, self._model, self._lang, self._settings = store, model, lang, settings
+        self._progress = progress
+        with store.reading() as state:
+            self._known = {document.name: document for document in store.documents()}  # about 600 bytes each
+            self._next_document = state.next_document
+        self._given: dict[str, str] = {}  # name -> digest of what this call was given
+        self._counts = {"added": 0, "replaced": 0, "unchanged": 0, "sentences": 0, "phrases": 0}
+        self._encoder_seconds = 0.0
+        self._bytes_before = self._bytes_total = 0
+
+    def run(self, documents: Iterable[Document], written: Manifest) -> AddReport:
+        """Store all documents; ``written`` is index.json, brought to the store's generation after each chunk."""
+        begun = perf_counter()
+        self._manifest = written
+        self._bytes_total = _total(documents)
+        frequent, stream = self._frequent(documents)
+        for items, tasks in self._chunks(stream):
+            self._store_chunk(items, tasks, frequent)
+        counts = self._counts
+        return AddReport(
+            counts["added"],
+            counts["replaced"],
+            counts["unchanged"],
+            counts["sentences"],
+            counts["phrases"],
+            perf_counter() - begun,
+            self._encoder_seconds,
+        )
+
+    # -- the stream
+
+    def _chunks(self, documents: Iterable[Document]) -> Iterator[tuple[list[_Item], list[_Task]]]:
+        """Sentences of all documents, so many at a time, and the documents that they belong to.
+
+        A document is complete when the stream has gone past it: a chunk that ends with its last sentence does not
+        know that yet, and the next one records it.
+        """
+        items: list[_Item] = []
+        tasks: list[_Task] = []
+        for document in documents:
+            task = self._task(document)
+            if task is not None:
+                tasks.append(task)
+                done = task.info.sentences
+                for position, sentence in enumerate(islice(document.sentences(), done, None), done):
+                    items.append((task, position, sentence))
+                    if len(items) == self._settings.chunk:
+                        yield items, tasks
+                        items, tasks = [], [task]
+                task.info = replace(task.info, complete=True)
+            self._bytes_before += document.size
+        if tasks:
+            yield items, tasks
+
+    def _task(self, document: Document) -> _Task | None:
+        """What to do about a document; None if it is in the index as it is."""
+        name, digest = document.name, document.digest
+        if self._given.setdefault(name, digest) != digest:
+            raise InputError(f"two documents are named {name!r} and differ; give each document a name of its own")
+        old = self._known.get(name)
+        if old is not None and (old.digest, old.language) == (digest, self._lang):
+            if old.complete:
+                self._counts["unchanged"] += 1
+                return None
+            self._counts["added"] += 1
+            return _Task(old, document)
+        self._counts["added" if old is None else "replaced"] += 1
+        info = DocumentInfo(self._next_document, name, self._lang, digest, complete=False, sentences=0, phrases=0)
+        self._next_document += 1
+        self._known[name] = replace(info, complete=True)  # given once more, it is unchanged
+        return _Task(info, document, None if old is None else old.id)
+
+    # -- one chunk
+
+    def _store_chunk(self, items: list[_Item], tasks: list[_Task], frequent: frozenset[str]) -> None:
+        begun = perf_counter()
+        texts = [sentence.text for _, _, sentence in items]
+        found = self._model.extract(texts, frequent) if texts else []
+        self._encoder_seconds += perf_counter() - begun
+        if len(found) != len(texts):
+            raise ModelError(f"the model gave phrases for {len(found)} texts, expected {len(texts)}")
+        additions = []
+        for (task, position, sentence), phrases in zip(items, found, strict=True):
+            count = len(phrases.starts)
+            task.info = replace(task.info, sentences=position + 1, phrases=task.info.phrases + count)
+            additions.append(writing.Addition(task.info.id, position, sentence, phrases))
+            self._counts["phrases"] += count
+        self._counts["sentences"] += len(items)
+        replaced = [task.replaces for task in tasks if task.replaces is not None]
+        state = writing.commit(self._store, additions, [task.info for task in tasks], replaced)
+        for task in tasks:
+            task.replaces = None
+        self._record(state)
+        self._tell(tasks[-1])
+
+    def _record(self, state: State) -> None:
+        self._manifest = replace(self._manifest, generation=state.generation)
+        self._manifest.write(self._store.path / "index.json")
+
+    def _tell(self, task: _Task) -> None:
+        if self._progress is not None:
+            at = self._bytes_before + (0 if task.info.complete else task.document.consumed())
+            counts = self._counts
+            self._progress(ProgressEvent(counts["sentences"], counts["phrases"], at, self._bytes_total, task.info.name))
+
+    # -- frequent words
+
+    def _frequent(self, documents: Iterable[Document]) -> tuple[frozenset[str], Iterable[Document]]:
+        """The language's frequent words, and the documents again with those that learning has taken from the stream.
+
+        They are learned once from the first sentences and kept, so that appending and resuming use the same; only
+        words from a small sample give way to those of a larger one.
+        """
+        key = f"frequent {self._lang}"
+        with self._store.reading():
+            stored = self._store.extra(key) or {"sentences": 0, "words": []}
+        if stored["sentences"] >= self._settings.learn:
+            return frozenset(stored["words"]), documents
+        stream = iter(documents)
+        held, learner, seen = [], _learner(), 0
+        for document in stream:
+            held.append(document)
+            if not self._is_stored(document):
+                for sentence in islice(document.sentences(), self._settings.learn - seen):
+                    learner.update(sentence.text)
+                    seen += 1
+            if seen >= self._settings.learn:
+                break
+        if seen > stored["sentences"]:
+            stored = {"sentences": seen, "words": sorted(learner.words())}
+            self._record(writing.put_extra(self._store, key, stored))
+        return frozenset(stored["words"]), chain(held, stream)
+
+    def _is_stored(self, document: Document) -> bool:
+        old = self._known.get(document.name)
+        return old is not None and old.complete and (old.digest, old.language) == (document.digest, self._lang)
+
+
+def _total(documents: Iterable[Document]) -> int:
+    """Bytes of all documents if they are at hand without reading anything, else 0 for unknown."""
+    if isinstance(documents, list | tuple):
+        return sum(document.size for document in documents)
+    size = getattr(documents, "size", 0)
+    return size if isinstance(size, int) else 0

@@ -1,0 +1,143 @@
+"""The SQLite file: its schema, how it is opened, and its errors in our words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
+from phrasemate.index import rows
+
+__all__ = ["connect", "initialise", "is_empty", "mapped", "verify_schema"]
+
+PAGE_BYTES = 16_384  # a sentence's vectors take 1 to 10 kB: on small pages half of the space is lost (docs/index.md)
+CACHE_KIB = 32_768
+BUSY_SECONDS = 10.0
+
+# Text and names are written as bytes CAST to TEXT, so that what cannot be encoded strictly survives too.
+SCHEMA = {
+    "state": "CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, "
+    "documents INTEGER NOT NULL, sentences INTEGER NOT NULL, phrases INTEGER NOT NULL, next_document INTEGER NOT NULL, "
+    "next_sentence INTEGER NOT NULL, next_phrase INTEGER NOT NULL, crc INTEGER NOT NULL)",
+    "extras": "CREATE TABLE extras (key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL)",
+    "documents": "CREATE TABLE documents (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, language TEXT NOT NULL, "
+    "digest TEXT NOT NULL, complete INTEGER NOT NULL, sentences INTEGER NOT NULL, phrases INTEGER NOT NULL, "
+    "crc INTEGER NOT NULL)",
+    "sentences": "CREATE TABLE sentences (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, position "
+    "INTEGER NOT NULL, "
+    "line INTEGER NOT NULL, first_phrase INTEGER NOT NULL, phrases INTEGER NOT NULL, text TEXT NOT NULL, "
+    "metadata TEXT NOT NULL, spans BLOB NOT NULL, crc INTEGER NOT NULL)",
+    "sentences_document": "CREATE UNIQUE INDEX sentences_document ON sentences (document, position)",
+    "sentences_phrase": "CREATE UNIQUE INDEX sentences_phrase ON sentences (first_phrase) WHERE phrases > 0",
+    "vectors": "CREATE TABLE vectors (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, first_phrase "
+    "INTEGER NOT NULL, "
+    "phrases INTEGER NOT NULL, codes BLOB NOT NULL, crc INTEGER NOT NULL)",
+    "tombstones": "CREATE TABLE tombstones (first_phrase INTEGER PRIMARY KEY, phrases INTEGER NOT NULL, crc "
+    "INTEGER NOT NULL)",
+    "words": "CREATE VIRTUAL TABLE words USING fts5(text, content='sentences', content_rowid='id', "
+    "tokenize='trigram', columnsize=0)",
+}
+_STATE_COLUMNS = 7
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the system raise into errors of phrasemate that name the index in ``path``."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(error, path) from error
+    except OSError as error:
+        raise IndexError_(f"{path}: {error.strerror or error}; check free space and permissions") from error
+
+
+def _translate(error: sqlite3.Error, path: Path) -> IndexError_:
+    code = getattr(error, "sqlite_errorcode", 0) or 0
+    primary = code & 0xFF
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return IndexLocked(f"{path}: another process keeps the store busy ({error}); wait until it has finished")
+    if primary == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_WRITE:
+        return IndexError_(
+            f"{path}: no space is left to write ({error}); free some and run the command again, it continues"
+        )
+    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return IndexError_(f"{path}: the store cannot be written ({error}); check the permissions of the folder")
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        return IndexError_(
+            f"{path}: the store cannot be opened ({error}); check that store.sqlite exists and its permissions"
+        )
+    if "closed database" in str(error):
+        return IndexError_(f"{path}: this index has been closed; open it again")
+    return IndexDamaged(f"{path}: the store is damaged ({error}); restore it from a copy or build the index again")
+
+
+def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, bool]:
+    """Open the store in the folder ``path``; also says whether it is read-only after all.
+
+    A folder that we may not write to is opened for reading: with the log of SQLite where it exists, else as immutable.
+    """
+    file = path / "store.sqlite"
+    readonly = readonly or not (os.access(path, os.W_OK) and (not file.exists() or os.access(file, os.W_OK)))
+    uri = file.absolute().as_uri()
+    if not readonly:
+        return _configured(uri + "?mode=rwc", readonly=False), False
+    try:
+        return _configured(uri + "?mode=ro", readonly=True), True
+    except sqlite3.OperationalError as error:
+        log = path / "store.sqlite-wal"
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or not file.exists():
+            raise
+        if log.exists() and log.stat().st_size:
+            raise IndexError_(
+                f"{path}: an interrupted writer left {log.name}, which a read-only folder cannot take in; "
+                f"open the index once with write permission"
+            ) from error
+        return _configured(uri + "?immutable=1", readonly=True), True
+
+
+def _configured(uri: str, readonly: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        connection.execute(
+            "PRAGMA synchronous = FULL"
+        )  # index.json never runs ahead of the store, even if the power fails
+        if readonly:
+            connection.execute("PRAGMA query_only = ON")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the file
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    return not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
+
+def initialise(connection: sqlite3.Connection) -> None:
+    """Lay out an empty store, in one transaction."""
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in SCHEMA.values():
+        connection.execute(statement)
+    state = (0,) * _STATE_COLUMNS
+    connection.execute("INSERT INTO state VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", (*state, rows.checksum(b"state", state)))
+    connection.execute("COMMIT")
+
+
+def verify_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise IndexDamaged unless the store's own definitions are the ones we write."""
+    found = {name: sql for name, sql in connection.execute("SELECT name, sql FROM sqlite_master") if name in SCHEMA}
+    encoding = connection.execute("PRAGMA encoding").fetchone()[0]
+    if found != SCHEMA or encoding != "UTF-8":
+        wrong = sorted(name for name in SCHEMA if found.get(name) != SCHEMA[name]) or ["encoding"]
+        raise IndexDamaged(
+            f"{path}: the store's definition of {', '.join(wrong)} is not ours; restore it or build the index again"
+        )

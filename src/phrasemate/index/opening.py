@@ -1,0 +1,44 @@
+"""What is checked before an index is used: the model, the store's schema, and that nothing committed was lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from phrasemate.errors import IndexDamaged, IndexError_, ModelMismatch
+from phrasemate.index import building, database
+from phrasemate.index.manifest import Manifest, VectorsManifest
+from phrasemate.index.records import IndexModel
+from phrasemate.index.store import Store
+
+__all__ = ["check", "same_model", "vectors_generation"]
+
+
+def same_model(folder: Path, manifest: Manifest, model: IndexModel) -> None:
+    if model.hash != manifest.model_hash or model.dim != manifest.dim:
+        raise ModelMismatch(
+            f"{folder}: was built with the model {manifest.model_name} ({manifest.model_hash[:12]}), "
+            f"not with {model.name} ({model.hash[:12]}); open it with that model or build it again"
+        )
+
+
+def vectors_generation(folder: Path) -> int:
+    """The generation of vectors.json, 0 if there is none or it will have to be mended."""
+    try:
+        return VectorsManifest.read(folder / building.VECTORS_JSON).generation
+    except IndexError_:
+        return 0
+
+
+def check(store: Store, manifest: Manifest, newest: int) -> None:
+    """Finish an interrupted ``create``; else make sure that the store is ours and has all that was committed."""
+    with database.mapped(store.path), store.lock:
+        if manifest.generation == 0 and database.is_empty(store.connection) and not store.readonly:
+            database.initialise(store.connection)
+        database.verify_schema(store.connection, store.path)
+    with store.reading() as state:
+        if state.generation < newest:
+            raise IndexDamaged(
+                f"{store.path}: the store is at generation {state.generation}, expected {newest} or above: "
+                f"its newest part "
+                "(store.sqlite-wal) was lost; restore it or build the index again"
+            )

@@ -1,0 +1,143 @@
+"""What goes into and comes out of an index: plain records, the settings, and what a model must offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "AddReport",
+    "DocumentInfo",
+    "IndexModel",
+    "IndexStats",
+    "PhraseSet",
+    "Progress",
+    "ProgressEvent",
+    "Settings",
+    "VerifyReport",
+]
+
+
+class PhraseSet(Protocol):
+    """The phrases of one text, as a model extracts them (``phrasemate.encode.Extracted``)."""
+
+    @property
+    def starts(self) -> NDArray[np.int32]: ...  # (phrases,)
+    @property
+    def ends(self) -> NDArray[np.int32]: ...  # (phrases,)
+    @property
+    def scores(self) -> NDArray[np.float32]: ...  # (phrases,) 0 to 1
+    @property
+    def vectors(self) -> NDArray[np.float32]: ...  # (phrases, dim) unit length
+
+
+class IndexModel(Protocol):
+    """What an index asks of a model. ``extract`` must give the same bits for the same texts in the same call."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def hash(self) -> str: ...
+    @property
+    def path(self) -> Path | None: ...
+    @property
+    def dim(self) -> int: ...
+
+    def extract(self, texts: Sequence[str], frequent: Collection[str] = frozenset()) -> Sequence[PhraseSet]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every number that steers an index, once. The figures behind them are in docs/index.md."""
+
+    chunk: int = (
+        1024  # sentences of one model call and one transaction: 0.1 s of work lost per second of encoding at worst
+    )
+    learn: int = 20_000  # sentences from which a language's frequent words are learned
+    exact_below: int = 50_000  # phrases: below, a NumPy product takes a few ms and needs no second file
+    ivf_from: int = 2_000_000  # phrases: from here a full scan of the 4-bit codes takes longer than 2 ms
+    rebuild_share: float = 0.2  # new or deleted rows, as a share of the FAISS file, that are worth a rebuild
+    forced_rebuild: int = 200_000  # rows outside a FAISS file that make a search rebuild it (an interrupted add)
+    exact_filtered: int = 200_000  # phrases that pass a filter: up to here they are scanned exactly
+    k_factor: int = 4  # candidates of the 4-bit codes re-scored in 8 bits, per result
+    nprobe: int = 128  # inverted lists read per query
+    train: int = 65_536  # vectors to train the codes on (and at least 40 per inverted list)
+    block: int = 65_536  # vectors held as float32 at once
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """After each chunk: what this ``add`` has stored so far. ``bytes_total`` is 0 when unknown."""
+
+    sentences: int
+    phrases: int
+    bytes_done: int
+    bytes_total: int
+    document: str
+
+
+Progress = Callable[[ProgressEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """What one ``add`` did. ``sentences`` and ``phrases`` count what this call stored, not what was there."""
+
+    documents_added: int
+    replaced: int
+    unchanged: int
+    sentences: int
+    phrases: int
+    seconds: float
+    encoder_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentInfo:
+    """A document in an index; ``complete`` is False while an interrupted ``add`` waits to be continued."""
+
+    id: int
+    name: str
+    language: str
+    digest: str
+    complete: bool
+    sentences: int
+    phrases: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """The size and make-up of an index; ``files`` maps each file name to its bytes."""
+
+    path: str
+    model: str
+    model_hash: str
+    dim: int
+    generation: int
+    documents: int
+    incomplete: tuple[str, ...]
+    languages: Mapping[str, int]  # documents per language
+    sentences: int
+    phrases: int
+    deleted: int  # phrase ids that were deleted and are never used again
+    engine: str
+    approximate: int  # live phrases that the FAISS file covers
+    exact: int  # live phrases searched exactly
+    files: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """The outcome of ``Index.verify``: every problem in a line, and how many of each thing were checked."""
+
+    problems: list[str] = field(default_factory=list)
+    checked: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems

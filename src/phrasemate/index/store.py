@@ -1,0 +1,289 @@
+"""The store: one SQLite file that is the truth about an index. This file reads it; ``writing.py`` changes it.
+
+Every row carries a checksum that is compared whenever the row is read, every scan compares what it saw with the
+counts, and a phrase id that is neither live nor known as deleted is damage: nothing is ever silently missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import IndexDamaged, InputError
+from phrasemate.index import database, rows
+from phrasemate.index.records import DocumentInfo
+
+__all__ = ["SentenceRow", "State", "Store", "VectorRow"]
+
+_BATCH = 256
+_SENTENCE = (
+    "id, document, position, line, first_phrase, phrases, CAST(text AS BLOB), CAST(metadata AS BLOB), spans, crc"
+)
+_VECTORS = "id, document, first_phrase, phrases, codes, crc"
+_DOCUMENT = "id, CAST(name AS BLOB), CAST(language AS BLOB), CAST(digest AS BLOB), complete, sentences, phrases, crc"
+
+
+class State(NamedTuple):
+    """The counts of a store. Ids are given in ascending order and never again, so next - live = deleted."""
+
+    generation: int
+    documents: int
+    sentences: int
+    phrases: int
+    next_document: int
+    next_sentence: int
+    next_phrase: int
+
+
+class SentenceRow(NamedTuple):
+    id: int
+    document: int
+    position: int
+    line: int
+    first_phrase: int
+    phrases: int
+    text: str
+    metadata: dict[str, Any]
+    spans: bytes
+
+
+class VectorRow(NamedTuple):
+    id: int
+    document: int
+    first_phrase: int
+    phrases: int
+    codes: bytes
+
+
+class Store:
+    """An open store. All methods may be called from any thread; one works at a time."""
+
+    def __init__(self, path: Path, dim: int, readonly: bool = False) -> None:
+        self.path, self.dim = path, dim
+        self.lock = RLock()
+        with database.mapped(path):
+            self.connection, self.readonly = database.connect(path, readonly)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[State]:
+        """Everything read inside is of one moment, whatever a writer commits meanwhile. Can be nested."""
+        with self.lock:
+            with database.mapped(self.path):
+                outermost = not self.connection.in_transaction
+                if outermost:
+                    self.connection.execute("BEGIN")
+                state = self.state()
+            try:
+                yield state
+            finally:
+                if outermost and self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+
+    @contextmanager
+    def reading(self) -> Iterator[State]:
+        """A snapshot whose body is ours alone, so that its errors are mapped too."""
+        with database.mapped(self.path), self.snapshot() as state:
+            yield state
+
+    def damaged(self, what: str) -> IndexDamaged:
+        return IndexDamaged(f"{self.path}: {what}; restore the store from a copy or build the index again")
+
+    def state(self) -> State:
+        row = self.connection.execute(f"SELECT {', '.join(State._fields)}, crc FROM state WHERE id = 1").fetchone()
+        if row is None or not rows.same(row[-1], b"state", row[:-1]):
+            raise self.damaged("the row of counts does not match its checksum")
+        return State(*row[:-1])
+
+    def extra(self, key: str) -> Any:
+        """A stored JSON value, or None."""
+        for name, value, crc in self.connection.execute(
+            "SELECT CAST(key AS BLOB), CAST(value AS BLOB), crc FROM extras"
+        ):
+            if not rows.same(crc, b"extra", (), name, value):
+                raise self.damaged("an entry of the table extras does not match its checksum")
+            if name == rows.encode_text(key):
+                return json.loads(value)
+        return None
+
+    # -- documents
+
+    def documents(self) -> Iterator[DocumentInfo]:
+        """All documents in the order of their ids. Raises IndexDamaged if one is altered or missing."""
+        seen, last = 0, -1
+        for row in self.connection.execute(f"SELECT {_DOCUMENT} FROM documents ORDER BY id"):
+            document = self._document(row)
+            if document.id <= last:
+                raise self.damaged(f"document {document.id} is out of order")
+            seen, last = seen + 1, document.id
+            yield document
+        if seen != (expected := self.state().documents):
+            raise self.damaged(f"{seen} documents found, expected {expected}")
+
+    def document(self, identity: int) -> DocumentInfo:
+        row = self.connection.execute(f"SELECT {_DOCUMENT} FROM documents WHERE id = ?", (identity,)).fetchone()
+        if row is None:
+            raise self.damaged(f"document {identity} is missing")
+        return self._document(row)
+
+    def _document(self, row: tuple[Any, ...]) -> DocumentInfo:
+        identity, name, language, digest, complete, sentences, phrases, crc = row
+        if not rows.same(crc, b"document", (identity, complete, sentences, phrases), name, language, digest):
+            raise self.damaged(f"document {identity} does not match its checksum")
+        return DocumentInfo(
+            identity,
+            rows.decode_text(name),
+            rows.decode_text(language),
+            rows.decode_text(digest),
+            bool(complete),
+            sentences,
+            phrases,
+        )
+
+    # -- sentences
+
+    def sentence_of(self, phrase: int) -> SentenceRow | None:
+        """The sentence that holds a phrase id; None if that phrase was deleted."""
+        query = (
+            f"SELECT {_SENTENCE} FROM sentences WHERE phrases > 0 AND first_phrase <= ? ORDER BY "
+            f"first_phrase DESC LIMIT 1"
+        )
+        raw = self.connection.execute(query, (phrase,)).fetchone()
+        if raw is not None:
+            row = self._sentence(raw)
+            if row.first_phrase <= phrase < row.first_phrase + row.phrases:
+                return row
+        if not 0 <= phrase < self.state().next_phrase:
+            raise InputError(f"no phrase {phrase}: ids of this index are below {self.state().next_phrase}")
+        if not self._is_tombstone(phrase):
+            raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
+        return None
+
+    def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
+        """Sentences by id, in the order of the ids. Raises IndexDamaged for one that is missing."""
+        for identity in ids:
+            raw = self.connection.execute(
+                f"SELECT {_SENTENCE} FROM sentences WHERE id = ?", (int(identity),)
+            ).fetchone()
+            if raw is None:
+                raise self.damaged(f"sentence {identity} is missing")
+            yield self._sentence(raw)
+
+    def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
+        """All sentences, or those of a document, by id. Raises IndexDamaged if one is altered, missing or doubled."""
+        where, order, parameters = (
+            ("", "id", ()) if document is None else ("WHERE document = ?", "position", (document,))
+        )
+        seen, last = 0, -1
+        for raw in self.connection.execute(f"SELECT {_SENTENCE} FROM sentences {where} ORDER BY {order}", parameters):
+            row = self._sentence(raw)
+            if row.id <= last or document not in (None, row.document):
+                raise self.damaged(f"sentence {row.id} is out of order")
+            seen, last = seen + 1, row.id
+            yield row
+        expected = (self.state() if document is None else self.document(document)).sentences
+        if seen != expected:
+            raise self.damaged(f"{seen} sentences found, expected {expected}")
+
+    def _sentence(self, raw: tuple[Any, ...]) -> SentenceRow:
+        *numbers, text, metadata, spans, crc = raw
+        if not rows.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
+            raise self.damaged(f"sentence {raw[0]} does not match its checksum")
+        return SentenceRow._make([*numbers, rows.decode_text(text), rows.decode_metadata(metadata), spans])
+
+    # -- vectors
+
+    def vectors(self, first_phrase: int = 0, document: int | None = None) -> Iterator[list[VectorRow]]:
+        """Blocks of rows with a phrase id of ``first_phrase`` or above, or those of one document, by sentence id.
+
+        The caller compares the number of phrases with the count that it expects.
+        """
+        if document is not None:
+            where = "WHERE id IN (SELECT id FROM sentences WHERE document = ?)"
+            cursor = self.connection.execute(f"SELECT {_VECTORS} FROM vectors {where} ORDER BY id", (document,))
+        else:
+            cursor = self.connection.execute(
+                f"SELECT {_VECTORS} FROM vectors WHERE id >= ? ORDER BY id", (self._from(first_phrase),)
+            )
+        last = (-1, 0)  # the last sentence id, and where its phrases end
+        while batch := cursor.fetchmany(_BATCH):
+            block = [self._vector(raw) for raw in batch]
+            for row in block:
+                if row.id <= last[0] or row.first_phrase < last[1] or document not in (None, row.document):
+                    raise self.damaged(f"the vectors of sentence {row.id} are out of order")
+                last = (row.id, row.first_phrase + row.phrases)
+            yield block
+
+    def sampled_vectors(self, wanted: int, pieces: int = 256) -> NDArray[np.int8]:
+        """About ``wanted`` (n, dim) int8 vectors in up to ``pieces`` runs spread evenly over the store."""
+        top = self.state().next_sentence
+        found: list[bytes] = []
+        for start in np.linspace(0, top, min(pieces, max(1, top)), endpoint=False).astype(int):
+            size = 0
+            for raw in self.connection.execute(
+                f"SELECT {_VECTORS} FROM vectors WHERE id >= ? ORDER BY id", (int(start),)
+            ):
+                row = self._vector(raw)
+                found.append(row.codes)
+                size += row.phrases
+                if size * pieces >= wanted or row.id >= start + top // pieces:
+                    break
+        return np.frombuffer(b"".join(found), np.int8).reshape(-1, self.dim)
+
+    def _from(self, first_phrase: int) -> int:
+        """The first sentence whose phrases begin at ``first_phrase`` or above: ids and phrases ascend together."""
+        if first_phrase <= 0:
+            return 0
+        query = "SELECT id FROM sentences WHERE phrases > 0 AND first_phrase >= ? ORDER BY first_phrase LIMIT 1"
+        row = self.connection.execute(query, (first_phrase,)).fetchone()
+        return self.state().next_sentence if row is None else int(row[0])
+
+    def _vector(self, raw: tuple[Any, ...]) -> VectorRow:
+        *numbers, codes, crc = raw
+        if not rows.same(crc, b"vectors", tuple(numbers), codes) or len(codes) != numbers[3] * self.dim:
+            raise self.damaged(f"the vectors of sentence {raw[0]} do not match their checksum")
+        return VectorRow._make([*numbers, codes])
+
+    # -- deleted phrases
+
+    def tombstones(self) -> NDArray[np.int64]:
+        """(runs, 2) int64: first id and count of each run of deleted phrases, ascending."""
+        found = self.connection.execute(
+            "SELECT first_phrase, phrases, crc FROM tombstones ORDER BY first_phrase"
+        ).fetchall()
+        if not all(rows.same(crc, b"tombstone", (first, count)) for first, count, crc in found):
+            raise self.damaged("the list of deleted phrases does not match its checksums")
+        runs = np.array([row[:2] for row in found], np.int64).reshape(-1, 2)
+        state = self.state()
+        if runs[:, 1].sum() != state.next_phrase - state.phrases or (runs[1:, 0] < runs[:-1].sum(axis=1)).any():
+            raise self.damaged("the list of deleted phrases does not match the counts")
+        return runs
+
+    def _is_tombstone(self, phrase: int) -> bool:
+        query = (
+            "SELECT first_phrase, phrases, crc FROM tombstones WHERE first_phrase <= ? ORDER BY "
+            "first_phrase DESC LIMIT 1"
+        )
+        row = self.connection.execute(query, (phrase,)).fetchone()
+        return row is not None and rows.same(row[2], b"tombstone", row[:2]) and row[0] <= phrase < row[0] + row[1]
+
+    # -- the text index
+
+    def words_checksum(self) -> int:
+        """CRC-32 over all that the text index holds."""
+        value = 0
+        for identity, block in self.connection.execute("SELECT id, block FROM words_data ORDER BY id"):
+            value = crc32(block, crc32(b"%d" % identity, value))
+        for row in self.connection.execute("SELECT segid, term, pgno FROM words_idx ORDER BY segid, term"):
+            value = crc32(repr(row).encode(), value)
+        return value

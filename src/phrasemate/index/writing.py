@@ -1,0 +1,189 @@
+"""Changes to the store: each function is one transaction, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from phrasemate.errors import ModelError
+from phrasemate.index import database, rows
+from phrasemate.index.records import DocumentInfo, PhraseSet
+from phrasemate.index.store import State, Store
+from phrasemate.types import Sentence
+
+__all__ = ["Addition", "commit", "delete", "optimise_words", "put_extra", "stamp_words", "transaction"]
+
+
+class Addition:
+    """A sentence on its way into the store, with the document it belongs to and its phrases."""
+
+    __slots__ = ("document", "phrases", "position", "sentence")
+
+    def __init__(self, document: int, position: int, sentence: Sentence, phrases: PhraseSet) -> None:
+        self.document, self.position, self.sentence, self.phrases = document, position, sentence, phrases
+
+
+@contextmanager
+def transaction(store: Store) -> Iterator[State]:
+    """Begin, and commit unless something is raised."""
+    with store.lock, database.mapped(store.path):
+        store.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield store.state()
+            store.connection.execute("COMMIT")
+        except BaseException:
+            if store.connection.in_transaction:  # SQLite may have rolled back by itself, as when the disk is full
+                store.connection.execute("ROLLBACK")
+            raise
+
+
+def commit(
+    store: Store, additions: Sequence[Addition], documents: Sequence[DocumentInfo], replaced: Sequence[int]
+) -> State:
+    """Store one chunk: sentences, their documents' new records, and the removal of the versions they replace."""
+    with transaction(store) as state:
+        for old in replaced:
+            state = _remove(store, state, old)
+        state = _insert(store, state, additions)
+        fresh = [d for d in documents if d.id >= state.next_document]
+        for document in documents:
+            _put_document(store, document)
+        next_document = max([state.next_document, *(d.id + 1 for d in documents)])
+        state = state._replace(
+            generation=state.generation + 1, documents=state.documents + len(fresh), next_document=next_document
+        )
+        _put_state(store, state)
+    return state
+
+
+def delete(store: Store, document: int) -> State:
+    """Remove a document with all its sentences."""
+    with transaction(store) as state:
+        state = _remove(store, state, document)
+        state = state._replace(generation=state.generation + 1)
+        _put_state(store, state)
+    return state
+
+
+def put_extra(store: Store, key: str, value: Any) -> State:
+    """Keep a JSON value under a key."""
+    with transaction(store) as state:
+        _put_extra(store, key, value)
+        state = state._replace(generation=state.generation + 1)
+        _put_state(store, state)
+    return state
+
+
+def stamp_words(store: Store) -> None:
+    """Record the checksum of the text index as of now; it changes no content, so the generation stays."""
+    with transaction(store) as state:
+        stamp = store.extra("words")
+        if stamp is None or stamp["generation"] != state.generation:
+            _put_extra(store, "words", {"generation": state.generation, "crc": store.words_checksum()})
+
+
+def optimise_words(store: Store) -> None:
+    """Merge the text index into one piece and stamp it."""
+    with transaction(store) as state:
+        store.connection.execute("INSERT INTO words(words) VALUES ('optimize')")
+        _put_extra(store, "words", {"generation": state.generation, "crc": store.words_checksum()})
+
+
+def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
+    sentence, phrase = state.next_sentence, state.next_phrase
+    texts, sentences, vectors = [], [], []
+    for item in additions:
+        found = _validated(item.phrases, item.sentence.text, store.dim)
+        text, metadata = rows.encode_text(item.sentence.text), rows.encode_metadata(item.sentence.metadata)
+        spans = rows.pack_spans(found.starts, found.ends, found.scores)
+        count = len(found.starts)
+        numbers = (sentence, item.document, item.position, item.sentence.line, phrase, count)
+        sentences.append((*numbers, text, metadata, spans, rows.checksum(b"sentence", numbers, text, metadata, spans)))
+        texts.append((sentence, text))
+        if count:
+            codes = rows.quantise(found.vectors).tobytes()
+            key = (sentence, item.document, phrase, count)
+            vectors.append((*key, codes, rows.checksum(b"vectors", key, codes)))
+        sentence, phrase = sentence + 1, phrase + count
+    run = store.connection.executemany
+    run("INSERT INTO sentences VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?)", sentences)
+    run("INSERT INTO vectors VALUES (?, ?, ?, ?, ?, ?)", vectors)
+    run("INSERT INTO words (rowid, text) VALUES (?, CAST(? AS TEXT))", texts)
+    return state._replace(
+        sentences=state.sentences + len(additions),
+        phrases=state.phrases + phrase - state.next_phrase,
+        next_sentence=sentence,
+        next_phrase=phrase,
+    )
+
+
+def _validated(found: PhraseSet, text: str, dim: int) -> PhraseSet:
+    """What the model gave, if it can be stored; an index must not outlive a bug in a model unnoticed."""
+    count = len(found.starts)
+    if not (len(found.ends) == len(found.scores) == count and found.vectors.shape == (count, dim)):
+        raise ModelError(
+            f"the model gave phrases of unequal lengths, or vectors that are not ({count}, {dim}), for {text[:60]!r}"
+        )
+    if count and not ((found.starts >= 0) & (found.starts < found.ends) & (found.ends <= len(text))).all():
+        raise ModelError(f"the model gave phrases outside the text {text[:60]!r}")
+    if count and not (np.abs(np.einsum("nd,nd->n", found.vectors, found.vectors) - 1) < 0.01).all():
+        raise ModelError(f"the model gave vectors that are not finite and of unit length for {text[:60]!r}")
+    return found
+
+
+def _remove(store: Store, state: State, identity: int) -> State:
+    """Take a document out of all tables, leaving tombstones for its phrase ids."""
+    document = store.document(identity)
+    dead: list[list[int]] = []
+    phrases = 0
+    for row in store.all_sentences(identity):
+        values = (row.id, rows.encode_text(row.text))
+        store.connection.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, CAST(? AS TEXT))", values)
+        phrases += row.phrases
+        if dead and sum(dead[-1]) == row.first_phrase:
+            dead[-1][1] += row.phrases
+        elif row.phrases:
+            dead.append([row.first_phrase, row.phrases])
+    if phrases != document.phrases:
+        raise store.damaged(f"document {document.name} has {phrases} phrases, expected {document.phrases}")
+    store.connection.executemany(
+        "INSERT INTO tombstones VALUES (?, ?, ?)", ((*run, rows.checksum(b"tombstone", tuple(run))) for run in dead)
+    )
+    store.connection.execute(
+        "DELETE FROM vectors WHERE id IN (SELECT id FROM sentences WHERE document = ?)", (identity,)
+    )
+    store.connection.execute("DELETE FROM sentences WHERE document = ?", (identity,))
+    store.connection.execute("DELETE FROM documents WHERE id = ?", (identity,))
+    return state._replace(
+        documents=state.documents - 1, sentences=state.sentences - document.sentences, phrases=state.phrases - phrases
+    )
+
+
+def _put_document(store: Store, document: DocumentInfo) -> None:
+    texts = [rows.encode_text(text) for text in (document.name, document.language, document.digest)]
+    numbers = (int(document.complete), document.sentences, document.phrases)
+    crc = rows.checksum(b"document", (document.id, *numbers), *texts)
+    store.connection.execute(
+        "INSERT INTO documents VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?) ON "
+        "CONFLICT (id) DO "
+        "UPDATE SET complete = excluded.complete, sentences = excluded.sentences, phrases = "
+        "excluded.phrases, crc = excluded.crc",
+        (document.id, *texts, *numbers, crc),
+    )
+
+
+def _put_state(store: Store, state: State) -> None:
+    columns = ", ".join(f"{name} = ?" for name in State._fields)
+    store.connection.execute(f"UPDATE state SET {columns}, crc = ?", (*state, rows.checksum(b"state", tuple(state))))
+
+
+def _put_extra(store: Store, key: str, value: Any) -> None:
+    name, content = rows.encode_text(key), json.dumps(value, sort_keys=True).encode()
+    crc = rows.checksum(b"extra", (), name, content)
+    store.connection.execute(
+        "INSERT OR REPLACE INTO extras VALUES (CAST(? AS TEXT), CAST(? AS TEXT), ?)", (name, content, crc)
+    )
