@@ -17,7 +17,7 @@ _BEFORE_WORD = {
     "en": "approx capt cf cmdr col dr e.g esp gen gov hon i.e lt maj messrs mr mrs ms mt prof rep rev sen sgt st vs",
     "es": "arq dr dra lic p.ej prof profa sr sra srta ud uds",
     "fi": "esim ns prof tri toht",
-    "fr": "cf dr env m mgr p.ex prof",
+    "fr": "cf dr env m mgr mlle mme p.ex prof",
     "hu": "dr ifj ill pl prof ún",
     "it": "ad.es dott dr ecc.mo ing prof sig sigg st",
     "nl": "bijv bv d.w.z dhr dr drs ing mevr mr o.a prof",

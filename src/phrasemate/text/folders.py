@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,9 +14,8 @@ __all__ = ["Found", "find", "kind", "shown"]
 
 _FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".txt": "txt"}
 _READABLE = ".txt, .tsv, .jsonl (each also with .gz)"
-_FOREIGN = frozenset(
-    (".7z", ".bz2", ".csv", ".doc", ".docx", ".epub", ".htm", ".html", ".json", ".odt", ".parquet", ".pdf", ".rtf")
-    + (".tar", ".tbx", ".tgz", ".tmx", ".xlf", ".xliff", ".xls", ".xlsx", ".xml", ".xz", ".zip", ".zst")
+_FOREIGN = re.compile(
+    r"\.(7z|bz2|csv|docx?|epub|html?|json|od[st]|parquet|pdf|pptx?|rtf|tar|tbx|tgz|tmx|xliff|xlf|xlsx?|xml|xz|zip|zst)"
 )
 
 
@@ -51,7 +51,7 @@ def find(given: str, has_column: bool, damage: Damage) -> Iterator[Found]:
         damage.file(shown(given), 0, what, "check the path")
     else:
         format_, packed = _format(path)
-        if not format_ and _suffix(path) in _FOREIGN:
+        if not format_ and _FOREIGN.fullmatch(_suffix(path)):
             return damage.file(shown(given), 0, *_unknown(path))
         yield Found(path, shown(given), format_ or ("tsv" if has_column else "txt"), packed)
     return None

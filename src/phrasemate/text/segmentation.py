@@ -28,6 +28,7 @@ _LAST_WORD = re.compile(r"[^\s(\[{\"'“”„‘’«»‹›\-–—/]+$")
 _SPACED_DOTS = re.compile(r"(?:(?<=\s)|(?<=[(\[\"'“„«])|^)(?:\w{1,2}\.\s){1,3}\w{1,2}\.$")
 _DOTTED_LETTERS = re.compile(r"[^\W\d_](?:\.[^\W\d_]){1,4}")
 _LIST_MARK = re.compile(r"[(\[]?(?:\d{1,3}|[^\W\d_]|[ivxIVX]{1,5})[.)\]]{1,2}")
+_CLOSED_APART = re.compile(r"([»”]+)\s+")
 _LETTER_DOT = re.compile(r"[^\W\d_]{1,3}\.")
 _ROMAN = re.compile(r"[IVXLC]+\b")
 _MAY_END = frozenset({"a.m", "p.m", "u.s", "u.k", "u.s.a", "n.e", "e.kr", "н.э"})
@@ -55,6 +56,8 @@ def split_sentences(text: str, lang: str = "") -> Offsets:
     locale = lang if _BREAKER_LOCALE.fullmatch(lang) else "en"
     found: Offsets = []
     for start, end in _trimmed(text, _segments(SentenceBreaker, text, locale)):
+        if found and not _LINE_END.search(text, found[-1][1], start):
+            start = _closed(text, found, start, end)
         if found and _goes_on(text, found[-1], (start, end), lang):
             found[-1] = (found[-1][0], end)
         else:
@@ -86,6 +89,15 @@ def _trimmed(text: str, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[i
         end = start + len(piece.strip())
         if start < end:
             yield start, end
+
+
+def _closed(text: str, found: Offsets, start: int, end: int) -> int:
+    """Gives a quotation mark that stands apart, as in "Quoi ? » Il", to the last sentence; where the next begins."""
+    apart = _CLOSED_APART.match(text, start, end)
+    if apart is None:
+        return start
+    found[-1] = (found[-1][0], apart.end(1))
+    return apart.end()
 
 
 def _goes_on(text: str, left: tuple[int, int], right: tuple[int, int], lang: str) -> bool:

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import os
+import tempfile
+import threading
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from phrasemate.text import read
+
+
+def make(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        raw = f"In {name}.\n".encode()
+        path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+
+
+def test_folders_are_read_in_order_and_hidden_files_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "c", "b.txt", "a/z.txt", "a/b/c.tsv", "a.txt", "B.txt", ".hidden.txt", ".git/x.txt", "ü.txt.gz")
+    expected = ["B.txt", "a/b/c.tsv", "a/z.txt", "a.txt", "b.txt", "ü.txt.gz"]
+    monkeypatch.chdir(tmp_path)
+    for given in ("c", "c/", Path("c")):
+        assert [document.name for document in read(given)] == [f"c/{name}" for name in expected]
+    absolute = [document.name for document in read(tmp_path / "c")]
+    assert absolute == [(tmp_path / "c" / name).as_posix() for name in expected]
+    assert [document.name for document in read("c/../c/a.txt", "c/b.txt")] == ["c/../c/a.txt", "c/b.txt"]
+    monkeypatch.chdir(tmp_path / "c")
+    assert [document.name for document in read(".")] == expected
+
+
+def test_a_corpus_can_be_read_again(tmp_path: Path) -> None:
+    make(tmp_path, "a.txt", "b.txt")
+    corpus = read(tmp_path)
+    first, second = ([[*document.sentences()] for document in corpus] for _ in range(2))
+    assert first == second == [[s] for s in first[0] + first[1]]
+    assert corpus.documents == 2
+    assert corpus.size == sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert corpus.skipped == []
+
+
+def test_passes_over_one_document_do_not_disturb_each_other(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("One.\nTwo.\n")
+    (document,) = read(tmp_path / "a.txt")
+    left, right = document.sentences(), document.sentences()
+    assert [next(left).line, next(right).line, next(left).line, next(right).line] == [1, 1, 2, 2]
+
+
+def test_the_digest_tells_content_and_reading(tmp_path: Path) -> None:
+    def digest(path: Path, **options: str) -> str:
+        (document,) = read(path, **options)  # type: ignore[arg-type]
+        return document.digest
+
+    (tmp_path / "a.txt").write_bytes(b"One.\n")
+    (tmp_path / "b.txt").write_bytes(b"One.\n")
+    (tmp_path / "a.tsv").write_bytes(b"One.\n")
+    a = digest(tmp_path / "a.txt")
+    assert a == digest(tmp_path / "b.txt") == digest(tmp_path / "a.txt", column="x", text_field="y", on_error="skip")
+    others = [digest(tmp_path / "a.txt", lines="sentence"), digest(tmp_path / "a.txt", lang="de")]
+    others += [digest(tmp_path / "a.txt", encoding="latin-1"), digest(tmp_path / "a.tsv")]
+    others += [digest(tmp_path / "a.tsv", column="1")]
+    (tmp_path / "a.txt").write_bytes(b"One!\n")
+    others.append(digest(tmp_path / "a.txt"))
+    assert len({a, *others}) == 7
+    how = "\0".join(["1", "txt", "paragraph", "", "utf-8", "False", ""]).encode()
+    assert a == sha256(how + b"One.\n").hexdigest()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_progress_is_in_bytes_of_the_file(tmp_path: Path, packed: bool) -> None:
+    raw = os.urandom(300_000).hex().encode()
+    raw = b"\n".join(raw[at : at + 60] for at in range(0, len(raw), 60))
+    path = tmp_path / ("a.txt.gz" if packed else "a.txt")
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    (document,) = read(path)
+    assert document.size == path.stat().st_size
+    assert document.consumed() == 0
+    seen = []
+    for _ in document.sentences():
+        seen.append(document.consumed())
+    assert seen == sorted(seen)
+    assert 0 < seen[0] < document.size == document.consumed()
+    next(document.sentences())
+    assert document.consumed() == seen[0]
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(raw)))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"One. Two.\n", gzip.compress(b"One. Two.\n"), b'\xef\xbb\xbf{"text": "One. Two."}\n', b"One.\tx\nTwo.\ty\n"],
+)
+def test_standard_input_can_be_read_again(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
+    stdin(monkeypatch, raw)
+    corpus = read("-", column=1 if b"\t" in raw else None)
+    for _ in range(2):
+        (document,) = corpus
+        assert document.name == "stdin"
+        assert [s.text for s in document.sentences()] == [s.text for s in document.sentences()] == ["One.", "Two."]
+        assert document.consumed() == document.size == len(raw)
+
+
+def test_text_that_only_resembles_json_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, b"{curly} text\n")
+    assert [s.text for document in read("-") for s in document.sentences()] == ["{curly} text"]
+
+
+def test_the_copy_of_standard_input_goes_with_its_last_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    stdin(monkeypatch, b"One.\n")
+    (document,) = read("-")  # the corpus itself is dropped, the document still needs the copy
+    gc.collect()
+    assert [s.text for s in document.sentences()] == ["One."]
+    assert len(list(tmp_path.iterdir())) == 1
+    del document
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_is_read_like_standard_input(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"One.\nTwo.\n",))
+    writer.start()
+    corpus = read(pipe)
+    (document,) = corpus
+    writer.join()
+    assert document.name == str(pipe)
+    assert [s.text for s in document.sentences()] == [s.text for s in document.sentences()] == ["One.", "Two."]
+
+
+def test_a_name_that_is_no_unicode_can_be_stored(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    with open(path, "wb") as file:  # noqa: PTH123
+        file.write(b"One.\n")
+    (document,) = read(tmp_path)
+    assert document.name == f"{tmp_path}/caf\\xe9.txt"
+    assert document.name.encode()
+    assert [s.text for s in document.sentences()] == ["One."]

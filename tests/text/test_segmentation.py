@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phrasemate.text import split_sentences, words
+
+
+def cut(text: str, spans: list[tuple[int, int]]) -> list[str]:
+    return [text[start:end] for start, end in spans]
+
+
+def sentences(text: str, lang: str = "") -> list[str]:
+    return cut(text, split_sentences(text, lang))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It's 3.14, (really)!", ["It's", "3.14", "really"]),
+        ("state-of-the-art naïve", ["state", "of", "the", "art", "naïve"]),
+        ("我们学习中文。", ["我们", "学习", "中文"]),
+        ("私は学生です。", ["私", "は", "学生", "です"]),
+        ("ฉันรักภาษาไทย", ["ฉัน", "รัก", "ภาษา", "ไทย"]),
+        ("나는 학교에 갔다.", ["나는", "학교에", "갔다"]),
+        ("東京ABC大学2024年", ["東京", "ABC", "大学", "2024", "年"]),
+        ("…!? -- 😀", []),
+        ("", []),
+        (" \t\n", []),
+    ],
+)
+def test_words_hold_a_letter_or_digit(text: str, expected: list[str]) -> None:
+    assert cut(text, words(text)) == expected
+
+
+@pytest.mark.parametrize("before", ["😀", "😀😀 ", "𝔘𝔫𝔦 ", "👨‍👩‍👧 ", "e\u0301 ", "\ud800 "])
+def test_offsets_are_characters_whatever_stands_before(before: str) -> None:
+    spans = words(before + "two words")
+    assert spans[-2:] == [(len(before), len(before) + 3), (len(before) + 4, len(before) + 9)]
+    text = before + "One ends. Two begins."
+    assert split_sentences(text)[-1] == (len(before) + 10, len(text))
+
+
+def test_a_character_outside_the_first_plane_can_be_a_word() -> None:
+    assert cut("a 𠮷 b", words("a 𠮷 b")) == ["a", "𠮷", "b"]
+
+
+@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from(list('.!?。 \n"「」()aB1😀»'))), max_size=60))
+def test_any_text_gives_ordered_spans_in_range(text: str) -> None:
+    for spans in (words(text), split_sentences(text)):
+        ends = [0, *(end for _, end in spans)]
+        assert all(last <= start < end <= len(text) for last, (start, end) in zip(ends, spans, strict=False))
+    inside = {at for start, end in split_sentences(text) for at in range(start, end)}
+    assert all(letter.isspace() for at, letter in enumerate(text) if at not in inside)
+    assert all(sentence == sentence.strip() for sentence in sentences(text))
+    found = {at for start, end in words(text) for at in range(start, end)}
+    assert all(at in found for at, letter in enumerate(text) if letter.isalnum())
+
+
+@pytest.mark.parametrize(
+    ("lang", "text"),  # " | " marks the expected cuts
+    [
+        ("en", "Dr. Smith came. | He left. | Mr. Jones stayed."),
+        ("en", "We use it, e.g. Paris or i.e. London. | Fine."),
+        ("en", "No. 5 is alive. | Is it? | No. | He left."),
+        ("en", "J. K. Rowling met J.R.R. Tolkien. | George W. Bush came."),
+        ("en", "So do I. | Then we went."),
+        ("en", "At 5 p.m. | He left."),
+        ("en", 'He said "Go!" and left. | "Come," she said.'),
+        ("en", "Wait... and see. | (See p. 5.) | Then stop!"),
+        ("en", "1. Open the file. | 2. Close it. | B. Read on."),
+        ("en", "what? ! | no, really?!"),
+        ("en", "hello! | how are you?"),
+        ("de", "Das ist z. B. Berlin, d. h. Preußen. | Gut."),
+        ("de", "Am 5. Mai kam Dr. Müller. | Er blieb bis 1990. | Dann ging er."),
+        ("de", "Siehe Abb. 3 und Nr. 4 usw. | Danach kam Prof. Meier."),
+        ("de", "„Hallo.“ | Er ging. | »Wer da?« | Niemand."),
+        ("", "Herr Prof. Weber wohnt z. B. Unter den Linden. | Mme. Dupont aussi."),
+        ("fr", "« Quoi ? » | Il sortit. | Voir p. ex. Paris."),
+        ("es", "El Sr. García vino. | ¿Quién es? | ¡Hola!"),
+        ("cs", "Dne 5. Května přišel např. Karel. | Pak odešel."),
+        ("ru", "Проф. Иванов живёт на ул. Ленина. | Он пришёл, т. е. Приехал."),
+        ("ar", "كيف حالك؟ | جيد."),
+        ("zh", "你好。|我是学生！|「真的吗？」|他问道。"),
+        ("ja", "私は学生です。|「東京へ行きました。」と言った。|（次。）|はい。"),
+    ],
+)
+def test_sentences(lang: str, text: str) -> None:
+    bar = " | " if " | " in text else "|"
+    assert sentences(text.replace(bar, " " if bar == " | " else ""), lang) == text.split(bar)
+
+
+def test_a_line_break_ends_a_sentence_whatever_follows() -> None:
+    assert sentences("One.\ntwo goes on\nDr.\u2028Smith") == ["One.", "two goes on", "Dr.", "Smith"]
+
+
+def test_every_rule_has_its_limits() -> None:
+    assert sentences("He got 5. Then he left.", "en") == ["He got 5.", "Then he left."]  # no ordinal dot in English
+    assert sentences("Das war 1990. Dann kam er.", "de") == ["Das war 1990.", "Dann kam er."]  # nor after a year
+    assert sentences("He ate etc. Then he slept.") == ["He ate etc.", "Then he slept."]
+
+
+def test_without_words_there_is_one_sentence() -> None:
+    assert sentences("... !!! ???") == ["... !!! ???"]
+    assert sentences("") == sentences("  \n ") == []
+
+
+@pytest.mark.parametrize("lang", ["", "EN", "pt_BR", "zh-Hant-TW", "nonsense!", "xx"])
+def test_any_language_code_is_taken(lang: str) -> None:
+    assert sentences("One. Two.", lang) == ["One.", "Two."]
