@@ -42,7 +42,7 @@ bench: $(VENV)/.dev ## run every benchmark (needs the corpora in DATA)
 
 clean: ## remove all that was built here
 	@rm -rf $(VENV) build dist demo-index bench/out .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find src tests docs bench -name __pycache__ -prune -exec rm -rf {} +
+	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.base: pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from phrasemate.errors import IndexMissing, QueryError
-from phrasemate.index.records import AddReport, ProgressEvent, VerifyReport
+from phrasemate.index.records import AddReport, DocumentInfo, ProgressEvent, VerifyReport
 from phrasemate.types import Hit, Phrase
 
 
@@ -40,13 +40,13 @@ class FakeIndex:
     problems: list[str] = field(default_factory=list)
     interrupt_after: int | None = None
 
-    def open(self, path: Path, model: object = None, readonly: bool = False) -> FakeIndex:
+    def open(self, path: Path, model: object = None, readonly: bool = False, threads: int | None = None) -> FakeIndex:
         self.calls.append(("open", str(path), model, readonly))
         if not self.there:
             raise IndexMissing(f"no index at {path}")
         return self
 
-    def create(self, path: Path, model: object) -> FakeIndex:
+    def create(self, path: Path, model: object, threads: int | None = None) -> FakeIndex:
         self.calls.append(("create", str(path), model))
         return self
 
@@ -58,6 +58,12 @@ class FakeIndex:
             if number == self.interrupt_after:
                 raise KeyboardInterrupt
         return AddReport(1, 0, 0, len(sentences), 2 * len(sentences), 2.0, 1.5)
+
+    def documents(self) -> list[DocumentInfo]:
+        return [
+            DocumentInfo(1, "a.txt", "en", "ab", True, 2, 4),
+            DocumentInfo(2, "b.txt", "", "cd", False, 1, 1),
+        ]
 
     def stats(self) -> Any:
         return FakeStats()

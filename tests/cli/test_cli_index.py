@@ -25,7 +25,7 @@ def test_add_may_be_left_unsaid(invoke: Invoke, library: Library, text: str) -> 
         library.index.calls.clear()
         assert invoke(*arguments).exit_code == 0
         assert library.index.calls == [
-            ("open", "idx", "a model", False),
+            ("open", "idx", None, False),
             ("add", ["One sentence.", "Another one."], ""),
             ("close",),
         ]
@@ -45,6 +45,14 @@ def test_a_new_index_is_created(invoke: Invoke, library: Library, text: str) -> 
     assert invoke("index", text, "-o", "idx", "--threads", "2", "--model", "m").exit_code == 0
     assert ("create", "idx", "a model") in library.index.calls
     assert library.models == [(Path("m"), 2)]
+
+
+def test_the_bundled_model_is_for_new_indexes_only(invoke: Invoke, library: Library, text: str) -> None:
+    invoke("index", text, "-o", "idx")
+    assert library.models == []
+    library.index.there = False
+    invoke("index", text, "-o", "idx")
+    assert library.models == [(None, None)]
 
 
 def test_the_summary_has_every_figure(invoke: Invoke, library: Library, text: str) -> None:
@@ -106,6 +114,15 @@ def test_stats(invoke: Invoke, library: Library) -> None:
     ]
     assert json.loads(invoke("index", "stats", "idx", "--json").stdout)["languages"] == {"en": 1234}
     assert all(call[3] for call in library.index.calls if call[0] == "open"), "stats must not lock the index"
+
+
+def test_stats_lists_documents(invoke: Invoke, library: Library) -> None:
+    assert invoke("index", "stats", "idx", "--documents").stdout.splitlines()[-2:] == [
+        "  a.txt: 2 sentences, 4 phrases, en",
+        "  b.txt: 1 sentence, 1 phrase, to be continued",
+    ]
+    listed = json.loads(invoke("index", "stats", "idx", "--documents", "--json").stdout)["documents_listed"]
+    assert [document["name"] for document in listed] == ["a.txt", "b.txt"]
 
 
 def test_verify_leaves_with_1_on_a_problem(invoke: Invoke, library: Library) -> None:

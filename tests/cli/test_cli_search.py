@@ -36,6 +36,7 @@ def test_options_are_handed_on(invoke: Invoke, library: Library) -> None:
 
 def test_without_filters_none_is_handed_on(invoke: Invoke, library: Library) -> None:
     invoke("search", "idx", QUERY)
+    assert library.index.calls[0] == ("open", "idx", None, True)  # an index knows its model
     assert library.searcher.asked == {"k": 10, "contexts": 5, "documents": None, "languages": None}
 
 

@@ -26,7 +26,7 @@ def test_error_is_one_line_and_1(invoke: Invoke, library: Library, monkeypatch: 
         raise ModelDamaged("m/encoder.onnx: altered;\nexport it again")
 
     monkeypatch.setattr("phrasemate.encode.load_model", damaged)
-    result = invoke("search", "idx", "[[x]]")
+    result = invoke("search", "idx", "--model", "m", "[[x]]")
     assert (result.exit_code, result.stderr) == (1, "error: m/encoder.onnx: altered; export it again\n")
 
 
@@ -64,14 +64,14 @@ def test_ctrl_c_is_130(invoke: Invoke, library: Library, monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     monkeypatch.setattr("phrasemate.encode.load_model", interrupted)
-    result = invoke("search", "idx", "[[x]]")
+    result = invoke("search", "idx", "--model", "m", "[[x]]")
     assert (result.exit_code, result.stderr) == (130, "stopped\n")
 
 
 def test_a_bug_is_not_hidden(invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasemate.encode.load_model", lambda *_, **__: 1 // 0)
     with pytest.raises(ZeroDivisionError):
-        invoke("search", "idx", "[[x]]")
+        invoke("search", "idx", "--model", "m", "[[x]]")
 
 
 def test_a_reader_that_goes_away_is_silent() -> None:

@@ -14,8 +14,7 @@ import typer
 from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, out
 
 if TYPE_CHECKING:
-    from phrasemate.encode import Model
-    from phrasemate.index import AddReport, Index
+    from phrasemate.index import AddReport, DocumentInfo, Index
     from phrasemate.text import Skipped
 
 __all__ = ["app"]
@@ -94,7 +93,12 @@ def add(
     ] = OnError.RAISE,
     encoding: Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")] = "utf-8",
     model: Annotated[
-        Path | None, typer.Option("--model", metavar="FOLDER", help="Another model folder than the bundled one.")
+        Path | None,
+        typer.Option(
+            "--model",
+            metavar="FOLDER",
+            help="Model folder (default: the index's own; the bundled one for a new index).",
+        ),
     ] = None,
     threads: Annotated[
         int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
@@ -106,7 +110,6 @@ def add(
     A document that is in the index already is left alone, a changed one is replaced.
     """
     from phrasemate.cli.progress import IndexingBar
-    from phrasemate.encode import load_model
     from phrasemate.text import read
 
     corpus = read(
@@ -118,7 +121,7 @@ def add(
         on_error=on_error.value,
         encoding=encoding,
     )
-    with _open_or_create(directory, load_model(model, threads=threads)) as index, IndexingBar() as bar:
+    with _open_or_create(directory, model, threads) as index, IndexingBar() as bar:
         try:
             report = index.add(corpus, lang=lang, progress=bar.show)
         except KeyboardInterrupt:
@@ -127,14 +130,17 @@ def add(
     _report(report, corpus.skipped, directory, as_json)
 
 
-def _open_or_create(directory: Path, model: Model) -> Index:
+def _open_or_create(directory: Path, folder: Path | None, threads: int | None) -> Index:
+    """An index knows its model: the bundled one is the default of a new index only."""
+    from phrasemate.encode import load_model
     from phrasemate.errors import IndexMissing
     from phrasemate.index import Index
 
+    model = load_model(folder, threads=threads) if folder else None
     try:
-        return Index.open(directory, model)
+        return Index.open(directory, model, threads=threads)
     except IndexMissing:
-        return Index.create(directory, model)
+        return Index.create(directory, model or load_model(threads=threads), threads=threads)
 
 
 def _say_stopped(directory: Path, sentences: int) -> None:
@@ -174,11 +180,16 @@ STATS_EXAMPLES = """Examples:
 
 \b
   phrasemate index stats idx
+  phrasemate index stats idx --documents
   phrasemate index stats idx --json"""
 
 
 @app.command("stats", epilog=STATS_EXAMPLES)
-def stats(directory: Directory, as_json: Json = False) -> None:
+def stats(
+    directory: Directory,
+    documents: Annotated[bool, typer.Option("--documents", help="List the documents too.")] = False,
+    as_json: Json = False,
+) -> None:
     """Say what an index holds.
 
     Documents, sentences, phrases, languages, the model, the search engine, the files.
@@ -187,12 +198,25 @@ def stats(directory: Directory, as_json: Json = False) -> None:
 
     with Index.open(directory, readonly=True) as index:
         facts = asdict(index.stats())
+        listed = index.documents() if documents else []
     if as_json:
-        typer.echo(json.dumps(facts, ensure_ascii=False))
+        lists = {"documents_listed": [asdict(document) for document in listed]} if documents else {}
+        typer.echo(json.dumps(facts | lists, ensure_ascii=False))
         return
     from phrasemate.cli.render import facts_table
 
     out().print(facts_table(facts))
+    for document in listed:
+        typer.echo(_line(document))
+
+
+def _line(document: DocumentInfo) -> str:
+    from phrasemate.cli.render import clean, count
+
+    language = f", {document.language}" if document.language else ""
+    rest = "" if document.complete else ", to be continued"
+    sizes = f"{count(document.sentences, 'sentence')}, {count(document.phrases, 'phrase')}"
+    return f"  {clean(document.name)}: {sizes}{language}{rest}"
 
 
 VERIFY_EXAMPLES = """Examples:

@@ -63,14 +63,18 @@ def search(
         int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
     ] = None,
     model: Annotated[
-        Path | None, typer.Option("--model", metavar="FOLDER", help="Another model folder than the bundled one.")
+        Path | None,
+        typer.Option(
+            "--model", metavar="FOLDER", help="Model folder (default: the one that the index was built with)."
+        ),
     ] = None,
 ) -> None:
     from phrasemate.encode import load_model
     from phrasemate.index import Index
     from phrasemate.search import Searcher
 
-    with Index.open(index, load_model(model, threads=threads), readonly=True) as opened:
+    given = load_model(model, threads=threads) if model else None
+    with Index.open(index, given, readonly=True, threads=threads) as opened:
         searcher = Searcher(opened)
         for batch in _batches(_queries(queries)):
             results = searcher.search_all(
