@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import gzip
+import os
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import phrasemate.text.lines as lines_module
+from phrasemate.errors import ReadError
+from phrasemate.text import Corpus, Skipped, read
+from phrasemate.text.lines import LINE_LIMIT
+
+
+def texts(corpus: Corpus) -> list[str]:
+    return [sentence.text for document in corpus for sentence in document.sentences()]
+
+
+def write(path: Path, content: str | bytes, packed: str = "") -> Path:
+    raw = content.encode() if isinstance(content, str) else content
+    path = path.with_name(path.name + packed)
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    return path
+
+
+def error_of(*paths: Path | str, **options: Any) -> ReadError:
+    with pytest.raises(ReadError) as caught:
+        texts(read(*paths, **options))
+    assert "\n" not in str(caught.value)
+    assert "; " in str(caught.value)
+    return caught.value
+
+
+LINES = [  # file, content, its bad line, what the error says, what it advises, what remains
+    ("a.txt", b"One.\nGr\xfc\xdfe Sie.\nTwo.\n", 2, "byte 0xFC at offset 7 is not UTF-8 (Latin-1?)", "latin-1"),
+    ("a.txt", b"One.\nIt\x92s fine.\nTwo.\n", 2, "byte 0x92 at offset 7 is not UTF-8 (Windows-1252?)", "CP1252"),
+    ("a.txt", "One.\nпривет мир\nTwo.\n".encode("cp1251"), 2, "East Asian encoding?", "--encoding"),
+    ("a.txt", b"One.\nA\x00b.\nTwo.\n", 2, "a NUL character at column 2", "--on-error skip"),
+    ("a.txt", "One.\n" + "x" * (LINE_LIMIT + 1) + "\nTwo.\n", 2, "a line of 1,000,001 characters", "split it"),
+    ("a.txt", "One.\n" + "ü" * (4 * LINE_LIMIT) + "\nTwo.\n", 2, "a line of 4,000,000 characters", "split it"),
+    ("a.tsv", "x\tOne.\nx\nx\tTwo.\n", 2, "1 column; expected at least 2", "--column"),
+    ("a.jsonl", '{"text": "One."}\n{"text": "x"\n{"text": "Two."}\n', 2, "broken JSON at column 13", "mend"),
+    ("a.jsonl", '{"text": "One."}\n["x"]\n{"text": "Two."}\n', 2, "a list; expected a JSON object", "mend"),
+    (
+        "a.jsonl",
+        '{"text": "One."}\n{"id": 1, "b": 2}\n{"text": "Two."}\n',
+        2,
+        "no field 'text'; the fields here are 'id', 'b'",
+        "--text-field",
+    ),
+    ("a.jsonl", '{"text": "One."}\n{}\n{"text": "Two."}\n', 2, "the fields here are none", "--text-field"),
+    ("a.jsonl", '{"text": "One."}\n{"text": null}\n{"text": "Two."}\n', 2, "holds null; expected a string", "mend"),
+    ("a.jsonl", '{"text": "One."}\n{"text": 5}\n{"text": "Two."}\n', 2, "holds a number; expected a string", "mend"),
+    ("a.jsonl", '{"text": "One."}\n{"text": "x", "n": NaN}\n{"text": "Two."}\n', 2, "NaN is no JSON number", "mend"),
+    ("a.jsonl", '{"text": "One."}\n{"text": "\\ud83d"}\n{"text": "Two."}\n', 2, "half a surrogate pair", "mend"),
+    ("a.jsonl", '{"text": "One."}\n{"text": "a\\u0000"}\n{"text": "Two."}\n', 2, "a NUL character", "mend"),
+    ("a.jsonl", '{"text": "One."}\n' + "[" * 200_000 + '\n{"text": "Two."}\n', 2, "nested too deeply", "mend"),
+    ("a.jsonl", '{"text": "One."}\n{"n": ' + "9" * 5000 + '}\n{"text": "Two."}\n', 2, "digits", "mend"),
+]
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize(("name", "content", "line", "reason", "remedy"), LINES, ids=range(len(LINES)))
+def test_a_damaged_line(
+    tmp_path: Path, name: str, content: str | bytes, line: int, reason: str, remedy: str, packed: str
+) -> None:
+    path = write(tmp_path / name, content, packed)
+    options: dict[str, Any] = {"column": 2} if name == "a.tsv" else {}
+    error = error_of(path, **options)
+    assert (error.file, error.line) == (str(path), line)
+    assert reason in error.reason
+    assert remedy.lower() in str(error).lower()
+    corpus = read(path, on_error="skip", **options)
+    for _ in range(2):  # what is skipped twice is listed once
+        assert texts(corpus) == ["One.", "Two."]
+        assert corpus.skipped == [Skipped(str(path), line, error.reason)]
+
+
+FILES = [
+    ("a.txt", b"", "an empty file"),
+    ("a.txt", b"\xef\xbb\xbf\n  \n\r\n", "no text in it"),
+    ("a.jsonl", b'{"text": ""}\n', "no text in it"),
+    ("a.tsv", b"id\tbody\n1\tx\n", "no column 'de'; the columns here are 'id', 'body'"),
+    ("a.tsv", b"id\tde\n", "no text in it"),
+    ("a.txt", "Hällo.\n".encode("utf-16"), "begins with the byte-order mark of UTF-16"),
+    ("a.txt", "Hello, world of text.\n".encode("utf-32"), "begins with the byte-order mark of UTF-32"),
+    ("a.txt", "Hello, world of text.\n".encode("utf-16-le"), "every other byte is zero, as in UTF-16-LE"),
+    ("a.txt", "Hello, world of text.\n".encode("utf-16-be"), "every other byte is zero, as in UTF-16-BE"),
+    ("a.txt", b"%PDF-1.7\n...", "a PDF file"),
+    ("a.txt", gzip.compress(b"One.\n"), "gzip data in a file whose name does not end in .gz"),
+    ("a.txt", bytes(range(256)) * 9, "binary data"),
+    ("a.txt.gz", b"One.\n", "not gzip data"),
+    ("a.txt.gz", gzip.compress(b""), "no text in it"),
+    ("a.txt.gz", gzip.compress(b"One.\n")[:-6], "the gzip data end too early"),
+    ("a.csv", b"a,b\n", "the suffix '.csv' is not one that is read; expected .txt"),
+    ("a.xml.gz", b"<a/>\n", "is not one that is read"),
+]
+
+
+@pytest.mark.parametrize(("name", "raw", "reason"), FILES, ids=range(len(FILES)))
+def test_a_file_that_is_no_text(tmp_path: Path, name: str, raw: bytes, reason: str) -> None:
+    path = write(tmp_path / name, raw)
+    write(tmp_path / "z.txt", "Last.\n")
+    error = error_of(path, column="de")
+    assert error.file == str(path)
+    assert reason in error.reason
+    corpus = read(path, tmp_path / "z.txt", column="de", on_error="skip")
+    for _ in range(2):
+        assert texts(corpus)[-1] == "Last."
+        (skipped,) = corpus.skipped
+        assert skipped.whole
+        assert (skipped.file, skipped.reason) == (str(path), error.reason)
+
+
+def test_an_office_document_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.txt", "w") as file:
+        file.writestr("x", "x")
+    assert "a ZIP archive or an Office document; expected text" in error_of(tmp_path / "a.txt").reason
+
+
+def test_gzip_that_is_cut_short_gives_what_came_before(tmp_path: Path) -> None:
+    lines = [os.urandom(40).hex() for _ in range(20_000)]
+    raw = gzip.compress("\n".join(lines).encode())
+    path = write(tmp_path / "a.txt.gz", raw[: len(raw) // 2])
+    corpus = read(path, on_error="skip", lines="sentence")
+    found = texts(corpus)
+    assert found == lines[: len(found)]
+    assert 5_000 < len(found) < 10_100
+    assert corpus.skipped == [Skipped(str(path), len(found) + 1, "the gzip data end too early", whole=True)]
+    assert error_of(path).line == len(found) + 1
+
+
+def test_damage_within_gzip(tmp_path: Path) -> None:
+    raw = bytearray(gzip.compress(b"One.\n"))
+    raw[-8] ^= 1  # the checksum
+    assert "the gzip data are damaged (CRC" in error_of(write(tmp_path / "a.txt.gz", bytes(raw))).reason
+
+
+def test_a_character_cut_off_at_the_end(tmp_path: Path) -> None:
+    error = error_of(write(tmp_path / "a.txt", "One.\nTwo €".encode()[:-1]))
+    assert error.reason == "the text ends within a UTF-8 character at offset 9"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "raw"), [("utf-16", b"\xff\xfea\0\n\0\0\xd8b\0"), ("shift_jis", b"One.\n\xff\xff\n")]
+)
+def test_text_that_is_not_in_the_encoding_that_was_named(tmp_path: Path, encoding: str, raw: bytes) -> None:
+    error = error_of(write(tmp_path / "a.txt", raw), encoding=encoding)
+    assert encoding in error.reason
+    assert "--encoding" in error.remedy
+
+
+def test_a_file_in_another_encoding_is_given_up(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "Good.\n" + "Größe.\n" * 5000, "")
+    path.write_bytes(path.read_text().encode("latin-1"))
+    corpus = read(path, on_error="skip")
+    assert texts(corpus) == ["Good."]
+    assert len(corpus.skipped) == 1000 + 1
+    assert corpus.skipped[-1].reason == "1,000 of the first 1,001 lines are damaged; the rest was not read"
+    assert corpus.skipped[-1][1:4:2] == (1002, True)
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_a_line_of_50_mb_takes_little_memory(tmp_path: Path, packed: str) -> None:
+    path = tmp_path / f"a.txt{packed}"
+    with gzip.open(path, "wb", compresslevel=1) if packed else path.open("wb") as file:
+        file.write(b"One.\n")
+        for _ in range(50):
+            file.write(b"word " * 200_000)
+        file.write(b"\nTwo.\n")
+    corpus = read(path, on_error="skip")
+    tracemalloc.start()
+    try:
+        assert texts(corpus) == ["One.", "Two."]
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    reason = "a line of 50,000,000 characters; expected at most 1,000,000"
+    assert corpus.skipped == [Skipped(str(path), 2, reason)]
+    assert str(error_of(path)) == f"{path}, line 2: {reason}; split it into lines or use --on-error skip"
+
+
+def test_a_line_at_the_limit_is_read(tmp_path: Path) -> None:
+    for line_end in ("\r\n", ""):
+        path = write(tmp_path / "a.txt", "😀" * LINE_LIMIT + line_end)
+        assert list(map(len, texts(read(path, lines="sentence")))) == [LINE_LIMIT]
+
+
+def test_many_lines_take_little_memory(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "A line of text. And more of it.\n" * 20_000)
+    tracemalloc.start()
+    try:
+        (document,) = read(path)
+        assert sum(1 for _ in document.sentences()) == 40_000
+        assert tracemalloc.get_traced_memory()[1] < 2_500_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "link.txt").symlink_to(tmp_path / "gone.txt")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".hidden.txt").write_text("x")
+    assert error_of(tmp_path / "no").reason == "no such file or folder"
+    assert error_of(tmp_path / "link.txt").reason == "a link to nothing"
+    assert error_of("x" * 5000).reason == "cannot be looked up (File name too long)"
+    assert error_of(tmp_path / "empty").reason.startswith("a folder without a file to read; expected .txt")
+    corpus = read(tmp_path / "no", tmp_path / "empty", on_error="skip")
+    assert corpus.documents == 0
+    assert [Path(skipped.file).name for skipped in corpus.skipped] == ["no", "empty"]
+
+
+def test_a_folder_with_links_in_circles(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "One.\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "up").symlink_to(tmp_path)
+    (tmp_path / "self").symlink_to(tmp_path / "self")
+    (tmp_path / "sub" / "a.txt").symlink_to(tmp_path / "a.txt")
+    os.mkfifo(tmp_path / "sub" / "pipe.txt")
+    corpus = read(tmp_path, on_error="skip")
+    assert texts(corpus) == ["One.", "One."]
+    assert [(Path(skipped.file).name, skipped.reason) for skipped in corpus.skipped] == [
+        ("self", "a link to nothing or in a circle"),
+        ("pipe.txt", "neither a file nor a folder"),
+        ("up", "a link back to a folder that leads to it"),
+    ]
+
+
+def test_other_files_of_a_folder_are_never_passed_over_in_silence(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.pdf", "c", "d.md", ".e"):
+        write(tmp_path / name, "One.\n")
+    assert error_of(tmp_path).file == str(tmp_path / "b.pdf")
+    corpus = read(tmp_path, on_error="skip")
+    assert texts(corpus) == ["One."]
+    assert [Path(skipped.file).name for skipped in corpus.skipped] == ["b.pdf", "c", "d.md"]
+    assert "a name without a suffix" in corpus.skipped[1].reason
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.txt", "One.\n")
+    (document,) = read(path)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(lines_module._Counted, "__init__", refuse)
+    with pytest.raises(ReadError, match=r"a\.txt: cannot be read \(Permission denied\); check"):
+        list(document.sentences())
+    monkeypatch.setattr(Path, "open", refuse)
+    assert "Permission denied" in error_of(path).reason
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert error_of(tmp_path).reason == "cannot be listed (Permission denied)"
+
+
+def test_a_file_that_goes_between_two_passes(tmp_path: Path) -> None:
+    corpus = read(write(tmp_path / "a.txt", "One.\n"))
+    (document,) = corpus
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(ReadError, match="No such file"):
+        list(document.sentences())
+    with pytest.raises(ReadError, match="No such file"):
+        list(corpus)
+
+
+def test_an_error_comes_when_its_file_is_reached(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "One.\n")
+    write(tmp_path / "b.txt", b"\xff\n")
+    documents = iter(read(tmp_path))
+    assert [sentence.text for sentence in next(documents).sentences()] == ["One."]
+    with pytest.raises(ReadError, match=r"b\.txt, line 1"):
+        list(next(documents).sentences())
