@@ -9,7 +9,7 @@ from cli_fakes import FakeResult, bench
 from rich.cells import cell_len
 from rich.console import Console
 
-from phrasemate.cli.render import clean, count, facts_table, kwic, marked, print_results
+from phrasemate.cli.render import clean, count, facts, kwic, marked, print_results
 from phrasemate.types import Hit, Phrase
 
 
@@ -72,16 +72,20 @@ def test_text_that_looks_like_markup_stays() -> None:
     assert pipe.getvalue() == "[bold][[x]][/bold]\n     nothing found\n\n"
 
 
-def test_counts_and_facts() -> None:
+def test_counts() -> None:
     assert [count(n, "hit") for n in (0, 1, 1200)] == ["0 hits", "1 hit", "1,200 hits"]
-    pipe = io.StringIO()
-    Console(file=pipe, width=80, _environ={}).print(
-        facts_table({"model_hash": "ab", "none": (), "files": {"a": 1000, "": 2}, "rate": 0.5, "ok": True})
-    )
-    assert [line.split() for line in pipe.getvalue().splitlines()] == [
-        ["model", "hash", "ab"],
-        ["none"],
+
+
+def test_facts_are_never_cut() -> None:
+    lines = facts({"model_hash": "ab" * 99, "none": (), "files": {"a": 1000, "": 2}, "rate": 0.5, "ok": True})
+    assert [line.split() for line in lines.plain.splitlines()] == [
+        ["model", "hash", "ab" * 99],
+        ["none", "-"],
         ["files", "a", "1,000,", "(none)", "2"],
         ["rate", "0.5"],
         ["ok", "true"],
     ]
+
+
+def test_long_lists_are_counted() -> None:
+    assert facts({"words": ["w"] * 500}).plain == "words  " + ", ".join("w" * 12) + " ... (500 in all)"

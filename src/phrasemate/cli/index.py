@@ -197,15 +197,15 @@ def stats(
     from phrasemate.index import Index
 
     with Index.open(directory, readonly=True) as index:
-        facts = asdict(index.stats())
+        found = asdict(index.stats())
         listed = index.documents() if documents else []
     if as_json:
         lists = {"documents_listed": [asdict(document) for document in listed]} if documents else {}
-        typer.echo(json.dumps(facts | lists, ensure_ascii=False))
+        typer.echo(json.dumps(found | lists, ensure_ascii=False))
         return
-    from phrasemate.cli.render import facts_table
+    from phrasemate.cli.render import facts
 
-    out().print(facts_table(facts))
+    out().print(facts(found))
     for document in listed:
         typer.echo(_line(document))
 

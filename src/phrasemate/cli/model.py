@@ -47,13 +47,13 @@ INFO_EXAMPLES = """Examples:
 @app.command("info", epilog=INFO_EXAMPLES)
 def info(folder: Folder = None, as_json: Json = False) -> None:
     """Say what a model is and how it was made."""
-    facts = _facts(folder)
+    found = _facts(folder)
     if as_json:
-        typer.echo(json.dumps(facts, ensure_ascii=False))
+        typer.echo(json.dumps(found, ensure_ascii=False))
         return
-    from phrasemate.cli.render import facts_table
+    from phrasemate.cli.render import facts
 
-    out().print(facts_table(facts))
+    out().print(facts(found))
 
 
 VERIFY_EXAMPLES = """Examples:
@@ -69,11 +69,11 @@ def verify(folder: Folder = None, as_json: Json = False) -> None:
 
     The size and the SHA-256 of every file. Leaves with 1 if one is wrong.
     """
-    facts = _facts(folder)
+    found = _facts(folder)
     if as_json:
-        typer.echo(json.dumps({"folder": facts["folder"], "hash": facts["hash"], "ok": True}))
+        typer.echo(json.dumps({"folder": found["folder"], "hash": found["hash"], "ok": True}))
     else:
-        typer.echo(f"{facts['folder']}: every file is as it was made ({facts['hash'][:12]})")
+        typer.echo(f"{found['folder']}: every file is as it was made ({found['hash'][:12]})")
 
 
 EXPORT_EXAMPLES = """Examples:

@@ -11,15 +11,15 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from phrasemate.search import Group, Result
     from phrasemate.types import Hit, Phrase
 
-__all__ = ["clean", "count", "facts_table", "kwic", "marked", "print_results"]
+__all__ = ["clean", "count", "facts", "kwic", "marked", "print_results"]
 
 INDENT = 6
 PLACE_CELLS = 32  # longest document name in a keyword-in-context line; longer ones keep their end
+MOST = 12  # members of a list of facts that are shown
 LEFT_SHARE = 0.4  # of a keyword-in-context line: more room to the right, where a phrase goes on
 
 # A corpus must not steer the terminal (escape sequences) nor break a line; one space each keeps all offsets.
@@ -36,21 +36,19 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def facts_table(facts: Mapping[str, Any]) -> Table:
-    """Two columns: the name of a fact, and the fact."""
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for key, value in facts.items():
-        table.add_row(Text(key.replace("_", " "), "bold"), Text(_shown(value)))
-    return table
+def facts(named: Mapping[str, Any]) -> Text:
+    """One line for each fact: its name, and what it is; never cut, so that a hash can be copied."""
+    width = max(map(len, named), default=0) + 2
+    lines = [Text.assemble((f"{key.replace('_', ' '):{width}}", "bold"), _shown(value) or "-") for key, value in named.items()]
+    return Text("\n").join(lines)
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key or '(none)'} {_shown(one)}" for key, one in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(_shown(one) for one in value)
+        more = f" ... ({len(value):,} in all)" if len(value) > MOST else ""
+        return ", ".join(_shown(one) for one in value[:MOST]) + more
     if isinstance(value, str):
         return clean(value)
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else json.dumps(value)
