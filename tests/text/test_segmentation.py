@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,6 +100,7 @@ def test_a_line_break_ends_a_sentence_whatever_follows() -> None:
 def test_every_rule_has_its_limits() -> None:
     assert sentences("He got 5. Then he left.", "en") == ["He got 5.", "Then he left."]  # no ordinal dot in English
     assert sentences("Das war 1990. Dann kam er.", "de") == ["Das war 1990.", "Dann kam er."]  # nor after a year
+    assert sentences("Es gilt Artikel 48. Dann kam er.", "de") == ["Es gilt Artikel 48.", "Dann kam er."]
     assert sentences("He ate etc. Then he slept.") == ["He ate etc.", "Then he slept."]
 
 
@@ -109,3 +112,14 @@ def test_without_words_there_is_one_sentence() -> None:
 @pytest.mark.parametrize("lang", ["", "EN", "pt_BR", "zh-Hant-TW", "nonsense!", "xx"])
 def test_any_language_code_is_taken(lang: str) -> None:
     assert sentences("One. Two.", lang) == ["One.", "Two."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a. " * 100_000, "A. " * 100_000, "x" * 300_000 + " a. B. " * 9, "9" * 9000 + ". Ja", "(" * 300_000 + ". A"],
+)
+def test_time_is_linear_for_text_that_no_one_wrote(text: str) -> None:
+    began = time.process_time()
+    assert split_sentences(text, "de")
+    assert words(text) != [(0, 0)]
+    assert time.process_time() - began < 5

@@ -31,6 +31,8 @@ _LIST_MARK = re.compile(r"[(\[]?(?:\d{1,3}|[^\W\d_]|[ivxIVX]{1,5})[.)\]]{1,2}")
 _CLOSED_APART = re.compile(r"([»”]+)\s+")
 _LETTER_DOT = re.compile(r"[^\W\d_]{1,3}\.")
 _ROMAN = re.compile(r"[IVXLC]+\b")
+_NEAR = 100  # characters on each side of a break that the rules look at: it keeps their time linear
+_LAST_ORDINAL = 31  # days and centuries; larger numbers before a full stop mostly end a sentence
 _MAY_END = frozenset({"a.m", "p.m", "u.s", "u.k", "u.s.a", "n.e", "e.kr", "н.э"})
 
 
@@ -104,7 +106,8 @@ def _goes_on(text: str, left: tuple[int, int], right: tuple[int, int], lang: str
     """Whether the sentence ``left`` goes on in ``right``."""
     if _LINE_END.search(text, left[1], right[0]):
         return False
-    before, after = text[left[0] : left[1]], text[right[0] : right[1]]
+    before = text[max(left[0], left[1] - _NEAR) : left[1]]
+    after = text[right[0] : min(right[1], right[0] + _NEAR)]
     return any(rule(before, after, lang) for rule in _RULES)
 
 
@@ -143,7 +146,8 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
         return True
     if small in before_number(lang) and (after[:1].isdigit() or _ROMAN.match(after)):
         return True
-    return _initial(word, after, found.start(), lang) or (ordinal_dot(lang) and word.isdecimal() and len(word) < 3)
+    ordinal = ordinal_dot(lang) and word.isdecimal() and len(word) < 3 and int(word) <= _LAST_ORDINAL
+    return ordinal or _initial(word, after, found.start(), lang)
 
 
 def _initial(word: str, after: str, start: int, lang: str) -> bool:

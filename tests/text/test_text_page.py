@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import doctest
+import inspect
+from pathlib import Path
+
+import pytest
+
+from phrasemate.text import read
+from phrasemate.text.lines import LINE_LIMIT
+from phrasemate.text.readers import FORMATS
+
+PAGE = Path(__file__).parents[2] / "docs" / "text.md"
+
+
+def test_the_examples_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    failed, tried = doctest.testfile(str(PAGE), module_relative=False)
+    assert (failed, tried > 5) == (0, True)
+
+
+def test_every_option_and_format_is_on_the_page() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    options = [
+        name for name, option in inspect.signature(read).parameters.items() if option.kind is option.KEYWORD_ONLY
+    ]
+    assert [name for name in options if f"`{name}=" not in page or f"`--{name.replace('_', '-')} " not in page] == []
+    assert [name for name in FORMATS if f"`.{name}`" not in page] == []
+    assert f"{LINE_LIMIT:,} characters" in page
