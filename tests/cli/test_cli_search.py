@@ -83,6 +83,8 @@ def test_a_query_in_which_nothing_is_proposed(
 def test_bad_marks_and_bad_bytes_are_errors(invoke: Invoke, library: Library) -> None:
     result = invoke("search", "idx", "auf der [[Bank")
     assert (result.exit_code, result.stderr) == (1, "error: unbalanced marks in 'auf der [[Bank'\n")
+    result = invoke("search", "idx", b"[[schl\xe4cht]]".decode("utf-8", "surrogateescape"))
+    assert result.stderr.startswith("error: the query '[[schl\\udce4cht]]' is not UTF-8")
     result = invoke("search", "idx", stdin=b"[[gut]]\n[[schl\xe4cht]]\n")
     assert result.exit_code == 1
     assert result.stderr.startswith("error: standard input, line 2: not UTF-8 ")

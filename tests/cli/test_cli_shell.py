@@ -15,6 +15,7 @@ from phrasemate import __version__
 from phrasemate.errors import ModelDamaged
 
 Invoke = Callable[..., Any]
+RUN = "from phrasemate.cli import main; main()"
 
 
 def test_version(invoke: Invoke) -> None:
@@ -89,6 +90,33 @@ def test_a_reader_that_goes_away_is_silent() -> None:
     done = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "expected"),
+    [
+        ("phrasemate ", 1, {"index", "search", "model", "demo"}),
+        ("phrasemate index ", 2, {"add", "stats", "verify", "optimize", "delete"}),
+        ("phrasemate index a.txt --l", 3, {"--lang", "--lines"}),  # the options of add, which is unsaid
+        ("phrasemate search idx --con", 3, {"--contexts"}),
+    ],
+)
+def test_shell_completion(line: str, word: int, expected: set[str]) -> None:
+    environment = os.environ | {
+        "_PHRASEMATE_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(word),
+    }
+    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, env=environment, check=True)
+    assert set(done.stdout.split()) == expected
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_a_pipe_is_utf_8_whatever_the_locale(locale: str) -> None:
+    environment = os.environ | {"LC_ALL": locale, "PYTHONIOENCODING": "ascii"}
+    code = f"import sys; sys.argv = ['phrasemate', 'search', '--help']; {RUN}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=True)
+    assert "pris un congé" in done.stdout.decode("utf-8")
 
 
 def test_help_is_quick_to_load() -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from phrasemate.cli import demo, index, model, search
-from phrasemate.cli.shell import RootGroup
+from phrasemate.cli.shell import RootGroup, settle_streams
 
 __all__ = ["app", "main"]
 
@@ -63,4 +63,5 @@ def _root(
 
 def main() -> None:
     """Run the command line; the entry point ``phrasemate``."""
+    settle_streams()
     app(prog_name="phrasemate")

@@ -39,7 +39,10 @@ def count(number: int, noun: str) -> str:
 def facts(named: Mapping[str, Any]) -> Text:
     """One line for each fact: its name, and what it is; never cut, so that a hash can be copied."""
     width = max(map(len, named), default=0) + 2
-    lines = [Text.assemble((f"{key.replace('_', ' '):{width}}", "bold"), _shown(value) or "-") for key, value in named.items()]
+    lines = [
+        Text.assemble((f"{key.replace('_', ' '):{width}}", "bold"), _shown(value) or "-")
+        for key, value in named.items()
+    ]
     return Text("\n").join(lines)
 
 

@@ -91,8 +91,19 @@ def _queries(given: Sequence[str] | None) -> Iterator[str]:
     for query in given or ["-"]:
         if query == "-":
             yield from _standard_input()
-        else:
+        elif query.isascii() or _is_unicode(query):
             yield query
+        else:
+            raise InputError(f"the query {query!a} is not UTF-8; use a terminal or a script in UTF-8")
+
+
+def _is_unicode(text: str) -> bool:
+    """False where bytes of another encoding came in with the arguments (as lone surrogates)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _standard_input() -> Iterator[str]:

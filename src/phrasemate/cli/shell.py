@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -15,7 +16,17 @@ from phrasemate.errors import PhrasemateError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["EXIT_ERROR", "EXIT_INTERRUPTED", "EXIT_PIPE", "DefaultGroup", "RootGroup", "err", "fail", "out"]
+__all__ = [
+    "EXIT_ERROR",
+    "EXIT_INTERRUPTED",
+    "EXIT_PIPE",
+    "DefaultGroup",
+    "RootGroup",
+    "err",
+    "fail",
+    "out",
+    "settle_streams",
+]
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
@@ -81,10 +92,15 @@ class DefaultGroup(TyperGroup):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """The subcommands, and what the default command takes as its first argument (files)."""
-        arguments = [p for p in self.commands[self.default].params if p.param_type_name == "argument"]
-        return [*super().shell_complete(ctx, incomplete), *arguments[0].shell_complete(ctx, incomplete)]
+
+def settle_streams() -> None:
+    """UTF-8 in a pipe, whatever the locale; on a terminal, a question mark for what it cannot show."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            if stream.isatty():
+                stream.reconfigure(errors="replace")
+            else:
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _close_stdout() -> None:
