@@ -1,0 +1,185 @@
+"""A Hugging Face encoder folder -> a model folder that searches without torch.
+
+Takes ``config.json``, ``tokenizer.json`` and ``model.safetensors`` (one file or shards) of the BERT and RoBERTa
+families, which XLM-R, multilingual BERT, LaBSE and multilingual E5 belong to.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from phrasemate.encode import folder as names
+from phrasemate.encode.embedding import quantise
+from phrasemate.encode.graph import build_graph
+from phrasemate.encode.model import POOLINGS
+from phrasemate.encode.segment import common_pieces
+from phrasemate.errors import InputError, ModelError, ModelUnsupported
+
+__all__ = ["export_model"]
+
+FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
+Weights = dict[str, NDArray[np.float32]]
+
+
+def export_model(
+    folder: str | Path,
+    out: str | Path,
+    *,
+    layers: Sequence[int] = (),
+    pooling: str = "ends",
+    sentence_prefix: str = "",
+    embedding_bits: int = 4,
+    heads: Mapping[str, NDArray[np.float32]] | None = None,
+    name: str = "",
+    signature: Mapping[str, Any] | None = None,
+    licence: str | Path | None = None,
+    force: bool = False,
+) -> str:
+    """Write the model folder ``out``; returns its hash.
+
+    ``layers``: which layers' states the file gives (1 to depth, or 0 for the input of the first; the last is always
+    there). ``pooling``: what a phrase is by default, when there are no ``heads`` (see `phrasemate.encode.project`).
+    ``embedding_bits``: 4 or 8 for each value of the token table. ``signature``: how the weights were made, kept in
+    the configuration. ``licence``: a file to put beside the weights.
+
+    Raises ModelError when the folder is not usable, ModelUnsupported for other architectures, InputError for bad
+    options; an existing ``out`` is replaced only with ``force``. Nothing is left behind when it fails.
+    """
+    folder, out = Path(folder), Path(out)
+    if pooling not in POOLINGS or embedding_bits not in (4, 8):
+        raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(POOLINGS)} and 4 or 8")
+    if out.exists() and not force:
+        raise InputError(f"{out}: exists; give another place, or --force to replace it")
+    source, weights = _read_config(folder), _read_weights(folder)
+    kept = _layers(layers, int(source["num_hidden_layers"]))
+    tokenizer, common = _read_tokenizer(folder)
+    positions = _additive(source, weights)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
+        made = Path(scratch) / out.name
+        made.mkdir()
+        (made / names.ENCODER).write_bytes(build_graph(source, weights, kept))
+        (made / names.TOKENIZER).write_bytes(tokenizer)
+        table = quantise(weights["embeddings.word_embeddings.weight"], embedding_bits)
+        save_file({**table, "additive": positions}, made / names.EMBEDDINGS)
+        if heads is not None:
+            save_file({key: np.ascontiguousarray(value, np.float32) for key, value in heads.items()}, made / names.HEADS)
+        if licence is not None:
+            shutil.copyfile(licence, made / Path(licence).name)
+        config = {
+            "format": names.FORMAT,
+            "version": names.VERSION,
+            "name": name or out.name,
+            "width": int(source["hidden_size"]),
+            "depth": int(source["num_hidden_layers"]),
+            "layers": kept,
+            "max_tokens": len(positions),
+            "pooling": pooling,
+            "sentence_prefix": sentence_prefix,
+            "common_words": common,
+            "signature": dict(signature or {}),
+        }
+        (made / names.CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        digest = names.write_manifest(made)
+        if out.exists():
+            shutil.rmtree(out)
+        made.rename(out)
+    return digest
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{path}: not found; expected a Hugging Face encoder folder") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
+    family = config.get("model_type") if isinstance(config, dict) else None
+    if family not in FAMILIES:
+        raise ModelUnsupported(f"{path}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
+    if config.get("position_embedding_type", "absolute") != "absolute":
+        raise ModelUnsupported(f"{path}: relative positions; expected position_embedding_type 'absolute'")
+    return dict(config)
+
+
+def _read_weights(folder: Path) -> Weights:
+    """All tensors in float32, named without the architecture's prefix ("bert.", "roberta.")."""
+    files = sorted(folder.glob("model*.safetensors"))
+    if not files:
+        raise ModelError(
+            f"{folder}: no model.safetensors; if it holds a pytorch_model.bin, convert it first with transformers: "
+            "AutoModel.from_pretrained(FOLDER).save_pretrained(OUT)"
+        )
+    try:
+        tensors = {key: value for file in files for key, value in load_file(file).items()}
+    except (OSError, SafetensorError, ValueError, TypeError) as error:
+        raise ModelError(f"{folder}: weights not readable ({error}); expected float32 or float16 safetensors") from error
+    anchor = next((key for key in tensors if key.endswith("embeddings.word_embeddings.weight")), None)
+    if anchor is None:
+        raise ModelUnsupported(f"{folder}: no embeddings.word_embeddings.weight among the weights")
+    prefix = anchor.removesuffix("embeddings.word_embeddings.weight")
+    weights = {key.removeprefix(prefix): value.astype(np.float32, copy=False) for key, value in tensors.items()}
+    return _Complete(weights, folder)
+
+
+class _Complete(Weights):
+    """Weights whose absent members are a ModelError, not a KeyError."""
+
+    def __init__(self, weights: Weights, folder: Path) -> None:
+        super().__init__(weights)
+        self.folder = folder
+
+    def __missing__(self, key: str) -> NDArray[np.float32]:
+        raise ModelError(f"{self.folder}: the weights lack {key}; the file is not whole, or of another architecture")
+
+
+def _layers(layers: Iterable[int], depth: int) -> list[int]:
+    kept = sorted({*layers, depth})
+    if kept[0] < 0 or kept[-1] > depth:
+        raise InputError(f"layers {kept}: expected numbers from 0 to {depth}")
+    return kept
+
+
+def _additive(config: Mapping[str, Any], weights: Weights) -> NDArray[np.float32]:
+    """(positions, dim): the vectors of positions and of token type 0, for a text that is not padded on its left."""
+    first = int(config.get("pad_token_id", 1)) + 1 if FAMILIES[str(config["model_type"])] else 0
+    kinds = weights["embeddings.token_type_embeddings.weight"][0]
+    positions: NDArray[np.float32] = weights["embeddings.position_embeddings.weight"][first:] + kinds
+    return np.ascontiguousarray(positions)
+
+
+def _read_tokenizer(folder: Path) -> tuple[bytes, list[str]]:
+    """tokenizer.json, compact and compressed, and the words that its scores tell to be frequent.
+
+    A Unigram's scores are written as the float32 numbers that they are.
+    """
+    path = folder / "tokenizer.json"
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelUnsupported(
+            f"{folder}: no tokenizer.json; make one with transformers: "
+            "AutoTokenizer.from_pretrained(FOLDER, use_fast=True).save_pretrained(FOLDER)"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
+    value.update(truncation=None, padding=None)
+    common: set[str] = set()
+    if value.get("model", {}).get("type") == "Unigram":
+        common = common_pieces(value["model"]["vocab"])
+        for entry in value["model"]["vocab"]:
+            entry[1] = float(str(np.float32(entry[1])))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode(), 9, mtime=0), sorted(common)

@@ -1,0 +1,126 @@
+"""The model folder: what is in it, how it is written, and how its damage is found before it can mislead.
+
+::
+
+    config.json             format, architecture, pooling, training signature
+    tokenizer.json.gz       a Hugging Face tokenizer, gzip
+    encoder.onnx            the transformer, weight-only int8
+    embeddings.safetensors  the token table in 4 or 8 bit, positions, biases of the sum
+    heads.safetensors       the projection of phrases (only when the model has one)
+    MANIFEST.json           size and SHA-256 of each of the others; its own SHA-256 is the model's hash
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
+
+__all__ = [
+    "CONFIG",
+    "EMBEDDINGS",
+    "ENCODER",
+    "FORMAT",
+    "HEADS",
+    "TOKENIZER",
+    "VERSION",
+    "bundled_folder",
+    "check_folder",
+    "write_manifest",
+]
+
+FORMAT = "phrasemate-model"
+VERSION = 1
+CONFIG, TOKENIZER, ENCODER = "config.json", "tokenizer.json.gz", "encoder.onnx"
+EMBEDDINGS, HEADS, MANIFEST = "embeddings.safetensors", "heads.safetensors", "MANIFEST.json"
+REMEDY = "export the model again, or reinstall phrasemate if it is the bundled one"
+
+
+def bundled_folder() -> Path:
+    """The model that comes with the package."""
+    return Path(__file__).parent.parent / "models" / "e5-small"
+
+
+def write_manifest(folder: Path) -> str:
+    """Seal a folder: record size and SHA-256 of every file; returns the model's hash (64 hex digits)."""
+    files = {
+        path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.name != MANIFEST
+    }
+    text = json.dumps({"format": FORMAT, "version": VERSION, "files": files}, indent=1, sort_keys=True) + "\n"
+    temporary = folder / (MANIFEST + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, folder / MANIFEST)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
+    """Verify every byte of a model folder; returns its configuration and its hash.
+
+    Raises ModelError when there is no model, ModelUnsupported for a foreign or newer format, and ModelDamaged when
+    a file is missing, has another size or another SHA-256.
+    """
+    if not folder.is_dir():
+        raise ModelError(f"{folder}: no such folder; expected a model folder made by 'phrasemate model export'")
+    manifest, digest = _read_manifest(folder)
+    for name, entry in manifest["files"].items():
+        _check_file(folder / name, entry)
+    config = _load_json(folder / CONFIG)
+    if config.get("format") != FORMAT or config.get("version") != manifest["version"]:
+        raise ModelDamaged(f"{folder / CONFIG}: does not belong to its manifest; {REMEDY}")
+    return config, digest
+
+
+def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        if (folder / "model.safetensors").exists() or (folder / "pytorch_model.bin").exists():
+            raise ModelUnsupported(
+                f"{folder}: a Hugging Face folder, not a model folder; convert it with: "
+                f"phrasemate model export {folder} -o OUT"
+            )
+        raise ModelDamaged(f"{folder}: no {MANIFEST}; {REMEDY}")
+    manifest = _load_json(path)
+    if manifest.get("format") != FORMAT:
+        raise ModelUnsupported(f"{path}: format {manifest.get('format')!r}, expected {FORMAT!r}; {REMEDY}")
+    version, files = manifest.get("version"), manifest.get("files")
+    if isinstance(version, int) and version > VERSION:
+        raise ModelUnsupported(
+            f"{path}: version {version}, this phrasemate reads up to {VERSION}; upgrade phrasemate, or export again"
+        )
+    if version != VERSION or not isinstance(files, dict) or not {CONFIG, TOKENIZER, ENCODER, EMBEDDINGS} <= set(files):
+        raise ModelDamaged(f"{path}: lacks entries that every model has; {REMEDY}")
+    return manifest, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _check_file(path: Path, entry: Any) -> None:
+    if not isinstance(entry, dict) or not isinstance(entry.get("sha256"), str) or path.name in ("", ".", ".."):
+        raise ModelDamaged(f"{path.parent / MANIFEST}: a senseless entry for {path.name!r}; {REMEDY}")
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ModelDamaged(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from error
+    if size != entry.get("bytes"):
+        raise ModelDamaged(f"{path}: {size} bytes, expected {entry.get('bytes')}; {REMEDY}")
+    if _sha256(path) != entry["sha256"]:
+        raise ModelDamaged(f"{path}: altered (its SHA-256 is not the one in {MANIFEST}); {REMEDY}")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _load_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelDamaged(f"{path}: not readable as JSON ({error}); {REMEDY}") from error
+    if not isinstance(value, dict):
+        raise ModelDamaged(f"{path}: expected a JSON object; {REMEDY}")
+    return value

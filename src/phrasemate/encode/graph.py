@@ -1,0 +1,148 @@
+"""BERT's transformer as an ONNX graph, written node by node: no tracing, no torch, the same bytes every time.
+
+BERT, RoBERTa, CamemBERT and XLM-R differ before the first layer only (how positions are counted), which the token
+table takes in; from there on they are one stack of post-norm layers.
+
+Weights are int8 with one float32 scale a column (an output value), so the file is a quarter of float32's; the runtime
+decides how to multiply by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import MissingExtra, ModelUnsupported
+
+__all__ = ["OPSET", "build_graph", "output_name"]
+
+OPSET = 20  # the first with Gelu
+MASKED = -30_000.0  # added to the logits of padding: exp of it is 0, and bfloat16 still holds it
+ACTIVATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "relu": ""}
+
+Array = NDArray[np.float32]
+
+
+def output_name(layer: int) -> str:
+    """The graph's output for the states after a layer (0: what goes into the first one)."""
+    return f"layer_{layer}"
+
+
+def build_graph(config: Mapping[str, Any], weights: Mapping[str, Array], layers: Sequence[int]) -> bytes:
+    """The serialised ONNX model.
+
+    Inputs ``embeddings`` (batch, tokens, dim) float32, the sum of token, position and type vectors, and ``mask``
+    (batch, tokens) float32, 1 for a token and 0 for padding. Outputs ``layer_N`` (batch, tokens, dim) float32 for each
+    of ``layers``. ``config`` and the names in ``weights`` are Hugging Face's, without the architecture's prefix.
+    """
+    graph = _Graph(config, weights)
+    graph.stack(layers)
+    return graph.serialise(layers)
+
+
+class _Graph:
+    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
+        try:
+            import onnx
+        except ImportError as error:
+            raise MissingExtra("onnx", "train") from error
+        self.onnx, self.weights = onnx, weights
+        self.dim, self.heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+        self.depth = int(config["num_hidden_layers"])
+        self.epsilon = float(config.get("layer_norm_eps", 1e-12))
+        self.activation = str(config.get("hidden_act", "gelu"))
+        if self.activation not in ACTIVATIONS:
+            raise ModelUnsupported(f"activation {self.activation!r}; expected one of {', '.join(ACTIVATIONS)}")
+        self.nodes: list[Any] = []
+        self.constants: dict[str, NDArray[Any]] = {}
+
+    def stack(self, layers: Sequence[int]) -> None:
+        """The whole transformer."""
+        self._constant("split_heads", np.array([0, 0, self.heads, self.dim // self.heads]))
+        self._constant("join_heads", np.array([0, 0, self.dim]))
+        one, masked = self._constant("one", np.float32(1)), self._constant("masked", np.float32(MASKED))
+        bias = self._op("Mul", self._op("Sub", one, "mask"), masked)  # (batch, tokens)
+        bias = self._op("Unsqueeze", bias, self._constant("axes", np.array([1, 2])))  # (batch, 1, 1, tokens)
+        x = self._norm("embeddings", "embeddings.LayerNorm")  # (batch, tokens, dim)
+        for number in range(self.depth + 1):
+            if number:
+                x = self._layer(x, bias, f"encoder.layer.{number - 1}.")
+            if number in layers:
+                self.nodes.append(self.onnx.helper.make_node("Identity", [x], [output_name(number)]))
+
+    def serialise(self, layers: Sequence[int]) -> bytes:
+        """The finished model."""
+        helper, real = self.onnx.helper, self.onnx.TensorProto.FLOAT
+        shape = ["batch", "tokens", self.dim]
+        graph = helper.make_graph(
+            self.nodes,
+            "encoder",
+            [
+                helper.make_tensor_value_info("embeddings", real, shape),
+                helper.make_tensor_value_info("mask", real, shape[:2]),
+            ],
+            [helper.make_tensor_value_info(output_name(layer), real, shape) for layer in layers],
+            [self.onnx.numpy_helper.from_array(np.ascontiguousarray(a), name) for name, a in self.constants.items()],
+        )
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10, producer_name="phrasemate"
+        )
+        self.onnx.checker.check_model(model)
+        data: bytes = model.SerializeToString(deterministic=True)
+        return data
+
+    def _layer(self, x: str, bias: str, name: str) -> str:
+        attended = self._attention(x, bias, name + "attention.self.")
+        attended = self._dense(attended, name + "attention.output.dense")
+        x = self._norm(self._op("Add", attended, x), name + "attention.output.LayerNorm")
+        inner = self._dense(x, name + "intermediate.dense")  # (batch, tokens, 4 dim)
+        approximate = ACTIVATIONS[self.activation]
+        inner = self._op("Gelu", inner, approximate=approximate) if approximate else self._op("Relu", inner)
+        outer = self._dense(inner, name + "output.dense")
+        return self._norm(self._op("Add", outer, x), name + "output.LayerNorm")
+
+    def _attention(self, x: str, bias: str, name: str) -> str:
+        """softmax(Q K' / sqrt(d) + bias) V, with one product for Q, K and V and the root folded into Q's weights."""
+        root = np.float32((self.dim // self.heads) ** -0.5)
+        parts = [(self.weights[f"{name}{part}.weight"].T, self.weights[f"{name}{part}.bias"]) for part in _QKV]
+        parts[0] = (parts[0][0] * root, parts[0][1] * root)
+        kernel, shift = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
+        joined = self._product(x, name + "qkv", kernel, shift)  # (batch, tokens, 3 dim)
+        outputs = [name + part for part in _QKV]
+        self.nodes.append(self.onnx.helper.make_node("Split", [joined], outputs, axis=2, num_outputs=3))
+        q, k, v = (self._op("Reshape", part, "split_heads") for part in outputs)  # (batch, tokens, heads, d)
+        q, v = (self._op("Transpose", part, perm=[0, 2, 1, 3]) for part in (q, v))  # (batch, heads, tokens, d)
+        k = self._op("Transpose", k, perm=[0, 2, 3, 1])  # (batch, heads, d, tokens)
+        scores = self._op("Softmax", self._op("Add", self._op("MatMul", q, k), bias), axis=-1)
+        mixed = self._op("Transpose", self._op("MatMul", scores, v), perm=[0, 2, 1, 3])
+        return self._op("Reshape", mixed, "join_heads")  # (batch, tokens, dim)
+
+    def _dense(self, x: str, name: str) -> str:
+        return self._product(x, name, self.weights[name + ".weight"].T, self.weights[name + ".bias"])
+
+    def _product(self, x: str, name: str, kernel: Array, shift: Array) -> str:
+        """x W + b, with W (in, out) in int8 and a scale for each column."""
+        scales = np.maximum(np.abs(kernel).max(0) / 127, np.float32(1e-12)).astype(np.float32)
+        codes = self._constant(name + ".codes", np.clip(np.rint(kernel / scales), -127, 127).astype(np.int8))
+        real = self._op("DequantizeLinear", codes, self._constant(name + ".scales", scales), axis=1)
+        return self._op("Add", self._op("MatMul", x, real), self._constant(name + ".bias", shift))
+
+    def _norm(self, x: str, name: str) -> str:
+        scale = self._constant(name + ".weight", self.weights[name + ".weight"])
+        shift = self._constant(name + ".bias", self.weights[name + ".bias"])
+        return self._op("LayerNormalization", x, scale, shift, axis=-1, epsilon=self.epsilon)
+
+    def _constant(self, name: str, value: Any) -> str:
+        self.constants[name] = np.asarray(value)
+        return name
+
+    def _op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        output = f"{kind}_{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [output], **attributes))
+        return output
+
+
+_QKV = ("query", "key", "value")

@@ -1,0 +1,214 @@
+"""Text -> token states with character offsets, without torch.
+
+The token table is gathered by NumPy, the transformer runs in OpenVINO. Tokens are batched by length in small batches
+(about 512 tokens, so that a layer's activations stay in the processor's cache), texts that are longer than the model
+are cut into overlapping windows, and each batch is computed by one thread: the result does not depend on how many
+threads there are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.encode import folder as names
+from phrasemate.encode.embedding import EmbeddingTable
+from phrasemate.encode.graph import output_name
+from phrasemate.errors import InputError, ModelDamaged
+
+__all__ = ["Runtime", "States"]
+
+BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
+BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
+ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
+OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
+GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions.md)
+
+
+class States(NamedTuple):
+    """Token states of some texts, one text after another; special tokens included.
+
+    ``values`` (tokens, width) float32; text i has the rows ``bounds[i]:bounds[i + 1]``; ``starts``/``ends`` (tokens,)
+    int32 are character offsets into its text, white space excluded (special tokens are empty, at the text's borders).
+    """
+
+    values: NDArray[np.float32]
+    bounds: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+
+
+class _Window(NamedTuple):
+    ids: list[int]  # with special tokens
+    first: int  # rows first:last of the window are kept
+    last: int
+    target: int  # where the first of them goes
+
+
+class Runtime:
+    """The tokenizer and the transformer of a model folder (already checked); see `States` for what it gives."""
+
+    def __init__(self, folder: Path, config: Mapping[str, Any], threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise InputError(f"threads: {threads}; expected 1 or more")
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self.layers: list[int] = list(config["layers"])
+        self.table = EmbeddingTable(folder / names.EMBEDDINGS)
+        self.tokenizer = _load_tokenizer(folder / names.TOKENIZER)
+        specials = self.tokenizer.encode("").ids
+        if len(specials) != 2:
+            raise ModelDamaged(f"{folder}: the tokenizer adds {len(specials)} special tokens, expected 2")
+        self.opening, self.closing = specials
+        self.window = int(config["max_tokens"]) - 2
+        self._queue = _compile(folder / names.ENCODER, self.threads)
+
+    def blocks(self, texts: Sequence[str], layer: int | None = None) -> Iterator[tuple[slice, States]]:
+        """States of consecutive texts, block by block so that memory stays bounded: (which texts, their states).
+
+        ``layer`` None is the last. Raises InputError when the folder does not carry that layer.
+        """
+        layer = self.layers[-1] if layer is None else layer
+        if layer not in self.layers:
+            raise InputError(f"layer {layer}: this model carries {self.layers}; export it again with --layers")
+        first = 0
+        while first < len(texts):
+            last, tokens, encodings = first, 0, []
+            while last < len(texts) and tokens < BLOCK_TOKENS:
+                more = self.tokenizer.encode_batch(list(texts[last : last + 256]), add_special_tokens=False)
+                tokens += sum(len(encoding) for encoding in more)
+                encodings += more
+                last += len(more)
+            yield slice(first, last), self._states(texts[first:last], encodings, output_name(layer))
+            first = last
+
+    def _states(self, texts: Sequence[str], encodings: Sequence[Any], output: str) -> States:
+        lengths = np.array([len(encoding) + 2 for encoding in encodings])
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        starts, ends = np.zeros(bounds[-1], np.int32), np.zeros(bounds[-1], np.int32)
+        windows: list[_Window] = []
+        for text, encoding, row in zip(texts, encodings, bounds.tolist(), strict=False):
+            offsets = encoding.offsets
+            starts[row + 1 : row + 1 + len(offsets)] = [_skip_space(text, *pair) for pair in offsets]
+            ends[row + 1 : row + 1 + len(offsets)] = [pair[1] for pair in offsets]
+            starts[row + 1 + len(offsets)] = ends[row + 1 + len(offsets)] = len(text)
+            windows += self._windows(encoding.ids, row)
+        values = np.empty((int(bounds[-1]), self.table.dim), np.float32)
+        self._run(windows, output, values)
+        return States(values, bounds, starts, ends)
+
+    def _windows(self, ids: list[int], row: int) -> Iterator[_Window]:
+        """One window for a text that fits, else overlapping ones that each give their middle."""
+        step, half = self.window - self._overlap, self._overlap // 2
+        count = 1 + max(0, -(-(len(ids) - self.window) // step))
+        for number in range(count):
+            at = number * step
+            part = [self.opening, *ids[at : at + self.window], self.closing]
+            first = half + 1 if number else 0
+            last = len(part) if number == count - 1 else 1 + self.window - (self._overlap - half)
+            yield _Window(part, first, last, row + at + first)
+
+    @property
+    def _overlap(self) -> int:
+        return min(OVERLAP, self.window // 2)
+
+    def _run(self, windows: Sequence[_Window], output: str, values: NDArray[np.float32]) -> None:
+        order = sorted(range(len(windows)), key=lambda i: len(windows[i].ids))
+        at = 0
+        while at < len(order):
+            batch = [windows[order[at]]]
+            while at + len(batch) < len(order):
+                following = windows[order[at + len(batch)]]
+                if (len(batch) + 1) * _padded(following) > BATCH_TOKENS:
+                    break
+                batch.append(following)
+            at += len(batch)
+            self._submit(batch, output, values)
+        self._queue.wait()
+
+    def _submit(self, batch: Sequence[_Window], output: str, values: NDArray[np.float32]) -> None:
+        ids = np.zeros((len(batch), _padded(batch[-1])), np.int64)  # (batch, tokens)
+        mask = np.zeros(ids.shape, np.float32)
+        for row, window in enumerate(batch):
+            ids[row, : len(window.ids)] = window.ids
+            mask[row, : len(window.ids)] = 1
+
+        def keep(states: NDArray[np.float32]) -> None:  # (batch, tokens, width)
+            for row, (_, first, last, target) in enumerate(batch):
+                values[target : target + last - first] = states[row, first:last]
+
+        embeddings = self.table(ids[:, : len(self.table.additive)])
+        self._queue.submit({"embeddings": embeddings, "mask": mask[:, : embeddings.shape[1]]}, output, keep)
+
+
+def _padded(window: _Window) -> int:
+    return -(-len(window.ids) // ROUND) * ROUND
+
+
+def _skip_space(text: str, start: int, end: int) -> int:
+    while start < end and text[start].isspace():
+        start += 1
+    return start
+
+
+def _load_tokenizer(path: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_buffer(gzip.decompress(path.read_bytes()))
+    except Exception as error:  # the library raises a bare Exception
+        raise ModelDamaged(f"{path}: not a readable tokenizer ({error}); export the model again") from error
+
+
+class _Queue:
+    """Batches in flight, one for each thread, in OpenVINO."""
+
+    def __init__(self, compiled: Any, threads: int) -> None:
+        from openvino import AsyncInferQueue
+
+        self._requests = AsyncInferQueue(compiled, threads)
+        self._requests.set_callback(_receive)
+        self._failures: list[BaseException] = []
+
+    def submit(
+        self, inputs: dict[str, NDArray[np.float32]], output: str, keep: Callable[[NDArray[np.float32]], None]
+    ) -> None:
+        # the request only borrows the inputs: its user data keep them alive until the callback
+        self._requests.start_async(inputs, userdata=(output, keep, self._failures, inputs), share_inputs=True)
+
+    def wait(self) -> None:
+        self._requests.wait_all()
+        if self._failures:
+            raise self._failures.pop()
+
+
+def _receive(request: Any, userdata: Any) -> None:
+    output, keep, failures, _ = userdata
+    try:
+        keep(request.get_tensor(output).data)
+    except BaseException as error:  # an exception that leaves a callback would end the process
+        failures.append(error)
+
+
+def _compile(path: Path, threads: int) -> _Queue:
+    import openvino
+
+    core = openvino.Core()
+    options: dict[str, Any] = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": threads,
+        "ENABLE_CPU_PINNING": False,
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP,
+    }
+    if "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        options["INFERENCE_PRECISION_HINT"] = "bf16"
+    try:
+        return _Queue(core.compile_model(core.read_model(path), "CPU", options), threads)
+    except RuntimeError as error:
+        first_line = str(error).splitlines()[0]
+        raise ModelDamaged(f"{path}: not a graph that OpenVINO can run ({first_line}); export the model again") from error
