@@ -108,42 +108,72 @@ def api() -> str:
 def _module(name: str) -> str:
     module = importlib.import_module(name)
     members = [_member(getattr(module, export), export) for export in module.__all__]
-    return "\n\n".join([f"## {name}", _doc(module), *members])
+    return "\n\n".join([f"## {name}", _fenced((module.__doc__ or "").strip()), *members])
 
 
 def _member(member: Any, name: str) -> str:
-    """One public name: the declaration as the source has it, and the docstring."""
+    """One public name: the declaration as the source has it, the docstring, the public methods with theirs."""
     if not (inspect.isclass(member) or inspect.isroutine(member)):
         return f"### {name}\n\n`{name} = {member!r}`"
-    tree = ast.parse(dedent(inspect.getsource(member)))
-    node = tree.body[0]
-    lines = _declaration(node)
-    return "\n\n".join([f"### {name}", "```python\n" + "\n".join(lines) + "\n```", _doc(member)]).rstrip()
+    node = ast.parse(dedent(inspect.getsource(member))).body[0]
+    assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+    declared = [_signature(node)] if isinstance(node, ast.FunctionDef) else _fields(node)
+    parts = [f"### {name}", "```python\n" + "\n".join(declared) + "\n```", ast.get_docstring(node)]
+    methods = [] if isinstance(node, ast.FunctionDef) else [m for m in node.body if isinstance(m, ast.FunctionDef)]
+    listed = [_method(method) for method in methods if not method.name.startswith("_")]
+    return "\n\n".join([part for part in [*parts, "\n".join(listed)] if part])
 
 
-def _declaration(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.FunctionDef):
-        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        return [f"def {node.name}({ast.unparse(node.args)}){returns}"]
-    assert isinstance(node, ast.ClassDef)
+def _fields(node: ast.ClassDef) -> list[str]:
     bases = ", ".join(ast.unparse(base) for base in node.bases)
-    lines = [f"class {node.name}({bases})" if bases else f"class {node.name}"]
-    for child in node.body:
-        if isinstance(child, ast.AnnAssign) and not ast.unparse(child.target).startswith("_"):
-            lines.append("    " + ast.unparse(child))
-        elif isinstance(child, ast.FunctionDef) and (child.name == "__init__" or not child.name.startswith("_")):
-            lines += [f"    {line}" for line in _method(child)]
-    return lines
+    fields = [child for child in node.body if isinstance(child, ast.AnnAssign)]
+    shown = [f"    {ast.unparse(field)}" for field in fields if not ast.unparse(field.target).startswith("_")]
+    return [f"class {node.name}({bases})" if bases else f"class {node.name}", *shown]
 
 
-def _method(node: ast.FunctionDef) -> list[str]:
-    decorators = [f"@{ast.unparse(decorator)}" for decorator in node.decorator_list]
-    first = _summary(ast.get_docstring(node) or "")
-    return [*decorators, _declaration(node)[0] + (f"  # {first}" if first else "")]
+def _method(node: ast.FunctionDef) -> str:
+    """A line of a list: the signature, and the docstring in one paragraph."""
+    decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
+    if decorators & {"property", "cached_property"}:
+        declared = f"{node.name}: {ast.unparse(node.returns)}" if node.returns else node.name
+    else:
+        declared = _signature(node).removeprefix("def ")
+    kind = "class method " if "classmethod" in decorators else ""
+    text = " ".join((ast.get_docstring(node) or "").split())
+    return f"- {kind}`{declared}`" + (f": {text}" if text else "")
 
 
-def _doc(member: Any) -> str:
-    return inspect.cleandoc(member.__doc__ or "")
+def _signature(node: ast.FunctionDef) -> str:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"def {node.name}({', '.join(_arguments(node.args))}){returns}"
+
+
+def _arguments(node: ast.arguments) -> Iterator[str]:
+    """As a person would write them, without ``self``."""
+    places = [*node.posonlyargs, *node.args]
+    defaults: list[ast.expr | None] = [None] * (len(places) - len(node.defaults)) + list(node.defaults)
+    for argument, default in zip(places, defaults, strict=True):
+        if argument.arg not in ("self", "cls"):
+            yield _argument(argument, default)
+    if node.vararg:
+        yield "*" + _argument(node.vararg, None)
+    elif node.kwonlyargs:
+        yield "*"
+    for argument, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
+        yield _argument(argument, default)
+    if node.kwarg:
+        yield "**" + _argument(node.kwarg, None)
+
+
+def _argument(node: ast.arg, default: ast.expr | None) -> str:
+    kind = f": {ast.unparse(node.annotation)}" if node.annotation else ""
+    value = "" if default is None else f" = {ast.unparse(default)}" if kind else f"={ast.unparse(default)}"
+    return node.arg + kind + value
+
+
+def _fenced(text: str) -> str:
+    """Drawings (a tree of exceptions) as they are drawn."""
+    return "\n\n".join(f"```\n{p}\n```" if "──" in p else p for p in text.split("\n\n"))
 
 
 def _summary(text: str | None) -> str:

@@ -1,8 +1,10 @@
 """The demonstration: a bundled English sample, 40 marked queries in six languages, and how many are answered right.
 
-index = build("demo-index")
-answers = ask(index)
-print(first(answers), "of", len(answers))
+    index = build("demo-index")
+    answers = ask(index)
+    print(first(answers), "of", len(answers))
+
+The sentences were written for this; docs/demo-sample.md tells how.
 """
 
 from __future__ import annotations
