@@ -3,12 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fake import SMALL, FakeModel
 
-from phrasemate.index import Index, Settings
-
-from .fake import FakeModel
-
-SMALL = Settings(chunk=32, learn=100, exact_below=300, forced_rebuild=1200, exact_filtered=400, train=1000, block=500)
+from phrasemate.index import Index
 
 
 @pytest.fixture

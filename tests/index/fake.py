@@ -11,7 +11,11 @@ from time import sleep
 
 import numpy as np
 
+from phrasemate.index import Settings
 from phrasemate.types import Phrase
+
+# an index that turns to FAISS from 300 phrases on
+SMALL = Settings(chunk=32, learn=100, exact_below=300, forced_rebuild=1200, exact_filtered=400, train=1000, block=500)
 
 
 @dataclass
@@ -48,7 +52,11 @@ class FakeModel:
     def _one(self, text: str, frequent: Collection[str]) -> Found:
         words = [match.span() for match in re.finditer(r"\w+", text)]
         spans = words + [(a[0], b[1]) for a, b in zip(words, words[1:], strict=False)]
-        spans = [(s, e) for s, e in spans if not {text[s:e].split()[0].lower(), text[s:e].split()[-1].lower()} & set(frequent)]
+        spans = [
+            (s, e)
+            for s, e in spans
+            if not {text[s:e].split()[0].lower(), text[s:e].split()[-1].lower()} & set(frequent)
+        ]
         starts, ends = np.array(spans, np.int32).reshape(-1, 2).T
         vectors = [vector_of(text[s:e], self.dim) for s, e in spans]
         scores = np.linspace(1, 0.5, len(spans), dtype=np.float32)

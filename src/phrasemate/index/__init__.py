@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phrasemate.errors import IndexError_, IndexExists, InputError
+from phrasemate.errors import IndexError_, InputError
 from phrasemate.index import building, database, rows, writing
 from phrasemate.index.adding import Adder
 from phrasemate.index.containing import TextSearch
 from phrasemate.index.lock import writing as writer
 from phrasemate.index.manifest import Manifest
-from phrasemate.index.opening import check, same_model, vectors_generation
+from phrasemate.index.opening import check, make_way, same_model, vectors_generation
 from phrasemate.index.records import (
     AddReport,
     DocumentInfo,
@@ -72,13 +72,10 @@ class Index:
         Raises IndexExists if the folder holds anything, IndexError_ if it cannot be written.
         """
         folder = Path(path)
-        with database.mapped(folder):
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-                what = "an index" if (folder / INDEX_JSON).exists() else "something else"
-                raise IndexExists(f"{folder}: holds {what} already; open it to add to it, or choose another folder")
-            folder.mkdir(parents=True, exist_ok=True)
+        make_way(folder)
         manifest = Manifest(model.name, model.hash, None if model.path is None else str(model.path), model.dim)
         with writer(folder):
+            make_way(folder)  # once more: another process may have been quicker
             manifest.write(folder / INDEX_JSON)
         return cls.open(folder, model, threads=threads, settings=settings)
 

@@ -50,6 +50,8 @@ def mapped(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _translate(error, path) from error
+    except UnicodeDecodeError as error:  # SQLite quotes an altered definition in its message
+        raise _translate(sqlite3.DatabaseError("its definitions are not readable"), path) from error
     except OSError as error:
         raise IndexError_(f"{path}: {error.strerror or error}; check free space and permissions") from error
 

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from phrasemate.errors import IndexDamaged, IndexError_, ModelMismatch
+from phrasemate.errors import IndexDamaged, IndexError_, IndexExists, ModelMismatch
 from phrasemate.index import building, database
+from phrasemate.index.lock import LOCK_FILE, NOTE_FILE
 from phrasemate.index.manifest import Manifest, VectorsManifest
 from phrasemate.index.records import IndexModel
 from phrasemate.index.store import Store
 
-__all__ = ["check", "same_model", "vectors_generation"]
+__all__ = ["check", "make_way", "same_model", "vectors_generation"]
+
+_LEFT_BY_CREATE = {LOCK_FILE, NOTE_FILE, "index.json.partial"}  # all that a killed create leaves before index.json
+
+
+def make_way(folder: Path) -> None:
+    """Make the folder of a new index. Raises IndexExists if it holds anything but what a killed ``create`` left."""
+    with database.mapped(folder):
+        if folder.exists() and not folder.is_dir():
+            raise IndexExists(f"{folder}: is a file; choose another place for the index")
+        folder.mkdir(parents=True, exist_ok=True)
+        found = {file.name for file in folder.iterdir()}
+    if found - _LEFT_BY_CREATE:
+        what = "an index" if "index.json" in found else "something else"
+        raise IndexExists(f"{folder}: holds {what} already; open it to add to it, or choose another folder")
 
 
 def same_model(folder: Path, manifest: Manifest, model: IndexModel) -> None:

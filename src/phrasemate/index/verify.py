@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import IndexDamaged, PhrasemateError
 from phrasemate.index import database, rows
 from phrasemate.index.building import VECTORS_JSON
-from phrasemate.index.engine import Faiss, Runs, scan, unpack
+from phrasemate.index.engine import Faiss, Floats, Ids, Runs, scan, unpack
 from phrasemate.index.manifest import Manifest, VectorsManifest
 from phrasemate.index.records import Settings, VerifyReport
 from phrasemate.index.store import State, Store

@@ -1,0 +1,164 @@
+"""Truncate every file of an index and flip its bytes: a clear error, a stated rebuild, or the right answers."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake import SMALL, FakeModel, sentences
+
+from phrasemate.errors import IndexDamaged, IndexError_
+from phrasemate.index import Index
+from phrasemate.types import Document, Phrase
+
+FLIPS = 40
+MODEL = FakeModel(dim=32)
+TEXTS = {f"doc{at}": sentences(60, seed=at) for at in range(3)}
+FILES = [
+    "index.json",
+    "store.sqlite",
+    "vectors.json",
+    "vectors.faiss",
+    "store.sqlite-wal",
+    "store.sqlite-shm",
+    "writer.json",
+]
+
+
+def make(folder: Path) -> Path:
+    """An index with a FAISS file, deleted phrases, newer phrases, and a log that is not yet merged into the store."""
+    with Index.create(folder / "live", MODEL, settings=SMALL) as index:
+        index.add([Document.from_texts(name, texts) for name, texts in TEXTS.items()], lang="en")
+        index.delete("doc0")
+        index.add([Document.from_texts("late", TEXTS["doc0"][:9])], lang="de")
+        index.store.connection.execute("PRAGMA wal_autocheckpoint = 0")
+        seen = []
+        # copied from within an add: the last chunk is only in the log
+        index.add(
+            [Document.from_texts("last", ["spring water here.", "a bank of sand."])],
+            progress=lambda event: seen.append(shutil.copytree(folder / "live", folder / "copy")),
+        )
+    assert (folder / "copy" / "store.sqlite-wal").stat().st_size > 0
+    return folder / "copy"
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("intact"))
+
+
+def questions() -> dict[str, int]:
+    """Phrases and how often they occur: from a plain count over the texts."""
+    counts: Counter[str] = Counter()
+    stored = [*TEXTS["doc1"], *TEXTS["doc2"], *TEXTS["doc0"][:9], "spring water here.", "a bank of sand."]
+    for found, text in zip(MODEL.extract(stored), stored, strict=True):
+        counts.update(text[s:e] for s, e in zip(found.starts, found.ends, strict=True))
+    rare = [phrase for phrase, count in sorted(counts.items()) if count <= 4]
+    return {phrase: counts[phrase] for phrase in [*rare[::23], "spring water", "bank"]}
+
+
+QUESTIONS = questions()
+
+
+def ask(folder: Path) -> None:
+    """Fails if any answer is wrong."""
+    with Index.open(folder, MODEL, settings=SMALL) as index:
+        run = index.search(MODEL.encode([Phrase(q, 0, len(q)) for q in QUESTIONS]), 5)
+        for (phrase, count), ids, scores in zip(QUESTIONS.items(), run.ids, run.scores, strict=True):
+            hits = index.hits(ids, scores)
+            assert [hit.text for hit in hits][:count] == [phrase] * count
+            assert all(hit.score > 0.97 and hit.document in (*TEXTS, "late", "last") for hit in hits[:count])
+            assert len(hits) == 5 and hits[count].text != phrase
+        only = index.search(MODEL.encode([Phrase("bank", 0, 4)]), 3, documents=["last"])
+        assert [hit.text for hit in index.hits(only.ids, only.scores)][0] == "bank"
+        assert len(index.containing("SPRING water")) == 1
+        assert [d.name for d in index.documents()] == ["doc1", "doc2", "late", "last"]
+        assert index.stats().sentences == 60 + 60 + 9 + 2
+
+
+def target(folder: Path, name: str) -> Path:
+    return next(folder.glob("vectors-*.faiss")) if name == "vectors.faiss" else folder / name
+
+
+def outcome(folder: Path, caplog: pytest.LogCaptureFixture) -> str:
+    caplog.clear()
+    try:
+        ask(folder)
+    except IndexError_ as error:
+        assert "\n" not in str(error)
+        assert str(folder) in str(error)
+        return "error"
+    return "rebuilt" if "rebuilding" in caplog.text else "right"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_flipped_bytes(intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    caplog.set_level(logging.WARNING)
+    draw, outcomes = random.Random(name), Counter[str]()
+    for trial in range(FLIPS):
+        folder = Path(shutil.copytree(intact, tmp_path / str(trial)))
+        file = target(folder, name)
+        content = bytearray(file.read_bytes())
+        content[draw.randrange(min(len(content), 100) if trial % 4 == 0 else len(content))] ^= draw.randrange(1, 256)
+        file.write_bytes(content)
+        outcomes[outcome(folder, caplog)] += 1
+    expected = {
+        "index.json": {"error"},
+        "vectors.json": {"rebuilt"},
+        "vectors.faiss": {"rebuilt"},
+        "store.sqlite-shm": {"right"},
+        "writer.json": {"right"},
+    }
+    print(name, outcomes)
+    assert set(outcomes) <= expected.get(name, {"error", "right"}), outcomes
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_truncated(intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    caplog.set_level(logging.WARNING)
+    size = target(intact, name).stat().st_size
+    for trial, length in enumerate([0, 1, 40, size // 3, size // 2, size - 4097, size - 1]):
+        folder = Path(shutil.copytree(intact, tmp_path / str(trial)))
+        with target(folder, name).open("rb+") as file:
+            file.truncate(max(0, length))
+        seen = outcome(folder, caplog)
+        if name in ("index.json", "store.sqlite", "store.sqlite-wal") and length <= size // 2:
+            assert seen == "error", length
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_missing(intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    folder = Path(shutil.copytree(intact, tmp_path / "idx"))
+    target(folder, name).unlink()
+    wanted = {"index.json": "error", "store.sqlite": "error", "store.sqlite-wal": "error", "vectors.faiss": "rebuilt"}
+    assert outcome(folder, caplog) == wanted.get(name, "right")
+
+
+@pytest.mark.parametrize("what", [b"water here", b"doc2"])
+def test_verify_finds_an_altered_row_that_nobody_asked_for(intact: Path, tmp_path: Path, what: bytes) -> None:
+    folder = Path(shutil.copytree(intact, tmp_path / "idx"))
+    with Index.open(folder, MODEL, settings=SMALL) as index:
+        assert index.verify().ok
+    store = folder / "store.sqlite"
+    content = store.read_bytes()
+    assert what in content
+    store.write_bytes(content.replace(what, what.swapcase()))
+    with Index.open(folder, MODEL, settings=SMALL) as index:
+        report = index.verify()
+    assert not report.ok
+    assert any("checksum" in problem for problem in report.problems)
+
+
+def test_an_altered_vector_is_never_an_answer(intact: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(intact, tmp_path / "idx"))
+    with Index.open(folder, MODEL, settings=SMALL) as index:
+        index.store.connection.execute("UPDATE vectors SET codes = zeroblob(length(codes)) WHERE id = 100")
+        index.store.connection.execute("DELETE FROM vectors WHERE id = (SELECT max(id) FROM vectors)")
+        assert {p.split(":")[0] for p in index.verify().problems} == {"vectors"}
+        with pytest.raises(IndexDamaged, match="phrases found, expected|checksum"):
+            index.search(np.eye(32, dtype=np.float32), 3)
