@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from phrasemate.encode import export
 from phrasemate.encode.folder import write_manifest
 
 Invoke = Callable[..., Any]
@@ -53,7 +55,7 @@ def test_one_flipped_bit_is_found(invoke: Invoke, folder: Path) -> None:
     assert result.stderr.startswith(f"error: {folder / 'encoder.onnx'}: altered ")
 
 
-def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
 
     def export_model(*arguments: Any, **options: Any) -> str:
@@ -62,9 +64,32 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setitem(sys.modules, "phrasemate.encode.export", SimpleNamespace(export_model=export_model))
     assert invoke("model", "export", "hf", "-o", "out").stdout == "out: model abababababab\n"
+    text = tmp_path / "text.txt"
+    text.write_text("One. Two.\n", "utf-8")
     options = ["--pooling", "mean", "--layer", "8", "--layer", "3", "--embedding-bits", "8", "--force"]
+    options += ["--project", str(text), "--dim", "64", "--sentence-prefix", "query: ", "--name", "n", "--licence", "L"]
     invoke("model", "export", "hf", "--out", "out", *options)
-    assert asked == [
-        ((Path("hf"), Path("out")), {"layers": (), "pooling": "ends", "embedding_bits": 4, "force": False}),
-        ((Path("hf"), Path("out")), {"layers": [8, 3], "pooling": "mean", "embedding_bits": 8, "force": True}),
-    ]
+    plain, full = [options for _, options in asked]
+    assert [arguments for arguments, _ in asked] == [(Path("hf"), Path("out"))] * 2
+    assert plain == {
+        "layers": (),
+        "pooling": "ends",
+        "sentence_prefix": "",
+        "embedding_bits": 4,
+        "project": None,
+        "dim": inspect.signature(export.export_model).parameters["dim"].default,
+        "name": "",
+        "licence": None,
+        "force": False,
+    }
+    assert list(full.pop("project")) == ["One.", "Two."]
+    assert full == {
+        "layers": [8, 3],
+        "pooling": "mean",
+        "sentence_prefix": "query: ",
+        "embedding_bits": 8,
+        "dim": 64,
+        "name": "n",
+        "licence": Path("L"),
+        "force": True,
+    }

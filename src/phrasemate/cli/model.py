@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -80,7 +81,8 @@ EXPORT_EXAMPLES = """Examples:
 
 \b
   phrasemate model export ./multilingual-e5-small -o my-model
-  phrasemate model export ./xlm-roberta-base -o my-model --pooling mean --layer 8 --embedding-bits 8"""
+  phrasemate model export ./xlm-roberta-base -o my-model --pooling mean --layer 8 --embedding-bits 8
+  phrasemate model export ./my-encoder -o my-model --project corpus.txt --dim 128"""
 
 
 @app.command("export", epilog=EXPORT_EXAMPLES)
@@ -97,6 +99,18 @@ def export(
     embedding_bits: Annotated[
         int, typer.Option("--embedding-bits", metavar="4|8", help="Bits for each value of the token table.")
     ] = 4,
+    project: Annotated[
+        Path | None,
+        typer.Option("--project", metavar="TEXT", help="Learn a projection to --dim numbers from this plain text."),
+    ] = None,
+    dim: Annotated[int, typer.Option("--dim", metavar="N", min=1, help="Numbers of a projected phrase vector.")] = 192,
+    sentence_prefix: Annotated[
+        str, typer.Option("--sentence-prefix", metavar="TEXT", help="What the encoder wants before a sentence.")
+    ] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the model (default: that of OUT).")] = "",
+    licence: Annotated[
+        Path | None, typer.Option("--licence", metavar="FILE", help="Put this licence beside the weights.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Make a model folder of a Hugging Face encoder.
@@ -107,9 +121,25 @@ def export(
     from phrasemate.encode.export import export_model
 
     digest = export_model(
-        folder, out, layers=layer or (), pooling=pooling.value, embedding_bits=embedding_bits, force=force
+        folder,
+        out,
+        layers=layer or (),
+        pooling=pooling.value,
+        sentence_prefix=sentence_prefix,
+        embedding_bits=embedding_bits,
+        project=_sentences(project) if project else None,
+        dim=dim,
+        name=name,
+        licence=licence,
+        force=force,
     )
     typer.echo(f"{out}: model {digest[:12]}")
+
+
+def _sentences(path: Path) -> Iterator[str]:
+    from phrasemate.text import read
+
+    return (sentence.text for document in read(path) for sentence in document.sentences())
 
 
 def _facts(folder: Path | None) -> dict[str, Any]:

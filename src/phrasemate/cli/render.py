@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["clean", "count", "facts", "kwic", "marked", "print_results"]
 
 INDENT = 6
-PLACE_CELLS = 32  # longest document name in a keyword-in-context line; longer ones keep their end
+PLACE_CELLS = 32  # at most, and a quarter of the line, for document:line; a longer one keeps its end
 MOST = 12  # members of a list of facts that are shown
 LEFT_SHARE = 0.4  # of a keyword-in-context line: more room to the right, where a phrase goes on
 
@@ -68,7 +68,7 @@ def marked(phrase: Phrase, style: str | None = None) -> Text:
 def kwic(hit: Hit, width: int) -> Text:
     """One line of ``width`` cells: left context (its end), match, right context (its beginning), document:line."""
     before, match, after = _parts(hit.phrase)
-    place = _last(f"{clean(hit.document)}:{hit.line}", PLACE_CELLS)
+    place = _last(f"{clean(hit.document)}:{hit.line}", min(PLACE_CELLS, width // 4))
     room = max(width - cell_len(place) - 2, 24)
     left = _last(before.lstrip(), int(room * LEFT_SHARE))
     match = _first(match, room - int(room * LEFT_SHARE))

@@ -32,11 +32,20 @@ EXAMPLES = """Examples:
 
 HELP = """Find what means the same as a marked phrase.
 
-[[ ]] marks the phrase in its sentence. A query without marks is answered for every phrase that the model
-proposes in it. Without QUERY (or with -), queries are read from standard input, one a line.
+[[ ]] marks the phrase in its sentence (several may be marked); \\[[ and \\]] are literal brackets. A query without
+marks is answered for every phrase that the model proposes in it. Without QUERY (or with -), queries are read from
+standard input, one a line.
 
-With --json, one JSON object is printed for each query, in the order of the queries:
-{"query", "results": [{"phrase", "start", "end", "groups": [{"text", "score", "count", "hits": [...]}]}]}.
+With --json, one JSON object a line is printed for each query, in the order of the queries:
+
+\b
+  {"query": "auf der [[Bank]]", "results": [
+    {"phrase": "Bank", "start": 8, "end": 12, "groups": [
+      {"text": "bench", "score": 0.91, "count": 3, "hits": [
+        {"context": "He sat on the bench.", "start": 14, "end": 19, "score": 0.91,
+         "document": "park.txt", "line": 7, "language": "en", "metadata": {}}]}]}]}
+
+start and end are characters: of the query without its marks, and of the context.
 """
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,7 +87,8 @@ def build(path: str | Path, model: Model | None = None, progress: Callable[..., 
     index = Index.create(path, model or load_model())
     with ExitStack() as stack:
         text = stack.enter_context(as_file(files(__name__) / "sample" / "english.txt"))
-        index.add(read(text), lang=LANGUAGE, progress=progress)
+        documents = [replace(document, name=text.name) for document in read(text, lang=LANGUAGE)]
+        index.add(documents, lang=LANGUAGE, progress=progress)
     return index
 
 

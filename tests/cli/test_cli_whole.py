@@ -1,0 +1,73 @@
+"""The real thing from end to end, with the bundled model: index, ask, verify, delete; and the demo's promise."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Invoke = Callable[..., Any]
+TEXT = """The bank refused to lend him any more money.
+An old man was reading his newspaper on a wooden bench in the square.
+Willows grow along the left bank of the river.
+She opened the window because it was hot.
+"""
+
+
+@pytest.fixture
+def index(invoke: Invoke, tmp_path: Path) -> str:
+    (tmp_path / "a.txt").write_text(TEXT, "utf-8")
+    folder = str(tmp_path / "idx")
+    assert invoke("index", str(tmp_path / "a.txt"), "-o", folder, "--lang", "en").exit_code == 0
+    return folder
+
+
+def test_ask_and_look_after(invoke: Invoke, index: str, tmp_path: Path) -> None:
+    query = "Er machte das [[Fenster]] zu."
+    (answer,) = [json.loads(line) for line in invoke("search", index, "--json", "-k", "3", query).stdout.splitlines()]
+    assert answer["query"] == query
+    (result,) = answer["results"]
+    assert result["phrase"] == "Fenster"
+    assert len(result["groups"]) == 3
+    hit = result["groups"][0]["hits"][0]
+    assert hit["context"][hit["start"] : hit["end"]] == result["groups"][0]["text"] == "window"
+    assert (hit["document"], hit["line"], hit["language"]) == (str(tmp_path / "a.txt"), 4, "en")
+    assert invoke("index", "verify", index).exit_code == 0
+    assert json.loads(invoke("index", "stats", index, "--json").stdout)["sentences"] == TEXT.count("\n")
+    again = invoke("index", str(tmp_path / "a.txt"), "-o", index, "--lang", "en", "--json")
+    assert json.loads(again.stdout)["unchanged"] == 1
+    assert invoke("index", "delete", index, str(tmp_path / "a.txt")).exit_code == 0
+    assert json.loads(invoke("index", "stats", index, "--json").stdout)["phrases"] == 0
+
+
+def test_without_marks_and_with_bad_ones(invoke: Invoke, index: str) -> None:
+    answer = json.loads(invoke("search", index, "--json", "Sie öffnete das Fenster.").stdout)
+    assert "Fenster" in [result["phrase"] for result in answer["results"]]
+    for query in ("auf der [[Bank", "auf der [[]] Bank", "[[auf [[der]] Bank]]"):
+        result = invoke("search", index, query)
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert result.stderr.startswith("error: ")
+
+
+def test_errors_of_the_index_are_one_line(invoke: Invoke, index: str, tmp_path: Path) -> None:
+    for arguments in (
+        ["search", str(tmp_path / "nowhere"), "[[x]]"],
+        ["search", index, "--document", "no such", "[[x]]"],
+        ["index", "stats", str(tmp_path)],
+        ["index", str(tmp_path / "missing.txt"), "-o", index],
+        ["demo", "--dir", index],
+    ):
+        result = invoke(*arguments)
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1), arguments
+
+
+def test_the_demo_keeps_its_promise(invoke: Invoke) -> None:
+    started = time.perf_counter()
+    demo = json.loads(invoke("demo", "--json").stdout)
+    assert demo["asked"] == 40
+    assert demo["first_in_all"] == sum(demo["first"].values()) >= 28
+    assert time.perf_counter() - started < 120
