@@ -1,4 +1,4 @@
-"""A model without a model: the vector of a phrase is drawn from the hash of its words, so equal words are equal vectors."""
+"""A model without a model: a phrase's vector is drawn from the hash of its words, so equal words are equal vectors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from time import sleep
 
@@ -51,7 +52,7 @@ class FakeModel:
 
     def _one(self, text: str, frequent: Collection[str]) -> Found:
         words = [match.span() for match in re.finditer(r"\w+", text)]
-        spans = words + [(a[0], b[1]) for a, b in zip(words, words[1:], strict=False)]
+        spans = words + [(a[0], b[1]) for a, b in pairwise(words)]
         spans = [
             (s, e)
             for s, e in spans

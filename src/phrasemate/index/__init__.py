@@ -61,6 +61,7 @@ class Index:
         self.path, self.manifest, self.store = path, manifest, store
         self._model, self._settings, self._threads = model, settings, threads
         self._view = View(store, settings, threads)
+        self._texts = TextSearch(store)
         self._names: tuple[int, dict[int, DocumentInfo]] = (-1, {})
 
     @classmethod
@@ -150,6 +151,7 @@ class Index:
         """Remove a document. Raises InputError if there is none of that name, IndexLocked."""
         with self._writing():
             (document,) = self._chosen([name], None)
+            writing.mend_words(self.store)
             state = writing.delete(self.store, document)
             self.manifest = replace(self.manifest, generation=state.generation)
             self.manifest.write(self.path / INDEX_JSON)
@@ -161,7 +163,7 @@ class Index:
             writing.optimise_words(self.store)
             with self.store.lock, database.mapped(self.path):
                 self.store.connection.execute("VACUUM")
-                self.store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.store.checkpoint()
             building.build(self.store, self._settings, self._threads)
 
     @contextmanager
@@ -181,8 +183,7 @@ class Index:
         """Bring up to date what is made from the rows."""
         writing.stamp_words(self.store)
         building.update(self.store, self._settings, self._threads)
-        with self.store.lock, database.mapped(self.path):
-            self.store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.store.checkpoint()
 
     # -- reading
 
@@ -229,7 +230,7 @@ class Index:
 
     def containing(self, phrase: str, limit: int = 100) -> list[int]:
         """Ids of sentences whose text contains ``phrase``, upper and lower case alike, ascending."""
-        return TextSearch(self.store).containing(phrase, limit)
+        return self._texts.containing(phrase, limit)
 
     def documents(self) -> list[DocumentInfo]:
         """All documents, in the order in which they came."""

@@ -63,6 +63,7 @@ class Adder:
         self._given: dict[str, str] = {}  # name -> digest of what this call was given
         self._counts = {"added": 0, "replaced": 0, "unchanged": 0, "sentences": 0, "phrases": 0}
         self._encoder_seconds = 0.0
+        self._changing = False
         self._bytes_before = self._bytes_total = 0
 
     def run(self, documents: Iterable[Document], written: Manifest) -> AddReport:
@@ -143,12 +144,19 @@ class Adder:
             additions.append(writing.Addition(task.info.id, position, sentence, phrases))
             self._counts["phrases"] += count
         self._counts["sentences"] += len(items)
+        self._begin()
         replaced = [task.replaces for task in tasks if task.replaces is not None]
         state = writing.commit(self._store, additions, [task.info for task in tasks], replaced)
         for task in tasks:
             task.replaces = None
         self._record(state)
         self._tell(tasks[-1])
+
+    def _begin(self) -> None:
+        """Before the first change of this call."""
+        if not self._changing:
+            writing.mend_words(self._store)
+        self._changing = True
 
     def _record(self, state: State) -> None:
         self._manifest = replace(self._manifest, generation=state.generation)
@@ -184,6 +192,7 @@ class Adder:
             if seen >= self._settings.learn:
                 break
         if seen > stored["sentences"]:
+            self._begin()
             stored = {"sentences": seen, "words": sorted(learner.words())}
             self._record(writing.put_extra(self._store, key, stored))
         return frozenset(stored["words"]), chain(held, stream)

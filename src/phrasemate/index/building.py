@@ -10,44 +10,70 @@ from typing import Any
 
 import numpy as np
 
-from phrasemate.errors import IndexError_
+from phrasemate.errors import IndexDamaged, IndexError_
 from phrasemate.index import rows
-from phrasemate.index.engine import Floats, Runs, factory, unpack
+from phrasemate.index.engine import Faiss, Floats, Runs, factory, unpack
 from phrasemate.index.manifest import VectorsManifest, file_sha256, install
 from phrasemate.index.records import Settings
-from phrasemate.index.store import Store, VectorRow
+from phrasemate.index.store import State, Store, VectorRow
 
 __all__ = ["VECTORS_JSON", "build", "update"]
 
 VECTORS_JSON = "vectors.json"
 _PER_LIST = 40  # training vectors per inverted list; FAISS asks for 39
+_ROUNDS = 8  # of k-means for the inverted lists: 25 take three times as long for the same recall (docs/index.md)
+_GROWTH = 4  # codes trained on a quarter of the phrases still fit
 
 
 def update(store: Store, settings: Settings, threads: int | None) -> None:
-    """Build the FAISS file again if it is absent, damaged, or enough phrases came or went since it was made."""
+    """Bring the FAISS file up to date if it is absent, damaged, or enough phrases came or went since it was made.
+
+    New phrases are appended to it as long as its codes fit: until it has grown fourfold since they were trained, a
+    fifth of it is deleted, or it is large enough for inverted lists.
+    """
     with store.reading() as state:
-        try:
-            manifest = VectorsManifest.read(store.path / VECTORS_JSON)
-            intact = (store.path / manifest.file).stat().st_size == manifest.size
-        except (IndexError_, OSError):
-            intact = False
-        if intact:
+        old = _intact(store, state)
+        if old is not None:
             dead = Runs(store.tombstones())
-            old = dead.below(manifest.covered)
-            newer = state.next_phrase - manifest.covered - (len(dead) - old)
-            gone = manifest.rows - (manifest.covered - old)
-            if newer < settings.exact_below and newer + gone <= settings.rebuild_share * manifest.rows:
+            before = dead.below(old.covered)
+            newer = _live_from(store, state, old.covered)
+            gone = old.rows - (old.covered - before)
+            if newer < settings.exact_below and newer + gone <= settings.rebuild_share * old.rows:
                 return
+            grown = state.phrases > _GROWTH * old.trained
+            other = factory(state.phrases, store.dim, settings).startswith("IVF") != old.factory.startswith("IVF")
+            if grown or other or gone > settings.rebuild_share * old.rows:
+                old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
             return
-    build(store, settings, threads)
+    try:
+        build(store, settings, threads, old)
+    except _Unfit:
+        build(store, settings, threads)
 
 
-def build(store: Store, settings: Settings, threads: int | None) -> VectorsManifest | None:
-    """Train, fill and write a FAISS file over all phrases of the store; None, and none is kept, if they are few.
+class _Unfit(Exception):
+    """The FAISS file that was to be extended is damaged."""
 
-    It gets a name of its own and is in force once ``vectors.json`` names it, so a kill in between changes nothing.
-    The caller holds the lock of the writer. Raises IndexError_ (no space), IndexDamaged.
+
+def _intact(store: Store, state: State) -> VectorsManifest | None:
+    """What vectors.json says, if its file seems to be there."""
+    try:
+        manifest = VectorsManifest.read(store.path / VECTORS_JSON)
+        fits = (store.path / manifest.file).stat().st_size == manifest.size
+    except (IndexError_, OSError):
+        return None
+    return manifest if fits and manifest.generation <= state.generation else None
+
+
+def build(
+    store: Store, settings: Settings, threads: int | None, old: VectorsManifest | None = None
+) -> VectorsManifest | None:
+    """Write a FAISS file over all phrases of the store; None, and none is kept, if they are few.
+
+    It is trained and filled anew, or, with ``old``, that file and the phrases that it lacks. It gets a name of its
+    own and is in force once ``vectors.json`` names it, so a kill in between changes nothing. The caller holds the
+    lock of the writer. Raises IndexError_ (no space), IndexDamaged.
     """
     import faiss
 
@@ -57,10 +83,16 @@ def build(store: Store, settings: Settings, threads: int | None) -> VectorsManif
         if state.phrases < settings.exact_below:
             _remove(store.path)
             return None
-        recipe = factory(state.phrases, store.dim, settings)
-        index, runs = _filled(store, recipe, settings)
-        if index.ntotal != state.phrases:
-            raise store.damaged(f"{index.ntotal} vectors found, expected {state.phrases}")
+        if old is None:
+            recipe = factory(state.phrases, store.dim, settings)
+            index, runs, expected, trained = _trained(store, recipe, settings), [], state.phrases, state.phrases
+        else:
+            recipe, trained, runs = old.factory, old.trained, [list(run) for run in old.runs]
+            index, expected = _loaded(store, old, settings), old.rows + _live_from(store, state, old.covered)
+        for block in _blocks(store, runs, 0 if old is None else old.covered, settings.block):
+            index.add(block)
+        if index.ntotal != expected:
+            raise store.damaged(f"{index.ntotal} vectors found, expected {expected}")
     partial = store.path / "vectors.faiss.partial"
     try:
         faiss.write_index(index, str(partial))
@@ -76,6 +108,7 @@ def build(store: Store, settings: Settings, threads: int | None) -> VectorsManif
             covered=state.next_phrase,
             factory=recipe,
             runs=runs,
+            trained=trained,
         )
         install(partial, store.path / manifest.file)
     except (OSError, RuntimeError) as error:  # FAISS reports a full disk as a RuntimeError
@@ -89,17 +122,30 @@ def build(store: Store, settings: Settings, threads: int | None) -> VectorsManif
     return manifest
 
 
-def _filled(store: Store, recipe: str, settings: Settings) -> tuple[Any, list[list[int]]]:
-    """A trained FAISS index with all vectors of the store, and the runs of ids that its rows are."""
+def _trained(store: Store, recipe: str, settings: Settings) -> Any:
+    """An empty FAISS index whose codes fit the vectors of the store."""
     import faiss
 
-    index = faiss.index_factory(store.dim, recipe, faiss.METRIC_INNER_PRODUCT)
-    lists = int(recipe.split(",")[0][3:]) if recipe.startswith("IVF") else 0
+    index: Any = faiss.index_factory(store.dim, recipe, faiss.METRIC_INNER_PRODUCT)
+    lists = 0
+    if recipe.startswith("IVF"):
+        base: Any = faiss.downcast_index(index.base_index)
+        lists, base.cp.niter = base.nlist, _ROUNDS
     index.train(_sample(store, max(settings.train, _PER_LIST * lists)))
-    runs: list[list[int]] = []
-    for block in _blocks(store, runs, settings.block):
-        index.add(block)
-    return index, runs
+    return index
+
+
+def _loaded(store: Store, old: VectorsManifest, settings: Settings) -> Any:
+    try:
+        return Faiss.load(store.path, old, store.dim, settings, None).index
+    except IndexDamaged as error:
+        raise _Unfit from error
+
+
+def _live_from(store: Store, state: State, first: int) -> int:
+    """How many live phrases have an id of ``first`` or above."""
+    dead = Runs(store.tombstones())
+    return state.next_phrase - first - (len(dead) - dead.below(first))
 
 
 def _remove(folder: Path) -> None:
@@ -122,10 +168,10 @@ def _sample(store: Store, wanted: int) -> Floats:
     return rows.dequantise(codes)
 
 
-def _blocks(store: Store, runs: list[list[int]], size: int) -> Iterator[Floats]:
-    """All vectors in the order of their ids, about ``size`` at a time; notes their runs of ids."""
+def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Iterator[Floats]:
+    """The vectors of phrases from ``first`` on, about ``size`` at a time; appends their runs of ids to ``runs``."""
     held: list[VectorRow] = []
-    for batch in store.vectors():
+    for batch in store.vectors(first):
         held += batch
         for row in batch:
             if runs and sum(runs[-1]) == row.first_phrase:

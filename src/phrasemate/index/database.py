@@ -11,7 +11,7 @@ from pathlib import Path
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import rows
 
-__all__ = ["connect", "initialise", "is_empty", "mapped", "verify_schema"]
+__all__ = ["BUSY_SECONDS", "connect", "initialise", "is_empty", "mapped", "verify_schema"]
 
 PAGE_BYTES = 16_384  # a sentence's vectors take 1 to 10 kB: on small pages half of the space is lost (docs/index.md)
 CACHE_KIB = 32_768

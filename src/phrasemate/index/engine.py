@@ -33,7 +33,7 @@ class Engine(Protocol):
 
 
 def best(ids: Ids, scores: Floats, k: int) -> tuple[Ids, Floats]:
-    """The k best of (queries, n) candidates, best first, ties by id; padded with -1 and -inf."""
+    """The k best of (queries, n) candidates, best first, equal ones by id; padded with -1 and -inf."""
     if ids.shape[1] < k:
         pad = ((0, 0), (0, k - ids.shape[1]))
         ids = np.pad(ids, pad, constant_values=-1)
@@ -146,7 +146,7 @@ def factory(rows_expected: int, dim: int, settings: Settings) -> str:
     codes = f"PQ{dim // 2 if dim % 2 == 0 else dim}x4fs,Refine(SQ8)"
     if rows_expected < settings.ivf_from:
         return codes
-    lists = 1 << int(np.log2(4 * np.sqrt(rows_expected)))  # the power of two below 4 sqrt(n)
+    lists = 1 << int(np.log2(2 * np.sqrt(rows_expected)))  # the power of two below 2 sqrt(n): building costs n lists
     return f"IVF{lists},{codes}"
 
 
@@ -155,7 +155,7 @@ class Faiss:
 
     def __init__(self, index: Any, manifest: VectorsManifest, settings: Settings, threads: int | None) -> None:
         self.manifest, self.runs = manifest, Runs(np.array(manifest.runs, np.int64).reshape(-1, 2))
-        self._index, self._threads = index, threads
+        self.index, self._threads = index, threads
         _tune(index, settings)
 
     @classmethod
@@ -180,7 +180,7 @@ class Faiss:
 
         if self._threads is not None:
             faiss.omp_set_num_threads(self._threads)
-        scores, positions = self._index.search(vectors, min(k, self.manifest.rows))
+        scores, positions = self.index.search(vectors, min(k, self.manifest.rows))
         scores[positions < 0] = -np.inf
         return best(self.runs.ids(positions), scores, k)
 

@@ -59,6 +59,7 @@ class VectorsManifest:
     generation: int
     covered: int
     factory: str
+    trained: int  # how many phrases there were when its codes were trained
     runs: list[list[int]]
 
     def write(self, path: Path) -> None:

@@ -7,6 +7,7 @@ counts, and a phrase id that is neither live nor known as deleted is damage: not
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,6 +75,13 @@ class Store:
 
     def close(self) -> None:
         self.connection.close()
+
+    def checkpoint(self) -> None:
+        """Merge the log into the file, as far as readers allow at once: what is left is merged another time."""
+        with self.lock, database.mapped(self.path):
+            self.connection.execute("PRAGMA busy_timeout = 0")
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * database.BUSY_SECONDS)}")
 
     @contextmanager
     def snapshot(self) -> Iterator[State]:
@@ -287,3 +295,13 @@ class Store:
         for row in self.connection.execute("SELECT segid, term, pgno FROM words_idx ORDER BY segid, term"):
             value = crc32(repr(row).encode(), value)
         return value
+
+    def words_match(self) -> bool:
+        """Whether the text index is sound and says what the sentences say; takes SQLite's lock for writing."""
+        try:
+            self.connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            return False
+        return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,9 @@ from phrasemate.index.records import DocumentInfo, PhraseSet
 from phrasemate.index.store import State, Store
 from phrasemate.types import Sentence
 
-__all__ = ["Addition", "commit", "delete", "optimise_words", "put_extra", "stamp_words", "transaction"]
+__all__ = ["Addition", "commit", "delete", "mend_words", "optimise_words", "put_extra", "stamp_words", "transaction"]
+
+log = logging.getLogger("phrasemate.index")
 
 
 class Addition:
@@ -86,10 +89,27 @@ def stamp_words(store: Store) -> None:
             _put_extra(store, "words", {"generation": state.generation, "crc": store.words_checksum()})
 
 
-def optimise_words(store: Store) -> None:
-    """Merge the text index into one piece and stamp it."""
+def mend_words(store: Store) -> None:
+    """Before a change: build the text index anew if it is damaged, lest its next stamp vouches for the damage.
+
+    A fresh stamp is compared (fast); after an interruption there is none, and the index is compared with the text.
+    """
     with transaction(store) as state:
-        store.connection.execute("INSERT INTO words(words) VALUES ('optimize')")
+        stamp = store.extra("words")
+        if state.generation == 0 or (stamp is not None and stamp["generation"] == state.generation):
+            intact = stamp is None or stamp["crc"] == store.words_checksum()
+        else:
+            intact = store.words_match()
+        if not intact:
+            log.warning("%s: the text index is damaged; rebuilding it from the sentences", store.path)
+            store.connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+
+
+def optimise_words(store: Store) -> None:
+    """Build the text index anew, in one piece, and stamp it."""
+    with transaction(store) as state:
+        store.connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+        store.connection.execute("INSERT INTO words (words) VALUES ('optimize')")
         _put_extra(store, "words", {"generation": state.generation, "crc": store.words_checksum()})
 
 

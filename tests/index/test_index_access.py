@@ -1,0 +1,143 @@
+"""Writers, readers, full disks and folders that may not be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from fake import SMALL, FakeModel, sentences
+
+from phrasemate.errors import IndexError_, IndexLocked
+from phrasemate.index import Index
+from phrasemate.index.lock import writing
+from phrasemate.types import Document
+
+HOLDER = """
+import sys
+from pathlib import Path
+from phrasemate.index.lock import writing
+with writing(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_writer_is_told_who_the_first_is(index: Index) -> None:
+    command = [sys.executable, "-c", HOLDER, str(index.path)]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(IndexLocked, match=rf"process {holder.pid} on .* \(since 2.*: -c .*\) is writing"):
+        index.add([Document.from_texts("a", ["one"])])
+    assert index.search([[1.0] + [0.0] * 15], 1).ids.tolist() == [[-1]]  # readers are not held up
+    holder.kill()
+    holder.wait()
+    assert index.add([Document.from_texts("a", ["one"])]).sentences == 1  # the lock died with its holder
+    assert not (index.path / "writer.json").exists()
+
+
+def test_the_lock_without_a_readable_note(index: Index) -> None:
+    with writing(index.path):
+        (index.path / "writer.json").write_text("{")
+        with pytest.raises(IndexLocked, match="another process is writing"):
+            index.delete("a")
+
+
+def test_a_reader_sees_each_commit_and_keeps_a_snapshot(index: Index, model: FakeModel) -> None:
+    seen = []
+    with Index.open(index.path, model, readonly=True, settings=SMALL, threads=1) as reader:
+        index.add(
+            [Document.from_texts("a", sentences(64))],
+            lang="en",
+            progress=lambda event: seen.append(
+                (event.phrases, int((reader.search([[1.0] + [0.0] * 15], 5000).ids >= 0).sum()))
+            ),
+        )
+        assert len(seen) == 3  # 32 sentences, 32 more, and that the document is complete
+        assert all(stored == found for stored, found in seen)
+        with reader.snapshot():
+            before = reader.stats().sentences
+            index.delete("a")
+            assert reader.stats().sentences == before == 64
+            assert (reader.search([[1.0] + [0.0] * 15], 5).ids >= 0).all()
+        assert reader.stats().sentences == 0
+        with pytest.raises(IndexError_, match="open for reading only"):
+            reader.add([])
+
+
+def test_a_full_disk_leaves_the_last_chunk_whole(index: Index) -> None:
+    index.add([Document.from_texts("a", sentences(32))], lang="en")
+    pages = index.store.connection.execute("PRAGMA page_count").fetchone()[0]
+    index.store.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(IndexError_, match="no space is left to write"):
+        index.add([Document.from_texts("b", sentences(320, 3))], lang="en")
+    assert index.verify().ok
+    index.store.connection.execute("PRAGMA max_page_count = 100000")
+    index.add([Document.from_texts("b", sentences(320, 3))], lang="en")
+    assert index.stats().sentences == 352
+    assert index.verify().ok
+
+
+def test_a_full_disk_while_the_faiss_file_is_written(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    import faiss
+
+    def full(*_: object) -> None:
+        raise RuntimeError("Error: write error in ...: No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(faiss, "write_index", full)
+        with pytest.raises(IndexError_, match=r"No space left on device.*phrasemate index optimize"):
+            index.add([Document.from_texts("a", sentences(100))], lang="en")
+    assert index.search([[1.0] + [0.0] * 15], 3).ids.min() >= 0
+    index.optimize()
+    assert index.stats().approximate == index.stats().phrases
+
+
+def as_nobody(check: object) -> None:
+    """Run a function in a fork without root's rights: root may write anywhere."""
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            check()  # type: ignore[operator]
+            os._exit(0)
+        except BaseException as error:
+            print(repr(error), file=sys.__stderr__)
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_readonly_folder_can_be_searched_but_not_changed(model: FakeModel) -> None:
+    import faiss  # noqa: F401
+
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = Path(place) / "idx"
+        with Index.create(folder, model, settings=SMALL, threads=1) as index:
+            index.add([Document.from_texts("a", sentences(20))], lang="en")
+            expected = index.search(model.extract(["w1"])[0].vectors, 3).ids.tolist()
+        folder.chmod(0o555)
+
+        def check() -> None:
+            with Index.open(folder, model, settings=SMALL, threads=1) as index:
+                assert index.readonly
+                assert index.search(model.extract(["w1"])[0].vectors, 3).ids.tolist() == expected
+                with pytest.raises(IndexError_, match="reading only"):
+                    index.delete("a")
+            with pytest.raises(IndexError_, match=r"idx/new.*Permission denied"):
+                Index.create(folder / "new", model)
+
+        as_nobody(check)
+        folder.chmod(0o755)
+
+
+def test_a_closed_index_says_so(index: Index) -> None:
+    index.close()
+    with pytest.raises(IndexError_, match="has been closed"):
+        index.stats()

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+from fake import SMALL, FakeModel, sentences
+
+from phrasemate.errors import IndexExists, IndexMissing, InputError, ModelError, ModelMismatch
+from phrasemate.index import Index
+from phrasemate.types import Document, Sentence
+
+
+def rows(index: Index) -> list[tuple[int, int, str]]:
+    return [(row.id, row.document, row.text) for row in index.store.all_sentences()]
+
+
+def test_the_same_document_twice_changes_nothing(index: Index, model: FakeModel) -> None:
+    documents = [Document.from_texts("a", sentences(50)), Document.from_texts("b", ["one two three"])]
+    first = index.add(documents, lang="en")
+    before, generation, calls = rows(index), index.stats().generation, len(model.calls)
+    second = index.add(iter(documents), lang="en")
+    assert (first.documents_added, first.sentences, first.unchanged) == (2, 51, 0)
+    assert (second.documents_added, second.sentences, second.unchanged) == (0, 0, 2)
+    assert (rows(index), index.stats().generation, len(model.calls)) == (before, generation, calls)
+
+
+def test_a_changed_document_replaces_its_old_version(index: Index) -> None:
+    index.add([Document.from_texts("a", ["old words here"]), Document.from_texts("b", ["kept words"])], lang="en")
+    report = index.add([Document.from_texts("a", ["new words there", "and more"])], lang="en")
+    assert (report.documents_added, report.replaced) == (0, 1)
+    assert rows(index) == [(1, 1, "kept words"), (2, 2, "new words there"), (3, 2, "and more")]
+    assert [(d.id, d.name) for d in index.documents()] == [(1, "b"), (2, "a")]
+    assert index.stats().deleted == 5  # old, words, here, old words, words here
+    assert index.containing("old words") == []
+    assert index.containing("WORDS") == [1, 2]
+    assert index.verify().ok
+
+
+def test_another_language_replaces_too(index: Index) -> None:
+    index.add([Document.from_texts("a", ["gift"])], lang="en")
+    assert index.add([Document.from_texts("a", ["gift"])], lang="de").replaced == 1
+    assert index.stats().languages == {"de": 1}
+
+
+def test_chunks_cross_documents(index: Index, model: FakeModel) -> None:
+    index.add([Document.from_texts(str(at), sentences(20, at)) for at in range(5)], lang="en")
+    assert [len(call) for call in model.calls] == [32, 32, 32, 4]
+
+
+def test_delete(index: Index) -> None:
+    index.add([Document.from_texts("a", ["one two"]), Document.from_texts("b", ["three four five"])], lang="en")
+    index.delete("a")
+    assert rows(index) == [(1, 1, "three four five")]
+    stats = index.stats()
+    assert (stats.documents, stats.sentences, stats.phrases, stats.deleted) == (1, 1, 5, 3)
+    with pytest.raises(InputError, match="no document 'a'; it has 'b'"):
+        index.delete("a")
+    index.optimize()
+    assert index.verify().ok
+
+
+def test_two_different_documents_of_one_name_are_refused(index: Index) -> None:
+    with pytest.raises(InputError, match="two documents are named 'a' and differ"):
+        index.add([Document.from_texts("a", ["x"]), Document.from_texts("a", ["y"])])
+
+
+def test_frequent_words_are_learned_once_per_language(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Learner:
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def update(self, text: str) -> None:
+            self.seen += text.split()
+
+        def words(self) -> list[str]:
+            return [w for w in sorted(set(self.seen)) if self.seen.count(w) > 60]
+
+    monkeypatch.setattr("phrasemate.index.adding._learner", Learner)
+    index.add([Document.from_texts("small", ["of sand"] * 10)], lang="en")
+    assert index.stats().phrases == 10 * 3
+    index.add([Document.from_texts("big", ["of sand", "bank of"] * 70)], lang="en")  # a larger sample: "of" is frequent
+    assert index.stats().phrases == 10 * 3 + 140 * 1
+    index.add([Document.from_texts("late", ["of", "bank"])], lang="en")
+    assert index.stats().phrases == 10 * 3 + 140 * 1 + 1
+    index.add([Document.from_texts("german", ["of sand"])], lang="de")
+    assert index.stats().phrases == 10 * 3 + 140 * 1 + 1 + 3
+
+
+def test_everything_about_a_sentence_comes_back(index: Index, model: FakeModel) -> None:
+    held = [Sentence("Ein Café \U0001f600 am Ufer\0!", 17, {"id": 5, "tags": ["a", "ü"]}), Sentence("", 18)]
+    index.add([Document("näme\udce9.txt", "d1", lambda: iter(held))], lang="de")
+    run = index.search(model.extract(["Ufer"])[0].vectors, 1)
+    (hit,) = index.hits(run.ids[0], run.scores[0])
+    assert (hit.text, hit.context, hit.start, hit.line) == ("Ufer", held[0].text, 14, 17)
+    assert (hit.document, hit.language, hit.metadata) == ("näme\udce9.txt", "de", {"id": 5, "tags": ["a", "ü"]})
+    assert hit.score == pytest.approx(1, abs=1e-3)
+    assert index.containing("ufer\0") == [0]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"), [("銀行", [0, 2]), ("行", [0, 2]), ("BANK", [1]), ("50%", [3]), ('"q', [4]), ("é", [])]
+)
+def test_containing(index: Index, phrase: str, expected: list[int]) -> None:
+    texts = ["銀行に行く", "The Bank", "中国銀行です", "50% off_", 'say "quoted"']
+    index.add([Document.from_texts("a", texts)])
+    assert index.containing(phrase) == expected
+    assert index.containing(phrase, limit=1) == expected[:1]
+
+
+def test_containing_refuses_nothing(index: Index) -> None:
+    with pytest.raises(InputError, match="cannot look for ''"):
+        index.containing("")
+
+
+def test_progress_says_what_is_stored(index: Index) -> None:
+    events = []
+    texts = sentences(70)
+    document = Document("a", "x", lambda: (Sentence(text) for text in texts), size=700, consumed=lambda: 5)
+    report = index.add([document], lang="en", progress=events.append)
+    assert [(e.sentences, e.bytes_done, e.bytes_total) for e in events] == [(32, 5, 700), (64, 5, 700), (70, 700, 700)]
+    assert (events[-1].phrases, events[-1].document) == (report.phrases, "a")
+    assert report.seconds >= report.encoder_seconds > 0
+
+
+def test_another_model_is_refused_by_name(index: Index) -> None:
+    with pytest.raises(ModelMismatch, match=r"built with the model fake \(.{12}\), not with other \("):
+        Index.open(index.path, FakeModel(name="other"))
+
+
+def test_create_and_open_say_what_is_there(index: Index, model: FakeModel, tmp_path) -> None:
+    with pytest.raises(IndexExists, match="holds an index already"):
+        Index.create(index.path, model)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(IndexExists, match="holds something else"):
+        Index.create(tmp_path / "other", model)
+    with pytest.raises(IndexExists, match="is a file"):
+        Index.create(tmp_path / "other" / "file", model)
+    with pytest.raises(IndexMissing, match="no index at"):
+        Index.open(tmp_path / "nowhere")
+
+
+def test_a_model_that_errs_is_found_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrong(FakeModel):
+        def extract(self, texts, frequent=frozenset()):  # type: ignore[no-untyped-def]
+            found = super().extract(texts, frequent)
+            found[0].ends[0] = 99
+            return found
+
+    with Index.open(index.path, Wrong(), settings=SMALL, threads=1) as wrong:
+        with pytest.raises(ModelError, match="phrases outside the text 'one two'"):
+            wrong.add([Document.from_texts("a", ["one two"])])
+        assert wrong.stats().sentences == 0

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fake import SMALL, FakeModel, sentences
+
+from phrasemate.errors import InputError
+from phrasemate.index import Index, Settings
+from phrasemate.index.engine import Exact, Runs, best, factory
+from phrasemate.index.manifest import VectorsManifest
+from phrasemate.index.store import VectorRow
+from phrasemate.types import Document
+
+
+def unit(count: int, dim: int = 16, seed: int = 0) -> np.ndarray:
+    drawn = np.random.default_rng(seed).standard_normal((count, dim)).astype(np.float32)
+    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+
+
+def plainly(index: Index, query: np.ndarray, k: int, documents: set[int] | None = None) -> list[tuple[float, int]]:
+    """A loop over all rows: the k best (score, phrase id)."""
+    scored = []
+    for block in index.store.vectors():
+        for row in block:
+            for at in range(row.phrases):
+                codes = np.frombuffer(row.codes, np.int8)[at * 16 : at * 16 + 16].astype(float)
+                if documents is None or row.document in documents:
+                    scored.append((float(query @ codes / np.sqrt(codes @ codes)), row.first_phrase + at))
+    return sorted(scored, key=lambda pair: (-round(pair[0], 5), pair[1]))[:k]
+
+
+def fill(index: Index) -> None:
+    index.add([Document.from_texts(f"en{at}", sentences(40, at, 5000)) for at in range(3)], lang="en")
+    index.add([Document.from_texts("de", sentences(30, 8, 5000))], lang="de")
+
+
+def matches(run: object, index: Index, queries: np.ndarray, k: int, documents: set[int] | None = None) -> None:
+    for ids, scores, query in zip(run.ids, run.scores, queries, strict=True):
+        expected = plainly(index, query, k, documents)
+        assert scores.tolist() == pytest.approx([score for score, _ in expected], abs=1e-5)
+        clear = expected[-1][0] + 1e-5  # which of equal scores is the last is left open
+        assert {i for i, s in zip(ids.tolist(), scores, strict=True) if s > clear} == {
+            i for s, i in expected if s > clear
+        }
+
+
+def test_best_breaks_ties_by_id_and_pads() -> None:
+    ids, scores = best(np.array([[4, 2, 9]]), np.array([[0.5, 0.5, 0.7]], np.float32), 2)
+    assert ids.tolist() == [[9, 2]]
+    ids, scores = best(np.array([[4]]), np.array([[0.5]], np.float32), 3)
+    assert ids.tolist() == [[4, -1, -1]]
+    assert scores.tolist() == [[0.5, -np.inf, -np.inf]]
+
+
+def test_best_of_many_is_the_sorted_head() -> None:
+    scores = np.random.default_rng(1).standard_normal((3, 1000)).astype(np.float32)
+    ids = np.broadcast_to(np.arange(1000), scores.shape)
+    assert best(ids, scores, 7)[0].tolist() == np.argsort(-scores, axis=1)[:, :7].tolist()
+
+
+def test_runs_number_their_members() -> None:
+    runs = Runs(np.array([[3, 2], [10, 3]], np.int64))  # 3 4 10 11 12
+    assert len(runs) == 5
+    assert runs.ids(np.array([[0, 1, 2, 4, -1]])).tolist() == [[3, 4, 10, 12, -1]]
+    assert runs.contains(np.array([2, 3, 4, 5, 9, 10, 12, 13])).tolist() == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert [runs.below(bound) for bound in (0, 4, 11, 99)] == [0, 1, 3, 5]
+    assert not Runs(np.zeros((0, 2), np.int64)).contains(np.array([1])).any()
+
+
+def test_exact_search_goes_through_blocks() -> None:
+    engine = Exact(4, block=2)
+    engine.extend(
+        [[VectorRow(0, 7, 10, 1, bytes([1, 0, 0, 0])), VectorRow(1, 8, 20, 2, bytes([0, 2, 0, 0, 3, 3, 0, 0]))]]
+    )
+    assert (engine.ids.tolist(), engine.documents.tolist()) == ([10, 20, 21], [7, 8, 8])
+    ids, scores = engine.search(np.array([[1, 0, 0, 0]], np.float32), 3)
+    assert ids.tolist() == [[10, 21, 20]]
+    assert scores[0].tolist() == pytest.approx([1, 3 / 18**0.5, 0])
+    assert engine.search(np.array([[1, 0, 0, 0]], np.float32), 2, np.array([8]))[0].tolist() == [[21, 20]]
+    engine.keep(engine.ids != 21)
+    assert engine.search(np.array([[1, 0, 0, 0]], np.float32), 3)[0].tolist() == [[10, 20, -1]]
+
+
+@pytest.mark.parametrize(
+    ("count", "dim", "expected"),
+    [
+        (50_000, 128, "PQ64x4fs,Refine(SQ8)"),
+        (60_000, 15, "PQ15x4fs,Refine(SQ8)"),
+        (10_000_000, 128, "IVF4096,PQ64x4fs,Refine(SQ8)"),
+    ],
+)
+def test_factory(count: int, dim: int, expected: str) -> None:
+    assert factory(count, dim, Settings()) == expected
+
+
+def test_exact_search_equals_a_plain_loop(tmp_path, model: FakeModel) -> None:
+    with Index.create(tmp_path / "idx", model) as index:
+        fill(index)
+        queries = unit(6)
+        matches(index.search(queries, 8), index, queries, 8)
+        matches(index.search(queries, 8, languages=["de"]), index, queries, 8, {3})
+        matches(index.search(queries, 8, documents=["en2", "de"]), index, queries, 8, {2, 3})
+
+
+@pytest.mark.parametrize("recipe", ["FAISS PQ8x4fs", "FAISS IVF32,PQ8x4fs"])
+def test_faiss_finds_what_a_plain_loop_finds(tmp_path, model: FakeModel, recipe: str) -> None:
+    settings = Settings(
+        chunk=32, learn=50, exact_below=300, ivf_from=400 if "IVF" in recipe else 10**9, exact_filtered=260, k_factor=64
+    )
+    with Index.create(tmp_path / "idx", model, settings=settings, threads=1) as index:
+        fill(index)
+        assert recipe in index.stats().engine
+        queries = unit(12)
+        run = index.search(queries, 5)
+        first = [plainly(index, query, 1)[0] for query in queries]
+        assert np.mean([ids[0] == identity for ids, (_, identity) in zip(run.ids, first, strict=True)]) > 0.8
+        assert run.scores[:, 0].tolist() == pytest.approx([score for score, _ in first], abs=0.05)
+        # few phrases pass: exact; many: FAISS asked for more until enough pass
+        matches(index.search(queries, 5, languages=["de"]), index, queries, 5, {3})
+        english = index.search(queries, 5, languages=["en"])
+        assert {
+            hit.language
+            for ids, scores in zip(english.ids, english.scores, strict=True)
+            for hit in index.hits(ids, scores)
+        } == {"en"}
+        assert (english.ids >= 0).all()
+
+
+def test_newer_and_deleted_phrases_are_seen_at_once(index: Index, model: FakeModel) -> None:
+    fill(index)
+    assert index.stats().exact == 0
+    index.add([Document.from_texts("new", ["entirely fresh words", *sentences(3, 55)])], lang="en")
+    assert 0 < index.stats().exact < 50
+    query = model.extract(["fresh"])[0].vectors
+    run = index.search(query, 1)
+    (hit,) = index.hits(run.ids[0], run.scores[0])
+    assert (hit.text, hit.document, hit.line, hit.start, hit.end) == ("fresh", "new", 1, 9, 14)
+    index.delete("new")
+    run = index.search(query, 5)
+    assert all(hit.document != "new" for hit in index.hits(run.ids[0], run.scores[0]))
+    assert index.hits([hit.phrase_id], [1.0]) == []
+    dead = next(document for document in index.documents() if document.name == "en1")
+    index.delete("en1")
+    every = index.search(query, index.stats().phrases + 10)
+    assert (every.ids[0] >= 0).sum() == index.stats().phrases
+    assert dead.phrases > 0
+    assert index.verify().ok
+
+
+@pytest.mark.parametrize("bad", [np.zeros(16), np.zeros((1, 15)), np.full((1, 16), np.nan)])
+def test_senseless_vectors_are_refused(index: Index, bad: np.ndarray) -> None:
+    with pytest.raises(InputError, match=r"shape \(queries, 16\)"):
+        index.search(bad, 3)
+
+
+def test_unknown_filters_are_refused_by_name(index: Index) -> None:
+    fill(index)
+    with pytest.raises(InputError, match="no document 'nope'; it has 'de', 'en0'"):
+        index.search(unit(1), 3, documents=["nope"])
+    with pytest.raises(InputError, match="no language 'xx'"):
+        index.search(unit(1), 3, languages=["xx"])
+    with pytest.raises(InputError, match="expected 1 or more"):
+        index.search(unit(1), 0)
+    with pytest.raises(InputError, match="no phrase 99999"):
+        index.hits([99999], [0.5])
+
+
+def test_an_empty_index_answers_with_nothing(index: Index) -> None:
+    run = index.search(unit(2), 3)
+    assert run.ids.tolist() == [[-1] * 3] * 2
+    assert index.hits(run.ids[0], run.scores[0]) == []
+    assert index.verify().ok
+    assert SMALL.exact_below == 300
+
+
+def test_appending_extends_the_faiss_file_and_deleting_much_renews_it(index: Index) -> None:
+    index.add([Document.from_texts("a", sentences(100, 1))], lang="en")
+    first = VectorsManifest.read(index.path / "vectors.json")
+    index.add([Document.from_texts("b", sentences(60, 2))], lang="en")
+    second = VectorsManifest.read(index.path / "vectors.json")
+    assert (first.trained, second.trained) == (first.rows, first.rows)
+    assert (second.rows, second.runs) == (index.stats().phrases, [[0, second.rows]])
+    index.delete("a")
+    third = VectorsManifest.read(index.path / "vectors.json")
+    assert (third.trained, third.rows, third.runs[0][0]) == (index.stats().phrases, index.stats().phrases, first.rows)
+    assert [file.name for file in index.path.glob("*.faiss")] == [third.file]
+    assert index.verify().checked["recall@1"] > 0.9
