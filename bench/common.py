@@ -59,7 +59,13 @@ def report(name: str, header: Sequence[str], rows: Sequence[Sequence[Any]], fact
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) and abs(value) < 10 else f"{value:,.0f}" if isinstance(value, float) else str(value)
+    return (
+        f"{value:.4f}"
+        if isinstance(value, float) and abs(value) < 10
+        else f"{value:,.0f}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def _processor() -> str:

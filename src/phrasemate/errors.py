@@ -81,7 +81,7 @@ class ModelMismatch(ModelError):
     """An index and a model that do not belong together."""
 
 
-class IndexError_(PhrasemateError):
+class IndexError_(PhrasemateError):  # noqa: N801
     """An index that cannot be used (the underscore keeps the built-in ``IndexError`` intact)."""
 
 

@@ -133,7 +133,7 @@ class Run:
 
     def __post_init__(self) -> None:
         if self.ids.shape != self.scores.shape or self.ids.ndim != 2:
-            raise InputError(f"a run needs ids and scores of one shape (queries, k); got {self.ids.shape} and {self.scores.shape}")
+            raise InputError(f"ids {self.ids.shape} and scores {self.scores.shape}; expected one shape (queries, k)")
 
 
 class Encoder(Protocol):

@@ -59,7 +59,8 @@ class EmbeddingTable:
 
     def __call__(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """(batch, tokens) token numbers -> (batch, tokens, dim) float32."""
-        return self.rows(ids) + self.additive[: ids.shape[1]]
+        summed: NDArray[np.float32] = self.rows(ids) + self.additive[: ids.shape[1]]
+        return summed
 
     def rows(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """(...) token numbers -> (..., dim) float32, without positions."""

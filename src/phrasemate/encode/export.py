@@ -22,13 +22,15 @@ from safetensors.numpy import load_file, save_file
 from phrasemate.encode import folder as names
 from phrasemate.encode.embedding import quantise
 from phrasemate.encode.graph import build_graph
-from phrasemate.encode.model import POOLINGS
+from phrasemate.encode.project import add_projection
 from phrasemate.encode.segment import common_pieces
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 
 __all__ = ["export_model"]
 
 FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
+DIM = 192  # the smallest at which retrieval is as good as with the two ends in full (docs/decisions.md)
+DEFAULTS = ("cls", "ends", "mean")  # what a phrase may be without a projection
 Weights = dict[str, NDArray[np.float32]]
 
 
@@ -40,7 +42,8 @@ def export_model(
     pooling: str = "ends",
     sentence_prefix: str = "",
     embedding_bits: int = 4,
-    heads: Mapping[str, NDArray[np.float32]] | None = None,
+    project: Iterable[str] | None = None,
+    dim: int = DIM,
     name: str = "",
     signature: Mapping[str, Any] | None = None,
     licence: str | Path | None = None,
@@ -57,8 +60,8 @@ def export_model(
     options; an existing ``out`` is replaced only with ``force``. Nothing is left behind when it fails.
     """
     folder, out = Path(folder), Path(out)
-    if pooling not in POOLINGS or embedding_bits not in (4, 8):
-        raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(POOLINGS)} and 4 or 8")
+    if pooling not in DEFAULTS or embedding_bits not in (4, 8):
+        raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4 or 8")
     if out.exists() and not force:
         raise InputError(f"{out}: exists; give another place, or --force to replace it")
     source, weights = _read_config(folder), _read_weights(folder)
@@ -73,8 +76,6 @@ def export_model(
         (made / names.TOKENIZER).write_bytes(tokenizer)
         table = quantise(weights["embeddings.word_embeddings.weight"], embedding_bits)
         save_file({**table, "additive": positions}, made / names.EMBEDDINGS)
-        if heads is not None:
-            save_file({key: np.ascontiguousarray(value, np.float32) for key, value in heads.items()}, made / names.HEADS)
         if licence is not None:
             shutil.copyfile(licence, made / Path(licence).name)
         config = {
@@ -92,6 +93,10 @@ def export_model(
         }
         (made / names.CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         digest = names.write_manifest(made)
+        for path in made.iterdir():
+            path.chmod(0o644)  # safetensors leaves its files private
+        if project is not None:
+            digest = add_projection(made, project, dim)
         if out.exists():
             shutil.rmtree(out)
         made.rename(out)
@@ -125,7 +130,9 @@ def _read_weights(folder: Path) -> Weights:
     try:
         tensors = {key: value for file in files for key, value in load_file(file).items()}
     except (OSError, SafetensorError, ValueError, TypeError) as error:
-        raise ModelError(f"{folder}: weights not readable ({error}); expected float32 or float16 safetensors") from error
+        raise ModelError(
+            f"{folder}: weights not readable ({error}); expected float32 or float16 safetensors"
+        ) from error
     anchor = next((key for key in tensors if key.endswith("embeddings.word_embeddings.weight")), None)
     if anchor is None:
         raise ModelUnsupported(f"{folder}: no embeddings.word_embeddings.weight among the weights")

@@ -124,7 +124,7 @@ class _Graph:
         return self._product(x, name, self.weights[name + ".weight"].T, self.weights[name + ".bias"])
 
     def _product(self, x: str, name: str, kernel: Array, shift: Array) -> str:
-        """x W + b, with W (in, out) in int8 and a scale for each column."""
+        """X W + b, with W (in, out) in int8 and a scale for each column."""
         scales = np.maximum(np.abs(kernel).max(0) / 127, np.float32(1e-12)).astype(np.float32)
         codes = self._constant(name + ".codes", np.clip(np.rint(kernel / scales), -127, 127).astype(np.int8))
         real = self._op("DequantizeLinear", codes, self._constant(name + ".scales", scales), axis=1)

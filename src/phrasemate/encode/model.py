@@ -101,12 +101,10 @@ class Model:
         """
         results: list[Extracted] = []
         for part, states in self.runtime.blocks(texts):
-            spans = [np.array(found, np.float64).reshape(-1, 3) for found in self.segment(texts[part], frequent)]
-            starts, ends = ([each[:, column].astype(np.int32) for each in spans] for column in (0, 1))
+            starts, ends, scores = zip(*self._spans(texts[part], frequent), strict=True)
             vectors = self._pool(states, starts, ends, self.pooling)
-            cuts = np.cumsum([len(each) for each in spans])
-            for s, e, each, v in zip(starts, ends, spans, np.split(vectors, cuts[:-1]), strict=True):
-                results.append(Extracted(s, e, each[:, 2].astype(np.float32), v))
+            cuts = np.cumsum([len(each) for each in starts])[:-1]
+            results += map(Extracted, starts, ends, scores, np.split(vectors, cuts))
         return results
 
     def token_states(self, texts: Sequence[str], layer: int | None = None) -> Iterator[States]:
@@ -114,10 +112,23 @@ class Model:
         for _, states in self.runtime.blocks(texts, layer):
             yield states
 
+    def ends(self, texts: Sequence[str]) -> Iterator[Floats]:
+        """(phrases, 2 x width) end states of the segmented phrases, block by block: what a projection is learned from."""
+        for part, states in self.runtime.blocks(texts):
+            pairs = [token_rows(states, text, *spans[:2]) for text, spans in enumerate(self._spans(texts[part]))]
+            yield pool_ends(states.values, *(np.concatenate(rows) for rows in zip(*pairs, strict=True)))
+
     @cached_property
     def segmenter(self) -> Segmenter:
         """The model's segmenter."""
         return NgramSegmenter(self.config.get("common_words", ()))
+
+    def _spans(
+        self, texts: Sequence[str], frequent: Collection[str] = ()
+    ) -> list[tuple[NDArray[np.int32], NDArray[np.int32], Floats]]:
+        """Starts, ends and scores of the phrases of each text."""
+        tables = [np.array(found, np.float64).reshape(-1, 3).T for found in self.segment(texts, frequent)]
+        return [(t[0].astype(np.int32), t[1].astype(np.int32), t[2].astype(np.float32)) for t in tables]
 
     def _pool(
         self, states: States, starts: Sequence[NDArray[np.int32]], ends: Sequence[NDArray[np.int32]], pooling: str

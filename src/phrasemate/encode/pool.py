@@ -35,7 +35,7 @@ class Head(NamedTuple):
         """(tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
         as_start = values @ self.start + self.bias  # (tokens, dim)
         as_end = values @ self.end  # (tokens, dim)
-        return as_start[first] + as_end[last]  # type: ignore[no-any-return]
+        return as_start[first] + as_end[last]
 
 
 def token_rows(states: States, text: int, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> tuple[Rows, Rows]:
@@ -59,7 +59,8 @@ def pool_mean(values: Floats, first: Rows, last: Rows) -> Floats:
     """(spans, width): the mean of the states from the first to the last token, by differences of running sums."""
     sums = np.zeros((len(values) + 1, values.shape[1]), np.float64)
     np.cumsum(values, axis=0, out=sums[1:])
-    return ((sums[last + 1] - sums[first]) / (last + 1 - first)[:, None]).astype(np.float32)  # type: ignore[no-any-return]
+    means: Floats = ((sums[last + 1] - sums[first]) / (last + 1 - first)[:, None]).astype(np.float32)
+    return means
 
 
 def pool_cls(states: States) -> Floats:
@@ -70,4 +71,5 @@ def pool_cls(states: States) -> Floats:
 def unit(vectors: Floats) -> Floats:
     """Rows scaled to length 1; a row of zeros stays as it is."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    scaled: Floats = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return scaled

@@ -210,5 +210,5 @@ def _compile(path: Path, threads: int) -> _Queue:
     try:
         return _Queue(core.compile_model(core.read_model(path), "CPU", options), threads)
     except RuntimeError as error:
-        first_line = str(error).splitlines()[0]
-        raise ModelDamaged(f"{path}: not a graph that OpenVINO can run ({first_line}); export the model again") from error
+        reason = str(error).splitlines()[0]
+        raise ModelDamaged(f"{path}: not a graph that OpenVINO runs ({reason}); export the model again") from error
