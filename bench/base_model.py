@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def convert(data: bytes, out: Path) -> None:
         "position_embedding_type": "absolute",
     }
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-    texts = [blob[a:b].decode("utf-8", "replace") for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    texts = [blob[a:b].decode("utf-8", "replace") for a, b in pairwise(offsets)]
     write_tokenizer(out / "tokenizer.json", texts, scores.tolist(), specials)
 
 

@@ -59,13 +59,9 @@ def report(name: str, header: Sequence[str], rows: Sequence[Sequence[Any]], fact
 
 
 def _cell(value: Any) -> str:
-    return (
-        f"{value:.4f}"
-        if isinstance(value, float) and abs(value) < 10
-        else f"{value:,.0f}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.0f}"
 
 
 def _processor() -> str:
@@ -75,4 +71,5 @@ def _processor() -> str:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             key, _, value = line.partition(":")
             facts.setdefault(key.strip(), value.strip())
-    return f"{facts.get('model name', platform.processor())} family {facts.get('cpu family', '?')} model {facts.get('model', '?')}"
+    name = facts.get("model name", platform.processor())
+    return f"{name} family {facts.get('cpu family', '?')} model {facts.get('model', '?')}"

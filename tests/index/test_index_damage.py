@@ -24,6 +24,7 @@ FILES = [
     "store.sqlite",
     "vectors.json",
     "vectors.faiss",
+    "vectors.codes",
     "store.sqlite-wal",
     "store.sqlite-shm",
     "writer.json",
@@ -83,7 +84,7 @@ def ask(folder: Path) -> None:
 
 
 def target(folder: Path, name: str) -> Path:
-    return next(folder.glob("vectors-*.faiss")) if name == "vectors.faiss" else folder / name
+    return next(folder.glob(name.replace(".", "-*."))) if name in ("vectors.faiss", "vectors.codes") else folder / name
 
 
 def outcome(folder: Path, caplog: pytest.LogCaptureFixture) -> str:
@@ -110,6 +111,7 @@ def test_flipped_bytes(intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFi
         "index.json": {"error"},
         "vectors.json": {"rebuilt"},
         "vectors.faiss": {"rebuilt"},
+        "vectors.codes": {"rebuilt"},
         "store.sqlite-shm": {"right"},
         "writer.json": {"right"},
     }
@@ -133,7 +135,13 @@ def test_truncated(intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixtur
 def test_missing(intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
     folder = Path(shutil.copytree(intact, tmp_path / "idx"))
     target(folder, name).unlink()
-    wanted = {"index.json": "error", "store.sqlite": "error", "store.sqlite-wal": "error", "vectors.faiss": "rebuilt"}
+    wanted = {
+        "index.json": "error",
+        "store.sqlite": "error",
+        "store.sqlite-wal": "error",
+        "vectors.faiss": "rebuilt",
+        "vectors.codes": "rebuilt",
+    }
     assert outcome(folder, caplog) == wanted.get(name, "right")
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,7 @@ def write_manifest(folder: Path) -> str:
     text = json.dumps({"format": FORMAT, "version": VERSION, "files": files}, indent=1, sort_keys=True) + "\n"
     temporary = folder / (MANIFEST + ".new")
     temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, folder / MANIFEST)
+    temporary.replace(folder / MANIFEST)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

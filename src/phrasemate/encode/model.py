@@ -25,7 +25,7 @@ Floats = NDArray[np.float32]
 
 
 class Extracted(NamedTuple):
-    """The phrases of one text: ``starts``, ``ends`` (n,) int32, ``scores`` (n,) float32, ``vectors`` (n, dim) float32."""
+    """A text's phrases: ``starts``, ``ends`` (n,) int32, ``scores`` (n,) float32, ``vectors`` (n, dim) float32."""
 
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
@@ -113,7 +113,7 @@ class Model:
             yield states
 
     def ends(self, texts: Sequence[str]) -> Iterator[Floats]:
-        """(phrases, 2 x width) end states of the segmented phrases, block by block: what a projection is learned from."""
+        """(phrases, 2 x width) states of the ends of the segmented phrases, block by block, to learn a projection."""
         for part, states in self.runtime.blocks(texts):
             pairs = [token_rows(states, text, *spans[:2]) for text, spans in enumerate(self._spans(texts[part]))]
             yield pool_ends(states.values, *(np.concatenate(rows) for rows in zip(*pairs, strict=True)))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from phrasemate.errors import IndexDamaged, IndexError_
 from phrasemate.index import rows
-from phrasemate.index.engine import Faiss, Floats, Runs, factory, unpack
-from phrasemate.index.manifest import VectorsManifest, file_sha256, install
+from phrasemate.index.engine import Faiss, Floats, Int8s, Runs, factory, unpack
+from phrasemate.index.manifest import VectorsManifest, install
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
 
@@ -21,7 +22,7 @@ __all__ = ["VECTORS_JSON", "build", "update"]
 
 VECTORS_JSON = "vectors.json"
 _PER_LIST = 40  # training vectors per inverted list; FAISS asks for 39
-_ROUNDS = 8  # of k-means for the inverted lists: 25 take three times as long for the same recall (docs/index.md)
+_ROUNDS = 8  # of k-means for the inverted lists; FAISS's 25 would be half of the building time
 _GROWTH = 4  # codes trained on a quarter of the phrases still fit
 
 
@@ -61,6 +62,7 @@ def _intact(store: Store, state: State) -> VectorsManifest | None:
     try:
         manifest = VectorsManifest.read(store.path / VECTORS_JSON)
         fits = (store.path / manifest.file).stat().st_size == manifest.size
+        fits &= (store.path / manifest.codes).stat().st_size == manifest.rows * store.dim
     except (IndexError_, OSError):
         return None
     return manifest if fits and manifest.generation <= state.generation else None
@@ -83,42 +85,39 @@ def build(
         if state.phrases < settings.exact_below:
             _remove(store.path)
             return None
-        if old is None:
-            recipe = factory(state.phrases, store.dim, settings)
-            index, runs, expected, trained = _trained(store, recipe, settings), [], state.phrases, state.phrases
-        else:
-            recipe, trained, runs = old.factory, old.trained, [list(run) for run in old.runs]
-            index, expected = _loaded(store, old, settings), old.rows + _live_from(store, state, old.covered)
-        for block in _blocks(store, runs, 0 if old is None else old.covered, settings.block):
-            index.add(block)
-        if index.ntotal != expected:
-            raise store.damaged(f"{index.ntotal} vectors found, expected {expected}")
-    partial = store.path / "vectors.faiss.partial"
-    try:
-        faiss.write_index(index, str(partial))
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-        sha = file_sha256(partial)
-        manifest = VectorsManifest(
-            file=f"vectors-{sha[:16]}.faiss",
-            sha256=sha,
-            size=partial.stat().st_size,
-            rows=index.ntotal,
-            generation=state.generation,
-            covered=state.next_phrase,
-            factory=recipe,
-            runs=runs,
-            trained=trained,
-        )
-        install(partial, store.path / manifest.file)
-    except (OSError, RuntimeError) as error:  # FAISS reports a full disk as a RuntimeError
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise IndexError_(
-            f"{partial}: cannot be written ({_first_line(error)}); free some space and run: phrasemate index optimize"
-        ) from error
+        recipe = factory(state.phrases, store.dim, settings) if old is None else old.factory
+        index = _trained(store, recipe, settings) if old is None else _loaded(store, old, settings)
+        first = 0 if old is None else old.covered
+        expected = (0 if old is None else old.rows) + _live_from(store, state, first)
+        runs = [] if old is None else [list(run) for run in old.runs]
+        with _written(store.path) as codes:
+            if old is not None:
+                codes.copy(store.path / old.codes)
+            for block in _blocks(store, runs, first, settings.block):
+                index.add(rows.dequantise(block))
+                codes.write(block.tobytes())
+            if index.ntotal != expected:
+                raise store.damaged(f"{index.ntotal} vectors found, expected {expected}")
+            codes_file = codes.install(".codes")
+    with _written(store.path) as file:
+        faiss.write_index(index, str(file.path))
+        file.copy(file.path, here=True)
+        name = file.install(".faiss")
+    manifest = VectorsManifest(
+        file=name,
+        size=(store.path / name).stat().st_size,
+        sha256=file.digest.hexdigest(),
+        codes=codes_file,
+        codes_sha256=codes.digest.hexdigest(),
+        rows=index.ntotal,
+        generation=state.generation,
+        covered=state.next_phrase,
+        factory=recipe,
+        trained=state.phrases if old is None else old.trained,
+        runs=runs,
+    )
     manifest.write(store.path / VECTORS_JSON)
-    _sweep(store.path, keep=manifest.file)
+    _sweep(store.path, keep={manifest.file, manifest.codes})
     return manifest
 
 
@@ -129,8 +128,8 @@ def _trained(store: Store, recipe: str, settings: Settings) -> Any:
     index: Any = faiss.index_factory(store.dim, recipe, faiss.METRIC_INNER_PRODUCT)
     lists = 0
     if recipe.startswith("IVF"):
-        base: Any = faiss.downcast_index(index.base_index)
-        lists, base.cp.niter = base.nlist, _ROUNDS
+        inverted: Any = faiss.downcast_index(index)  # a view: ``index`` has to stay alive
+        lists, inverted.cp.niter = inverted.nlist, _ROUNDS
     index.train(_sample(store, max(settings.train, _PER_LIST * lists)))
     return index
 
@@ -150,12 +149,12 @@ def _live_from(store: Store, state: State, first: int) -> int:
 
 def _remove(folder: Path) -> None:
     (folder / VECTORS_JSON).unlink(missing_ok=True)
-    _sweep(folder, keep="")
+    _sweep(folder, keep=set())
 
 
-def _sweep(folder: Path, keep: str) -> None:
-    for old in folder.glob("vectors-*.faiss"):
-        if old.name != keep:
+def _sweep(folder: Path, keep: set[str]) -> None:
+    for old in folder.glob("vectors-*"):
+        if old.name not in keep:
             with suppress(OSError):  # another system may refuse while a reader has it open
                 old.unlink()
 
@@ -168,21 +167,63 @@ def _sample(store: Store, wanted: int) -> Floats:
     return rows.dequantise(codes)
 
 
-def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Iterator[Floats]:
-    """The vectors of phrases from ``first`` on, about ``size`` at a time; appends their runs of ids to ``runs``."""
+def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Iterator[Int8s]:
+    """The (n, dim) vectors of phrases from ``first`` on, n about ``size``; appends their runs of ids to ``runs``."""
     held: list[VectorRow] = []
+    count = 0
     for batch in store.vectors(first):
-        held += batch
         for row in batch:
             if runs and sum(runs[-1]) == row.first_phrase:
                 runs[-1][1] += row.phrases
             else:
                 runs.append([row.first_phrase, row.phrases])
-        if sum(row.phrases for row in held) >= size:
-            yield rows.dequantise(unpack(held, store.dim)[0])
-            held = []
+            held.append(row)
+            count += row.phrases
+        if count >= size:
+            yield unpack(held, store.dim)[0]
+            held, count = [], 0
     if held:
-        yield rows.dequantise(unpack(held, store.dim)[0])
+        yield unpack(held, store.dim)[0]
+
+
+class _Partial:
+    """A file that is being written, and the SHA-256 of its content, which becomes its name."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path, self._file, self.digest = path, file, sha256()
+
+    def write(self, content: bytes) -> None:
+        self._file.write(content)
+        self.digest.update(content)
+
+    def copy(self, source: Path, here: bool = False) -> None:
+        """Write the content of another file; ``here``: it stands in this file already, only its digest is taken."""
+        with source.open("rb") as file:
+            while block := file.read(1 << 20):
+                self.digest.update(block) if here else self.write(block)
+
+    def install(self, suffix: str) -> str:
+        """Flush to the disk and give it its name, which is returned."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        name = f"vectors-{self.digest.hexdigest()[:16]}{suffix}"
+        install(self.path, self.path.with_name(name))
+        return name
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[_Partial]:
+    """Raises IndexError_ if there is no space; FAISS reports that as a RuntimeError."""
+    path = folder / "vectors.partial"
+    try:
+        with path.open("wb") as file:
+            yield _Partial(path, file)
+    except (OSError, RuntimeError) as error:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        raise IndexError_(
+            f"{path}: cannot be written ({_first_line(error)}); free some space and run: phrasemate index optimize"
+        ) from error
 
 
 def _first_line(error: Exception) -> str:

@@ -13,7 +13,7 @@ from phrasemate.index import rows
 
 __all__ = ["BUSY_SECONDS", "connect", "initialise", "is_empty", "mapped", "verify_schema"]
 
-PAGE_BYTES = 16_384  # a sentence's vectors take 1 to 10 kB: on small pages half of the space is lost (docs/index.md)
+PAGE_BYTES = 16_384  # on pages of 4 kB, rows of 2 to 4 kB lose up to 40 % (docs/index.md)
 CACHE_KIB = 32_768
 BUSY_SECONDS = 10.0
 

@@ -21,6 +21,7 @@ Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Int8s = NDArray[np.int8]
 _SCORES_AT_ONCE = 1 << 24  # queries x vectors: 64 MB of scores
+_NUMBERS_AT_ONCE = 1 << 22  # of candidates being re-scored: 16 MB
 _WIDE_AT_MOST = 1 << 24  # numbers kept as float32 beside the int8: 64 MB, all of 50,000 vectors of 256
 
 
@@ -142,8 +143,8 @@ def scan(vectors: Floats, k: int, blocks: Iterable[tuple[Floats, Ids]]) -> tuple
 
 
 def factory(rows_expected: int, dim: int, settings: Settings) -> str:
-    """The FAISS recipe for a number of vectors: 4-bit codes of two dimensions each, re-scored in 8 bits."""
-    codes = f"PQ{dim // 2 if dim % 2 == 0 else dim}x4fs,Refine(SQ8)"
+    """The FAISS recipe for a number of vectors: 4-bit codes of two dimensions each."""
+    codes = f"PQ{dim // 2 if dim % 2 == 0 else dim}x4fs"
     if rows_expected < settings.ivf_from:
         return codes
     lists = 1 << int(np.log2(2 * np.sqrt(rows_expected)))  # the power of two below 2 sqrt(n): building costs n lists
@@ -151,26 +152,31 @@ def factory(rows_expected: int, dim: int, settings: Settings) -> str:
 
 
 class Faiss:
-    """A FAISS file and which phrase ids its rows stand for."""
+    """A FAISS file that proposes, the int8 vectors that re-score its proposals, and which phrase ids its rows are.
 
-    def __init__(self, index: Any, manifest: VectorsManifest, settings: Settings, threads: int | None) -> None:
+    The vectors stay in their file and are mapped into memory, so only the pages that are looked at count.
+    """
+
+    def __init__(
+        self, index: Any, codes: Int8s, manifest: VectorsManifest, settings: Settings, threads: int | None
+    ) -> None:
         self.manifest, self.runs = manifest, Runs(np.array(manifest.runs, np.int64).reshape(-1, 2))
-        self.index, self._threads = index, threads
+        self.index, self._codes, self._threads, self._settings = index, codes, threads, settings
         _tune(index, settings)
 
     @classmethod
     def load(cls, folder: Path, manifest: VectorsManifest, dim: int, settings: Settings, threads: int | None) -> Faiss:
-        """Raises IndexDamaged unless the file is the one that the manifest describes."""
+        """Raises IndexDamaged unless the files are the ones that the manifest describes."""
         import faiss
 
-        file = folder / manifest.file
+        file, codes = folder / manifest.file, folder / manifest.codes
         try:
-            if file.stat().st_size != manifest.size or file_sha256(file) != manifest.sha256:
-                raise IndexDamaged(f"{file}: does not match its SHA-256")
+            _compare(file, manifest.size, manifest.sha256)
+            _compare(codes, manifest.rows * dim, manifest.codes_sha256)
             index = faiss.read_index(str(file))
-        except (OSError, RuntimeError) as error:
+            engine = cls(index, np.memmap(codes, np.int8, "r", shape=(manifest.rows, dim)), manifest, settings, threads)
+        except (OSError, RuntimeError, ValueError) as error:
             raise IndexDamaged(f"{file}: cannot be read ({error})") from error
-        engine = cls(index, manifest, settings, threads)
         if not index.ntotal == manifest.rows == len(engine.runs) or index.d != dim:
             raise IndexDamaged(f"{file}: holds {index.ntotal} vectors, expected {manifest.rows}")
         return engine
@@ -180,9 +186,21 @@ class Faiss:
 
         if self._threads is not None:
             faiss.omp_set_num_threads(self._threads)
-        scores, positions = self.index.search(vectors, min(k, self.manifest.rows))
+        _, positions = self.index.search(vectors, min(k * self._settings.k_factor, self.manifest.rows))
+        scores = np.concatenate([self._scores(*part) for part in self._parts(vectors, positions)])
         scores[positions < 0] = -np.inf
         return best(self.runs.ids(positions), scores, k)
+
+    def _parts(self, vectors: Floats, positions: Ids) -> Iterator[tuple[Floats, Ids]]:
+        size = max(1, _NUMBERS_AT_ONCE // (positions.shape[1] * vectors.shape[1]))
+        for start in range(0, len(vectors), size):
+            yield vectors[start : start + size], positions[start : start + size]
+
+    def _scores(self, vectors: Floats, positions: Ids) -> Floats:
+        """Exact products with the int8 vectors: (queries, dim) and (queries, n) -> (queries, n)."""
+        wide = self._codes[np.maximum(positions, 0)].astype(np.float32)  # (queries, n, dim)
+        lengths = np.sqrt(np.einsum("qnd,qnd->qn", wide, wide))
+        return np.asarray((wide @ vectors[:, :, None])[:, :, 0] / lengths, np.float32)
 
     def search_where(
         self, vectors: Floats, k: int, keep: Callable[[Ids], NDArray[np.bool_]], share: float
@@ -200,10 +218,14 @@ class Faiss:
             fetch *= 4
 
 
+def _compare(file: Path, size: int, sha256: str) -> None:
+    if file.stat().st_size != size or file_sha256(file) != sha256:
+        raise IndexDamaged(f"{file}: does not match its SHA-256")
+
+
 def _tune(index: Any, settings: Settings) -> None:
     import faiss
 
-    index.k_factor = settings.k_factor
-    base: Any = faiss.downcast_index(index.base_index)
-    if hasattr(base, "nprobe"):
-        base.nprobe = min(settings.nprobe, base.nlist)
+    lists: Any = faiss.downcast_index(index)  # a view: ``index`` has to stay alive
+    if hasattr(lists, "nprobe"):
+        lists.nprobe = min(settings.nprobe, lists.nlist)

@@ -49,12 +49,15 @@ class Manifest:
 class VectorsManifest:
     """``vectors.json``: the FAISS file, the generation it was made from, and which phrase ids its rows are.
 
+    ``file`` holds the 4-bit codes, ``codes`` the (rows, dim) int8 vectors that re-score what it finds.
     ``runs``: (first phrase id, count) in the order of the rows; ``covered``: phrases from this id on are newer.
     """
 
     file: str
-    sha256: str
     size: int
+    sha256: str
+    codes: str
+    codes_sha256: str
     rows: int
     generation: int
     covered: int

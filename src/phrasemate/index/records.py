@@ -55,19 +55,17 @@ class IndexModel(Protocol):
 class Settings:
     """Every number that steers an index, once. The figures behind them are in docs/index.md."""
 
-    chunk: int = (
-        1024  # sentences of one model call and one transaction: 0.1 s of work lost per second of encoding at worst
-    )
+    chunk: int = 1024  # sentences of one model call and one transaction: what a kill can lose
     learn: int = 20_000  # sentences from which a language's frequent words are learned
     exact_below: int = 50_000  # phrases: below, a NumPy product takes a few ms and needs no second file
-    ivf_from: int = 2_000_000  # phrases: from here a full scan of the 4-bit codes takes longer than 2 ms
+    ivf_from: int = 1_000_000  # phrases: up to here a scan of all 4-bit codes takes under 3 ms
     rebuild_share: float = 0.2  # new or deleted rows, as a share of the FAISS file, that are worth a rebuild
     forced_rebuild: int = 200_000  # rows outside a FAISS file that make a search rebuild it (an interrupted add)
     exact_filtered: int = 200_000  # phrases that pass a filter: up to here they are scanned exactly
     k_factor: int = 4  # candidates of the 4-bit codes re-scored in 8 bits, per result
     nprobe: int = 128  # inverted lists read per query
-    train: int = 65_536  # vectors to train the codes on (and at least 40 per inverted list)
-    block: int = 65_536  # vectors held as float32 at once
+    train: int = 16_384  # vectors to train the 4-bit codes on (and at least 40 per inverted list)
+    block: int = 16_384  # vectors held as float32 at once
 
 
 @dataclass(frozen=True, slots=True)
