@@ -7,6 +7,7 @@ from fake import SMALL, FakeModel, sentences
 from phrasemate.errors import InputError
 from phrasemate.index import Index, Settings
 from phrasemate.index.engine import Exact, Runs, best, factory
+from phrasemate.index.lock import writing
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.store import VectorRow
 from phrasemate.types import Document
@@ -194,3 +195,22 @@ def test_appending_extends_the_faiss_file_and_deleting_much_renews_it(index: Ind
     assert (third.trained, third.rows, third.runs[0][0]) == (index.stats().phrases, index.stats().phrases, first.rows)
     assert {file.name for file in index.path.glob("vectors-*")} == {third.file, third.codes}
     assert index.verify().checked["recall@1"] > 0.9
+
+
+def test_many_uncovered_phrases_make_a_search_build_the_file(index: Index, caplog: pytest.LogCaptureFixture) -> None:
+    """As after an add that was killed before its end; while a writer is at work, the search is exact instead."""
+    index.add([Document.from_texts("a", sentences(300, 1, 5000))], lang="en")
+    assert index.stats().phrases > 1200
+    for file in index.path.glob("vectors*"):
+        file.unlink()
+    queries = unit(4)
+    with Index.open(index.path, index.model, settings=SMALL, threads=1) as reader, writing(index.path):
+        matches(reader.search(queries, 5), reader, queries, 5)
+        assert not (index.path / "vectors.json").exists()
+    with Index.open(index.path, index.model, readonly=True, settings=SMALL, threads=1) as reader:
+        matches(reader.search(queries, 5), reader, queries, 5)
+        assert "open for reading only), searching exactly" in caplog.text
+    with Index.open(index.path, index.model, settings=SMALL, threads=1) as reader:
+        assert (reader.search(queries, 5).ids >= 0).all()
+        assert "rebuilding the FAISS file" in caplog.text
+        assert reader.stats().approximate == reader.stats().phrases
