@@ -1,0 +1,45 @@
+"""Draw docs/search.svg, the picture of the README, from real answers.
+
+    python docs/picture.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import DIMMED_MONOKAI
+
+from phrasemate import Searcher, demo
+from phrasemate.cli.render import print_results
+
+QUERIES = (
+    "La [[batterie]] de mon téléphone est presque vide.",
+    "Los diputados guardaron un [[minuto de silencio]] por las víctimas del incendio.",
+    "地震发生后，医院的[[血库]]告急，许多市民赶去献血。",
+)
+PLAIN = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" xml:space="preserve">
+<style>.{unique_id}-matrix {{ font: {char_height}px/{line_height}px monospace; white-space: pre; }}
+{styles}</style>
+<defs><clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/></clipPath>{lines}</defs>
+<rect fill="#1e1e1e" width="{width}" height="{height}" rx="8"/>
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g></svg>
+"""
+
+
+def main() -> None:
+    """Index the sample, ask, and draw what the terminal shows."""
+    console = Console(record=True, width=112, force_terminal=True, file=Path("/dev/null").open("w"))  # noqa: SIM115
+    with tempfile.TemporaryDirectory() as folder, demo.build(Path(folder) / "index") as index:
+        print_results(console, Searcher(index).search_all(QUERIES, k=2, contexts=2))
+    out = Path(__file__).parent / "search.svg"
+    out.write_text(
+        console.export_svg(theme=DIMMED_MONOKAI, code_format=PLAIN, unique_id="phrasemate"), encoding="utf-8"
+    )
+
+
+if __name__ == "__main__":
+    main()
