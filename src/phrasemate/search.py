@@ -136,9 +136,10 @@ class Searcher:
         answers: list[tuple[Group, ...]] = [()] * len(vectors)
         pending, fetch = np.arange(len(vectors)), max(FETCH, 2 * k)
         while len(pending):
-            run = self.index.search(vectors[pending], fetch, documents, languages)
-            full = run.ids >= 0
-            hits = iter(self.index.hits(run.ids[full], run.scores[full]))
+            with self.index.snapshot():  # or a phrase that is found may be deleted before it is looked up
+                run = self.index.search(vectors[pending], fetch, documents, languages)
+                full = run.ids >= 0
+                hits = iter(self.index.hits(run.ids[full], run.scores[full]))
             for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
                 answers[row] = _group([next(hits) for _ in range(number)], k, contexts)
             short = np.array([len(answers[row]) < k for row in pending], bool)
@@ -179,7 +180,7 @@ def parse_query(query: str) -> Query:
 def _trimmed(text: str, start: int, end: int, query: str) -> Phrase:
     phrase = text[start:end]
     if not any(character.isalnum() for character in phrase):
-        raise QueryError(f"[[{phrase}]] marks no letter or digit in {query!r}; {EXPECTED}")
+        raise QueryError(f"{phrase!r} in [[ ]] marks no letter or digit in {query!r}; {EXPECTED}")
     return Phrase(text, end - len(phrase.lstrip()), start + len(phrase.rstrip()))
 
 
@@ -190,9 +191,11 @@ def _group(hits: Sequence[Hit], k: int, contexts: int) -> tuple[Group, ...]:
         wordings.setdefault(" ".join(hit.text.casefold().split()), []).append(hit)
     groups = []
     for found in list(wordings.values())[:k]:
-        different = {hit.context: hit for hit in reversed(found)}  # the best hit of a sentence stays
-        best = sorted(different.values(), key=lambda hit: -hit.score)[:contexts]
-        groups.append(Group(found[0].text, found[0].score, len(found), tuple(best)))
+        different: dict[str, Hit] = {}
+        for hit in found:  # the best hit of a sentence stays
+            different.setdefault(hit.context, hit)
+        best = tuple(different.values())[:contexts]
+        groups.append(Group(found[0].text, found[0].score, len(found), best))
     return tuple(groups)
 
 

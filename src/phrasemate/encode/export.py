@@ -64,18 +64,22 @@ def export_model(
         raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4 or 8")
     if out.exists() and not force:
         raise InputError(f"{out}: exists; give another place, or --force to replace it")
+    if folder.resolve().is_relative_to(out.resolve()):
+        raise InputError(f"{out}: is where the weights come from; give another place")
+    if licence is not None and not Path(licence).is_file():
+        raise InputError(f"{licence}: no such file; expected the licence of the weights")
     source, weights = _read_config(folder), _read_weights(folder)
     kept = _layers(layers, int(source["num_hidden_layers"]))
-    tokenizer, common = _read_tokenizer(folder)
-    positions = _additive(source, weights)
+    table, positions = weights["embeddings.word_embeddings.weight"], _additive(source, weights)
+    tokenizer, common = _read_tokenizer(folder, len(table))
+    graph, arrays = build_graph(source, weights, kept), quantise(table, embedding_bits)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
         made = Path(scratch) / out.name
         made.mkdir()
-        (made / names.ENCODER).write_bytes(build_graph(source, weights, kept))
+        (made / names.ENCODER).write_bytes(graph)
         (made / names.TOKENIZER).write_bytes(tokenizer)
-        table = quantise(weights["embeddings.word_embeddings.weight"], embedding_bits)
-        save_file({**table, "additive": positions}, made / names.EMBEDDINGS)
+        save_file({**arrays, "additive": positions}, made / names.EMBEDDINGS)
         if licence is not None:
             shutil.copyfile(licence, made / Path(licence).name)
         config = {
@@ -116,6 +120,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise ModelUnsupported(f"{path}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise ModelUnsupported(f"{path}: relative positions; expected position_embedding_type 'absolute'")
+    for key in ("hidden_size", "num_attention_heads", "num_hidden_layers"):
+        if not isinstance(config.get(key), int):
+            raise ModelError(f"{path}: {key} is {config.get(key)!r}, expected a number; download the folder again")
     return dict(config)
 
 
@@ -167,14 +174,15 @@ def _additive(config: Mapping[str, Any], weights: Weights) -> NDArray[np.float32
     return np.ascontiguousarray(positions)
 
 
-def _read_tokenizer(folder: Path) -> tuple[bytes, list[str]]:
+def _read_tokenizer(folder: Path, rows: int) -> tuple[bytes, list[str]]:
     """tokenizer.json, compact and compressed, and the words that its scores tell to be frequent.
 
-    A Unigram's scores are written as the float32 numbers that they are.
+    A Unigram's scores are written as the float32 numbers that they are. ``rows``: how many tokens have a vector.
     """
     path = folder / "tokenizer.json"
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text)
     except FileNotFoundError:
         raise ModelUnsupported(
             f"{folder}: no tokenizer.json; make one with transformers: "
@@ -182,6 +190,7 @@ def _read_tokenizer(folder: Path) -> tuple[bytes, list[str]]:
         ) from None
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
+    _check_tokenizer(path, text, rows)
     value.update(truncation=None, padding=None)
     common: set[str] = set()
     if value.get("model", {}).get("type") == "Unigram":
@@ -190,3 +199,17 @@ def _read_tokenizer(folder: Path) -> tuple[bytes, list[str]]:
             entry[1] = float(str(np.float32(entry[1])))
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return gzip.compress(text.encode(), 9, mtime=0), sorted(common)
+
+
+def _check_tokenizer(path: Path, text: str, rows: int) -> None:
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_str(text)
+    except Exception as error:  # the library raises a bare Exception
+        raise ModelError(f"{path}: not a tokenizer ({error}); download the folder again") from error
+    largest, special = max(tokenizer.get_vocab().values(), default=0), len(tokenizer.encode("").ids)
+    if largest >= rows:
+        raise ModelError(f"{path}: has token {largest}, the weights hold {rows} vectors; both must be of one model")
+    if special != 2:
+        raise ModelUnsupported(f"{path}: adds {special} special tokens to a text, expected 2, one at each end")

@@ -69,6 +69,8 @@ def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
     manifest, digest = _read_manifest(folder)
     for name, entry in manifest["files"].items():
         _check_file(folder / name, entry)
+    if HEADS not in manifest["files"] and (folder / HEADS).exists():
+        raise ModelDamaged(f"{folder / HEADS}: is not in {MANIFEST}; remove it, or {REMEDY}")
     config = _load_json(folder / CONFIG)
     if config.get("format") != FORMAT or config.get("version") != manifest["version"]:
         raise ModelDamaged(f"{folder / CONFIG}: does not belong to its manifest; {REMEDY}")
@@ -78,7 +80,7 @@ def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
 def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
     path = folder / MANIFEST
     if not path.is_file():
-        if (folder / "model.safetensors").exists() or (folder / "pytorch_model.bin").exists():
+        if any(folder.glob("model*.safetensors")) or any(folder.glob("pytorch_model*.bin")):
             raise ModelUnsupported(
                 f"{folder}: a Hugging Face folder, not a model folder; convert it with: "
                 f"phrasemate model export {folder} -o OUT"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 
 BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
 ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
+SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
 GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions.md)
 
 
@@ -80,7 +82,8 @@ class Runtime:
         while first < len(texts):
             last, tokens, encodings = first, 0, []
             while last < len(texts) and tokens < BLOCK_TOKENS:
-                more = self.tokenizer.encode_batch(list(texts[last : last + 256]), add_special_tokens=False)
+                some = [SURROGATE.sub("\ufffd", text) for text in texts[last : last + 256]]
+                more = self.tokenizer.encode_batch(some, add_special_tokens=False)
                 tokens += sum(len(encoding) for encoding in more)
                 encodings += more
                 last += len(more)
