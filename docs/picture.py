@@ -1,13 +1,16 @@
 """Draw docs/search.svg, the picture of the README, from real answers.
 
-    python docs/picture.py
+python docs/picture.py
 """
 
 from __future__ import annotations
 
+import html
+import re
 import tempfile
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 
@@ -19,6 +22,7 @@ QUERIES = (
     "Los diputados guardaron un [[minuto de silencio]] por las víctimas del incendio.",
     "地震发生后，医院的[[血库]]告急，许多市民赶去献血。",
 )
+CELL = 12.2  # the width that rich gives a character
 PLAIN = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" xml:space="preserve">
 <style>.{unique_id}-matrix {{ font: {char_height}px/{line_height}px monospace; white-space: pre; }}
 {styles}</style>
@@ -35,10 +39,14 @@ def main() -> None:
     console = Console(record=True, width=112, force_terminal=True, file=Path("/dev/null").open("w"))  # noqa: SIM115
     with tempfile.TemporaryDirectory() as folder, demo.build(Path(folder) / "index") as index:
         print_results(console, Searcher(index).search_all(QUERIES, k=2, contexts=2))
+    drawn = console.export_svg(theme=DIMMED_MONOKAI, code_format=PLAIN, unique_id="phrasemate")
     out = Path(__file__).parent / "search.svg"
-    out.write_text(
-        console.export_svg(theme=DIMMED_MONOKAI, code_format=PLAIN, unique_id="phrasemate"), encoding="utf-8"
-    )
+    out.write_text(re.sub(r'textLength="[^"]*"([^>]*>)([^<]*)', _widened, drawn), encoding="utf-8")
+
+
+def _widened(match: re.Match[str]) -> str:
+    """Two cells for a wide character, where rich counts one."""
+    return f'textLength="{cell_len(html.unescape(match[2])) * CELL:.1f}"{match[1]}{match[2]}'
 
 
 if __name__ == "__main__":
