@@ -23,7 +23,7 @@ QUERIES = (
     "地震发生后，医院的[[血库]]告急，许多市民赶去献血。",
 )
 CELL = 12.2  # the width that rich gives a character
-PLAIN = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" xml:space="preserve">
+PLAIN = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" xml:space="preserve">
 <style>.{unique_id}-matrix {{ font: {char_height}px/{line_height}px monospace; white-space: pre; }}
 {styles}</style>
 <defs><clipPath id="{unique_id}-clip-terminal">
