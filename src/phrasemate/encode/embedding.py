@@ -79,13 +79,16 @@ class EmbeddingTable:
 def _map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file as read-only maps (its own loader copies them)."""
     try:
-        length = int.from_bytes(path.open("rb").read(8), "little")
-        header = json.loads(path.open("rb").read(8 + length)[8:])
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if 8 + length > path.stat().st_size:
+                raise ValueError(f"a header of {length} bytes, which is longer than the file")
+            header = json.loads(file.read(length))
         data = np.memmap(path, np.uint8, "r", offset=8 + length)
         return {
             name: data[slice(*entry["data_offsets"])].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
             for name, entry in header.items()
             if name != "__metadata__"
         }
-    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelDamaged(f"{path}: not a readable safetensors file ({error}); export the model again") from error

@@ -208,6 +208,7 @@ def _check_tokenizer(path: Path, text: str, rows: int) -> None:
         tokenizer = Tokenizer.from_str(text)
     except Exception as error:  # the library raises a bare Exception
         raise ModelError(f"{path}: not a tokenizer ({error}); download the folder again") from error
+    tokenizer.no_padding()  # some folders pad every text
     largest, special = max(tokenizer.get_vocab().values(), default=0), len(tokenizer.encode("").ids)
     if largest >= rows:
         raise ModelError(f"{path}: has token {largest}, the weights hold {rows} vectors; both must be of one model")

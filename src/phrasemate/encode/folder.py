@@ -51,11 +51,17 @@ def write_manifest(folder: Path) -> str:
         for path in sorted(folder.iterdir())
         if path.is_file() and path.name != MANIFEST
     }
-    text = json.dumps({"format": FORMAT, "version": VERSION, "files": files}, indent=1, sort_keys=True) + "\n"
+    content = _sealed(files)
     temporary = folder / (MANIFEST + ".new")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_bytes(content)
     temporary.replace(folder / MANIFEST)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(content).hexdigest()
+
+
+def _sealed(files: dict[str, Any]) -> bytes:
+    """The one form of a manifest, so that a model has one hash."""
+    text = json.dumps({"format": FORMAT, "version": VERSION, "files": files}, indent=1, sort_keys=True) + "\n"
+    return text.encode()
 
 
 def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
@@ -68,7 +74,7 @@ def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
         raise ModelError(f"{folder}: no such folder; expected a model folder made by 'phrasemate model export'")
     manifest, digest = _read_manifest(folder)
     for name, entry in manifest["files"].items():
-        _check_file(folder / name, entry)
+        _check_file(folder, name, entry)
     if HEADS not in manifest["files"] and (folder / HEADS).exists():
         raise ModelDamaged(f"{folder / HEADS}: is not in {MANIFEST}; remove it, or {REMEDY}")
     config = _load_json(folder / CONFIG)
@@ -96,12 +102,16 @@ def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
         )
     if version != VERSION or not isinstance(files, dict) or not {CONFIG, TOKENIZER, ENCODER, EMBEDDINGS} <= set(files):
         raise ModelDamaged(f"{path}: lacks entries that every model has; {REMEDY}")
-    return manifest, hashlib.sha256(path.read_bytes()).hexdigest()
+    content = path.read_bytes()
+    if content != _sealed(files):
+        raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {REMEDY}")
+    return manifest, hashlib.sha256(content).hexdigest()
 
 
-def _check_file(path: Path, entry: Any) -> None:
-    if not isinstance(entry, dict) or not isinstance(entry.get("sha256"), str) or path.name in ("", ".", ".."):
-        raise ModelDamaged(f"{path.parent / MANIFEST}: a senseless entry for {path.name!r}; {REMEDY}")
+def _check_file(folder: Path, name: str, entry: Any) -> None:
+    path = folder / name
+    if not isinstance(entry, dict) or not isinstance(entry.get("sha256"), str) or not _is_name(name):
+        raise ModelDamaged(f"{folder / MANIFEST}: a senseless entry for {name!r}; {REMEDY}")
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -110,6 +120,11 @@ def _check_file(path: Path, entry: Any) -> None:
         raise ModelDamaged(f"{path}: {size} bytes, expected {entry.get('bytes')}; {REMEDY}")
     if _sha256(path) != entry["sha256"]:
         raise ModelDamaged(f"{path}: altered (its SHA-256 is not the one in {MANIFEST}); {REMEDY}")
+
+
+def _is_name(name: str) -> bool:
+    """Whether it is the name of a file in the folder, not a way out of it."""
+    return name.isprintable() and Path(name).name == name not in ("", "..")
 
 
 def _sha256(path: Path) -> str:

@@ -33,6 +33,8 @@ class Head(NamedTuple):
 
     def __call__(self, values: Floats, first: Rows, last: Rows) -> Floats:
         """(tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
+        if 2 * len(first) < len(values):  # a few queries: a product small enough for BLAS to wake no thread
+            return values[first] @ self.start + self.bias + values[last] @ self.end
         as_start = values @ self.start + self.bias  # (tokens, dim)
         as_end = values @ self.end  # (tokens, dim)
         return as_start[first] + as_end[last]

@@ -12,6 +12,8 @@ import gzip
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,13 +64,16 @@ class Runtime:
         self.threads = threads or len(os.sched_getaffinity(0))
         self.layers: list[int] = list(config["layers"])
         self.table = EmbeddingTable(folder / names.EMBEDDINGS)
-        self.tokenizer = _load_tokenizer(folder / names.TOKENIZER)
+        compiler = _compiler(folder / names.ENCODER, self.threads)
+        with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
+            compiling = other.submit(compiler)
+            self.tokenizer = _load_tokenizer(folder / names.TOKENIZER)
+            self._queue = compiling.result()
         specials = self.tokenizer.encode("").ids
         if len(specials) != 2:
             raise ModelDamaged(f"{folder}: the tokenizer adds {len(specials)} special tokens, expected 2")
         self.opening, self.closing = specials
         self.window = int(config["max_tokens"]) - 2
-        self._queue = _compile(folder / names.ENCODER, self.threads)
 
     def blocks(self, texts: Sequence[str], layer: int | None = None) -> Iterator[tuple[slice, States]]:
         """States of consecutive texts, block by block so that memory stays bounded: (which texts, their states).
@@ -198,7 +203,8 @@ def _receive(request: Any, userdata: Any) -> None:
         failures.append(error)
 
 
-def _compile(path: Path, threads: int) -> _Queue:
+def _compiler(path: Path, threads: int) -> Callable[[], _Queue]:
+    """Reads a graph; what is returned compiles it."""
     import openvino
 
     core = openvino.Core()
@@ -210,8 +216,20 @@ def _compile(path: Path, threads: int) -> _Queue:
     }
     if "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         options["INFERENCE_PRECISION_HINT"] = "bf16"
+    with _mapped(path):
+        graph = core.read_model(path)
+
+    def compiled() -> _Queue:
+        with _mapped(path):
+            return _Queue(core.compile_model(graph, "CPU", options), threads)
+
+    return compiled
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[None]:
     try:
-        return _Queue(core.compile_model(core.read_model(path), "CPU", options), threads)
+        yield
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise ModelDamaged(f"{path}: not a graph that OpenVINO runs ({reason}); export the model again") from error

@@ -1,0 +1,106 @@
+"""The model that comes with the package (skipped where it was not made: bench/bundled_model.py makes it)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import phrasemate as pm
+from phrasemate.encode import Model, bundled_folder, load_model
+
+GERMAN = (
+    "Sie geht morgen zur Bank, um Geld abzuheben.",
+    "Der alte Mann saß auf einer Bank im Park.",
+    "Im Frühling blühen die Kirschbäume.",
+    "Am Samstag hat es den ganzen Tag geregnet.",
+    "Wir haben den Zug um fünf Minuten verpasst.",
+    "Das Kind schläft schon.",
+)
+ENGLISH = (
+    "Tomorrow she will go to the bank to withdraw some money.",
+    "The old man was sitting on a bench in the park.",
+    "The cherry trees blossom in spring.",
+    "It rained all day on Saturday.",
+    "We missed the train by five minutes.",
+    "The child is asleep already.",
+)
+
+
+def marked(text: str, phrase: str) -> pm.Phrase:
+    return pm.Phrase(text, text.index(phrase), text.index(phrase) + len(phrase))
+
+
+def test_the_folder(bundled: Model) -> None:
+    files = list(bundled_folder().iterdir())
+    assert sum(path.stat().st_size for path in files) <= 80_000_000
+    licences = [path for path in files if path.name.startswith("LICENSE")]
+    assert len(licences) == 1
+    assert "MIT" in licences[0].read_text("utf-8")
+    assert (bundled.path, bundled.name) == (None, "e5-small")
+    assert bundled.config["signature"]
+
+
+def test_the_readme_line(bundled: Model) -> None:
+    phrase = pm.Phrase("Er sitzt auf der Bank.", 17, 21)
+    assert phrase.text == "Bank"
+    vectors = bundled.encode([phrase])
+    assert (vectors.shape, vectors.dtype) == ((1, bundled.dim), np.float32)
+    assert np.linalg.norm(vectors) == pytest.approx(1, abs=1e-5)
+    assert bundled.encode_sentences(["…"]).shape == (1, bundled.width)
+
+
+def test_mates_are_nearest(bundled: Model) -> None:
+    similar = bundled.encode_sentences(GERMAN) @ bundled.encode_sentences(ENGLISH).T
+    assert similar.argmax(1).tolist() == similar.argmax(0).tolist() == list(range(len(GERMAN)))
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase", "right", "wrong"),
+    [
+        (GERMAN[0], "Bank", (ENGLISH[0], "bank"), (ENGLISH[1], "bench")),
+        pytest.param(
+            *(GERMAN[1], "Bank", (ENGLISH[1], "bench"), (ENGLISH[0], "bank")),
+            marks=pytest.mark.xfail(strict=True, reason="an untrained encoder leans on the spelling"),
+        ),
+        (GERMAN[2], "Frühling", (ENGLISH[2], "spring"), ("The spring of the clock broke.", "spring")),
+        (GERMAN[4], "verpasst", (ENGLISH[4], "missed"), ("She missed her brother a lot.", "brother")),
+        ("银行昨天关门了。", "银行", ("The bank was closed.", "bank"), ("The bench was closed.", "bench")),
+    ],
+)
+def test_meaning_in_context(
+    bundled: Model, text: str, phrase: str, right: tuple[str, str], wrong: tuple[str, str]
+) -> None:
+    query, near, far = bundled.encode([marked(text, phrase), marked(*right), marked(*wrong)])
+    assert query @ near > query @ far
+
+
+def mates(seed: int) -> list[str]:
+    drawn = np.random.default_rng(seed)
+    words = " ".join(GERMAN + ENGLISH).split()
+    return [" ".join(words[i] for i in drawn.integers(0, len(words), n)) for n in drawn.integers(1, 90, 12)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_same_sentence_whatever_its_batch(bundled: Model, seed: int) -> None:
+    texts = [GERMAN[0], ENGLISH[1], "Ja."]
+    alone = np.concatenate([bundled.encode_sentences([text]) for text in texts])
+    together = bundled.encode_sentences([*mates(seed), *texts])[-len(texts) :]
+    assert (alone * together).sum(1).min() >= 0.9999
+    phrases = [marked(GERMAN[0], "Bank"), marked(ENGLISH[1], "bench")]
+    others = [pm.Phrase(text, 0, 2) for text in mates(seed)]
+    alone = np.concatenate([bundled.encode([phrase]) for phrase in phrases])
+    assert (alone * bundled.encode([*others, *phrases])[-2:]).sum(1).min() >= 0.9999
+
+
+def test_threads_do_not_matter(bundled: Model) -> None:
+    texts = [*mates(5), *GERMAN]
+    two = load_model(threads=2)
+    np.testing.assert_array_equal(bundled.encode_sentences(texts), two.encode_sentences(texts))
+    np.testing.assert_array_equal(bundled.encode_sentences(texts), bundled.encode_sentences(texts))
+
+
+def test_function_words_of_many_languages_are_known(bundled: Model) -> None:
+    (spans,) = bundled.segment(["Sie geht zu der Bank in der Stadt."])
+    found = ["Sie geht zu der Bank in der Stadt."[span.start : span.end] for span in spans]
+    assert {"Bank", "Stadt", "Bank in der Stadt"} <= set(found)
+    assert not {"der", "zu", "in", "zu der"} & set(found)

@@ -1,0 +1,118 @@
+"""Pooling worked out by hand, and the rows of a span against a plain loop over the tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemate.encode import Model
+from phrasemate.encode.pool import Head, pool_cls, pool_ends, pool_mean, token_rows, unit
+from phrasemate.encode.runtime import States
+from phrasemate.errors import InputError
+from phrasemate.types import Phrase
+
+VALUES = np.array([[1, 2], [3, 4], [5, 0], [0, 8]], np.float32)
+FIRST, LAST = np.array([0, 1, 2]), np.array([3, 2, 2])
+
+
+def test_by_hand() -> None:
+    np.testing.assert_array_equal(pool_ends(VALUES, FIRST, LAST), [[1, 2, 0, 8], [3, 4, 5, 0], [5, 0, 5, 0]])
+    expected = [[(1 + 3 + 5 + 0) / 4, (2 + 4 + 0 + 8) / 4], [(3 + 5) / 2, (4 + 0) / 2], [5, 0]]
+    np.testing.assert_array_equal(pool_mean(VALUES, FIRST, LAST), expected)
+    states = States(VALUES, np.array([0, 3, 4]), np.zeros(4, np.int32), np.zeros(4, np.int32))
+    np.testing.assert_array_equal(pool_cls(states), [[1, 2], [0, 8]])
+    np.testing.assert_array_equal(unit(np.array([[3, 4], [0, 0]], np.float32)), np.float32([[3 / 5, 4 / 5], [0, 0]]))
+
+
+def test_the_head_is_the_linear_map_of_both_ends() -> None:
+    drawn = np.random.default_rng(0)
+    head = Head(*(drawn.standard_normal(shape).astype(np.float32) for shape in ((2, 3), (2, 3), (3,))))
+    kernel = np.concatenate([head.start, head.end])  # W of W [h_start; h_end] + b, (4, 3)
+    expected = [np.concatenate([VALUES[i], VALUES[j]]) @ kernel + head.bias for i, j in zip(FIRST, LAST, strict=True)]
+    np.testing.assert_allclose(head(VALUES, FIRST, LAST), expected, rtol=1e-5)
+
+
+def test_means_of_long_texts_do_not_drift() -> None:
+    values = np.random.default_rng(1).standard_normal((30_000, 4)).astype(np.float32) + 10
+    first, last = np.array([0, 29_000]), np.array([29_999, 29_003])
+    expected = [values[i : j + 1].astype(np.float64).mean(0) for i, j in zip(first, last, strict=True)]
+    np.testing.assert_allclose(pool_mean(values, first, last), expected, rtol=1e-6)
+
+
+def plain_rows(tokens: list[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
+    overlapping = [row for row, (a, b) in enumerate(tokens) if a < end and b > start]
+    if overlapping:
+        return overlapping[0], overlapping[-1]
+    following = next((row for row, (_, b) in enumerate(tokens) if b > start), len(tokens) - 1)
+    return following, following
+
+
+@st.composite
+def token_lists(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """Tokens with gaps between them, and the empty special ones at both ends."""
+    tokens, at = [(0, 0)], 0
+    for gap, length in draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), max_size=8)):
+        tokens.append((at + gap, at + gap + length))
+        at += gap + length
+    length = at + draw(st.integers(0, 2))
+    return [*tokens, (length, length)]
+
+
+@given(texts=st.lists(token_lists(), min_size=1, max_size=3), data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_rows_against_a_plain_loop(texts: list[list[tuple[int, int]]], data: st.DataObject) -> None:
+    bounds = np.cumsum([0, *map(len, texts)])
+    starts, ends = np.array([pair for text in texts for pair in text], np.int32).T
+    states = States(np.zeros((len(starts), 1), np.float32), bounds, starts, ends)
+    for number, tokens in enumerate(texts):
+        length = tokens[-1][1]
+        pairs = st.tuples(st.integers(0, length), st.integers(0, length)).filter(lambda pair: pair[0] < pair[1])
+        spans = data.draw(st.lists(pairs, max_size=5)) if length else []
+        first, last = token_rows(states, number, *np.array(spans, np.int32).reshape(-1, 2).T)
+        expected = [plain_rows(tokens, *span) for span in spans]
+        found = list(zip(first - bounds[number], last - bounds[number], strict=True))
+        assert found == expected
+
+
+@pytest.mark.parametrize("pooling", ["mean", "ends", "cls"])
+def test_encode_is_the_pooling_of_the_states(model: Model, pooling: str) -> None:
+    phrases = [Phrase(text, text.index("bank"), text.index("bank") + 4) for text in tiny.SENTENCES[:2]]
+    phrases.append(Phrase(tiny.SENTENCES[1], 0, 7))  # "She sat"
+    (states,) = model.token_states(tiny.SENTENCES[:2])
+    second = int(states.bounds[1])
+    rows = [(3, 3), (second + 5, second + 5), (second + 1, second + 2)]
+    expected = []
+    for (i, j), opening in zip(rows, (0, second, second), strict=True):
+        span = states.values[i : j + 1]
+        vector = {"mean": span.mean(0), "ends": np.concatenate([span[0], span[-1]]), "cls": states.values[opening]}
+        expected.append(vector[pooling] / np.linalg.norm(vector[pooling]))
+    found = model.encode(phrases, pooling=pooling)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert found.dtype == np.float32
+
+
+def test_a_pooling_or_dimension_that_the_model_lacks(model: Model) -> None:
+    phrase = Phrase("a bank", 2, 6)
+    for name in ("head", "max"):
+        with pytest.raises(InputError, match=f"pooling '{name}': this model has cls, ends, mean"):
+            model.encode([phrase], pooling=name)
+    assert model.dim == 2 * tiny.HIDDEN
+    assert [model.encode([], pooling=name).shape for name in ("ends", "mean")] == [(0, model.dim), (0, tiny.HIDDEN)]
+
+
+def test_sentences_are_the_mean_of_all_tokens(model: Model) -> None:
+    (states,) = model.token_states(tiny.SENTENCES)
+    means = [states.values[a:b].mean(0) for a, b in zip(states.bounds, states.bounds[1:], strict=False)]
+    expected = [mean / np.linalg.norm(mean) for mean in means]
+    np.testing.assert_allclose(model.encode_sentences(tiny.SENTENCES), expected, atol=1e-5)
+
+
+def test_phrases_come_back_in_their_order(model: Model) -> None:
+    """Contexts are encoded once each, whatever the order in which their phrases come."""
+    first, second = tiny.SENTENCES[:2]
+    phrases = [Phrase(second, 0, 3), Phrase(first, 4, 7), Phrase(second, 4, 7), Phrase(first, 8, 12)]
+    order = [2, 0, 3, 1]
+    np.testing.assert_array_equal(model.encode([phrases[i] for i in order]), model.encode(phrases)[order])

@@ -1,0 +1,124 @@
+"""What must hold for any text and any batch: finite unit vectors, the same bits again, phrases on their words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemate.encode import Model, load_model
+from phrasemate.errors import InputError
+from phrasemate.types import Phrase
+
+ODD = {
+    "empty": "",
+    "white space": " \t\n\u00a0\u3000 ",
+    "zero width": "\u200b\u200d\ufeff",
+    "combining marks alone": "\u0301\u0308 \u0301",
+    "emoji": "👩‍👩‍👧 🇩🇪 👍🏽",
+    "right to left": "ذهبت إلى البنك. הלכתי לבנק.",
+    "mixed": "Die Bank 银行 банк bank, ธนาคาร! 은행 ½ ﬁne",
+    "NUL": "a\x00b\x01",
+    "lone surrogate": "a bank \ud800 \udcff",
+    "no space": "x" * 20_000,
+    "no space, unknown": "好中" * 2_500,
+    "one mark a thousand times": "a" + "\u0301" * 1_000,
+    "private use": "\ue000 \U0010ffff",
+}
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+def test_odd_texts(model: Model, text: str) -> None:
+    sentence, again = model.encode_sentences([text, text])
+    np.testing.assert_array_equal(sentence, again)
+    assert np.linalg.norm(sentence) == pytest.approx(1, abs=1e-5)
+    (found,) = model.extract([text])
+    assert found.vectors.shape == (len(found.starts), model.dim)
+    assert (found.starts < found.ends).all()
+    assert (found.ends <= len(text)).all()
+    spans = {(0, len(text)), (0, 1), (len(text) - 1, len(text))} if text else set()
+    for pooling in ("ends", "mean", "cls"):
+        vectors = model.encode([Phrase(text, *span) for span in spans], pooling=pooling)
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+@given(text=st.text(st.characters(), max_size=60), data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_any_text_and_any_span(models: dict[str, Model], text: str, data: st.DataObject) -> None:
+    model = models["xlmr"]
+    (states,) = model.token_states([text])
+    assert (np.diff(states.starts) >= 0).all()
+    assert (np.diff(states.ends) >= 0).all()
+    assert (states.starts <= states.ends).all()
+    assert (states.starts[0], states.ends[0], states.ends[-1]) == (0, 0, len(text))
+    if text:
+        start = data.draw(st.integers(0, len(text) - 1))
+        phrase = Phrase(text, start, data.draw(st.integers(start + 1, len(text))))
+        assert np.linalg.norm(model.encode([phrase])) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 2), (3, 2), (0, 7), (6, 7)])
+def test_bad_offsets(start: int, end: int) -> None:
+    with pytest.raises(InputError, match=rf"offsets {start}:{end} mark nothing in a text of 6 characters; expected"):
+        Phrase("a bank", start, end)
+
+
+def test_a_lone_surrogate_moves_no_offset(model: Model) -> None:
+    text = "the \ud800 bank \udc00 river"
+    (found,) = model.extract([text])
+    assert {text[a:b] for a, b in zip(found.starts, found.ends, strict=True)} >= {"bank", "river"}
+
+
+def mates(seed: int) -> list[str]:
+    """Other texts of a batch, short and long."""
+    drawn = np.random.default_rng(seed)
+    words = " ".join(tiny.SENTENCES).split()
+    return [" ".join(words[i] for i in drawn.integers(0, len(words), n)) for n in drawn.integers(1, 50, 40)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_whatever_the_batch(model: Model, seed: int) -> None:
+    alone = np.concatenate([model.encode_sentences([text]) for text in tiny.SENTENCES])
+    together = model.encode_sentences([*mates(seed), *tiny.SENTENCES])[-len(tiny.SENTENCES) :]
+    assert (alone * together).sum(1).min() >= 0.9999
+
+
+def test_the_same_bits_again(model: Model) -> None:
+    texts = [*tiny.SENTENCES, *mates(7), *ODD.values()]
+    np.testing.assert_array_equal(model.encode_sentences(texts), model.encode_sentences(texts))
+    for one, other in zip(model.extract(texts), model.extract(texts), strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_the_same_bits_with_two_threads(model: Model) -> None:
+    texts = [*tiny.SENTENCES, *mates(8)]
+    two = load_model(model.folder, threads=2)
+    assert (model.runtime.threads, two.runtime.threads) == (1, 2)
+    np.testing.assert_array_equal(model.encode_sentences(texts), two.encode_sentences(texts))
+    for bad in (0, -1):
+        with pytest.raises(InputError, match=f"threads: {bad}; expected 1 or more"):
+            load_model(model.folder, threads=bad)
+
+
+def test_extract_is_segment_and_encode(model: Model) -> None:
+    texts = [*tiny.SENTENCES, "", "…", "the 12"]
+    frequent = frozenset({"the", "was"})
+    spans = model.segment(texts, frequent)
+    for text, found, expected in zip(texts, model.extract(texts, frequent), spans, strict=True):
+        assert list(zip(found.starts, found.ends, found.scores, strict=True)) == expected
+        assert [array.dtype for array in found] == [np.int32, np.int32, np.float32, np.float32]
+        vectors = model.encode([Phrase(text, span.start, span.end) for span in expected])
+        np.testing.assert_allclose((found.vectors * vectors).sum(1), 1, atol=1e-4)
+    assert model.extract([]) == []
+    assert model.segment([]) == []
+    assert model.encode_sentences([]).shape == (0, tiny.HIDDEN)
+
+
+def test_context_counts(model: Model) -> None:
+    money, river = Phrase("He sat on the bank", 14, 18), Phrase("A red bank was hot", 6, 10)
+    a, b, again = model.encode([money, river, money])
+    assert a @ again == pytest.approx(1, abs=1e-5)
+    assert a @ b < 0.999
