@@ -60,7 +60,7 @@ def test_it_is_learned_from_the_ends_of_the_phrases(folder: Path) -> None:
     before = load_model(folder, threads=1)
     add_projection(folder, tiny.SENTENCES, DIM)
     x = np.concatenate(list(before.ends(tiny.SENTENCES))).astype(np.float64)
-    kernel, bias = principal_axes(x.mean(0), x.T @ x / len(x), DIM)
+    kernel, _ = principal_axes(x.mean(0), x.T @ x / len(x), DIM)
     model = load_model(folder, threads=1)
     assert model.head is not None
     found = np.concatenate([model.head.start, model.head.end])

@@ -1,0 +1,193 @@
+"""Hits by wording: what is one group, what it counts, what it shows, and how far the search looks for more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from search_fakes import FakeIndex, FakeModel, hit
+
+from phrasemate.errors import InputError, QueryError
+from phrasemate.search import FETCH, FETCH_MOST, Group, Result, Searcher
+from phrasemate.types import Hit, Phrase
+
+QUERY = "Er sitzt auf der [[Bank]]."
+
+
+def searcher(*lists: list[Hit]) -> tuple[Searcher, Any]:
+    index: Any = FakeIndex(*lists)
+    return Searcher(index), index
+
+
+def groups(hits: list[Hit], **options: Any) -> tuple[Group, ...]:
+    return searcher(hits)[0].search(QUERY, **options).groups
+
+
+def test_wordings_are_case_folded_and_their_white_space_is_one() -> None:
+    found = groups(
+        [
+            hit("Straße", 0.9, " 1"),
+            hit("old  bank", 0.8, " 2"),
+            hit("STRASSE", 0.7, " 3"),
+            hit("Old\n Bank", 0.6, " 4"),
+            hit("old-bank", 0.5, " 5"),
+            hit("straße", 0.4, " 6"),
+        ]
+    )
+    assert [(group.text, group.score, group.count) for group in found] == [
+        ("Straße", 0.9, 3),
+        ("old  bank", 0.8, 2),
+        ("old-bank", 0.5, 1),
+    ]
+    assert [hit.score for hit in found[0].hits] == [0.9, 0.7, 0.4]
+
+
+def test_a_sentence_is_shown_once_with_its_best_hit() -> None:
+    """The same sentence in two documents, and a wording twice in one sentence, count but are not shown again."""
+    twice = "bank or Bank"
+    hits = [
+        Hit(Phrase(twice, 8, 12), 0.9, "a", 1),
+        Hit(Phrase(twice, 0, 4), 0.8, "a", 1),
+        Hit(Phrase(twice, 8, 12), 0.7, "b", 5),
+        hit("bank", 0.6, " there"),
+    ]
+    (group,) = groups(hits)
+    assert (group.text, group.count) == ("Bank", 4)
+    assert group.hits == (hits[0], hits[3])
+
+
+def test_equal_scores_stay_in_the_order_of_the_index() -> None:
+    hits = [hit("Bank", 0.9, " 1"), hit("bank", 0.9, " 2"), hit("BANK", 0.9, " 3"), hit("bench", 0.9)]
+    found = groups(hits, contexts=2)
+    assert [group.text for group in found] == ["Bank", "bench"]
+    assert found[0].hits == tuple(hits[:2])
+    assert found[0].hits[0].text == found[0].text
+
+
+@pytest.mark.parametrize("contexts", [0, 1, 3, 9])
+def test_contexts(contexts: int) -> None:
+    (group,) = groups([hit("bank", 1 - number / 10, f" {number}") for number in range(4)], contexts=contexts)
+    assert group.count == 4
+    assert [found.context for found in group.hits] == [f"bank {number}" for number in range(min(contexts, 4))]
+
+
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_k(k: int) -> None:
+    found = groups([hit(f"w{number}", 1 - number / 10) for number in range(5)], k=k)
+    assert [group.text for group in found] == [f"w{number}" for number in range(min(k, 5))]
+
+
+@pytest.mark.parametrize("options", [{"k": 0}, {"k": -1}, {"contexts": -1}])
+def test_senseless_numbers(options: dict[str, int]) -> None:
+    made, index = searcher([hit("bank", 1)])
+    for ask in (lambda: made.search(QUERY, **options), lambda: made.search_all([QUERY], **options)):
+        with pytest.raises(InputError, match="expected k of 1 or more and contexts of 0 or more"):
+            ask()
+    assert index.searches == []
+
+
+def same(count: int, wordings: int = 1) -> list[Hit]:
+    """``count`` hits of the first wordings, then one more wording."""
+    hits = [hit(f"w{number % wordings}", 1 - number / 10_000, f" {number}") for number in range(count)]
+    return [*hits, hit("other", 0.0)]
+
+
+def test_more_is_fetched_while_wordings_lack() -> None:
+    made, index = searcher(same(FETCH * 4 - 1))
+    found = made.search(QUERY, k=2).groups
+    assert [fetched for _, fetched in index.searches] == [FETCH, FETCH * 4]
+    assert [(group.text, group.count) for group in found] == [("w0", FETCH * 4 - 1), ("other", 1)]
+
+
+def test_enough_is_enough() -> None:
+    made, index = searcher(same(1_000, wordings=3))
+    assert made.search(QUERY, k=3).groups[0].count == -(-FETCH // 3)  # of the hits that were looked at
+    assert [fetched for _, fetched in index.searches] == [FETCH]
+
+
+def test_it_stops_at_the_end_of_the_index_and_at_the_most() -> None:
+    made, index = searcher(same(50))
+    assert len(made.search(QUERY).groups) == 2
+    assert [fetched for _, fetched in index.searches] == [FETCH]  # there were no more to fetch
+    made, index = searcher(same(2 * FETCH_MOST))
+    assert [group.text for group in made.search(QUERY).groups] == ["w0"]
+    fetched = [number for _, number in index.searches]
+    assert fetched == [FETCH * 4**step for step in range(len(fetched))]
+    assert fetched[-1] <= FETCH_MOST < fetched[-1] * 4
+
+
+def test_a_large_k_fetches_twice_as_many() -> None:
+    made, index = searcher(same(20_000))
+    made.search(QUERY, k=5_000)
+    assert [fetched for _, fetched in index.searches] == [10_000]
+
+
+def test_only_queries_that_lack_are_asked_again() -> None:
+    full = [hit(f"w{number}", 1 - number / 1_000) for number in range(200)]
+    made, index = searcher(full, same(300), full, same(300))
+    results = made.search_all([QUERY] * 4, k=2)
+    assert index.searches == [([0, 1, 2, 3], FETCH), ([1, 3], FETCH * 4)]
+    assert [[group.text for group in result.groups] for result in results] == [["w0", "w1"], ["w0", "other"]] * 2
+
+
+def test_queries_are_encoded_together_and_answered_in_order() -> None:
+    lists = [[hit(f"answer {number}", 0.5)] for number in range(4)]
+    made, index = searcher(*lists)
+    queries = ["[[a]] and [[b]]", "[[c]]", "no phrase", "Two words: [[d]]"]
+    results = made.search_all(iter(queries))
+    assert [(result.query, result.phrase.text) for result in results] == [
+        (queries[0], "a"),
+        (queries[0], "b"),
+        (queries[1], "c"),
+        (queries[3], "d"),
+    ]
+    assert [result.groups[0].text for result in results] == [f"answer {number}" for number in range(4)]
+    assert [[phrase.text for phrase in batch] for batch in index.model.batches] == [["a", "b", "c", "d"]]
+
+
+def test_without_marks_the_segmenter_proposes() -> None:
+    made, _ = searcher([hit("one", 0.5)], [hit("two", 0.5)])
+    results = made.search_all([r"die Bank \[[ im Park"])
+    assert [(result.phrase.text, result.phrase.start) for result in results] == [("Bank", 4), ("Park", 15)]
+    assert [result.phrase.context for result in results] == ["die Bank [[ im Park"] * 2
+    assert made.search_all(["", " \n", "nichts"]) == made.search_all([]) == []
+
+
+@pytest.mark.parametrize(("query", "count"), [("Bank", 0), ("[[a]] [[b]]", 2), ("", 0)])
+def test_search_takes_one_phrase(query: str, count: int) -> None:
+    with pytest.raises(QueryError, match=rf"{count} phrases are marked in .*, expected one; .*search_all"):
+        searcher([])[0].search(query)
+
+
+def test_filters_are_passed_on_to_every_search() -> None:
+    made, index = searcher(same(500))
+    made.search(QUERY, documents=["a.txt"], languages=["en", "fr"])
+    assert len(index.filters) > 1
+    assert set(map(str, index.filters)) == {str((["a.txt"], ["en", "fr"]))}
+    made.search(QUERY)
+    assert index.filters[-1] == (None, None)
+
+
+def test_nothing_found() -> None:
+    assert groups([]) == ()
+
+
+def test_another_model_encodes_the_queries() -> None:
+    index: Any = FakeIndex([hit("bank", 0.5)])
+    other = FakeModel()
+    Searcher(index, other).search(QUERY)
+    assert (len(other.batches), len(index.model.batches)) == (1, 0)
+
+
+def test_as_dict() -> None:
+    found = Hit(Phrase("a bank", 2, 6), float(np.float32(0.123456)), "d.txt", 7, "en", 3, {"id": 1})
+    result = Result(QUERY, Phrase("die Bank", 4, 8), (Group("bank", found.score, 2, (found,)),))
+    place = {"document": "d.txt", "line": 7, "language": "en", "metadata": {"id": 1}}
+    hits = [{"context": "a bank", "start": 2, "end": 6, "score": 0.1235, **place}]
+    assert result.as_dict() == {
+        "phrase": "Bank",
+        "start": 4,
+        "end": 8,
+        "groups": [{"text": "bank", "score": 0.1235, "count": 2, "hits": hits}],
+    }

@@ -1,0 +1,97 @@
+"""The [[ ]] marks of a query, taken out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phrasemate.errors import QueryError
+from phrasemate.search import parse_query
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "phrases"),
+    [
+        ("Er sitzt auf der [[Bank]].", "Er sitzt auf der Bank.", ["Bank"]),
+        ("[[all of it]]", "all of it", ["all of it"]),
+        ("[[a]] b [[c]]", "a b c", ["a", "c"]),
+        ("[[a]][[b]]", "ab", ["a", "b"]),
+        ("on the [[ old bank\t]] there", "on the  old bank\t there", ["old bank"]),
+        ("[[\u3000银行\u00a0]]", "\u3000银行\u00a0", ["银行"]),
+        ("[[“bank”]]", "“bank”", ["“bank”"]),
+        ("half[[way]]s", "halfways", ["way"]),
+        ("😀 [[Bank 🏦]] 😀", "😀 Bank 🏦 😀", ["Bank 🏦"]),
+        ("[[𝔅𝔞𝔫𝔨]]", "𝔅𝔞𝔫𝔨", ["𝔅𝔞𝔫𝔨"]),
+        ("two\n[[lines\nhere]]", "two\nlines\nhere", ["lines\nhere"]),
+        (r"\[[not]] [[this]]".replace("]] [[", r"\]] [["), "[[not]] this", ["this"]),
+        (r"[[a \[[ b]]", "a [[ b", ["a [[ b"]),
+        (r"[[a\]] b]]", "a]] b", ["a]] b"]),
+        (r"\ [[a\b]] \n", r"\ a\b \n", [r"a\b"]),
+        ("a[0] = [1] [[x]]", "a[0] = [1] x", ["x"]),
+        ("nothing marked", "nothing marked", []),
+        ("", "", []),
+    ],
+)
+def test_marks(query: str, text: str, phrases: list[str]) -> None:
+    parsed = parse_query(query)
+    assert parsed.text == text
+    assert [phrase.text for phrase in parsed.phrases] == phrases
+    assert {phrase.context for phrase in parsed.phrases} <= {text}
+
+
+def test_offsets_count_in_the_text_without_marks() -> None:
+    (first, second) = parse_query("😀 [[ab]] \\[[ [[ cd ]]!").phrases  # "😀 ab [[  cd !"
+    assert (first.start, first.end) == (2, 4)
+    assert (second.start, second.end) == (9, 11)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("auf der [[Bank", "a [[ without its ]]"),
+        ("auf der Bank]]", "a ]] without its [["),
+        ("]]Bank[[", "a ]] without its [["),
+        ("[[a]] b]]", "a ]] without its [["),
+        ("[[auf [[der]] Bank]]", "a [[ inside [[ ]]"),
+        ("[[", "a [[ without its ]]"),
+        (r"[[a\]]", "a [[ without its ]]"),
+        (r"\[[a]]", "a ]] without its [["),
+        ("[[]] Bank", "'' in [[ ]] marks no letter or digit"),
+        ("[[ \n ]] Bank", r"' \n ' in [[ ]] marks no letter or digit"),
+        ("Bank[[...]]", "'...' in [[ ]] marks no letter or digit"),
+        ("[[Bank]] [[👍\u0301]]", "marks no letter or digit"),
+    ],
+)
+def test_marks_that_make_no_sense(query: str, expected: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse_query(query)
+    message = str(caught.value)
+    assert expected in message
+    assert repr(query) in message
+    assert message.endswith(r"mark one phrase or several as [[phrase]]; write \[[ or \]] for literal brackets")
+    assert "\n" not in message
+
+
+@given(parts=st.lists(st.text(st.sampled_from("ab 😀é\n.")), min_size=3, max_size=9))
+def test_marks_come_out_and_nothing_else(parts: list[str]) -> None:
+    """Every second part is marked, with a letter in it; the text is the parts side by side."""
+    parts = [f"{part}x" if number % 2 else part for number, part in enumerate(parts)]
+    query = "".join(f"[[{part}]]" if number % 2 else part for number, part in enumerate(parts))
+    parsed = parse_query(query)
+    assert parsed.text == "".join(parts)
+    for number, phrase in enumerate(parsed.phrases):
+        before = sum(map(len, parts[: 2 * number + 1]))
+        assert phrase.text == parts[2 * number + 1].strip()
+        assert phrase.start - before == len(parts[2 * number + 1]) - len(parts[2 * number + 1].lstrip())
+    assert len(parsed.phrases) == len(parts) // 2
+
+
+@given(text=st.text(st.sampled_from("a\\[] ")))
+def test_any_query_is_parsed_or_refused(text: str) -> None:
+    try:
+        parsed = parse_query(text)
+    except QueryError:
+        return
+    assert len(parsed.text) <= len(text)
+    assert all(phrase.text == phrase.text.strip() != "" for phrase in parsed.phrases)

@@ -1,0 +1,91 @@
+"""From text to answers with a real index and a tiny model: the same sentence again is its own best answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tiny
+
+from phrasemate.encode import Model, load_model
+from phrasemate.encode.export import export_model
+from phrasemate.errors import InputError
+from phrasemate.index import Index
+from phrasemate.search import Searcher
+from phrasemate.types import Document
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    base = tmp_path_factory.mktemp("model")
+    export_model(tiny.save_xlmr(base / "source"), base / "tiny", project=tiny.SENTENCES * 2, dim=16)
+    return load_model(base / "tiny", threads=1)
+
+
+@pytest.fixture(scope="module")
+def index(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    with Index.create(tmp_path_factory.mktemp("search") / "idx", model) as made:
+        made.add([Document.from_texts("one", tiny.SENTENCES[:4])], lang="en")
+        made.add([Document.from_texts("two", [*tiny.SENTENCES[:1], *tiny.SENTENCES[4:]])], lang="de")
+        yield made
+
+
+def marked(text: str, phrase: str) -> str:
+    return text.replace(phrase, f"[[{phrase}]]")
+
+
+@pytest.mark.parametrize(("number", "phrase"), [(0, "bank"), (1, "read a book"), (3, "old river"), (5, "Bank")])
+def test_a_phrase_finds_itself(index: Index, number: int, phrase: str) -> None:
+    result = Searcher(index).search(marked(tiny.SENTENCES[number], phrase), k=3)
+    best = result.groups[0]
+    assert best.text == phrase
+    assert best.score == pytest.approx(1, abs=1e-3)
+    assert best.hits[0].context == tiny.SENTENCES[number]
+    assert best.hits[0].text == best.hits[0].context[best.hits[0].start : best.hits[0].end] == phrase
+    scores = [group.score for group in result.groups]
+    assert scores == sorted(scores, reverse=True)
+    assert len({group.text.casefold() for group in result.groups}) == len(scores) == 3
+
+
+def test_the_sentence_in_both_documents_is_shown_once(index: Index) -> None:
+    (best,) = Searcher(index).search(marked(tiny.SENTENCES[0], "bank"), k=1).groups
+    assert best.count >= 2
+    contexts = [hit.context for hit in best.hits]
+    assert contexts.count(tiny.SENTENCES[0]) == 1
+
+
+def test_filters(index: Index) -> None:
+    searcher, query = Searcher(index), marked(tiny.SENTENCES[0], "bank")
+    for options, document in (({"documents": ["two"]}, "two"), ({"languages": ["en"]}, "one")):
+        found = searcher.search(query, **options)
+        assert {hit.document for group in found.groups for hit in group.hits} == {document}
+    with pytest.raises(InputError, match="no document 'three'"):
+        searcher.search(query, documents=["three"])
+    with pytest.raises(InputError, match="no language 'fr'"):
+        searcher.search(query, languages=["fr"])
+
+
+def test_one_by_one_is_all_at_once(index: Index) -> None:
+    searcher = Searcher(index)
+    queries = [marked(tiny.SENTENCES[0], "bank"), marked(tiny.SENTENCES[4], "alte Haus")]
+    together, alone = searcher.search_all(queries, k=4), [searcher.search(query, k=4) for query in queries]
+    for one, other in zip(together, alone, strict=True):
+        assert [group.text for group in one.groups] == [group.text for group in other.groups]
+        assert [group.score for group in one.groups] == pytest.approx([g.score for g in other.groups], abs=1e-3)
+
+
+def test_without_marks(index: Index, model: Model) -> None:
+    text = "The old river."
+    results = Searcher(index).search_all([text])
+    assert [result.phrase.text for result in results] == [text[s.start : s.end] for s in model.segment([text])[0]]
+    assert all(result.groups for result in results)
+
+
+def test_an_empty_index(model: Model, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", model) as empty:
+        assert Searcher(empty).search("the [[bank]]").groups == ()
+        empty.add([Document.from_texts("a", ["The bank."])])
+        assert Searcher(empty).search("the [[bank]]").groups[0].text == "bank"
+        empty.delete("a")
+        assert Searcher(empty).search("the [[bank]]").groups == ()
