@@ -33,6 +33,7 @@ def test_the_head_is_the_linear_map_of_both_ends() -> None:
     kernel = np.concatenate([head.start, head.end])  # W of W [h_start; h_end] + b, (4, 3)
     expected = [np.concatenate([VALUES[i], VALUES[j]]) @ kernel + head.bias for i, j in zip(FIRST, LAST, strict=True)]
     np.testing.assert_allclose(head(VALUES, FIRST, LAST), expected, rtol=1e-5)
+    np.testing.assert_allclose(head(VALUES, FIRST[:1], LAST[:1]), expected[:1], rtol=1e-5)  # few spans: rows first
 
 
 def test_means_of_long_texts_do_not_drift() -> None:
