@@ -1,0 +1,228 @@
+"""Building and searching an index: speed, the encoder's share, memory, disk, and what the approximation costs.
+
+English sentences of the parallel corpora are indexed by a process of its own (whose peak memory is measured), then
+asked with German sentences in which a phrase is marked: from cold processes, and in a warm one one by one and 1,000
+at once. Processor time is what a busy machine inflates least.
+
+    python bench/index.py --sentences 50000
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import parser, report, signature
+
+from phrasemate import Index, Model, Phrase, Searcher, load_model, read
+from phrasemate.search import parse_query
+
+LEAST = 20  # characters: what is shorter is a heading
+SINGLE, BATCH, DEPTH = 200, 1_000, 10  # warm queries alone, in a batch; hits compared with exact search
+TARGETS = {
+    "share in the encoder": ">= 0.8",
+    "peak memory MB": "< 1200",
+    "cold search s, best": "< 2.5",
+    "cold search s, median": "< 2.5",
+    "warm query ms, median": "< 30",
+    "  without encoding ms, median": "< 5",
+}
+
+
+def english(data: Path, count: int, seed: int) -> list[str]:
+    """Unique English sentences of all corpora, shuffled."""
+    found = set()
+    for path in sorted((data / "parallel").glob("en-*.tsv.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            found |= {text for line in file if len(text := line.split("\t")[0]) >= LEAST}
+    texts = sorted(found)
+    random.Random(seed).shuffle(texts)
+    return texts[:count]
+
+
+def german(data: Path, model: Model, count: int, seed: int) -> list[str]:
+    """Sentences from the other side, each with one of the phrases marked that the model proposes."""
+    draw = random.Random(seed)
+    with gzip.open(data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as file:
+        texts = sorted({text for line in file if len(text := line.split("\t")[1]) >= LEAST and "[" not in text})
+    draw.shuffle(texts)
+    made = []
+    for text in texts:
+        if spans := model.segment([text])[0]:
+            start, end, _ = draw.choice(spans)
+            made.append(f"{text[:start]}[[{text[start:end]}]]{text[end:]}")
+        if len(made) == count:
+            break
+    return made
+
+
+def build(args: argparse.Namespace) -> dict[str, Any]:
+    """Index the sentences; runs in a process of its own."""
+    model = load_model(args.model, args.threads)
+    clock = _Clock(model)
+    with Index.create(args.work / "index", model, threads=args.threads) as index:
+        done = index.add([*read(args.work / "sentences.txt", lines="sentence")], lang="en")
+        sizes = index.stats().files
+    store = sum(size for name, size in sizes.items() if name.startswith("store"))
+    derived = sum(size for name, size in sizes.items() if name.startswith("vectors-"))
+    return {
+        "sentences": done.sentences,
+        "phrases": done.phrases,
+        "seconds": done.seconds,
+        "sentences/s": done.sentences / done.seconds,
+        "phrases/s": done.phrases / done.seconds,
+        "share in the encoder": clock.seconds / done.seconds,
+        "share in the model (and segmentation, pooling)": done.encoder_seconds / done.seconds,
+        "peak memory MB": _peak(),
+        "store bytes/phrase": store / done.phrases,
+        "FAISS bytes/phrase": derived / done.phrases,
+    }
+
+
+class _Clock:
+    """Time spent in the runtime of a model: tokenisation and the forward pass, nothing else."""
+
+    def __init__(self, model: Model) -> None:
+        self.seconds = 0.0
+        self._blocks = model.runtime.blocks
+        model.runtime.blocks = self._timed  # type: ignore[method-assign]
+
+    def _timed(self, *args: Any) -> Iterator[Any]:
+        blocks = self._blocks(*args)
+        while True:
+            begin = time.perf_counter()
+            block = next(blocks, None)
+            self.seconds += time.perf_counter() - begin
+            if block is None:
+                return
+            yield block
+
+
+def _peak() -> float:
+    """Most memory that this process has had resident, in MB. (ru_maxrss would count its parent's, before exec.)"""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+
+
+def cold(args: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of whole processes that answer one query, as a person would run them."""
+    query = "Die [[Bildschirmauflösung]] lässt sich in den Einstellungen ändern."
+    run = "import sys; from phrasemate.cli import main; sys.argv[0] = 'phrasemate'; main()"
+    command = [sys.executable, "-c", run, "search", str(args.work / "index"), query]
+    command += ["--threads", str(args.threads)] if args.threads else []
+    before = os.times()
+    taken = sorted(_seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)) for _ in range(5))
+    used = sum(os.times()[2:4]) - sum(before[2:4])  # user and system time of the children
+    return {
+        "cold search s, best": taken[0],
+        "cold search s, median": taken[2],
+        "cold search s, processor time, mean": used / 5,
+    }
+
+
+class _Known:
+    """Stands in for the model: vectors that were computed before, so that all but the encoder is timed."""
+
+    def __init__(self, phrases: Sequence[Phrase], vectors: Any) -> None:
+        self.dim = int(vectors.shape[1])
+        self._vectors = dict(zip(phrases, vectors, strict=True))
+
+    def encode(self, phrases: Sequence[Phrase]) -> Any:
+        return np.stack([self._vectors[phrase] for phrase in phrases])
+
+
+def warm(args: argparse.Namespace) -> dict[str, Any]:
+    """Queries to a process that has the model and the index in memory."""
+    model = load_model(args.model, args.threads)
+    queries = german(args.data, model, BATCH, args.seed)
+    phrases = [parse_query(query).phrases[0] for query in queries]
+    vectors = model.encode(phrases)
+    with Index.open(args.work / "index", model, readonly=True, threads=args.threads) as index:
+        full, known = Searcher(index), Searcher(index, _Known(phrases, vectors))
+        for query in queries[-20:]:
+            full.search(query)
+        alone = _milliseconds(full.search, queries[:SINGLE])
+        found = _milliseconds(known.search, queries[:SINGLE])
+        batch = _seconds(lambda: full.search_all(queries))
+        batch_found = _seconds(lambda: known.search_all(queries))
+        first, all_ten = recall(index, vectors)
+    return {
+        "warm query ms, median": float(np.median(alone)),
+        "warm query ms, 95th percentile": float(np.percentile(alone, 95)),
+        "  without encoding ms, median": float(np.median(found)),
+        "  without encoding ms, 95th percentile": float(np.percentile(found, 95)),
+        f"{BATCH} queries at once, queries/s": len(queries) / batch,
+        "  without encoding, queries/s": len(queries) / batch_found,
+        "recall@1 against exact search": first,
+        f"recall@{DEPTH} against exact search": all_ten,
+    }
+
+
+def recall(index: Index, vectors: Any) -> tuple[float, float]:
+    """Share of the best one and of the best ten that the index finds; equal scores count as equally good."""
+    from phrasemate.index.engine import scan, unpack
+    from phrasemate.index.rows import dequantise
+
+    def blocks() -> Iterable[tuple[Any, Any]]:
+        for block in index.store.vectors():
+            codes, ids, _ = unpack(block, index.store.dim)
+            yield dequantise(codes), ids
+
+    _, exact = scan(vectors, DEPTH, blocks())
+    found = index.search(vectors, DEPTH).scores
+    good = found >= exact[:, -1:] - 1e-5
+    return float((found[:, 0] >= exact[:, 0] - 1e-5).mean()), float(good.mean())
+
+
+def _milliseconds(call: Callable[[str], Any], queries: Sequence[str]) -> list[float]:
+    return [1000 * _seconds(lambda q=query: call(q)) for query in queries]
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def apart(part: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Run `build` or `warm` in a process of its own."""
+    command = [sys.executable, __file__, *sys.argv[1:], "--part", part, "--work", str(args.work)]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    facts: dict[str, Any] = json.loads(answer)
+    return facts
+
+
+def main() -> None:
+    """Print the table."""
+    options = parser(__doc__)
+    options.add_argument("--sentences", type=int, default=50_000)
+    options.add_argument("--work", type=Path, help="keep the index here (default: a temporary folder)")
+    options.add_argument("--part", choices=["build", "warm"], help=argparse.SUPPRESS)
+    args = options.parse_args()
+    if args.part:
+        print(json.dumps({"build": build, "warm": warm}[args.part](args)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        args.work = args.work or Path(folder)
+        args.work.mkdir(parents=True, exist_ok=True)
+        texts = english(args.data, args.sentences, args.seed)
+        (args.work / "sentences.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+        found = {**apart("build", args), **cold(args), **apart("warm", args)}
+    table = [[name, value, TARGETS.get(name, "")] for name, value in found.items()]
+    facts = signature(load_model(args.model), threads=args.threads or "all", seed=args.seed)
+    report("index", ["measure", "value", "target"], table, facts)
+
+
+if __name__ == "__main__":
+    main()
