@@ -27,6 +27,8 @@ LAYERS = (
 )
 # Within one layer: who may use what of whom.
 NEIGHBOURS = {
+    ("align", "phrasemate.text"),
+    ("align", "phrasemate.encode"),
     ("encode", "phrasemate.text"),
     ("index", "phrasemate.encode"),
     ("rank", "phrasemate.search"),

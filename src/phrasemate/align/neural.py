@@ -1,0 +1,178 @@
+"""Word links from the encoder's token states, without training: SimAlign and awesome-align on our own runtime.
+
+A word's vector is the mean of the states of its tokens. Of a sentence pair with word vectors x_1..x_m and y_1..y_n:
+
+- ``intersection`` (Jalili Sabet et al. 2020, "SimAlign", section 2.2, "Argmax"): i and j are linked where
+  j = argmax_l s(x_i, y_l) and i = argmax_l s(x_l, y_j), s being the cosine.
+- ``itermax`` (the same, algorithm 1): the argmax links, then again the argmax links of S * M, for every pair of which
+  one word at least is still free: M = 1 where both words are free, alpha where one is, 0 where none is.
+  S is (1 + cosine) / 2, alpha 0.9, 2 iterations, as published.
+- ``softmax`` (Dou and Neubig 2021, "Word Alignment by Fine-tuning Embeddings on Parallel Corpora", section 2.1): with
+  S = X Y^T (dot products), i and j are linked where softmax over l of S[i, l] at j and softmax over l of S[l, j] at i
+  both exceed a threshold, 1e-3. They do it on sub-words and link words of which any sub-words are linked; here it
+  is done on the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.align.links import Links, symmetrise
+from phrasemate.align.worded import Worded
+from phrasemate.encode import Model
+from phrasemate.encode.pool import pool_mean, token_rows, unit
+from phrasemate.errors import InputError
+
+__all__ = ["METHODS", "NeuralAligner", "intersection", "itermax", "softmax", "word_vectors"]
+
+METHODS = ("intersection", "itermax", "softmax")
+CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
+
+ALPHA = 0.9  # SimAlign, section 3.3
+ITERATIONS = 2  # SimAlign, section 3.3
+THRESHOLD = 1e-3  # awesome-align, section 3.1
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+
+class NeuralAligner:
+    """Links words by the likeness of their states; see the module for the methods.
+
+    ``layer`` None is the model's last. ``symmetrisation`` None: the method's own (both directions agree); else one of
+    `SYMMETRISATIONS`, over the two directions of ``intersection`` or ``softmax``. ``temperature`` divides the dot
+    products of ``softmax``: 1 as published; less links fewer words.
+    Raises InputError for settings that make no sense.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        layer: int | None = None,
+        method: str = "intersection",
+        symmetrisation: str | None = None,
+        threshold: float = THRESHOLD,
+        temperature: float = 1.0,
+    ) -> None:
+        if method not in METHODS:
+            raise InputError(f"method {method!r}; expected one of {', '.join(METHODS)}")
+        if method == "itermax" and symmetrisation is not None:
+            raise InputError("itermax has no directions to symmetrise; take intersection or softmax")
+        if not (0 < threshold < 1 and temperature > 0):
+            raise InputError(
+                f"threshold {threshold}, temperature {temperature}; expected 0 < threshold < 1, more than 0"
+            )
+        symmetrise([], [], symmetrisation or "union")  # refuses an unknown name now, not after the first chunk
+        self.model, self.layer, self.method, self.symmetrisation = model, layer, method, symmetrisation
+        self.threshold, self.temperature, self.chunk = threshold, temperature, CHUNK
+
+    @property
+    def signature(self) -> dict[str, str]:
+        """What decides about the links."""
+        facts = {"method": self.method, "symmetrisation": self.symmetrisation or "none"}
+        facts |= {"model": self.model.hash, "layer": str(self.layer or "last")}
+        if self.method == "softmax":
+            facts |= {"threshold": str(self.threshold), "temperature": str(self.temperature)}
+        return facts
+
+    def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
+        """The links of each sentence pair; one pass of the encoder for each side of a chunk."""
+        if self.symmetrisation is not None:
+            return [symmetrise(*each, self.symmetrisation) for each in self.directions(pairs)]
+        link: Callable[[Floats], Bools] = {
+            "intersection": intersection,
+            "itermax": itermax,
+            "softmax": lambda values: np.logical_and(*softmax(values / self.temperature, self.threshold)),
+        }[self.method]
+        return [_links(link(values)) for values in self._similarities(pairs)]
+
+    def directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[tuple[Links, Links]]:
+        """Both directions of each sentence pair, as (source word, target word).
+
+        Forward: what each source word chooses among the target words; reverse: what each target word chooses.
+        Raises InputError for ``itermax``, which has none.
+        """
+        if self.method == "itermax":
+            raise InputError("itermax has no directions; take intersection or softmax")
+        found = []
+        for values in self._similarities(pairs):
+            if self.method == "softmax":
+                chosen = softmax(values / self.temperature, self.threshold)
+            else:
+                chosen = _best(values), _best(values.T).T
+            found.append((_links(chosen[0]), _links(chosen[1])))
+        return found
+
+    def _similarities(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Floats]:
+        """(source words, target words) of each pair: dot products for softmax, else cosines."""
+        found = []
+        for start in range(0, len(pairs), self.chunk):
+            some = pairs[start : start + self.chunk]
+            sources = word_vectors(self.model, [source for source, _ in some], self.layer)
+            targets = word_vectors(self.model, [target for _, target in some], self.layer)
+            if self.method != "softmax":
+                sources, targets = [unit(each) for each in sources], [unit(each) for each in targets]
+            found += [source @ target.T for source, target in zip(sources, targets, strict=True)]
+        return found
+
+
+def word_vectors(model: Model, sentences: Sequence[Worded], layer: int | None = None) -> list[Floats]:
+    """(words, width) for each sentence: the mean of the states of the tokens that a word overlaps."""
+    found: list[Floats] = []
+    for part, states in model.runtime.blocks([sentence.text for sentence in sentences], layer):
+        some = sentences[part]
+        spans = [np.array(sentence.spans, np.int32).reshape(-1, 2) for sentence in some]
+        rows = [token_rows(states, text, each[:, 0], each[:, 1]) for text, each in enumerate(spans)]
+        first, last = (np.concatenate(side) for side in zip(*rows, strict=True))
+        vectors = pool_mean(states.values, first, last)
+        found += np.split(vectors, np.cumsum([len(each) for each in spans])[:-1])
+    return found
+
+
+def intersection(similarity: Floats) -> Bools:
+    """(m, n) similarities -> (m, n) links: each the other's argmax (SimAlign, "Argmax")."""
+    chosen: Bools = _best(similarity) & _best(similarity.T).T
+    return chosen
+
+
+def itermax(similarity: Floats, alpha: float = ALPHA, iterations: int = ITERATIONS) -> Bools:
+    """(m, n) cosines -> (m, n) links by iterated argmax (SimAlign, algorithm 1)."""
+    positive: Floats = np.divide(1 + similarity, 2, dtype=np.float32)
+    links = intersection(positive)
+    for _ in range(iterations - 1):
+        linked = [links.any(axis=axis, keepdims=True).astype(np.int8) for axis in (0, 1)]  # (1, n), (m, 1)
+        free = 2 - linked[0] - linked[1]  # (m, n): how many of the two words
+        weight = np.array([0, alpha, 1], np.float32)[free]
+        new: Bools = np.logical_and(intersection(positive * weight), free > 0)
+        if not new.any():
+            break
+        links = np.logical_or(links, new)
+    return links
+
+
+def softmax(products: Floats, threshold: float = THRESHOLD) -> tuple[Bools, Bools]:
+    """(m, n) dot products -> (m, n) links of the two directions (awesome-align, eq. 1); the alignment is where both."""
+    return _softmax(products, 1) > threshold, _softmax(products, 0) > threshold
+
+
+def _softmax(values: Floats, axis: int) -> Floats:
+    if not values.size:
+        return values
+    powers = np.exp(values - values.max(axis=axis, keepdims=True))
+    shares: Floats = powers / powers.sum(axis=axis, keepdims=True)
+    return shares
+
+
+def _best(values: Floats) -> Bools:
+    """True at the first maximum of each row."""
+    chosen = np.zeros(values.shape, np.bool_)
+    if values.size:
+        chosen[np.arange(len(values)), values.argmax(axis=1)] = True
+    return chosen
+
+
+def _links(chosen: Bools) -> Links:
+    return [(int(source), int(target)) for source, target in np.argwhere(chosen)]

@@ -1,0 +1,177 @@
+"""Word links -> consistent phrase pairs (Koehn et al. 2003, "Statistical Phrase-Based Translation", section 3).
+
+A run of source words and a run of target words are a phrase pair where at least one link is inside and no link leaves
+them on one side only. Filters as in CCPR (Li et al. 2024, appendix A.1): none begins or ends with a frequent word, and
+none is without a letter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.align.links import Links
+from phrasemate.align.worded import Worded
+from phrasemate.errors import InputError
+from phrasemate.types import Phrase, PhrasePair
+
+__all__ = ["LEAST", "MAX_WORDS", "RATE", "BorderWords", "Box", "PhraseFinder", "consistent_boxes"]
+
+MAX_WORDS = 6  # CCPR's code has 6 sub-words; words leave room for what one language splits and another joins
+RATE = 0.003  # CCPR, appendix A.1: 30,000 occurrences in 10 million sentence pairs
+LEAST = 10  # occurrences; in a small text a rate alone would bar every word that comes twice
+TABLE = 500_000  # words that are counted at once, some 60 MB
+
+_LETTER = re.compile(r"[^\W\d_]")
+
+Integers = NDArray[np.int64]
+
+
+class Box(NamedTuple):
+    """A phrase pair as words, ends exclusive: source words ``start:end``, target words ``other_start:other_end``."""
+
+    start: int
+    end: int
+    other_start: int
+    other_end: int
+
+
+def consistent_boxes(
+    links: Links, sources: int, targets: int, max_words: int = MAX_WORDS, loose: bool = False
+) -> list[Box]:
+    """All consistent phrase pairs of a sentence pair of ``sources`` and ``targets`` words, sorted.
+
+    At most ``max_words`` words on each side. Words without a link may stand inside, but at a border only if ``loose``.
+    The time is linear in the words (and in the boxes). Raises InputError for a link to a word that is not there.
+    """
+    if max_words < 1:
+        raise InputError(f"max_words: {max_words}; expected 1 or more")
+    if not links:
+        return []
+    pairs = np.array(links, np.int64)  # (links, 2)
+    if pairs.min() < 0 or (pairs.max(axis=0) >= (sources, targets)).any():
+        raise InputError(
+            f"a link to word {pairs[:, 0].max()}-{pairs[:, 1].max()} in a pair of {sources} and {targets} words; "
+            "give the links of these very sentences, split into words in the same way"
+        )
+    low, high = _reach(pairs[:, 0], pairs[:, 1], sources, max_words)  # target words that a source run links to
+    back_low, back_high = _reach(pairs[:, 1], pairs[:, 0], targets, max_words)
+    widths, starts = np.nonzero((high >= 0) & (high - low < max_words))  # runs that link to something short enough
+    first, last = low[widths, starts], high[widths, starts]
+    kept = back_low[last - first, first] >= starts
+    kept &= back_high[last - first, first] <= starts + widths
+    linked = np.bincount(pairs[:, 0], minlength=sources) > 0
+    kept &= linked[starts] & linked[np.minimum(starts + widths, sources - 1)]
+    table = np.stack([starts, starts + widths + 1, first, last + 1], axis=1)[kept]
+    boxes = [Box(*row) for row in table[np.lexsort(table.T[::-1])].tolist()]
+    if not loose:
+        return boxes
+    other = np.bincount(pairs[:, 1], minlength=targets) > 0
+    return sorted({wider for box in boxes for wider in _widened(box, linked.tolist(), other.tolist(), max_words)})
+
+
+def _reach(words: Integers, others: Integers, length: int, widest: int) -> tuple[Integers, Integers]:
+    """(widest, length) twice: the first and last word linked to words i..i+w, at [w, i]; last -1 where there is none.
+
+    A run that would leave the sentence is as one without links.
+    """
+    none = np.iinfo(np.int64).max
+    low, high = np.full((widest, length), none), np.full((widest, length), -1)
+    np.minimum.at(low[0], words, others)
+    np.maximum.at(high[0], words, others)
+    for width in range(1, min(widest, length)):
+        low[width, :-width] = np.minimum(low[width - 1, :-width], low[0, width:])
+        high[width, :-width] = np.maximum(high[width - 1, :-width], high[0, width:])
+    return low, high
+
+
+def _widened(box: Box, linked: list[bool], other: list[bool], max_words: int) -> Iterator[Box]:
+    """A box with all choices of words without a link at its borders."""
+    for start, end in _runs(box.start, box.end, linked, max_words):
+        for other_start, other_end in _runs(box.other_start, box.other_end, other, max_words):
+            yield Box(start, end, other_start, other_end)
+
+
+def _runs(start: int, end: int, linked: list[bool], max_words: int) -> Iterator[tuple[int, int]]:
+    first = start
+    while True:
+        last = end
+        while last - first <= max_words:
+            yield first, last
+            if last == len(linked) or linked[last]:
+                break
+            last += 1
+        if first == 0 or linked[first - 1] or end - first >= max_words:
+            return
+        first -= 1
+
+
+class BorderWords:
+    """Counts the words of one side of a parallel text, to tell those that are too frequent to begin or end a phrase.
+
+    A word is too frequent with more than ``rate`` occurrences per sentence, and more than ``least`` in all. Memory
+    does not grow with the text: from time to time words that are far from the rate are forgotten (lossy counting,
+    Manku and Motwani 2002), so a count may be too low by a tenth of the rate.
+    """
+
+    def __init__(self, rate: float = RATE, least: int = LEAST) -> None:
+        if rate <= 0 or least < 0:
+            raise InputError(f"rate {rate}, least {least}; expected a rate above 0 and least of 0 or more")
+        self.rate, self.least, self.sentences = rate, least, 0
+        self.counts: Counter[str] = Counter()
+
+    def update(self, sentence: Worded) -> None:
+        """Count the words of a sentence, case-folded."""
+        self.sentences += 1
+        self.counts.update(word.casefold() for word in sentence.words())
+        if len(self.counts) > TABLE:
+            floor = max(1, self.rate * self.sentences / 10)
+            self.counts = Counter({word: count for word, count in self.counts.items() if count > floor})
+
+    def frequent(self) -> frozenset[str]:
+        """The words that may not begin or end a phrase, case-folded."""
+        most = max(self.rate * self.sentences, self.least)
+        return frozenset(word for word, count in self.counts.items() if count > most)
+
+
+class PhraseFinder:
+    """Sentence pair and links -> phrase pairs, filtered.
+
+    ``frequent``: for each side the case-folded words that may not begin or end a phrase (`BorderWords`).
+    """
+
+    def __init__(
+        self,
+        frequent: tuple[Collection[str], Collection[str]] = ((), ()),
+        max_words: int = MAX_WORDS,
+        loose: bool = False,
+    ) -> None:
+        self.frequent, self.max_words, self.loose = frequent, max_words, loose
+
+    def spans(self, source: Worded, target: Worded, links: Links) -> list[tuple[int, int, int, int]]:
+        """Phrase pairs as characters: start and end in the source text, start and end in the target text."""
+        allowed = _allowed(source, self.frequent[0]), _allowed(target, self.frequent[1])
+        boxes = consistent_boxes(links, len(source.spans), len(target.spans), self.max_words, self.loose)
+        return [
+            (source.spans[s][0], source.spans[e - 1][1], target.spans[s2][0], target.spans[e2 - 1][1])
+            for s, e, s2, e2 in boxes
+            if allowed[0](s, e) and allowed[1](s2, e2)
+        ]
+
+    def __call__(self, source: Worded, target: Worded, links: Links) -> Iterator[PhrasePair]:
+        """The phrase pairs, each with both sentences and its positions in them."""
+        for start, end, other_start, other_end in self.spans(source, target, links):
+            yield PhrasePair(Phrase(source.text, start, end), Phrase(target.text, other_start, other_end))
+
+
+def _allowed(sentence: Worded, frequent: Collection[str]) -> Callable[[int, int], bool]:
+    """Whether words start:end may be a phrase."""
+    words = sentence.words()
+    may = [word.casefold() not in frequent for word in words]
+    letters = [_LETTER.search(word) is not None for word in words]
+    return lambda start, end: may[start] and may[end - 1] and any(letters[start:end])

@@ -1,0 +1,99 @@
+"""eflomal: its absence, its priors, and (where it is installed) its links."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from phrasemate.align import EflomalAligner, Worded
+from phrasemate.errors import InputError, MissingExtra
+
+Pairs = list[tuple[Worded, Worded]]
+
+
+def pairs(*texts: tuple[str, str]) -> Pairs:
+    return [(Worded.of(source), Worded.of(target)) for source, target in texts]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Stands in for the package: links word i with word i, writes down what it is given."""
+    calls: list[dict[str, Any]] = []
+
+    class Aligner:
+        def __init__(self, model: int) -> None:
+            self.model = model
+
+        def align(self, source: Any, target: Any, **files: Any) -> None:
+            sides = list(source), list(target)
+            calls.append({"source": sides[0], "target": sides[1], "priors": files["priors_input"]})
+            lines = [
+                " ".join(f"{i}-{i}" for i in range(min(len(a.split()), len(b.split()))))
+                for a, b in zip(*sides, strict=True)
+            ]
+            for name in ("links_filename_fwd", "links_filename_rev"):
+                Path(files[name]).write_text("".join(line + "\n" for line in lines), "ascii")
+
+    monkeypatch.setitem(sys.modules, "eflomal", SimpleNamespace(Aligner=Aligner))
+    return calls
+
+
+def test_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "eflomal", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'phrasemate\[train\]'"):
+        EflomalAligner()
+
+
+def test_senseless_settings(fake: list[dict[str, Any]]) -> None:
+    with pytest.raises(InputError, match="chunk 0"):
+        EflomalAligner(chunk=0)
+    with pytest.raises(InputError, match="grow-diag-final-and"):
+        EflomalAligner("both")
+
+
+def test_pairs_without_words_are_left_out(fake: list[dict[str, Any]]) -> None:
+    some = pairs(("Ein Haus", "a house"), ("", "a"), ("...", "!"), ("x " * 1001, "y"), ("Tür", "door"))
+    assert EflomalAligner().align(some) == [[(0, 0), (1, 1)], [], [], [], [(0, 0)]]
+    assert [call["source"] for call in fake] == [["ein haus", "tür"]]
+    assert EflomalAligner().align(pairs(("", ""))) == [[]]
+    assert len(fake) == 1
+
+
+def test_chunks_after_the_first_get_its_priors(fake: list[dict[str, Any]]) -> None:
+    some = pairs(("Ein Haus", "A house"), ("Haus", "house"), ("Tür", "door"))
+    EflomalAligner(chunk=2).align(some)
+    assert [len(call["source"]) for call in fake] == [2, 1]
+    assert fake[0]["priors"] is None
+    lexical = ["LEX\tein\ta\t1", "LEX\thaus\thouse\t2"]
+    fertilities = ["FERF\tein\t1\t1", "FERF\thaus\t1\t2", "FERR\ta\t1\t1", "FERR\thouse\t1\t2"]
+    jumps = ["HMMF\t1\t5", "HMMR\t1\t5"]  # from before the first word to behind the last: 1 1 1 and 1 1
+    assert sorted(fake[1]["priors"]) == sorted(lexical + fertilities + jumps)
+
+
+def test_priors_from_what_is_aligned_already(fake: list[dict[str, Any]]) -> None:
+    aligner = EflomalAligner()
+    aligner.learn(pairs(("a b", "c d")), [[(0, 1)]])
+    aligner.align(pairs(("x", "y")))
+    # source word 0 for target word 1: from -1 to 0, then to the end, 2; target word 1 for source word 0: 2, then 1
+    assert set(fake[0]["priors"]) == {
+        "LEX\ta\td\t1", "FERF\ta\t1\t1", "FERR\td\t1\t1", "HMMF\t1\t1", "HMMF\t2\t1", "HMMR\t2\t1", "HMMR\t1\t1",
+    }  # fmt: skip
+
+
+def test_white_space_and_surrogates_inside_a_word(fake: list[dict[str, Any]]) -> None:
+    odd = Worded("1 000 \ud800", [(0, 5), (6, 7)])
+    EflomalAligner().align([(odd, odd)])
+    assert fake[0]["source"] == ["1_000 ?"]
+
+
+def test_the_real_one() -> None:
+    pytest.importorskip("eflomal")
+    texts = [(f"{a} {b}", f"{b.upper()} {a.upper()}x") for a in "abcdefgh" for b in "klmnop"]
+    some = pairs(*texts)
+    aligner = EflomalAligner("intersection", chunk=40)  # 48 pairs: the last 8 stand on the priors
+    right = [set(links) <= {(0, 1), (1, 0)} and links for links in aligner.align(some)]
+    assert sum(map(bool, right)) >= 40

@@ -1,0 +1,177 @@
+"""Extraction by hand and against plain loops; word vectors; both sides of a chunk; settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from phrasemate.align import NeuralAligner, Worded, symmetrise
+from phrasemate.align.neural import intersection, itermax, softmax, word_vectors
+from phrasemate.encode import bundled_folder, load_model
+from phrasemate.encode.runtime import States
+from phrasemate.errors import InputError
+
+VECTORS = {
+    "ein": [2.0, 0.0, 0.1, 0.0],
+    "a": [3.0, 0.1, 0.0, 0.0],
+    "haus": [0.0, 2.0, 0.0, 0.1],
+    "house": [0.1, 3.0, 0.0, 0.0],
+    "rot": [0.0, 0.0, 2.0, 0.5],
+    "red": [0.0, 0.1, 3.0, 0.0],
+    "tür": [0.0, 0.0, 0.0, 2.0],
+    "door": [0.0, 0.1, 0.0, 3.0],
+}
+
+
+class FakeRuntime:
+    """Tokens are words between spaces, cut at hyphens; the states are `VECTORS`; blocks of three texts."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    def blocks(self, texts: Sequence[str], layer: int | None = None) -> Iterator[tuple[slice, States]]:
+        self.passes += 1
+        for first in range(0, len(texts), 3):
+            part = slice(first, min(first + 3, len(texts)))
+            yield part, self._states(texts[part])
+
+    def _states(self, texts: Sequence[str]) -> States:
+        rows, bounds, starts, ends = [], [0], [], []
+        for text in texts:
+            tokens = [(0, 0)]
+            for word_start, word_end in Worded.of(text, tokenised=True).spans:
+                at = word_start
+                for piece in text[word_start:word_end].split("-"):
+                    tokens.append((at, at + len(piece)))
+                    at += len(piece) + 1
+            tokens.append((len(text), len(text)))
+            rows += [VECTORS.get(text[s:e].lower(), [9.0, 9.0, 9.0, 9.0]) for s, e in tokens]
+            starts += [s for s, _ in tokens]
+            ends += [e for _, e in tokens]
+            bounds.append(len(rows))
+        as_int = np.array(starts, np.int32), np.array(ends, np.int32)
+        return States(np.array(rows, np.float32), np.array(bounds, np.int64), *as_int)
+
+
+@pytest.fixture
+def model() -> Any:
+    return SimpleNamespace(runtime=FakeRuntime(), hash="0" * 64)
+
+
+def pair(source: str, target: str) -> tuple[Worded, Worded]:
+    return Worded.of(source, tokenised=True), Worded.of(target, tokenised=True)
+
+
+def test_words_of_text_and_of_tokens() -> None:
+    assert Worded.of("Ein Haus.").spans == [(0, 3), (4, 8)]
+    assert Worded.of("Ein Haus .", tokenised=True).spans == [(0, 3), (4, 8), (9, 10)]
+    assert Worded.of_tokens(["Ein", "Haus", "."]) == Worded("Ein Haus .", [(0, 3), (4, 8), (9, 10)])
+    assert Worded.of_tokens([]) == Worded("", [])
+
+
+def test_a_word_is_the_mean_of_its_tokens(model: Any) -> None:
+    (found,) = word_vectors(model, [Worded.of("ein rot-haus", tokenised=True)])
+    assert np.allclose(found, [[2, 0, 0.1, 0], [0, (2 + 0) / 2, (0 + 2) / 2, (0.1 + 0.5) / 2]])
+
+
+@pytest.mark.parametrize("method", ["intersection", "itermax", "softmax"])
+def test_links_of_each_method(model: Any, method: str) -> None:
+    pairs = [pair("Ein rot Haus", "a house red"), pair("", "a"), pair("Tür", ""), pair("", "")] * 2
+    expected = [[(0, 0), (1, 2), (2, 1)], [], [], []] * 2
+    aligner = NeuralAligner(model, method=method, threshold=0.4)
+    assert aligner.align(pairs) == expected
+    assert model.runtime.passes == 2  # one for each side
+
+
+def test_chunks_change_nothing(model: Any) -> None:
+    pairs = [pair("Ein rot Haus", "a house red"), pair("Tür rot", "red door"), pair("Haus", "a house")] * 3
+    whole = NeuralAligner(model).align(pairs)
+    aligner = NeuralAligner(model)
+    aligner.chunk = 2
+    assert aligner.align(pairs) == whole
+
+
+def test_directions_and_their_symmetrisation(model: Any) -> None:
+    some = [pair("ein Haus Haus", "a house")]
+    ((forward, reverse),) = NeuralAligner(model).directions(some)
+    assert forward == [(0, 0), (1, 1), (2, 1)]  # every source word chooses
+    assert reverse == [(0, 0), (1, 1)]  # every target word chooses, the first of two that are alike
+    assert NeuralAligner(model).align(some) == [symmetrise(forward, reverse, "intersection")]
+    assert NeuralAligner(model, symmetrisation="grow-diag").align(some) == [[(0, 0), (1, 1), (2, 1)]]
+
+
+def test_argmax_by_hand() -> None:
+    similarity = np.array([[0.9, 0.8], [0.7, 0.1], [0.2, 0.6]], np.float32)
+    # rows choose 0, 0, 1; columns choose 0, 0: only 0-0 is mutual (target 1 prefers source 0)
+    assert np.argwhere(intersection(similarity)).tolist() == [[0, 0]]
+
+
+def test_itermax_by_hand() -> None:
+    similarity = np.array([[0.9, 0.8], [0.7, 0.1], [0.2, 0.6]], np.float32)
+    # after 0-0: row 0 and column 0 count for 0.9, 0-0 for nothing. (1 + s) / 2 x weight:
+    #   row 0:   0     .81      row 1: .765  .55      row 2: .54  .8
+    # rows choose 1, 0, 1; columns choose 1, 0: mutual are 0-1 (.81 > .8) and 1-0
+    assert np.argwhere(itermax(similarity)).tolist() == [[0, 0], [0, 1], [1, 0]]
+    assert np.argwhere(itermax(similarity, alpha=0.8)).tolist() == [[0, 0], [1, 0], [2, 1]]  # 0-1: .72 < .8
+    assert np.argwhere(itermax(similarity, iterations=1)).tolist() == [[0, 0]]
+
+
+def test_softmax_by_hand() -> None:
+    products = np.log(np.array([[8, 1, 1], [1, 1, 2]], np.float32))
+    # rows: .8 .1 .1 / .25 .25 .5; columns: 8/9 1/9, 1/2 1/2, 1/3 2/3
+    rows, columns = softmax(products, 0.4)
+    assert rows.tolist() == [[True, False, False], [False, False, True]]
+    assert columns.tolist() == [[True, True, False], [False, True, True]]
+
+
+def test_extraction_against_plain_loops() -> None:
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        m, n = draw.integers(1, 8, 2)
+        s = draw.normal(size=(m, n)).astype(np.float32)
+        mutual = [(i, j) for i in range(m) for j in range(n) if s[i, j] == max(s[i]) == max(s[:, j])]
+        assert [tuple(each) for each in np.argwhere(intersection(s))] == mutual
+        both = np.logical_and(*softmax(s, 0.2))
+        for i, j in np.ndindex(int(m), int(n)):
+            shares = np.exp(s[i, j]) / np.exp(s[i]).sum(), np.exp(s[i, j]) / np.exp(s[:, j]).sum()
+            assert both[i, j] == (min(shares) > 0.2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"method": "argmax"}, "intersection, itermax, softmax"),
+        ({"method": "itermax", "symmetrisation": "union"}, "intersection or softmax"),
+        ({"symmetrisation": "grow"}, "grow-diag"),
+        ({"method": "softmax", "threshold": 1.0}, "threshold 1.0"),
+        ({"method": "softmax", "temperature": 0.0}, "temperature 0.0"),
+    ],
+)
+def test_senseless_settings(model: Any, settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        NeuralAligner(model, **settings)
+
+
+def test_itermax_has_no_directions(model: Any) -> None:
+    with pytest.raises(InputError, match="no directions"):
+        NeuralAligner(model, method="itermax").directions([])
+
+
+def test_the_bundled_model_links_words_of_several_scripts() -> None:
+    if not bundled_folder().exists():
+        pytest.skip("no bundled model")
+    texts = [
+        ("Der Hund schläft in der Küche.", "The dog sleeps in the kitchen.", {(1, 1), (2, 2), (5, 5)}),
+        ("Собака спит на кухне.", "The dog sleeps in the kitchen.", {(0, 1), (1, 2), (3, 5)}),
+        ("狗在厨房里睡觉。", "The dog sleeps in the kitchen.", {(0, 1), (2, 5)}),
+    ]
+    aligner = NeuralAligner(load_model(threads=1))
+    found = aligner.align([(Worded.of(source), Worded.of(target)) for source, target, _ in texts])
+    for links, (_, _, expected) in zip(found, texts, strict=True):
+        assert expected <= set(links)
+    with pytest.raises(InputError, match="layer 99"):
+        NeuralAligner(aligner.model, layer=99).align([pair("a", "b")])

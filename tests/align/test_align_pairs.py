@@ -1,0 +1,115 @@
+"""Consistent phrase pairs against a plain loop over all boxes; the filters; words at the borders."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemate.align import Worded
+from phrasemate.align import pairs as module
+from phrasemate.align.links import Links
+from phrasemate.align.pairs import BorderWords, Box, PhraseFinder, consistent_boxes
+from phrasemate.errors import InputError
+
+
+def brute(links: Links, sources: int, targets: int, longest: int, loose: bool) -> list[Box]:
+    """Every box, held against the definition."""
+    found = []
+    for s, e, s2, e2 in product(range(sources), range(1, sources + 1), range(targets), range(1, targets + 1)):
+        if not (0 < e - s <= longest and 0 < e2 - s2 <= longest):
+            continue
+        inside = [(s <= a < e, s2 <= b < e2) for a, b in links]
+        if any(one != other for one, other in inside) or (True, True) not in inside:
+            continue
+        borders = {a for a, _ in links} >= {s, e - 1} and {b for _, b in links} >= {s2, e2 - 1}
+        if loose or borders:
+            found.append(Box(s, e, s2, e2))
+    return sorted(found)
+
+
+@st.composite
+def alignments(draw: st.DrawFn) -> tuple[Links, int, int]:
+    sources, targets = draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    link = st.tuples(st.integers(0, sources - 1), st.integers(0, targets - 1))
+    return sorted(draw(st.sets(link, max_size=9))), sources, targets
+
+
+@settings(max_examples=150, deadline=None)
+@given(alignments(), st.integers(1, 8), st.booleans())
+def test_as_the_definition_has_it(case: tuple[Links, int, int], longest: int, loose: bool) -> None:
+    assert consistent_boxes(*case, longest, loose) == brute(*case, longest, loose)
+
+
+def test_the_textbook_example() -> None:
+    # michael geht davon aus / michael assumes: 0-0 1-1 2-1 3-1
+    links = [(0, 0), (1, 1), (2, 1), (3, 1)]
+    assert consistent_boxes(links, 4, 2) == [Box(0, 1, 0, 1), Box(0, 4, 0, 2), Box(1, 4, 1, 2)]
+    assert consistent_boxes(links, 4, 2, max_words=2) == [Box(0, 1, 0, 1)]
+
+
+def test_a_link_to_a_word_that_is_not_there() -> None:
+    with pytest.raises(InputError, match="word 4-1 in a pair of 4 and 2 words"):
+        consistent_boxes([(4, 1)], 4, 2)
+
+
+def test_a_long_sentence_is_no_trouble() -> None:
+    links = [(i, i) for i in range(5000)]
+    # a run of w words may start at 5000 - w + 1 places
+    assert len(consistent_boxes(links, 5000, 5000, 6)) == sum(5000 - w + 1 for w in range(1, 7))
+
+
+def test_phrases_are_characters_of_the_sentences() -> None:
+    source, target = Worded.of("Er sagte: „Guten Morgen“!"), Worded.of('He said "good morning".')
+    links = [(0, 0), (1, 1), (2, 2), (3, 3)]
+    found = {(p.source.text, p.target.text) for p in PhraseFinder()(source, target, links)}
+    assert ("Guten Morgen", "good morning") in found
+    assert ("sagte: „Guten", 'said "good') in found
+    assert len(found) == 4 + 3 + 2 + 1
+
+
+def test_frequent_words_and_numbers_are_no_borders_and_no_phrases() -> None:
+    source, target = Worded.of("Die Bank 24 war zu"), Worded.of("The bank 24 was closed")
+    links = [(i, i) for i in range(5)]
+    found = {
+        p.source.text for p in PhraseFinder((frozenset({"die", "war"}), frozenset({"closed"})))(source, target, links)
+    }
+    assert found == {"Bank", "Bank 24"}  # 24 has no letter; what ends in zu ends in "closed" on the other side
+
+
+def test_unspaced_scripts() -> None:
+    source, target = Worded.of("我喜欢苹果。"), Worded.of("I like apples.")
+    assert source.words() == ["我", "喜欢", "苹果"]
+    found = {(p.source.text, p.target.text) for p in PhraseFinder()(source, target, [(0, 0), (1, 1), (2, 2)])}
+    assert ("喜欢苹果", "like apples") in found
+
+
+def counted(sentences: list[str], rate: float, least: int) -> frozenset[str]:
+    counter = BorderWords(rate, least)
+    for sentence in sentences:
+        counter.update(Worded.of(sentence))
+    return counter.frequent()
+
+
+def test_the_rate_is_of_occurrences_per_sentence() -> None:
+    sentences = ["The cat"] * 6 + ["the dog"] * 5 + ["a dog"] * 89
+    assert counted(sentences, 0.11, 0) == {"dog", "a"}  # the: 11 of 100, not more than 0.11 x 100
+    assert counted(sentences, 0.10, 0) == {"the", "dog", "a"}
+    assert counted(sentences, 0.001, 90) == {"dog"}  # least holds where the text is small
+
+
+def test_counting_forgets_rare_words_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TABLE", 50)
+    counter = BorderWords(0.1, 0)
+    for i in range(1000):
+        counter.update(Worded.of(f"the rare{i} {'odd' if i % 5 == 0 else 'even'}"))
+        assert len(counter.counts) <= 53
+    assert counter.frequent() == {"the", "odd", "even"}
+
+
+@pytest.mark.parametrize("arguments", [(0.0, 1), (-1.0, 1), (0.1, -1)])
+def test_senseless_rates(arguments: tuple[float, int]) -> None:
+    with pytest.raises(InputError, match="expected a rate above 0"):
+        BorderWords(*arguments)
