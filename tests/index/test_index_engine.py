@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fake import SMALL, FakeModel, sentences
@@ -134,6 +136,13 @@ def test_faiss_finds_what_a_plain_loop_finds(tmp_path, model: FakeModel, recipe:
             for hit in index.hits(ids, scores)
         } == {"en"}
         assert (english.ids >= 0).all()
+
+
+def test_a_single_result_is_chosen_from_many_candidates(tmp_path, model: FakeModel) -> None:
+    with Index.create(tmp_path / "idx", model, settings=replace(SMALL, k_factor=1)) as index:
+        fill(index)
+        matches(index.search(queries := unit(40, seed=5), 1), index, queries, 1)
+        assert index.stats().approximate > 300
 
 
 def test_newer_and_deleted_phrases_are_seen_at_once(index: Index, model: FakeModel) -> None:

@@ -20,6 +20,7 @@ __all__ = ["Engine", "Exact", "Faiss", "Runs", "best", "factory", "scan", "unpac
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Int8s = NDArray[np.int8]
+_CANDIDATES = 128  # re-scored at least: with 40, 10 results of 1.2 million had recall .905, with 128 they have .957
 _SCORES_AT_ONCE = 1 << 24  # queries x vectors: 64 MB of scores
 _NUMBERS_AT_ONCE = 1 << 22  # of candidates being re-scored: 16 MB
 _WIDE_AT_MOST = 1 << 24  # numbers kept as float32 beside the int8: 64 MB, all of 50,000 vectors of 256
@@ -186,7 +187,8 @@ class Faiss:
 
         if self._threads is not None:
             faiss.omp_set_num_threads(self._threads)
-        _, positions = self.index.search(vectors, min(k * self._settings.k_factor, self.manifest.rows))
+        candidates = max(k * self._settings.k_factor, _CANDIDATES)
+        _, positions = self.index.search(vectors, min(candidates, self.manifest.rows))
         scores = np.concatenate([self._scores(*part) for part in self._parts(vectors, positions)])
         scores[positions < 0] = -np.inf
         return best(self.runs.ids(positions), scores, k)
