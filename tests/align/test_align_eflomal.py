@@ -29,8 +29,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             self.model = model
 
         def align(self, source: Any, target: Any, **files: Any) -> None:
-            sides = list(source), list(target)
-            calls.append({"source": sides[0], "target": sides[1], "priors": files["priors_input"]})
+            sides, priors = (list(source), list(target)), files["priors_input"]
+            calls.append({"source": sides[0], "target": sides[1], "priors": priors and list(priors)})
             lines = [
                 " ".join(f"{i}-{i}" for i in range(min(len(a.split()), len(b.split()))))
                 for a, b in zip(*sides, strict=True)
@@ -76,7 +76,7 @@ def test_chunks_after_the_first_get_its_priors(fake: list[dict[str, Any]]) -> No
 
 def test_priors_from_what_is_aligned_already(fake: list[dict[str, Any]]) -> None:
     aligner = EflomalAligner()
-    aligner.learn(pairs(("a b", "c d")), [[(0, 1)]])
+    aligner.learn([(*pairs(("a b", "c d"))[0], [(0, 1)])])
     aligner.align(pairs(("x", "y")))
     # source word 0 for target word 1: from -1 to 0, then to the end, 2; target word 1 for source word 0: 2, then 1
     assert set(fake[0]["priors"]) == {

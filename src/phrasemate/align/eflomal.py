@@ -7,7 +7,7 @@ chunks, and the statistics of the first one (its priors) are given to all that f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from phrasemate.errors import InputError, MissingExtra
 
 __all__ = ["EflomalAligner"]
 
-CHUNK = 500_000  # sentence pairs: what they share is learned, and they fit into a few GB
+CHUNK = 200_000  # sentence pairs: enough to learn from, and about 1 GB
 LONGEST = 1_000  # words; eflomal leaves a sentence of more than 1,023 without a word
 MODELS = (1, 2, 3)  # IBM model 1; and HMM; and fertility
 
@@ -41,69 +41,81 @@ class EflomalAligner:
         except ImportError as error:
             raise MissingExtra("eflomal", "train") from error
         self.symmetrisation, self.chunk, self.model = symmetrisation, chunk, model
-        self._priors: list[str] = []
+        self._priors: _Priors | None = None
 
     @property
     def signature(self) -> dict[str, str]:
         """What decides about the links."""
-        return {"method": "eflomal", "symmetrisation": self.symmetrisation, "chunk": str(self.chunk)}
+        facts = {"method": "eflomal", "symmetrisation": self.symmetrisation}
+        return facts | {"chunk": str(self.chunk), "eflomal model": str(self.model)}
 
     def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
         """The links of each sentence pair; none where a side has no words or more than 1,000."""
-        return [symmetrise(*each, self.symmetrisation) for each in self.directions(pairs)]
+        return [symmetrise(*each, self.symmetrisation) for each in self._directions(pairs)]
 
     def directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[tuple[Links, Links]]:
         """Both directions of each sentence pair, as (source word, target word)."""
-        found: list[tuple[Links, Links]] = []
+        return list(self._directions(pairs))
+
+    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
+        """Take the priors from sentence pairs that are aligned already (a run that goes on where another stopped)."""
+        priors = _Priors()
+        for source, target, links in aligned:
+            priors.add(source, target, links, links)
+        self._priors = priors
+
+    def _directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[tuple[Links, Links]]:
         for start in range(0, len(pairs), self.chunk):
             some = pairs[start : start + self.chunk]
-            links = self._run(some)
-            if not self._priors:
-                self._learn(some, links)
-            found += links
-        return found
+            priors = _Priors()
+            for (source, target), links in zip(some, self._run(some), strict=True):
+                if self._priors is None:
+                    priors.add(source, target, *links)
+                yield links
+            self._priors = self._priors or priors
 
-    def learn(self, pairs: Sequence[tuple[Worded, Worded]], links: Sequence[Links]) -> None:
-        """Take the priors from sentence pairs that are aligned already (a run that goes on where another stopped)."""
-        self._learn(pairs, [(each, each) for each in links])
-
-    def _learn(self, pairs: Sequence[tuple[Worded, Worded]], links: Sequence[tuple[Links, Links]]) -> None:
-        counts = [Counter[tuple[str, ...]]() for _ in range(3)]
-        jumps = Counter[int](), Counter[int]()
-        for (source, target), (forward, reverse) in zip(pairs, links, strict=True):
-            left, right = _words(source), _words(target)
-            counts[0].update((left[s], right[t]) for s, t in forward)
-            fertilities = Counter(s for s, _ in forward), Counter(t for _, t in reverse)
-            counts[1].update((left[s], str(n)) for s, n in fertilities[0].items())
-            counts[2].update((right[t], str(n)) for t, n in fertilities[1].items())
-            jumps[0].update(_jumps([(t, s) for s, t in forward], len(left)))
-            jumps[1].update(_jumps(reverse, len(right)))
-        self._priors = [
-            "\t".join((kind, *words, str(n)))
-            for kind, table in zip(("LEX", "FERF", "FERR"), counts, strict=True)
-            for words, n in table.items()
-        ]
-        for kind, jump in zip(("HMMF", "HMMR"), jumps, strict=True):
-            self._priors += [f"{kind}\t{length}\t{n}" for length, n in jump.items()]
-
-    def _run(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[tuple[Links, Links]]:
-        usable = [i for i, pair in enumerate(pairs) if all(0 < len(side.spans) <= LONGEST for side in pair)]
-        found: list[tuple[Links, Links]] = [([], []) for _ in pairs]
-        if not usable:
-            return found
+    def _run(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[tuple[Links, Links]]:
+        usable = [all(0 < len(side.spans) <= LONGEST for side in pair) for pair in pairs]
+        if not any(usable):
+            yield from (([], []) for _ in pairs)
+            return
         with TemporaryDirectory(prefix="phrasemate-") as folder:
             files = Path(folder) / "forward", Path(folder) / "reverse"
             self._eflomal.Aligner(model=self.model).align(
-                _lines(pairs[i][0] for i in usable),
-                _lines(pairs[i][1] for i in usable),
+                _lines(pair[0] for pair, use in zip(pairs, usable, strict=True) if use),
+                _lines(pair[1] for pair, use in zip(pairs, usable, strict=True) if use),
                 links_filename_fwd=str(files[0]),
                 links_filename_rev=str(files[1]),
-                priors_input=self._priors or None,
+                priors_input=None if self._priors is None else self._priors.lines(),
             )
             with files[0].open(encoding="ascii") as forward, files[1].open(encoding="ascii") as reverse:
-                for i, one, other in zip(usable, forward, reverse, strict=True):
-                    found[i] = parse_links(one, "eflomal"), parse_links(other, "eflomal")
-        return found
+                for use in usable:
+                    yield (parse_links(next(forward)), parse_links(next(reverse))) if use else ([], [])
+
+
+class _Priors:
+    """Counts of what was linked, as eflomal takes them in: word pairs, fertilities, jumps."""
+
+    def __init__(self) -> None:
+        self._pairs: Counter[tuple[str, str]] = Counter()
+        self._fertilities: tuple[Counter[tuple[str, int]], ...] = Counter(), Counter()
+        self._jumps: tuple[Counter[int], ...] = Counter(), Counter()
+
+    def add(self, source: Worded, target: Worded, forward: Links, reverse: Links) -> None:
+        left, right = _words(source), _words(target)
+        self._pairs.update((left[s], right[t]) for s, t in forward)
+        self._fertilities[0].update((left[s], n) for s, n in Counter(s for s, _ in forward).items())
+        self._fertilities[1].update((right[t], n) for t, n in Counter(t for _, t in reverse).items())
+        self._jumps[0].update(_jumps([(t, s) for s, t in forward], len(left)))
+        self._jumps[1].update(_jumps(reverse, len(right)))
+
+    def lines(self) -> Iterator[str]:
+        """The format of eflomal-makepriors."""
+        yield from (f"LEX\t{source}\t{target}\t{n}" for (source, target), n in self._pairs.items())
+        for kind, table in zip(("FERF", "FERR"), self._fertilities, strict=True):
+            yield from (f"{kind}\t{word}\t{fertility}\t{n}" for (word, fertility), n in table.items())
+        for kind, jumps in zip(("HMMF", "HMMR"), self._jumps, strict=True):
+            yield from (f"{kind}\t{jump}\t{n}" for jump, n in jumps.items())
 
 
 def _lines(sentences: Iterable[Worded]) -> Iterable[str]:

@@ -10,12 +10,12 @@ A word's vector is the mean of the states of its tokens. Of a sentence pair with
 - ``softmax`` (Dou and Neubig 2021, "Word Alignment by Fine-tuning Embeddings on Parallel Corpora", section 2.1): with
   S = X Y^T (dot products), i and j are linked where softmax over l of S[i, l] at j and softmax over l of S[l, j] at i
   both exceed a threshold, 1e-3. They do it on sub-words and link words of which any sub-words are linked; here it
-  is done on the words.
+  is done on the words, and S is divided by a temperature (docs/align.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.pool import pool_mean, token_rows, unit
 from phrasemate.errors import InputError
 
-__all__ = ["METHODS", "NeuralAligner", "intersection", "itermax", "softmax", "word_vectors"]
+__all__ = ["METHODS", "TEMPERATURE", "NeuralAligner", "intersection", "itermax", "softmax", "word_vectors"]
 
 METHODS = ("intersection", "itermax", "softmax")
 CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
@@ -34,6 +34,7 @@ CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
 ALPHA = 0.9  # SimAlign, section 3.3
 ITERATIONS = 2  # SimAlign, section 3.3
 THRESHOLD = 1e-3  # awesome-align, section 3.1
+TEMPERATURE = 0.1  # theirs is 1; e5's states are shorter than mBERT's (products of 20 to 30), and 1 would link most
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -44,7 +45,7 @@ class NeuralAligner:
 
     ``layer`` None is the model's last. ``symmetrisation`` None: the method's own (both directions agree); else one of
     `SYMMETRISATIONS`, over the two directions of ``intersection`` or ``softmax``. ``temperature`` divides the dot
-    products of ``softmax``: 1 as published; less links fewer words.
+    products of ``softmax``: 1 is as published, less links fewer words.
     Raises InputError for settings that make no sense.
     """
 
@@ -55,7 +56,7 @@ class NeuralAligner:
         method: str = "intersection",
         symmetrisation: str | None = None,
         threshold: float = THRESHOLD,
-        temperature: float = 1.0,
+        temperature: float = TEMPERATURE,
     ) -> None:
         if method not in METHODS:
             raise InputError(f"method {method!r}; expected one of {', '.join(METHODS)}")
@@ -105,6 +106,9 @@ class NeuralAligner:
                 chosen = _best(values), _best(values.T).T
             found.append((_links(chosen[0]), _links(chosen[1])))
         return found
+
+    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
+        """Nothing to learn: each sentence pair is aligned by itself."""
 
     def _similarities(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Floats]:
         """(source words, target words) of each pair: dot products for softmax, else cosines."""

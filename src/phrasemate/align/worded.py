@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
@@ -38,7 +38,10 @@ class Worded(NamedTuple):
 
 
 class Aligner(Protocol):
-    """Sentence pairs -> word links; ``chunk`` is how many pairs it likes to get at once."""
+    """Sentence pairs -> word links; ``chunk`` is how many pairs it likes to get at once.
+
+    ``learn`` is given pairs that are aligned already when a stopped run goes on: ``chunk`` of them at most.
+    """
 
     chunk: int
 
@@ -48,3 +51,5 @@ class Aligner(Protocol):
         ...
 
     def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]: ...
+
+    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None: ...

@@ -1,0 +1,97 @@
+"""A file of lines that is written in pieces and goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from filelock import FileLock, Timeout
+
+from phrasemate.errors import InputError
+
+__all__ = ["GrowingFile"]
+
+_BLOCK = 1 << 20
+
+
+class GrowingFile:
+    """Lines go to ``PATH.part``; `finish` gives it its name. ``done`` is the number of lines that are there already.
+
+    A stopped run is continued at its last whole line, if ``settings`` are those it was begun with (they lie beside it,
+    in ``PATH.part.json``). ``force`` starts anew. A context manager; one process at a time.
+    Raises InputError if the finished file is there, the settings differ, or another process is writing.
+    """
+
+    def __init__(self, path: str | Path, settings: Mapping[str, str], force: bool = False) -> None:
+        self.path = Path(path)
+        self._part = self.path.with_name(self.path.name + ".part")
+        self._facts = self.path.with_name(self.path.name + ".part.json")
+        self._lock = FileLock(self.path.with_name(self.path.name + ".part.lock"))
+        if self.path.exists() and not force:
+            raise InputError(f"{self.path}: is there already; take another name, or --force to write it anew")
+        if not self.path.parent.is_dir():
+            raise InputError(f"{self.path.parent}: no such folder; make it first")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise InputError(f"{self.path}: another process is writing it; wait for it to end") from error
+        try:
+            self.done = self._continue(dict(settings)) if self._part.exists() and not force else 0
+            if not self.done:
+                self._part.write_bytes(b"")
+                self._facts.write_text(json.dumps(dict(settings), ensure_ascii=False, indent=1) + "\n", "utf-8")
+            self._file = self._part.open("a", encoding="utf-8", newline="\n")
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def written(self) -> Iterator[str]:
+        """The lines that are there already."""
+        with self._part.open(encoding="utf-8", newline="\n") as file:
+            for _, line in zip(range(self.done), file, strict=False):
+                yield line.rstrip("\n")
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Append lines (without line ends) and hand them to the system."""
+        self._file.writelines(line + "\n" for line in lines)
+        self._file.flush()
+
+    def finish(self) -> None:
+        """All is written: the file gets its name."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._part.replace(self.path)
+        self._facts.unlink(missing_ok=True)
+
+    def _continue(self, settings: dict[str, str]) -> int:
+        """Cut the last line if it is not whole, and count; raises InputError where the settings differ."""
+        try:
+            before = json.loads(self._facts.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self._part}: cannot tell how it was begun; --force starts anew") from error
+        keys = sorted(key for key in before.keys() | settings.keys() if before.get(key) != settings.get(key))
+        if keys:
+            changes = ", ".join(f"{key} {before.get(key)}, now {settings.get(key)}" for key in keys)
+            raise InputError(f"{self._part} was begun with {changes}; give the same again, or --force to start anew")
+        lines = whole = at = 0
+        with self._part.open("rb+") as file:
+            while block := file.read(_BLOCK):
+                lines += block.count(b"\n")
+                whole = at + block.rindex(b"\n") + 1 if b"\n" in block else whole
+                at += len(block)
+            file.truncate(whole)
+        return lines
+
+    def __enter__(self) -> GrowingFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self._lock.release()
+        Path(self._lock.lock_file).unlink(missing_ok=True)

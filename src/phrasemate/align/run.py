@@ -1,0 +1,180 @@
+"""Whole files: a parallel text -> word links -> phrase pairs, as a stream that can be stopped and continued."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from phrasemate.align.links import Links, format_links, parse_links, read_links
+from phrasemate.align.output import GrowingFile
+from phrasemate.align.pairs import LEAST, MAX_WORDS, RATE, BorderWords, PhraseFinder
+from phrasemate.align.parallel import ParallelText, same_length
+from phrasemate.align.worded import Aligner, Worded
+from phrasemate.errors import InputError, ReadError
+from phrasemate.text.damage import Damage
+from phrasemate.text.lines import TextFile
+from phrasemate.types import Phrase, PhrasePair
+
+__all__ = ["PhraseSettings", "Progress", "Report", "align_files", "pair_files", "read_pairs"]
+
+BATCH = 1000  # sentence pairs between two writes of phrase pairs
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many lines are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a run: ``lines`` of the whole output, of which ``new`` are of this run; ``found`` links or phrase
+    pairs in the new ones; ``blank`` new lines without text; ``seconds``.
+    """
+
+    out: str
+    lines: int
+    new: int
+    found: int
+    blank: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseSettings:
+    """Which phrase pairs are taken: see `PhraseFinder` and `BorderWords`."""
+
+    max_words: int = MAX_WORDS
+    rate: float = RATE
+    least: int = LEAST
+    loose: bool = False
+
+
+def align_files(
+    text: ParallelText,
+    out: str | Path,
+    aligner: Aligner,
+    tokenised: bool = False,
+    force: bool = False,
+    progress: Progress = lambda *_: None,
+) -> Report:
+    """Word links of a parallel text, one line in the Pharaoh format for each of its lines.
+
+    A run that was stopped goes on where it was (see `GrowingFile`). Raises ReadError for a text that cannot be read
+    or whose sides differ in length, InputError for an output that is there already or was begun otherwise.
+    """
+    started, total = time.perf_counter(), text.count()
+    settings = _inputs(text) | aligner.signature | {"tokenised": str(tokenised)}
+    found = blank = 0
+    with GrowingFile(out, settings, force) as file:
+        first = done = file.done
+        rows = ((Worded.of(source, tokenised), Worded.of(target, tokenised)) for source, target in text)
+        if done:
+            _learn(aligner, rows, file)
+        while batch := list(islice(rows, aligner.chunk)):
+            links = aligner.align(batch)
+            file.write(map(format_links, links))
+            found, done = found + sum(map(len, links)), done + len(batch)
+            blank += sum(not source.text for source, _ in batch)
+            progress("aligning", done, total)
+        file.finish()
+    return Report(str(out), done, done - first, found, blank, time.perf_counter() - started)
+
+
+def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: GrowingFile) -> None:
+    """Pass over what is aligned already, and let the aligner see the first part of it."""
+    aligned = zip(islice(rows, file.done), map(parse_links, file.written()), strict=True)
+    aligner.learn((*pair, links) for pair, links in islice(aligned, aligner.chunk))
+    for _ in aligned:
+        pass
+
+
+def pair_files(
+    text: ParallelText,
+    links: str | Path,
+    out: str | Path,
+    settings: PhraseSettings | None = None,
+    tokenised: bool = False,
+    force: bool = False,
+    progress: Progress = lambda *_: None,
+) -> Report:
+    """Phrase pairs of a parallel text with word links, one JSON object for each of its lines.
+
+    ``{"source": ..., "target": ..., "pairs": [[start, end, start, end], ...]}``: characters of source and target.
+    The text is read twice: first to count the words that may not begin or end a phrase. Stopped and continued as
+    `align_files`; raises the same, and ReadError for links that are no links of this text.
+    """
+    settings, started = settings or PhraseSettings(), time.perf_counter()
+    total = same_length(*text.files, Path(links))
+    facts = _inputs(text) | {"links": _identity(Path(links)), "tokenised": str(tokenised), "settings": str(settings)}
+    found = blank = 0
+    with GrowingFile(out, facts, force) as file:
+        first = done = file.done
+        finder = PhraseFinder(
+            _frequent(text, tokenised, settings, lambda lines: progress("counting", lines, total)),
+            settings.max_words,
+            settings.loose,
+        )
+        rows = islice(zip(text, read_links(links), strict=True), done, None)
+        while batch := list(islice(rows, BATCH)):
+            lines = []
+            for number, ((source, target), each) in enumerate(batch, done + 1):
+                spans = _spans(finder, Worded.of(source, tokenised), Worded.of(target, tokenised), each, links, number)
+                lines.append(json.dumps({"source": source, "target": target, "pairs": spans}, ensure_ascii=False))
+                found, blank = found + len(spans), blank + (not source)
+            file.write(lines)
+            done += len(batch)
+            progress("extracting", done, total)
+        file.finish()
+    return Report(str(out), done, done - first, found, blank, time.perf_counter() - started)
+
+
+def read_pairs(path: str | Path) -> Iterator[PhrasePair]:
+    """The phrase pairs of a file that `pair_files` made (gzip where its name ends in .gz).
+
+    Raises ReadError naming file and line for what is no such line.
+    """
+    path = Path(path)
+    for number, line in TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(skip=False)).lines():
+        try:
+            row = json.loads(line)
+            source, target, pairs = str(row["source"]), str(row["target"]), [tuple(map(int, p)) for p in row["pairs"]]
+            found = [PhrasePair(Phrase(source, s, e), Phrase(target, s2, e2)) for s, e, s2, e2 in pairs]
+        except (ValueError, TypeError, KeyError, InputError) as error:
+            reason = f"not a line of phrase pairs ({type(error).__name__}: {error})"
+            raise ReadError(str(path), number, reason, "make the file again with phrasemate pairs") from error
+        yield from found
+
+
+def _frequent(
+    text: ParallelText, tokenised: bool, settings: PhraseSettings, progress: Callable[[int], None]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of each side that may not begin or end a phrase."""
+    counters = BorderWords(settings.rate, settings.least), BorderWords(settings.rate, settings.least)
+    for number, pair in enumerate(text, 1):
+        for counter, side in zip(counters, pair, strict=True):
+            counter.update(Worded.of(side, tokenised))
+        if number % BATCH == 0:
+            progress(number)
+    return counters[0].frequent(), counters[1].frequent()
+
+
+def _spans(
+    finder: PhraseFinder, source: Worded, target: Worded, links: Links, file: str | Path, number: int
+) -> list[tuple[int, int, int, int]]:
+    try:
+        return finder.spans(source, target, links)
+    except InputError as error:
+        reason, _, remedy = str(error).partition("; ")
+        raise ReadError(str(file), number, reason, remedy) from error
+
+
+def _inputs(text: ParallelText) -> dict[str, str]:
+    """Which text it is: a stopped run is only continued on the same one."""
+    sides = dict(zip(("source", "target"), map(_identity, text.files), strict=False))
+    return sides if text.target else sides | {"columns": "{},{}".format(*text.columns)}
+
+
+def _identity(path: Path) -> str:
+    return f"{path.resolve()} of {path.stat().st_size} bytes"
