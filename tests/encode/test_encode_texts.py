@@ -67,6 +67,9 @@ def test_bad_offsets(start: int, end: int) -> None:
 
 def test_a_lone_surrogate_moves_no_offset(model: Model) -> None:
     text = "the \ud800 bank \udc00 river"
+    (states,) = model.token_states([text])
+    pieces = [text[a:b] for a, b in zip(states.starts, states.ends, strict=True)]
+    assert {"the", "bank", "river"} <= set(pieces)
     (found,) = model.extract([text])
     assert {text[a:b] for a, b in zip(found.starts, found.ends, strict=True)} >= {"bank", "river"}
 

@@ -60,7 +60,7 @@ def unigram() -> Any:
     vocabulary = list(dict([*whole, *letters, *common]).items())
     made = Tokenizer(models.Unigram([*special, *vocabulary], unk_id=3))
     made.normalizer = normalizers.NFKC()
-    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    made.pre_tokenizer = pre_tokenizers.Metaspace()  # a token's offsets take in the space before it
     made.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
     return made
 
