@@ -92,6 +92,14 @@ def test_an_existing_place(source: Path, tmp_path: Path) -> None:
     assert export_model(source, out, pooling="mean", force=True) == load_model(out, threads=1).hash != first
 
 
+def test_only_a_model_folder_is_replaced(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work", encoding="utf-8")
+    with pytest.raises(InputError, match="thesis: exists and is not a model folder, so it is not replaced"):
+        export_model(source, tmp_path / "thesis", force=True)
+    assert (tmp_path / "thesis" / "chapter.txt").is_file()
+
+
 def test_a_failure_keeps_what_was_there(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = export_model(source, out)

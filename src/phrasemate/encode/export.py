@@ -66,6 +66,8 @@ def export_model(
         raise InputError(f"{out}: exists; give another place, or --force to replace it")
     if folder.resolve().is_relative_to(out.resolve()):
         raise InputError(f"{out}: is where the weights come from; give another place")
+    if out.exists() and not (out / names.MANIFEST).is_file():
+        raise InputError(f"{out}: exists and is not a model folder, so it is not replaced; give another place")
     if licence is not None and not Path(licence).is_file():
         raise InputError(f"{licence}: no such file; expected the licence of the weights")
     source, weights = _read_config(folder), _read_weights(folder)

@@ -25,6 +25,7 @@ __all__ = [
     "ENCODER",
     "FORMAT",
     "HEADS",
+    "MANIFEST",
     "TOKENIZER",
     "VERSION",
     "bundled_folder",
