@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli import demo, index, model, search
+from phrasemate.cli import align, demo, index, model, search
 from phrasemate.cli.shell import RootGroup, settle_streams
 
 __all__ = ["app", "main"]
@@ -35,6 +35,8 @@ app = typer.Typer(
 )
 app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLES)(search.search)
+app.command("align", epilog=align.ALIGN_EXAMPLES)(align.align)
+app.command("pairs", epilog=align.PAIRS_EXAMPLES)(align.pairs)
 app.add_typer(model.app, name="model")
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 

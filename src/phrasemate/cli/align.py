@@ -1,0 +1,251 @@
+"""``phrasemate align`` and ``phrasemate pairs``: parallel text -> word links -> phrase pairs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phrasemate.cli.shell import EXIT_INTERRUPTED, err
+
+if TYPE_CHECKING:
+    from phrasemate.align import Aligner, ParallelText, Report
+    from phrasemate.text import Skipped
+
+__all__ = ["ALIGN_EXAMPLES", "PAIRS_EXAMPLES", "align", "pairs"]
+
+SHOWN = 20  # skipped lines that are listed; the rest are counted
+
+ALIGN_EXAMPLES = """Examples:
+
+\b
+  phrasemate align news.de news.en -o links.txt
+  phrasemate align news.de news.en -o links.txt --method eflomal --symmetrise grow-diag
+  phrasemate align both.tsv.gz -o links.txt --columns 2,1 --on-error skip
+  phrasemate align tok.de tok.en -o links.txt --tokenised --method itermax
+
+A run that was stopped goes on where it was: give the same command again."""
+
+PAIRS_EXAMPLES = """Examples:
+
+\b
+  phrasemate align news.de news.en -o links.txt
+  phrasemate pairs news.de news.en links.txt -o pairs.jsonl
+  phrasemate pairs both.tsv.gz links.txt -o pairs.jsonl --columns 2,1 --max-words 4
+
+A run that was stopped goes on where it was: give the same command again."""
+
+
+class Method(StrEnum):
+    """How words are linked."""
+
+    INTERSECTION = "intersection"
+    ITERMAX = "itermax"
+    SOFTMAX = "softmax"
+    EFLOMAL = "eflomal"
+
+
+class Symmetrise(StrEnum):
+    """How two directions become one."""
+
+    INTERSECTION = "intersection"
+    UNION = "union"
+    GROW_DIAG = "grow-diag"
+    GROW_DIAG_FINAL_AND = "grow-diag-final-and"
+
+
+class OnError(StrEnum):
+    """What becomes of a pair that cannot be used."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+Columns = Annotated[
+    str, typer.Option("--columns", metavar="N,N", help="Source and target column of a file with tabs, from 1.")
+]
+Tokenised = Annotated[
+    bool, typer.Option("--tokenised", help="Words are what spaces separate (default: found in any script).")
+]
+Skip = Annotated[
+    OnError,
+    typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be used, or leave its line empty."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Start anew, write over what is there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
+
+
+def align(
+    source: Annotated[
+        Path, typer.Argument(metavar="SRC", help="Sentences, one a line; or both sides, separated by a tab.")
+    ],
+    target: Annotated[
+        Path | None, typer.Argument(metavar="TGT", help="The same sentences in the other language, line by line.")
+    ] = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The links, in the Pharaoh format.")],
+    method: Annotated[
+        Method,
+        typer.Option("--method", metavar="METHOD", help="intersection, itermax, softmax (by the model) or eflomal."),
+    ] = Method.INTERSECTION,
+    how: Annotated[
+        Symmetrise | None,
+        typer.Option(
+            "--symmetrise",
+            metavar="HOW",
+            help="intersection, union, grow-diag or grow-diag-final-and "
+            "(default: grow-diag-final-and for eflomal, else what both directions say).",
+        ),
+    ] = None,
+    columns: Columns = "1,2",
+    tokenised: Tokenised = False,
+    on_error: Skip = OnError.RAISE,
+    layer: Annotated[
+        int | None, typer.Option("--layer", metavar="N", min=0, help="Layer of the model (default: the last).")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the bundled one).")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Link the words of a parallel text.
+
+    Writes one line for each line of the text: "0-0 1-2" links source word 0 with target word 0 and 1 with 2, counted
+    from 0; words are those of the language, without punctuation, unless --tokenised is given. A line is empty where
+    both sides are blank.
+    """
+    from phrasemate.align import align_files
+
+    text = _text(source, target, columns, on_error)
+    aligner = _aligner(method, how, layer, model, threads)
+    with _progress(out) as show:
+        report = align_files(text, out, aligner, tokenised, force, show)
+    _say(report, text.skipped, "link", as_json)
+
+
+def pairs(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="SRC TGT LINKS, or one file with tabs and LINKS; LINKS is made by align."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The phrase pairs, as JSON lines.")],
+    max_words: Annotated[
+        int, typer.Option("--max-words", metavar="N", min=1, help="Words of a phrase, on each side.")
+    ] = 6,
+    rate: Annotated[
+        float,
+        typer.Option(
+            "--frequent", metavar="RATE", help="A word with more occurrences per sentence begins and ends no phrase."
+        ),
+    ] = 0.003,
+    least: Annotated[
+        int, typer.Option("--frequent-least", metavar="N", min=0, help="But only with more than N in all.")
+    ] = 10,
+    loose: Annotated[
+        bool, typer.Option("--loose", help="Phrases may begin and end with words that have no link.")
+    ] = False,
+    columns: Columns = "1,2",
+    tokenised: Tokenised = False,
+    on_error: Skip = OnError.RAISE,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Take the phrase pairs out of a parallel text with word links.
+
+    All runs of words on both sides that are linked with each other and with nothing else. Writes one JSON object for
+    each line of the text; start and end of a phrase are characters of its sentence:
+
+    {"source": "Das Haus.", "target": "The house.", "pairs": [[4, 8, 4, 9]]}
+    """
+    from phrasemate.align import PhraseSettings, pair_files
+
+    if len(files) not in (2, 3):
+        raise typer.BadParameter(f"{len(files)} files; expected SRC TGT LINKS, or one file with tabs and LINKS")
+    text = _text(files[0], files[1] if len(files) == 3 else None, columns, on_error)
+    settings = PhraseSettings(max_words, rate, least, loose)
+    with _progress(out) as show:
+        report = pair_files(text, files[-1], out, settings, tokenised, force, show)
+    _say(report, text.skipped, "phrase pair", as_json)
+
+
+def _text(source: Path, target: Path | None, columns: str, on_error: OnError) -> ParallelText:
+    from phrasemate.align import ParallelText
+
+    numbers = columns.split(",")
+    if len(numbers) != 2 or not all(number.strip().isascii() and number.strip().isdigit() for number in numbers):
+        raise typer.BadParameter(f"--columns {columns}: expected two numbers from 1, such as 1,2")
+    return ParallelText(source, target, (int(numbers[0]), int(numbers[1])), on_error is OnError.SKIP)
+
+
+def _aligner(
+    method: Method, how: Symmetrise | None, layer: int | None, model: Path | None, threads: int | None
+) -> Aligner:
+    from phrasemate.align import EflomalAligner, NeuralAligner
+    from phrasemate.encode import load_model
+
+    if method is not Method.EFLOMAL:
+        return NeuralAligner(load_model(model, threads=threads), layer, method.value, how and how.value)
+    if model is not None or layer is not None:
+        raise typer.BadParameter("--model and --layer mean nothing to eflomal; leave them out")
+    return EflomalAligner(how.value) if how else EflomalAligner()
+
+
+@contextmanager
+def _progress(out: Path) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, on terminals only; when stopped, what to do."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = err()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.completed:,} of {task.total:,} lines{task.fields[rate]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    tasks = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if what not in tasks:  # what was done before the first event, perhaps by an earlier run, is no speed of ours
+            tasks[what] = bar.add_task(what, total=total, completed=done, rate=""), done
+        task, first = tasks[what]
+        elapsed = bar.tasks[task].elapsed or 0.0
+        rate = f", {(done - first) / elapsed:,.0f}/s" if elapsed > 0 and done > first else ""
+        bar.update(task, completed=done, rate=rate)
+
+    try:
+        with bar:
+            yield show
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; {out}.part keeps what is done; give the same command again to go on", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool) -> None:
+    if as_json:
+        facts = {**asdict(report), "skipped": [item._asdict() for item in skipped]}
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    from phrasemate.cli.render import count
+
+    for item in skipped[:SHOWN]:
+        typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)
+    if len(skipped) > SHOWN:
+        typer.echo(f"skipped: {len(skipped) - SHOWN:,} more (all are in --json)", err=True)
+    before = f", {report.lines - report.new:,} were there" if report.new != report.lines else ""
+    blank = f"; {count(report.blank, 'line')} without text" if report.blank else ""
+    typer.echo(
+        f"{report.out}: {count(report.found, what)} in {count(report.new, 'sentence pair')} in "
+        f"{report.seconds:.1f} s ({report.new / max(report.seconds, 1e-9):,.0f}/s){before}{blank}"
+    )
