@@ -39,7 +39,7 @@ class EflomalAligner:
         try:
             self._eflomal: Any = import_module("eflomal")
         except ImportError as error:
-            raise MissingExtra("eflomal", "train") from error
+            raise MissingExtra("eflomal", "align") from error
         self.symmetrisation, self.chunk, self.model = symmetrisation, chunk, model
         self._priors: _Priors | None = None
 
