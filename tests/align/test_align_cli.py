@@ -129,4 +129,4 @@ def test_errors(invoke: Invoke, arguments: tuple[str, ...], code: int, expected:
 def test_eflomal_absent(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "eflomal", None)
     result = invoke("align", "de", "en", "-o", "x", "--method", "eflomal")
-    assert result.stderr.endswith("install it with: pip install 'phrasemate[train]'\n")
+    assert result.stderr.endswith("install it with: pip install 'phrasemate[align]'\n")

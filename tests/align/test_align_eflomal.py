@@ -44,7 +44,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def test_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "eflomal", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'phrasemate\[train\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'phrasemate\[align\]'"):
         EflomalAligner()
 
 
