@@ -17,7 +17,7 @@ from phrasemate.types import Encoder, Hit, Phrase
 __all__ = ["Group", "Query", "Result", "Searcher", "parse_query"]
 
 FETCH = 100  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
-FETCH_MOST = 3_200
+FETCH_MOST = 1_600
 MARKS = re.compile(r"\\?(\[\[|\]\])")
 EXPECTED = r"mark one phrase or several as [[phrase]]; write \[[ or \]] for literal brackets"
 
