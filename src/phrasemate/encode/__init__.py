@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from phrasemate.encode.folder import bundled_folder
+from phrasemate.encode.learned import LearnedSegmenter
 from phrasemate.encode.model import POOLINGS, Extracted, Model, load_model
-from phrasemate.encode.segment import FrequentWords, NgramSegmenter, Segmenter
+from phrasemate.encode.segment import FrequentWords, NgramSegmenter, Segmenter, SegmentOptions, Spans
 
 __all__ = [
     "POOLINGS",
     "Extracted",
     "FrequentWords",
+    "LearnedSegmenter",
     "Model",
     "NgramSegmenter",
+    "SegmentOptions",
     "Segmenter",
+    "Spans",
     "bundled_folder",
     "load_model",
 ]

@@ -6,7 +6,7 @@
     tokenizer.json.gz       a Hugging Face tokenizer, gzip
     encoder.onnx            the transformer, weight-only int8
     embeddings.safetensors  the token table in 4 or 8 bit, positions, biases of the sum
-    heads.safetensors       the projection of phrases (only when the model has one)
+    heads.safetensors       the projection of phrases, the learned segmenter (only when the model has them)
     MANIFEST.json           size and SHA-256 of each of the others; its own SHA-256 is the model's hash
 """
 
@@ -26,6 +26,7 @@ __all__ = [
     "FORMAT",
     "HEADS",
     "MANIFEST",
+    "REMEDY",
     "TOKENIZER",
     "VERSION",
     "bundled_folder",

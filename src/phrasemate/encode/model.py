@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
-from phrasemate.encode.folder import HEADS, bundled_folder, check_folder
-from phrasemate.encode.pool import POOLINGS, Head, pool_cls, pool_ends, pool_mean, token_rows, unit
+from phrasemate.encode.folder import HEADS, REMEDY, bundled_folder, check_folder
+from phrasemate.encode.heads import head_of, load_heads, segmenter_of
+from phrasemate.encode.pool import POOLINGS, pool_cls, pool_ends, pool_mean, token_rows, unit
 from phrasemate.encode.runtime import Runtime, States
-from phrasemate.encode.segment import NgramSegmenter, Segmenter
+from phrasemate.encode.segment import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.types import Phrase, Span
 
 __all__ = ["POOLINGS", "Extracted", "Model", "load_model"]
 
 Floats = NDArray[np.float32]
+Offsets = NDArray[np.int32]
 
 
 class Extracted(NamedTuple):
     """A text's phrases: ``starts``, ``ends`` (n,) int32, ``scores`` (n,) float32, ``vectors`` (n, dim) float32."""
 
-    starts: NDArray[np.int32]
-    ends: NDArray[np.int32]
+    starts: Offsets
+    ends: Offsets
     scores: Floats
     vectors: Floats
 
@@ -43,14 +42,22 @@ def load_model(path: str | Path | None = None, threads: int | None = None) -> Mo
 
 
 class Model:
-    """An encoder with what it takes to turn phrases and sentences into vectors; made by `load_model`."""
+    """An encoder with what it takes to turn phrases and sentences into vectors; made by `load_model`.
+
+    ``segmenter`` finds the phrases: ``learned`` if the model was trained for it (else that is None), or ``ngram``. To
+    force one, assign it: ``model.segmenter = model.ngram``.
+    """
 
     def __init__(self, folder: Path, threads: int | None = None, bundled: bool = False) -> None:
         self.config, self.hash = check_folder(folder)
         self.folder, self.path = folder, None if bundled else folder.resolve()
         self.name = str(self.config["name"])
         self.width = int(self.config["width"])
-        self.head = _load_head(folder / HEADS, self.width)
+        heads = load_heads(folder / HEADS, self.width, ModelDamaged, REMEDY) if (folder / HEADS).exists() else {}
+        self.head = head_of(heads)
+        self.learned = segmenter_of(heads, self.config, folder)
+        self.ngram = NgramSegmenter(self.config.get("common_words", ()))
+        self.segmenter: Segmenter = self.learned or self.ngram
         self.pooling = "head" if self.head else str(self.config["pooling"])
         self.runtime = Runtime(folder, self.config, threads)
 
@@ -70,16 +77,14 @@ class Model:
         Raises InputError for a pooling or layer that the model lacks.
         """
         pooling = self._pooling(pooling)
-        contexts = list(dict.fromkeys(phrase.context for phrase in phrases))
-        users: dict[str, list[int]] = {context: [] for context in contexts}
-        for number, phrase in enumerate(phrases):
-            users[phrase.context].append(number)
+        numbers = {context: i for i, context in enumerate(dict.fromkeys(phrase.context for phrase in phrases))}
+        texts = np.array([numbers[phrase.context] for phrase in phrases], np.int64)  # (phrases,)
+        offsets = np.array([(phrase.start, phrase.end) for phrase in phrases], np.int32).reshape(-1, 2)
+        order = np.argsort(texts, kind="stable")
         vectors = np.zeros((len(phrases), self._dim(pooling)), np.float32)
-        for part, states in self.runtime.blocks(contexts, layer):
-            owners = [users[context] for context in contexts[part]]
-            starts = [np.array([phrases[i].start for i in group], np.int32) for group in owners]
-            ends = [np.array([phrases[i].end for i in group], np.int32) for group in owners]
-            vectors[np.concatenate(owners)] = self._pool(states, starts, ends, pooling)
+        for part, states in self.runtime.blocks(list(numbers), layer):
+            own = order[slice(*np.searchsorted(texts[order], (part.start, part.stop)))]
+            vectors[own] = self._pool(states, texts[own] - part.start, offsets[own, 0], offsets[own, 1], pooling)
         return vectors
 
     def encode_sentences(self, texts: Sequence[str], layer: int | None = None) -> Floats:
@@ -90,21 +95,34 @@ class Model:
             vectors[part] = unit(pool_mean(states.values, states.bounds[:-1], states.bounds[1:] - 1))
         return vectors
 
-    def segment(self, texts: Sequence[str], frequent: Collection[str] = ()) -> list[list[Span]]:
-        """The phrases of each text, by start, then end; ``frequent`` as in `Segmenter`."""
-        return [self.segmenter(text, frequent) for text in texts]
+    def segment(
+        self, texts: Sequence[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
+    ) -> list[list[Span]]:
+        """The phrases of each text, by start, then end.
 
-    def extract(self, texts: Sequence[str], frequent: Collection[str] = ()) -> list[Extracted]:
-        """Segment and encode in one pass: what an index takes in.
+        ``frequent`` as in `Segmenter.find`: what the n-gram segmenter needs and the learned one ignores. ``options``:
+        ``threshold``, ``max_words`` (None: no limit), ``overlapping`` as in `SegmentOptions`; by default the model's.
+        """
+        segmenter = self.segmenter.using(**options)
+        if not segmenter.contextual:
+            return segmenter.find(texts, None, frequent).lists()
+        blocks = self.runtime.blocks(texts)
+        return [spans for part, states in blocks for spans in segmenter.find(texts[part], states, frequent).lists()]
+
+    def extract(
+        self, texts: Sequence[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
+    ) -> list[Extracted]:
+        """Segment (as in `segment`) and encode in one pass of the encoder: what an index takes in.
 
         The same texts in the same call give the same bits.
         """
+        segmenter = self.segmenter.using(**options)
         results: list[Extracted] = []
         for part, states in self.runtime.blocks(texts):
-            starts, ends, scores = zip(*self._spans(texts[part], frequent), strict=True)
-            vectors = self._pool(states, starts, ends, self.pooling)
-            cuts = np.cumsum([len(each) for each in starts])[:-1]
-            results += map(Extracted, starts, ends, scores, np.split(vectors, cuts))
+            found = segmenter.find(texts[part], states, frequent)
+            vectors = self._pool(states, found.texts, found.starts, found.ends, self.pooling)
+            columns = [np.split(each, found.bounds[1:-1]) for each in (*found[1:], vectors)]
+            results += map(Extracted, *columns)
         return results
 
     def token_states(self, texts: Sequence[str], layer: int | None = None) -> Iterator[States]:
@@ -115,33 +133,16 @@ class Model:
     def ends(self, texts: Sequence[str]) -> Iterator[Floats]:
         """(phrases, 2 x width) states of the ends of the segmented phrases, block by block, to learn a projection."""
         for part, states in self.runtime.blocks(texts):
-            pairs = [token_rows(states, text, *spans[:2]) for text, spans in enumerate(self._spans(texts[part]))]
-            yield pool_ends(states.values, *(np.concatenate(rows) for rows in zip(*pairs, strict=True)))
+            found = self.segmenter.find(texts[part], states)
+            yield pool_ends(states.values, *token_rows(states, found.texts, found.starts, found.ends))
 
-    @cached_property
-    def segmenter(self) -> Segmenter:
-        """The model's segmenter."""
-        return NgramSegmenter(self.config.get("common_words", ()))
-
-    def _spans(
-        self, texts: Sequence[str], frequent: Collection[str] = ()
-    ) -> list[tuple[NDArray[np.int32], NDArray[np.int32], Floats]]:
-        """Starts, ends and scores of the phrases of each text."""
-        tables = [np.array(found, np.float64).reshape(-1, 3).T for found in self.segment(texts, frequent)]
-        return [(t[0].astype(np.int32), t[1].astype(np.int32), t[2].astype(np.float32)) for t in tables]
-
-    def _pool(
-        self, states: States, starts: Sequence[NDArray[np.int32]], ends: Sequence[NDArray[np.int32]], pooling: str
-    ) -> Floats:
-        """Unit vectors of the spans of each text of a block, one text after another."""
+    def _pool(self, states: States, texts: NDArray[np.int64], starts: Offsets, ends: Offsets, pooling: str) -> Floats:
+        """(spans, dim) unit vectors of spans, each of one of the texts of a block."""
         if pooling == "cls":
-            return unit(np.repeat(pool_cls(states), [len(each) for each in starts], axis=0))
-        pairs = [token_rows(states, text, *span) for text, span in enumerate(zip(starts, ends, strict=True))]
-        first = np.concatenate([pair[0] for pair in pairs])
-        last = np.concatenate([pair[1] for pair in pairs])
+            return unit(pool_cls(states)[texts])
         pool = {"ends": pool_ends, "mean": pool_mean, "head": self.head}[pooling]
         assert pool is not None
-        return unit(pool(states.values, first, last))
+        return unit(pool(states.values, *token_rows(states, texts, starts, ends)))
 
     def _pooling(self, pooling: str | None) -> str:
         pooling = pooling or self.pooling
@@ -154,16 +155,3 @@ class Model:
         if pooling == "head" and self.head is not None:
             return int(self.head.start.shape[1])
         return 2 * self.width if pooling == "ends" else self.width
-
-
-def _load_head(path: Path, width: int) -> Head | None:
-    if not path.exists():
-        return None
-    try:
-        arrays = load_file(path)
-        head = Head(arrays["start"], arrays["end"], arrays["bias"])
-    except (OSError, KeyError, SafetensorError) as error:
-        raise ModelDamaged(f"{path}: not a readable projection ({error}); export the model again") from error
-    if not (head.start.shape == head.end.shape == (width, len(head.bias))):
-        raise ModelDamaged(f"{path}: shapes {head.start.shape}, {head.end.shape}; expected ({width}, dim) twice")
-    return head

@@ -40,16 +40,26 @@ class Head(NamedTuple):
         return as_start[first] + as_end[last]
 
 
-def token_rows(states: States, text: int, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> tuple[Rows, Rows]:
-    """Rows of the first and last token that overlap the character spans of one text of a block.
+def token_rows(
+    states: States, texts: int | Rows, starts: NDArray[np.int32], ends: NDArray[np.int32]
+) -> tuple[Rows, Rows]:
+    """Rows of the first and last token that overlap the character spans ``starts``/``ends`` (spans,) of a block.
 
-    A span without a token of its own (a character that the tokenizer drops) gets the token that follows it.
+    ``texts``: the text of the block that each span is of, (spans,) int64, or one number for all of them. A span without
+    a token of its own (a character that the tokenizer drops) gets the token that follows it.
     """
-    low, high = int(states.bounds[text]), int(states.bounds[text + 1])
-    first = np.searchsorted(states.ends[low:high], starts, side="right")
-    first = np.minimum(first, high - low - 1)
-    last = np.maximum(np.searchsorted(states.starts[low:high], ends, side="left") - 1, first)
-    return (first + low).astype(np.int64), (last + low).astype(np.int64)
+    if isinstance(texts, int):  # the other texts need not be looked at
+        low, high = int(states.bounds[texts]), int(states.bounds[texts + 1])
+        alone = States(states.values[:0], np.array([0, high - low]), states.starts[low:high], states.ends[low:high])
+        first, last = token_rows(alone, np.zeros(len(starts), np.int64), starts, ends)
+        return first + low, last + low
+    apart = int(states.ends.max(initial=0)) + 2  # more than any offset: text i's begin at i * apart, and all ascend
+    shift = np.repeat(np.arange(len(states.bounds) - 1) * apart, np.diff(states.bounds))  # (tokens,)
+    own = texts * apart
+    first = np.searchsorted(states.ends + shift, starts + own, side="right")
+    first = np.minimum(first, states.bounds[texts + 1] - 1)
+    last = np.maximum(np.searchsorted(states.starts + shift, ends + own, side="left") - 1, first)
+    return first.astype(np.int64), last.astype(np.int64)
 
 
 def pool_ends(values: Floats, first: Rows, last: Rows) -> Floats:

@@ -1,4 +1,4 @@
-"""Which spans of a sentence are phrases: the protocol, and the n-gram segmenter.
+"""Which spans of a sentence are phrases: the protocol, and the n-gram segmenter (`learned` is the other one).
 
 The n-gram segmenter takes every run of 1 to n words that neither begins nor ends in one of the most frequent words,
 has a letter, and is not cut by punctuation. The frequent words are counted in the text that is indexed; for a text
@@ -11,13 +11,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from itertools import pairwise
+from typing import NamedTuple, Protocol, Self, TypedDict, Unpack
 
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.types import Span
 
-__all__ = ["FrequentWords", "NgramSegmenter", "Segmenter", "common_pieces"]
+__all__ = [
+    "LETTER",
+    "FrequentWords",
+    "NgramSegmenter",
+    "SegmentOptions",
+    "Segmenter",
+    "Spans",
+    "check_options",
+    "common_pieces",
+]
 
 MAX_WORDS = 5  # longer phrases are rare in use, and the index grows with every word
 RATE = 0.004  # a word that is one in 250 is a function word: some 50 words of English
@@ -29,10 +43,78 @@ JOINT = re.compile(r"[\s\u00a0]*[-‐‑–'’/&+·]?[\s\u00a0]*")  # what may 
 LETTER = re.compile(r"[^\W\d_]")
 
 
-class Segmenter(Protocol):
-    """Finds the phrases of a text; ``frequent`` are case-folded words at which none may begin or end."""
+class Spans(NamedTuple):
+    """The phrases of some texts, one text after another, each text's by start, then end.
 
-    def __call__(self, text: str, frequent: Collection[str] = ()) -> list[Span]: ...
+    Text i has the spans ``bounds[i]:bounds[i + 1]``, int64; ``starts``, ``ends`` (spans,) int32 are character offsets
+    into their text, ``scores`` (spans,) float32 the segmenter's belief, 0 to 1.
+    """
+
+    bounds: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    scores: NDArray[np.float32]
+
+    @property
+    def texts(self) -> NDArray[np.int64]:
+        """(spans,) the text that each span is of."""
+        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
+
+    def lists(self) -> list[list[Span]]:
+        """The spans of each text."""
+        spans = list(map(Span, self.starts.tolist(), self.ends.tolist(), self.scores.tolist()))
+        cuts = self.bounds.tolist()
+        return [spans[low:high] for low, high in pairwise(cuts)]
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[Span]]) -> Self:
+        """The inverse of `lists`."""
+        table = np.array([span for spans in lists for span in spans], np.float64).reshape(-1, 3)
+        bounds = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+        starts, ends = table[:, :2].astype(np.int32).T
+        return cls(bounds, starts, ends, table[:, 2].astype(np.float32))
+
+
+class SegmentOptions(TypedDict, total=False):
+    """What may be asked of a segmenter; what is left out is as the segmenter was made.
+
+    ``threshold``: the least score that counts, 0 (every span) to 1. ``max_words``: of a phrase, None for no limit.
+    ``overlapping``: False for phrases that share no word, those of the best total (see `LearnedSegmenter`).
+    """
+
+    threshold: float
+    max_words: int | None
+    overlapping: bool
+
+
+class Segmenter(Protocol):
+    """Finds the phrases of texts."""
+
+    @property
+    def contextual(self) -> bool:
+        """Whether it reads token states, which cost a pass of the encoder, or the text alone."""
+        ...
+
+    def find(self, texts: Sequence[str], states: States | None = None, frequent: Collection[str] = ()) -> Spans:
+        """The phrases of the texts of a block; a contextual segmenter takes their ``states``.
+
+        ``frequent``: case-folded words at which no phrase may begin or end, for a segmenter that knows no better.
+        """
+        ...
+
+    def using(self, **options: Unpack[SegmentOptions]) -> Self:
+        """The same segmenter with other options. Raises InputError for one that makes no sense."""
+        ...
+
+
+def check_options(threshold: float = 1, max_words: int | None = None, overlapping: bool = True) -> None:
+    """Raises InputError for options that make no sense, TypeError for what is none (they may come from a file)."""
+    if not 0 <= threshold <= 1:
+        raise InputError(f"threshold: {threshold}; expected 0 to 1")
+    if max_words is not None and (not isinstance(max_words, int) or max_words < 1):
+        raise InputError(f"max_words: {max_words}; expected 1 or more")
+    if not isinstance(overlapping, bool):
+        raise InputError(f"overlapping: {overlapping}; expected true or false")
 
 
 class FrequentWords:
@@ -57,17 +139,31 @@ class FrequentWords:
 
 
 class NgramSegmenter:
-    """Every run of 1 to ``max_words`` words, less what cannot be a phrase; the score is always 1.
+    """Every run of 1 to ``max_words`` words (None: any length), less what cannot be a phrase; the score is always 1.
 
-    ``common``: case-folded words that are frequent in any language (see `common_pieces`).
+    ``common``: case-folded words that are frequent in any language (see `common_pieces`). Raises InputError for
+    ``max_words`` below 1.
     """
 
-    def __init__(self, common: Collection[str] = (), max_words: int = MAX_WORDS) -> None:
-        if max_words < 1:
-            raise InputError(f"max_words: {max_words}; expected 1 or more")
+    contextual = False
+
+    def __init__(self, common: Collection[str] = (), max_words: int | None = MAX_WORDS) -> None:
+        check_options(max_words=max_words)
         self.common, self.max_words = frozenset(common), max_words
 
+    def find(self, texts: Sequence[str], states: States | None = None, frequent: Collection[str] = ()) -> Spans:
+        """As in `Segmenter`; the states are not looked at."""
+        return Spans.of([self(text, frequent) for text in texts])
+
+    def using(self, **options: Unpack[SegmentOptions]) -> NgramSegmenter:
+        """As in `Segmenter`. Every score is 1, so each threshold lets all pass, and none can be preferred."""
+        check_options(**options)
+        if not options.get("overlapping", True):
+            raise InputError("overlapping: False; the n-gram segmenter has no scores to choose by, a learned one has")
+        return NgramSegmenter(self.common, options.get("max_words", self.max_words))
+
     def __call__(self, text: str, frequent: Collection[str] = ()) -> list[Span]:
+        """The phrases of one text; ``frequent`` as in `Segmenter.find`."""
         found = words(text)
         content = [self._is_content(text[start:end], frequent) for start, end in found]
         letters = [LETTER.search(text, start, end) is not None for start, end in found]
@@ -76,7 +172,7 @@ class NgramSegmenter:
             if not content[i]:
                 continue
             lettered = False
-            for j in range(i, min(i + self.max_words, len(found))):
+            for j in range(i, min(i + (self.max_words or len(found)), len(found))):
                 if j > i and not JOINT.fullmatch(text, found[j - 1][1], found[j][0]):
                     break
                 lettered = lettered or letters[j]
@@ -97,9 +193,9 @@ def common_pieces(vocabulary: Mapping[str, float] | Sequence[tuple[str, float]])
     pairs = vocabulary.items() if isinstance(vocabulary, Mapping) else vocabulary
     found = set()
     for piece, score in pairs:
-        if score >= 0:  # special tokens
-            continue
         word = piece.removeprefix("▁")
+        if score >= 0 or not LETTER.search(word):  # special tokens, punctuation, numbers
+            continue
         whole = word != piece and score > COMMON_WORD
         if whole or (score > COMMON_BARE and UNSPACED.fullmatch(word)):
             found.add(word.casefold())

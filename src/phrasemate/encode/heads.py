@@ -1,0 +1,86 @@
+"""``heads.safetensors``: the projection of phrases and the learned segmenter, read and checked.
+
+::
+
+    start, end (width, dim), bias (dim,)                              vector of a span: H_i start + H_j end + bias
+    segment_start, segment_end (width,), segment_bias (1,)  optional  logit of a span: the same, with one number
+
+All float32; the same in a folder of trained weights and in a model folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from phrasemate.encode.folder import CONFIG, REMEDY
+from phrasemate.encode.learned import LearnedSegmenter
+from phrasemate.encode.pool import Head
+from phrasemate.errors import InputError, ModelDamaged, ModelError
+
+__all__ = ["head_of", "load_heads", "segmenter_of"]
+
+PROJECTION = ("start", "end", "bias")
+SEGMENTER = ("segment_start", "segment_end", "segment_bias")
+
+Arrays = dict[str, NDArray[np.float32]]
+
+
+def load_heads(path: Path, width: int, error: type[ModelError], remedy: str) -> Arrays:
+    """The arrays of a file of heads for states of ``width`` numbers.
+
+    Raises ``error``, its message ending in ``remedy``, when the file is not readable, lacks an array or has one too
+    many, or an array is not float32, not finite, or of a wrong shape.
+    """
+    try:
+        arrays: Arrays = load_file(path)
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as reason:
+        raise error(f"{path}: not a readable projection ({reason}); {remedy}") from reason
+    wrong = _wrong(arrays, width)
+    if wrong:
+        raise error(f"{path}: {wrong}; {remedy}")
+    return arrays
+
+
+def _wrong(arrays: Arrays, width: int) -> str:
+    """What is wrong with the arrays and what was expected; nothing where all is well."""
+    names = {*PROJECTION, *(SEGMENTER if any(name in arrays for name in SEGMENTER) else ())}
+    if names != set(arrays):
+        return f"holds the arrays {', '.join(sorted(arrays)) or 'none'}, expected {', '.join(sorted(names))}"
+    dim = arrays["bias"].size
+    shapes = {"start": (width, dim), "end": (width, dim), "bias": (dim,)}
+    shapes |= {"segment_start": (width,), "segment_end": (width,), "segment_bias": (1,)}
+    for name, array in sorted(arrays.items()):
+        if array.shape != shapes[name] or not dim:
+            return f"{name} has the shape {array.shape}, expected {shapes[name]} for states of {width} numbers"
+        if array.dtype != np.float32:
+            return f"{name} is {array.dtype}, expected float32"
+        if not np.isfinite(array).all():
+            return f"{name} holds a value that is not finite, expected numbers"
+    return ""
+
+
+def head_of(arrays: Arrays) -> Head | None:
+    """The projection, if there is one."""
+    return Head(*(arrays[name] for name in PROJECTION)) if arrays else None
+
+
+def segmenter_of(arrays: Arrays, config: Mapping[str, Any], folder: Path) -> LearnedSegmenter | None:
+    """The learned segmenter, if there is one, with the options of the configuration's ``segmenter``.
+
+    Raises ModelDamaged when these make no sense.
+    """
+    if SEGMENTER[0] not in arrays:
+        return None
+    start, end, bias = (arrays[name] for name in SEGMENTER)
+    options = config.get("segmenter", {})
+    try:
+        return LearnedSegmenter(start, end, float(bias[0])).using(**options)
+    except (InputError, TypeError) as error:
+        raise ModelDamaged(f"{folder / CONFIG}: segmenter {options!r}: {error}; {REMEDY}") from error
