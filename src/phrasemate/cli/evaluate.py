@@ -1,0 +1,177 @@
+"""``phrasemate evaluate``: the tables of the papers, each figure with how it was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from phrasemate.cli.shell import err, out
+
+if TYPE_CHECKING:
+    from phrasemate.evaluate.report import Table
+
+__all__ = ["CCPR_EXAMPLES", "app", "ccpr"]
+
+WIDTH = 200  # cells
+
+CCPR_EXAMPLES = """Examples:
+
+\b
+  phrasemate evaluate ccpr --data corpora
+  phrasemate evaluate ccpr --data corpora --only polysemy,segmenter
+  phrasemate evaluate ccpr --data corpora --only phrases --model untrained=base:ends --model CPR=run/cpr
+  phrasemate evaluate ccpr --data corpora --only phrases --muse --distractors 5000000 -o figures"""
+
+app = typer.Typer(help="Measure models on the protocols of the papers.", no_args_is_help=True, rich_markup_mode=None)
+
+
+class Part(StrEnum):
+    """The parts of the evaluation."""
+
+    PHRASES = "phrases"
+    ALIGNMENT = "alignment"
+    SEGMENTER = "segmenter"
+    POLYSEMY = "polysemy"
+
+
+@app.callback(epilog="Examples:\n\n\b\n  phrasemate evaluate ccpr --data corpora")
+def _group() -> None:
+    """Measure models on the protocols of the papers."""
+
+
+@app.command("ccpr", epilog=CCPR_EXAMPLES)
+def ccpr(
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of the corpora.")] = Path("corpora"),
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="NAME=FOLDER[:POOLING]",
+            help="A row of its own, before the bundled model's; FOLDER is a model folder or 'bundled', "
+            "POOLING mean, ends, head or sentence (default: the model's own). May be given several times.",
+        ),
+    ] = None,
+    bundled: Annotated[
+        bool, typer.Option("--bundled/--no-bundled", help="With the bundled model, or with those of --model only.")
+    ] = True,
+    muse: Annotated[
+        bool, typer.Option("--muse", help="A row for MUSE, the paper's baseline (an optional package).")
+    ] = False,
+    only: Annotated[
+        str,
+        typer.Option("--only", metavar="PART,...", help="Of phrases, alignment, segmenter, polysemy (default: all)."),
+    ] = "",
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="NAME", help="The row that p compares with (default: the last).")
+    ] = None,
+    distractors: Annotated[
+        int,
+        typer.Option("--distractors", metavar="N", min=0, help="Spans of other sentences to search; up to 10 million."),
+    ] = 610_093,
+    cs: Annotated[
+        int, typer.Option("--cs", metavar="N", min=1, help="Sentence pairs of the large Czech gold alignment to use.")
+    ] = 500,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the bootstrap and the tests.")] = 0,
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write ccpr.json and the plots, as SVG, here.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+) -> None:
+    """Reproduce the evaluation of CCPR: phrase retrieval, word alignment, segmentation, ambiguous phrases.
+
+    Prints tables and one line that says how they were made. The corpora are not part of phrasemate; docs/evaluate.md
+    says which files are read, and how each figure is counted.
+    """
+    from phrasemate.evaluate.ccpr import Settings, run
+
+    settings = Settings(
+        data=data,
+        parts=tuple(part.value for part in _parts(only)),
+        models=tuple(model or ()),
+        bundled=bundled,
+        muse=muse,
+        against=against,
+        distractors=distractors,
+        cs=cs,
+        threads=threads,
+        seed=seed,
+        out=folder,
+    )
+    with _progress() as show:
+        result = run(settings, show)
+    if as_json:
+        typer.echo(json.dumps(result.as_dict(), ensure_ascii=False, default=float))
+        return
+    for table in result.tables:
+        _print(table)
+    from phrasemate.evaluate.report import signature_line
+
+    typer.echo(signature_line(result.signature))
+    for path in result.written:
+        typer.echo(f"wrote {path}", err=True)
+
+
+def _parts(only: str) -> list[Part]:
+    named = [name.strip() for name in only.split(",") if name.strip()]
+    unknown = [name for name in named if name not in list(Part)]
+    if unknown:
+        raise typer.BadParameter(f"--only {only}: no part {', '.join(unknown)}; there are {', '.join(Part)}")
+    return [part for part in Part if not named or part.value in named]
+
+
+def _print(table: Table) -> None:
+    """A table for people, as wide as it needs: a cut figure would mislead."""
+    from rich import box
+    from rich.table import Table as Drawn
+
+    from phrasemate.evaluate.report import cell
+
+    console = out()
+    drawn = Drawn(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, caption=table.note or None)
+    drawn.caption_justify = "left"
+    for number, name in enumerate(table.header):
+        drawn.add_column(name, justify="right" if number and _numeric(table, number) else "left", no_wrap=True)
+    for row in table.rows:
+        drawn.add_row(*map(cell, row))
+    console.width = max(console.width, WIDTH)
+    console.print(drawn, markup=False, end="")
+
+
+def _numeric(table: Table, number: int) -> bool:
+    return not any(isinstance(row[number], str) for row in table.rows)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, on terminals only."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = err()
+    columns: Sequence[Any] = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.completed:,} of {task.total:,}"),
+        TimeRemainingColumn(compact=True),
+    )
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    tasks: dict[str, Any] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            for old in tasks.values():
+                bar.update(old, visible=False)
+            tasks[what] = bar.add_task(what, total=total)
+        bar.update(tasks[what], completed=done, total=total)
+
+    with bar:
+        yield show

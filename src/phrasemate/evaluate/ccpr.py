@@ -1,0 +1,162 @@
+"""The evaluation of CCPR (Li et al. 2024) as one run: its parts, the models they measure, tables, plots, signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phrasemate.encode import Model, load_model
+from phrasemate.errors import InputError
+from phrasemate.evaluate.data import LANGS, check_folder, digest
+from phrasemate.evaluate.report import Table, signature, write_json
+
+__all__ = ["PARTS", "ModelRow", "Result", "Settings", "parse_row", "run"]
+
+PARTS = ("phrases", "alignment", "segmenter", "polysemy")
+BUNDLED = "bundled"
+BASELINES = ("sentence", "mean", "ends")  # of the bundled model, where no other row is asked for
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to measure, on what.
+
+    ``models``: rows as ``NAME=FOLDER[:POOLING]``. ``against``: the row that p compares with, None for the last.
+    ``cs``: sentence pairs of the Czech gold alignment (it has 2,487); ``extra``: pairs for eflomal to learn from.
+    """
+
+    data: Path
+    parts: tuple[str, ...] = PARTS
+    models: tuple[str, ...] = ()
+    bundled: bool = True
+    muse: bool = False
+    against: str | None = None
+    distractors: int = 610_093
+    cs: int = 500
+    extra: int = 20_000
+    langs: tuple[str, ...] = LANGS
+    threads: int | None = None
+    seed: int = 0
+    out: Path | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """Tables, what goes into the JSON beside them (curves, counts), the signature, and the files that were written."""
+
+    tables: list[Table] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)
+    signature: dict[str, Any] = field(default_factory=dict)
+    written: list[Path] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
+
+
+class ModelRow(NamedTuple):
+    """A row of the table of phrases: its name, the folder of its model (None: the bundled one), its pooling."""
+
+    name: str
+    folder: Path | None
+    pooling: str | None
+
+
+class _Loaded(NamedTuple):
+    """The models by folder, each once, and the rows with their models."""
+
+    models: dict[Path | None, Model]
+    rows: list[ModelRow]
+
+    def distinct(self) -> dict[str, Model]:
+        """Each model once, by the name of its last row."""
+        last = {row.folder: row.name for row in self.rows}
+        return {name: self.models[folder] for folder, name in last.items()}
+
+
+def parse_row(text: str) -> ModelRow:
+    """``NAME=FOLDER[:POOLING]``; the folder may be ``bundled``. Raises InputError for anything else."""
+    name, equals, rest = text.partition("=")
+    folder, colon, pooling = rest.rpartition(":") if not Path(rest).exists() else (rest, "", "")
+    if not colon:
+        folder = rest
+    if not (name and equals and folder) or (colon and not pooling):
+        raise InputError(f"--model {text}: expected NAME=FOLDER or NAME=FOLDER:POOLING, such as mean=bundled:mean")
+    return ModelRow(name, None if folder == BUNDLED else Path(folder), pooling or None)
+
+
+def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
+    """Measure. Raises InputError before anything is computed where the corpora are not there."""
+    check_folder(settings.data, settings.parts)
+    if settings.out is not None:
+        from phrasemate.evaluate.plots import need_matplotlib
+
+        need_matplotlib()
+        settings.out.mkdir(parents=True, exist_ok=True)
+    loaded = _load(settings)
+    result = Result()
+    for part in settings.parts:
+        _PARTS[part](settings, loaded, result, progress)
+    facts = {"data": _digest(settings), "parts": ",".join(settings.parts), "seed": settings.seed}
+    result.signature = signature(loaded.distinct(), **facts, **result.signature)
+    if settings.out is not None:
+        from phrasemate.evaluate.plots import draw
+
+        path = settings.out / "ccpr.json"
+        write_json(path, result.tables, result.signature, result.more)
+        result.written = [path, *draw(result.as_dict(), settings.out)]
+    return result
+
+
+def _load(settings: Settings) -> _Loaded:
+    rows = [parse_row(text) for text in settings.models]
+    if not rows:
+        rows = [ModelRow(pooling, None, pooling) for pooling in BASELINES]
+        if not settings.bundled:
+            raise InputError("no model: give --model, or leave --no-bundled out")
+    if settings.bundled:
+        rows.append(ModelRow(BUNDLED, None, None))
+    names = [row.name for row in rows] + ["MUSE"] * settings.muse
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"two rows are named {', '.join(twice)}; give each a name of its own")
+    if settings.against is not None and settings.against not in names:
+        raise InputError(f"--against {settings.against}: no such row; there are {', '.join(names)}")
+    folders = dict.fromkeys(row.folder for row in rows)
+    return _Loaded({folder: load_model(folder, settings.threads) for folder in folders}, rows)
+
+
+def _phrases(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
+    from phrasemate.evaluate.phrases import evaluate_phrases, phrase_tables
+    from phrasemate.evaluate.systems import ModelSource, MuseSource, Source
+
+    sources: list[Source] = [MuseSource()] if settings.muse else []
+    for folder, model in loaded.models.items():
+        own = {row.name: row.pooling or model.pooling for row in loaded.rows if row.folder == folder}
+        sources.append(ModelSource(model, own))
+    figures = evaluate_phrases(sources, settings.data, settings.distractors, settings.langs, progress)
+    order = [*(["MUSE"] if settings.muse else []), *(row.name for row in loaded.rows)]
+    figures.rankings.update({name: figures.rankings.pop(name) for name in order})
+    result.tables += phrase_tables(figures, settings.against or order[-1], settings.seed)
+    result.signature |= {"distractor_spans": figures.spans, "distractor_sentences": figures.sentences}
+    result.more["ranks"] = {
+        name: {lang: [r.higher.tolist(), r.tied.tolist()] for lang, r in each.items()}
+        for name, each in figures.rankings.items()
+    }
+
+
+def _digest(settings: Settings) -> str:
+    """Of the test sets that are there, so that a figure names what it was measured on."""
+    folders = [settings.data / name for name in ("phrase_bench", "gold_alignments")]
+    return digest(path for folder in folders for path in _files(folder, settings.langs))
+
+
+def _files(folder: Path, langs: Iterable[str]) -> list[Path]:
+    return [path for lang in langs if (path := folder / f"{lang}-en.jsonl").is_file()]
+
+
+_PARTS: dict[str, Callable[[Settings, _Loaded, Result, Progress], None]] = {"phrases": _phrases}

@@ -1,0 +1,82 @@
+"""The folder of the corpora that the protocols read, and what they say when something is not there."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from phrasemate.align import Links, Worded
+from phrasemate.errors import InputError, ReadError
+
+__all__ = ["LANGS", "check_folder", "digest", "json_lines", "links_of", "parallel"]
+
+LANGS = ("de", "cs", "ro", "fr")
+EXPECTED = {
+    "phrases": ("phrase_bench/XX-en.jsonl", "parallel/en-{cs,de,es,fr}.tsv.gz"),
+    "alignment": ("gold_alignments/XX-en.jsonl",),
+    "segmenter": ("gold_alignments/XX-en.jsonl", "phrase_bench/XX-en.jsonl", "parallel/en-{cs,de,es,fr}.tsv.gz"),
+    "polysemy": (),
+}
+
+
+def check_folder(data: Path, parts: Iterable[str]) -> None:
+    """Raises InputError where the folder lacks one that the parts of an evaluation read from."""
+    wanted = sorted({file for part in parts for file in EXPECTED[part]})
+    missing = sorted({file.split("/")[0] for file in wanted if not (data / file.split("/")[0]).is_dir()})
+    if missing:
+        seen = f"no folder {', '.join(missing)} in it" if data.is_dir() else "no such folder"
+        raise InputError(
+            f"{data}: {seen}; expected the folder of the corpora with {', '.join(wanted)} (XX: {', '.join(LANGS)}); "
+            "name it with --data, or leave parts out with --only"
+        )
+
+
+def json_lines(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """One object a line, each with the keys. Raises InputError for no file, ReadError for a line that is not so."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; expected JSON lines with {', '.join(keys)}")
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+            missing = [key for key in keys if key not in row]
+        except (ValueError, TypeError) as error:
+            raise ReadError(str(path), number, f"not a JSON object ({error})", "mend or restore the file") from error
+        if missing:
+            raise ReadError(str(path), number, f"no {', '.join(missing)}", f"expected {', '.join(keys)}")
+        found.append(row)
+    return found
+
+
+def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[str, str]]:
+    """(English, other) of the first lines of a parallel file. Raises InputError where it is absent or damaged."""
+    path = data / "parallel" / f"en-{lang}.tsv.gz"
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in islice(file, first):
+                english, other = [*line.rstrip("\n").split("\t"), ""][:2]
+                yield english, other
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: {reason}; expected English and {lang}, separated by a tab, gzip") from error
+
+
+def links_of(data: Path, lang: str, first: int | None = None) -> tuple[list[tuple[Worded, Worded]], list[Links]]:
+    """The sentence pairs of a gold alignment, words as it has them, and their sure links, sorted."""
+    rows = json_lines(data / "gold_alignments" / f"{lang}-en.jsonl", ("source", "target", "links"))[:first]
+    pairs = [(Worded.of_tokens(row["source"]), Worded.of_tokens(row["target"])) for row in rows]
+    return pairs, [sorted((source, target) for source, target in row["links"]) for row in rows]
+
+
+def digest(paths: Iterable[Path]) -> str:
+    """The first 12 hex digits of the SHA-256 over the contents, in this order."""
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.read_bytes())
+    return found.hexdigest()[:12]

@@ -1,0 +1,102 @@
+"""Plots of an evaluation, as SVG. matplotlib is optional and is loaded only here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from phrasemate.errors import MissingExtra
+
+__all__ = ["draw", "need_matplotlib"]
+
+Results = Mapping[str, Any]
+
+
+def need_matplotlib() -> None:
+    """Raises MissingExtra where matplotlib is not installed."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "train")
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Draw what the results (`Result.as_dict`) hold; returns the files.
+
+    No window system is needed. The files of the same results are the same, byte for byte.
+    """
+    need_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    written = []
+    with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9}):
+        for name, (needed, plot) in _PLOTS.items():
+            if needed not in results:
+                continue
+            figure = Figure(figsize=(7, 4), layout="constrained")
+            plot(figure.add_subplot(), results[needed])
+            path = folder / f"{name}.svg"
+            figure.savefig(path, metadata={"Date": None})
+            written.append(path)
+    return written
+
+
+def _bars(axes: Any, table: Any) -> None:
+    """A group of bars for each estimate of a table, one bar a row, with the interval."""
+    rows = table["rows"]
+    names = [key for key, value in rows[0].items() if isinstance(value, Mapping)]
+    width = 0.8 / len(rows)
+    for number, row in enumerate(rows):
+        values = [row[name]["value"] for name in names]
+        low = [max(0.0, row[name]["value"] - row[name]["low"]) for name in names]
+        high = [max(0.0, row[name]["high"] - row[name]["value"]) for name in names]
+        places = [i + (number - (len(rows) - 1) / 2) * width for i in range(len(names))]
+        label = next(iter(row.values()))
+        axes.bar(places, values, width, yerr=[low, high], label=label, error_kw={"linewidth": 0.7})
+    axes.set_xticks(range(len(names)), names)
+    axes.set_title(table["title"])
+    axes.legend()
+
+
+def _thresholds(axes: Any, curves: Any) -> None:
+    """Precision, recall and F1 of the learned segmenter at every threshold."""
+    for name, curve in curves["learned"].items():
+        for measure, style in (("precision", ":"), ("recall", "--"), ("F1", "-")):
+            axes.plot(curve["threshold"], curve[measure], style, label=f"{name} {measure}")
+    axes.set_xlabel("threshold")
+    axes.set_title("Learned segmenter against gold phrases")
+    axes.legend()
+
+
+def _sizes(axes: Any, curves: Any) -> None:
+    """F1 by number of spans: the learned segmenter's curve, the n-gram segmenter's points."""
+    for name, curve in curves["learned"].items():
+        axes.plot(curve["spans"], curve["F1"], label=name)
+    axes.plot(curves["ngram"]["spans"], curves["ngram"]["F1"], "k.", label="n-gram")
+    axes.set_xscale("log")
+    axes.set_xlabel("spans in the index")
+    axes.set_ylabel("F1")
+    axes.set_title("Segmenters at equal index size")
+    axes.legend()
+
+
+def _retrieval(axes: Any, points: Any) -> None:
+    """acc@1 by number of spans in the index."""
+    for kind, style in (("learned", "o-"), ("ngram", "k.--")):
+        some = sorted((row["spans"], row["acc@1"]) for row in points if row["segmenter"] == kind)
+        if some:
+            axes.plot(*zip(*some, strict=True), style, label=kind)
+    axes.set_xlabel("spans in the index")
+    axes.set_ylabel("acc@1")
+    axes.set_title("Phrase retrieval with the segmenter's index")
+    axes.legend()
+
+
+_PLOTS: dict[str, tuple[str, Callable[[Any, Any], None]]] = {
+    "phrases": ("phrases acc@1", _bars),
+    "segmenter_thresholds": ("segmenter_curves", _thresholds),
+    "segmenter_sizes": ("segmenter_curves", _sizes),
+    "segmenter_retrieval": ("segmenter_retrieval", _retrieval),
+    "polysemy": ("polysemy", _bars),
+}
