@@ -10,7 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from phrasemate.encode import export
 from phrasemate.encode.folder import write_manifest
@@ -39,6 +41,27 @@ def test_info(invoke: Invoke, folder: Path) -> None:
     assert "tiny" in page
 
 
+def test_info_of_heads(invoke: Invoke, folder: Path) -> None:
+    assert json.loads(invoke("model", "info", str(folder), "--json").stdout)["segmenter"] == {"kind": "n-gram"}
+    draw = np.random.default_rng(0)
+    shapes = {"start": (8, 3), "end": (8, 3), "bias": 3, "segment_start": 8, "segment_end": 8, "segment_bias": 1}
+    arrays = {name: draw.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    save_file(arrays, folder / "heads.safetensors")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config["segmenter"] = {"threshold": 0.8, "max_words": None}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    write_manifest(folder)
+    facts = json.loads(invoke("model", "info", str(folder), "--json").stdout)
+    assert (facts["pooling"], facts["dim"]) == ("head", 3)
+    assert facts["segmenter"] == {"kind": "learned", "threshold": 0.8, "max_words": None}
+    assert "kind learned, threshold 0.8" in invoke("model", "info", str(folder)).stdout
+    save_file({**arrays, "end": arrays["end"][:4]}, folder / "heads.safetensors")
+    write_manifest(folder)
+    result = invoke("model", "verify", str(folder))
+    assert result.exit_code == 1
+    assert "heads.safetensors: end has the shape (4, 3), expected (8, 3)" in result.stderr
+
+
 def test_verify(invoke: Invoke, folder: Path) -> None:
     result = invoke("model", "verify", str(folder))
     assert result.exit_code == 0
@@ -55,6 +78,10 @@ def test_one_flipped_bit_is_found(invoke: Invoke, folder: Path) -> None:
     assert result.stderr.startswith(f"error: {folder / 'encoder.onnx'}: altered ")
 
 
+def usual(option: str) -> Any:
+    return inspect.signature(export.export_model).parameters[option].default
+
+
 def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
 
@@ -68,6 +95,7 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
     text.write_text("One. Two.\n", "utf-8")
     options = ["--pooling", "mean", "--layer", "8", "--layer", "3", "--embedding-bits", "8", "--force"]
     options += ["--project", str(text), "--dim", "64", "--sentence-prefix", "query: ", "--name", "n", "--licence", "L"]
+    options += ["--segment-threshold", "0.8", "--max-words", "0"]
     invoke("model", "export", "hf", "--out", "out", *options)
     plain, full = [options for _, options in asked]
     assert [arguments for arguments, _ in asked] == [(Path("hf"), Path("out"))] * 2
@@ -77,7 +105,7 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         "sentence_prefix": "",
         "embedding_bits": 4,
         "project": None,
-        "dim": inspect.signature(export.export_model).parameters["dim"].default,
+        **{name: usual(name) for name in ("dim", "segment_threshold", "max_words")},
         "name": "",
         "licence": None,
         "force": False,
@@ -89,6 +117,8 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         "sentence_prefix": "query: ",
         "embedding_bits": 8,
         "dim": 64,
+        "segment_threshold": 0.8,
+        "max_words": None,
         "name": "n",
         "licence": Path("L"),
         "force": True,

@@ -82,7 +82,8 @@ EXPORT_EXAMPLES = """Examples:
 \b
   phrasemate model export ./multilingual-e5-small -o my-model
   phrasemate model export ./xlm-roberta-base -o my-model --pooling mean --layer 8 --embedding-bits 8
-  phrasemate model export ./my-encoder -o my-model --project corpus.txt --dim 128"""
+  phrasemate model export ./my-encoder -o my-model --project corpus.txt --dim 128
+  phrasemate model export runs/ccpr/model -o my-model --segment-threshold 0.8"""
 
 
 @app.command("export", epilog=EXPORT_EXAMPLES)
@@ -104,6 +105,13 @@ def export(
         typer.Option("--project", metavar="TEXT", help="Learn a projection to --dim numbers from this plain text."),
     ] = None,
     dim: Annotated[int, typer.Option("--dim", metavar="N", min=1, help="Numbers of a projected phrase vector.")] = 192,
+    segment_threshold: Annotated[
+        float,
+        typer.Option("--segment-threshold", metavar="P", help="Trained segmenter: least probability of a phrase."),
+    ] = 0.7,
+    max_words: Annotated[
+        int, typer.Option("--max-words", metavar="N", min=0, help="Trained segmenter: longest phrase; 0: any length.")
+    ] = 6,
     sentence_prefix: Annotated[
         str, typer.Option("--sentence-prefix", metavar="TEXT", help="What the encoder wants before a sentence.")
     ] = "",
@@ -115,7 +123,8 @@ def export(
 ) -> None:
     """Make a model folder of a Hugging Face encoder.
 
-    Weights in int8, the token table in 4 or 8 bits. Using it needs no torch; making it needs
+    Weights in int8, the token table in 4 or 8 bits. The projection and the segmenter of a
+    trained folder (heads.safetensors) come along. Using it needs no torch; making it needs
     pip install 'phrasemate[train]'.
     """
     from phrasemate.encode.export import export_model
@@ -129,6 +138,8 @@ def export(
         embedding_bits=embedding_bits,
         project=_sentences(project) if project else None,
         dim=dim,
+        segment_threshold=segment_threshold,
+        max_words=max_words or None,
         name=name,
         licence=licence,
         force=force,
@@ -144,9 +155,20 @@ def _sentences(path: Path) -> Iterator[str]:
 
 def _facts(folder: Path | None) -> dict[str, Any]:
     """What the verified folder says of itself."""
-    from phrasemate.encode.folder import bundled_folder, check_folder
+    from phrasemate.encode.folder import HEADS, REMEDY, bundled_folder, check_folder
+    from phrasemate.encode.heads import head_of, load_heads, segmenter_of
+    from phrasemate.errors import ModelDamaged
 
     folder = folder or bundled_folder()
     config, digest = check_folder(folder)
+    path, width = folder / HEADS, int(config["width"])
+    arrays = load_heads(path, width, ModelDamaged, REMEDY) if path.exists() else {}
+    head, learned = head_of(arrays), segmenter_of(arrays, config, folder)
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-    return {"folder": str(folder), "hash": digest, "megabytes": round(size / 1e6, 1), **config}
+    facts = {"folder": str(folder), "hash": digest, "megabytes": round(size / 1e6, 1), **config}
+    if head is not None:
+        facts |= {"pooling": "head", "dim": len(head.bias)}
+    kind: dict[str, Any] = {"kind": "n-gram"}
+    if learned is not None:
+        kind = {"kind": "learned", "threshold": learned.threshold, "max_words": learned.max_words}
+    return {**facts, "segmenter": kind}

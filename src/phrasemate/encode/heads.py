@@ -24,7 +24,7 @@ from phrasemate.encode.learned import LearnedSegmenter
 from phrasemate.encode.pool import Head
 from phrasemate.errors import InputError, ModelDamaged, ModelError
 
-__all__ = ["head_of", "load_heads", "segmenter_of"]
+__all__ = ["Arrays", "head_of", "load_heads", "segmenter_of"]
 
 PROJECTION = ("start", "end", "bias")
 SEGMENTER = ("segment_start", "segment_end", "segment_bias")

@@ -43,9 +43,12 @@ def principal_axes(
 def add_projection(folder: Path, texts: Iterable[str], dim: int, signature: Mapping[str, Any] | None = None) -> str:
     """Learn a projection to ``dim`` from sentences and seal it into a model folder; returns the new hash.
 
-    Raises InputError when ``dim`` is more than twice the model's width or the texts hold fewer than 2 x dim phrases.
+    Raises InputError when ``dim`` is more than twice the model's width, the texts hold fewer than 2 x dim phrases, or
+    the model has a trained segmenter, whose projection was trained with it.
     """
     model = load_model(folder)
+    if model.learned is not None:
+        raise InputError(f"{folder}: has a trained projection; export the untrained encoder to learn another")
     if not 0 < dim <= 2 * model.width:
         raise InputError(f"dim {dim}: expected 1 to {2 * model.width}, twice the model's width")
     mean, moment, count = _moments(model, islice(texts, SENTENCES))

@@ -1,0 +1,153 @@
+"""What a Hugging Face encoder folder holds, read and checked for the export; and what our training puts beside it.
+
+``config.json``, ``tokenizer.json`` and ``model.safetensors`` (one file or shards) of the BERT and RoBERTa families,
+which XLM-R, multilingual BERT, LaBSE and multilingual E5 belong to. Trained weights have ``heads.safetensors`` and
+``training.json`` (how they were made) beside them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from phrasemate.encode.folder import HEADS
+from phrasemate.encode.heads import Arrays, load_heads
+from phrasemate.encode.segment import common_pieces
+from phrasemate.errors import ModelError, ModelUnsupported
+
+__all__ = ["additive", "read_config", "read_heads", "read_tokenizer", "read_training", "read_weights"]
+
+FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
+TRAINING = "training.json"
+Weights = dict[str, NDArray[np.float32]]
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration; ModelUnsupported for other families, ModelError when it is not whole."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{path}: not found; expected a Hugging Face encoder folder") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
+    family = config.get("model_type") if isinstance(config, dict) else None
+    if family not in FAMILIES:
+        raise ModelUnsupported(f"{path}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
+    if config.get("position_embedding_type", "absolute") != "absolute":
+        raise ModelUnsupported(f"{path}: relative positions; expected position_embedding_type 'absolute'")
+    for key in ("hidden_size", "num_attention_heads", "num_hidden_layers"):
+        if not isinstance(config.get(key), int):
+            raise ModelError(f"{path}: {key} is {config.get(key)!r}, expected a number; download the folder again")
+    return dict(config)
+
+
+def read_weights(folder: Path) -> Weights:
+    """All tensors in float32, named without the architecture's prefix ("bert.", "roberta.")."""
+    files = sorted(folder.glob("model*.safetensors"))
+    if not files:
+        raise ModelError(
+            f"{folder}: no model.safetensors; if it holds a pytorch_model.bin, convert it first with transformers: "
+            "AutoModel.from_pretrained(FOLDER).save_pretrained(OUT)"
+        )
+    try:
+        tensors = {key: value for file in files for key, value in load_file(file).items()}
+    except (OSError, SafetensorError, ValueError, TypeError) as error:
+        raise ModelError(
+            f"{folder}: weights not readable ({error}); expected float32 or float16 safetensors"
+        ) from error
+    anchor = next((key for key in tensors if key.endswith("embeddings.word_embeddings.weight")), None)
+    if anchor is None:
+        raise ModelUnsupported(f"{folder}: no embeddings.word_embeddings.weight among the weights")
+    prefix = anchor.removesuffix("embeddings.word_embeddings.weight")
+    weights = {key.removeprefix(prefix): value.astype(np.float32, copy=False) for key, value in tensors.items()}
+    return _Complete(weights, folder)
+
+
+class _Complete(Weights):
+    """Weights whose absent members are a ModelError, not a KeyError."""
+
+    def __init__(self, weights: Weights, folder: Path) -> None:
+        super().__init__(weights)
+        self.folder = folder
+
+    def __missing__(self, key: str) -> NDArray[np.float32]:
+        raise ModelError(f"{self.folder}: the weights lack {key}; the file is not whole, or of another architecture")
+
+
+def additive(config: Mapping[str, Any], weights: Weights) -> NDArray[np.float32]:
+    """(positions, dim): the vectors of positions and of token type 0, for a text that is not padded on its left."""
+    first = int(config.get("pad_token_id", 1)) + 1 if FAMILIES[str(config["model_type"])] else 0
+    kinds = weights["embeddings.token_type_embeddings.weight"][0]
+    positions: NDArray[np.float32] = weights["embeddings.position_embeddings.weight"][first:] + kinds
+    return np.ascontiguousarray(positions)
+
+
+def read_tokenizer(folder: Path, rows: int) -> tuple[bytes, list[str]]:
+    """tokenizer.json, compact and compressed, and the words that its scores tell to be frequent.
+
+    A Unigram's scores are written as the float32 numbers that they are. ``rows``: how many tokens have a vector.
+    """
+    path = folder / "tokenizer.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text)
+    except FileNotFoundError:
+        raise ModelUnsupported(
+            f"{folder}: no tokenizer.json; make one with transformers: "
+            "AutoTokenizer.from_pretrained(FOLDER, use_fast=True).save_pretrained(FOLDER)"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
+    _check_tokenizer(path, text, rows)
+    value.update(truncation=None, padding=None)
+    common: set[str] = set()
+    if value.get("model", {}).get("type") == "Unigram":
+        common = common_pieces(value["model"]["vocab"])
+        for entry in value["model"]["vocab"]:
+            entry[1] = float(str(np.float32(entry[1])))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode(), 9, mtime=0), sorted(common)
+
+
+def _check_tokenizer(path: Path, text: str, rows: int) -> None:
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_str(text)
+    except Exception as error:  # the library raises a bare Exception
+        raise ModelError(f"{path}: not a tokenizer ({error}); download the folder again") from error
+    tokenizer.no_padding()  # some folders pad every text
+    largest, special = max(tokenizer.get_vocab().values(), default=0), len(tokenizer.encode("").ids)
+    if largest >= rows:
+        raise ModelError(f"{path}: has token {largest}, the weights hold {rows} vectors; both must be of one model")
+    if special != 2:
+        raise ModelUnsupported(f"{path}: adds {special} special tokens to a text, expected 2, one at each end")
+
+
+def read_heads(folder: Path, width: int) -> Arrays:
+    """The trained heads, nothing where there are none; ModelError when they do not fit the encoder."""
+    path = folder / HEADS
+    return load_heads(path, width, ModelError, "train again, or remove it to do without") if path.exists() else {}
+
+
+def read_training(folder: Path) -> dict[str, Any]:
+    """How the weights were trained, nothing where it is not told; ModelError when it is not a JSON object."""
+    path = folder / TRAINING
+    if not path.exists():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: not readable as JSON ({error}); train again, or remove it") from error
+    if not isinstance(value, dict):
+        raise ModelError(f"{path}: a JSON {type(value).__name__}, expected an object; train again, or remove it")
+    return value

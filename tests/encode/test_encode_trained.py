@@ -1,0 +1,245 @@
+"""Trained weights: their export, the model that has them, and heads that are damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from safetensors.numpy import save_file
+
+from phrasemate.encode import LearnedSegmenter, Model, NgramSegmenter, load_model
+from phrasemate.encode.export import export_model
+from phrasemate.encode.folder import CONFIG, HEADS, write_manifest
+from phrasemate.encode.project import add_projection
+from phrasemate.errors import InputError, ModelDamaged, ModelError
+from phrasemate.text import words
+from phrasemate.types import Phrase
+
+LONG = " ".join(tiny.SENTENCES * 6)  # several windows of 62 tokens
+TEXTS = [*tiny.SENTENCES, "", "…!", "bank", "好的 中", LONG]
+DAMAGES: list[tuple[dict[str, Any], str]] = [
+    ({"end": None}, "holds the arrays bias, segment_bias"),
+    ({"segment_end": None}, r"expected bias, end, segment_bias, segment_end, segment_start, start"),
+    ({"other": np.zeros(1, np.float32)}, "holds the arrays bias, end, other"),
+    ({"start": np.zeros((5, tiny.HIDDEN), np.float32)}, r"start has the shape \(5, 64\), expected \(64, 5\)"),
+    ({"bias": np.zeros((1, 5), np.float32)}, r"bias has the shape \(1, 5\), expected \(5,\)"),
+    ({"bias": np.zeros(0, np.float32)}, r"bias has the shape \(0,\)"),
+    ({"segment_start": np.zeros(63, np.float32)}, r"segment_start has the shape \(63,\), expected \(64,\)"),
+    ({"segment_bias": np.zeros((), np.float32)}, r"segment_bias has the shape \(\), expected \(1,\)"),
+    ({"segment_end": np.zeros(64)}, "segment_end is float64, expected float32"),
+    ({"bias": np.zeros(5, np.float16)}, "bias is float16, expected float32"),
+    ({"segment_start": np.full(64, np.nan, np.float32)}, "segment_start holds a value that is not finite"),
+    ({"end": np.full((64, 5), np.inf, np.float32)}, "end holds a value that is not finite"),
+]
+
+
+@pytest.fixture
+def source(folders: dict[str, Path], family: str, tmp_path: Path) -> Path:
+    """A Hugging Face folder as training leaves it."""
+    return tiny.save_trained(Path(shutil.copytree(folders[family], tmp_path / "source")))
+
+
+@pytest.fixture
+def trained(source: Path, tmp_path: Path) -> Model:
+    export_model(source, tmp_path / "out", segment_threshold=0.6)
+    return load_model(tmp_path / "out", threads=1)
+
+
+def test_round_trip(source: Path, trained: Model) -> None:
+    assert (trained.folder / HEADS).read_bytes() == (source / HEADS).read_bytes()
+    assert (trained.folder / HEADS).stat().st_mode & 0o777 == 0o644
+    assert (trained.pooling, trained.dim) == ("head", 5)
+    assert trained.config["signature"] == {"steps": 3, "data": "tiny"}
+    assert trained.config["segmenter"] == {"threshold": 0.6, "max_words": 6}
+    learned, heads = trained.learned, tiny.heads()
+    assert learned is not None
+    assert trained.segmenter is learned
+    assert (learned.threshold, learned.max_words, learned.bias) == (0.6, 6, heads["segment_bias"][0])
+    np.testing.assert_array_equal(learned.end, heads["segment_end"])
+    assert not (trained.folder / "training.json").exists()
+
+
+def test_the_signature_that_is_given_wins(source: Path, tmp_path: Path) -> None:
+    export_model(source, tmp_path / "out", signature={"data": "other", "seed": 1}, max_words=None, segment_threshold=0)
+    model = load_model(tmp_path / "out", threads=1)
+    assert model.config["signature"] == {"steps": 3, "data": "other", "seed": 1}
+    assert isinstance(model.segmenter, LearnedSegmenter)
+    assert (model.segmenter.threshold, model.segmenter.max_words) == (0, None)
+
+
+def probabilities(model: Model, text: str) -> list[tuple[int, int, float]]:
+    """Of every span of words, from the states of the ends of its words, one by one."""
+    (states,) = model.token_states([text])
+    heads, found, spans = tiny.heads(), words(text), []
+    for i, (start, _) in enumerate(found):
+        for _, end in found[i:]:
+            tokens = [row for row in range(len(states.starts)) if states.ends[row] > start and states.starts[row] < end]
+            first, last = states.values[tokens[0]], states.values[tokens[-1]]
+            logit = first @ heads["segment_start"] + last @ heads["segment_end"] + heads["segment_bias"][0]
+            spans.append((start, end, 1 / (1 + np.exp(-logit))))
+    return spans
+
+
+@pytest.mark.parametrize("text", [*tiny.SENTENCES[:3], LONG[:500]])
+def test_every_probability(trained: Model, text: str) -> None:
+    found = trained.segment([text], threshold=0, max_words=None)[0]
+    expected = probabilities(trained, text)
+    assert [span[:2] for span in found] == [span[:2] for span in expected]
+    np.testing.assert_allclose([s.score for s in found], [s[2] for s in expected], atol=1e-4)
+
+
+def test_options_of_a_call(trained: Model) -> None:
+    every = trained.segment(TEXTS, threshold=0, max_words=None)
+    likely = trained.segment(TEXTS)
+    assert 500 < sum(map(len, likely)) < sum(map(len, trained.segment(TEXTS, threshold=0)))
+    for text, spans, some in zip(TEXTS, every, likely, strict=True):
+        assert some == [s for s in spans if s.score >= 0.6 and len(words(text[s.start : s.end])) <= 6]
+    sure = trained.segment(TEXTS, threshold=0.9, max_words=2, overlapping=False)
+    assert [len(spans) for spans in sure] != [len(spans) for spans in likely]
+    for spans in sure:
+        assert all(one.end <= other.start for one, other in pairwise(spans))
+    assert trained.segment(TEXTS) == likely  # the options were for one call
+
+
+def test_extract_is_segment_and_encode_in_one_pass(trained: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans, passes = trained.segment(TEXTS, threshold=0.5), []
+    blocks = trained.runtime.blocks
+    with monkeypatch.context() as patch:
+        patch.setattr(trained.runtime, "blocks", lambda texts: passes.append(list(texts)) or blocks(texts))
+        extracted = trained.extract(TEXTS, {"the"}, threshold=0.5)
+    assert passes == [TEXTS]
+    for text, found, expected in zip(TEXTS, extracted, spans, strict=True):
+        assert list(zip(found.starts, found.ends, found.scores, strict=True)) == expected
+        assert [array.dtype for array in found] == [np.int32, np.int32, np.float32, np.float32]
+        vectors = trained.encode([Phrase(text, span.start, span.end) for span in expected])
+        assert (found.vectors * vectors).sum(1).min(initial=1) > 0.999  # other batches round otherwise
+    assert [len(found.starts) for found in trained.extract(["", "…!"])] == [0, 0]
+    assert trained.extract([]) == trained.segment([]) == []
+
+
+def test_forcing_the_n_gram_segmenter(trained: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned = trained.segment(TEXTS)
+    trained.segmenter = trained.ngram
+    assert isinstance(trained.segmenter, NgramSegmenter)
+    expected = [trained.ngram(text, {"bank"}) for text in TEXTS]
+    assert expected != learned
+    found = [list(zip(*each[:3], strict=True)) for each in trained.extract(TEXTS, {"bank"})]
+    assert found == expected
+    monkeypatch.setattr(trained.runtime, "blocks", None)  # it reads the text alone
+    assert trained.segment(TEXTS, {"bank"}) == expected
+
+
+def test_a_projection_without_a_segmenter(folders: dict[str, Path], tmp_path: Path) -> None:
+    source = Path(shutil.copytree(folders["bert"], tmp_path / "source"))
+    tiny.save_trained(source, segment_start=None, segment_end=None, segment_bias=None)
+    (source / "training.json").unlink()
+    export_model(source, tmp_path / "out")
+    model = load_model(tmp_path / "out", threads=1)
+    assert (model.pooling, model.learned, model.segmenter) == ("head", None, model.ngram)
+    assert model.config["signature"] == {}
+    assert "segmenter" not in model.config
+    with pytest.raises(InputError, match="has no trained segmenter; leave out the options for it"):
+        export_model(source, tmp_path / "other", max_words=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"project": tiny.SENTENCES}, "has a trained projection, so none is learned; leave out --project"),
+        ({"segment_threshold": 1.5}, "threshold: 1.5; expected 0 to 1"),
+        ({"max_words": 0}, "max_words: 0; expected 1 or more"),
+    ],
+)
+def test_options_of_the_export(source: Path, options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        export_model(source, source.parent / "new" / "out", **options)
+    assert not (source.parent / "new").exists()
+
+
+@pytest.mark.parametrize(("changes", "expected"), DAMAGES)
+def test_damaged_heads_are_not_exported(
+    folders: dict[str, Path], tmp_path: Path, changes: dict[str, Any], expected: str
+) -> None:
+    source = tiny.save_trained(Path(shutil.copytree(folders["xlmr"], tmp_path / "source")), **changes)
+    with pytest.raises(ModelError, match=expected) as caught:
+        export_model(source, tmp_path / "new" / "out")
+    assert str(caught.value).startswith(f"{source / HEADS}: ")
+    assert str(caught.value).endswith("; train again, or remove it to do without")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"not what it should be", bytes(1000)])
+def test_heads_that_are_none(source: Path, content: bytes) -> None:
+    (source / HEADS).write_bytes(content)
+    with pytest.raises(ModelError, match=r"heads\.safetensors: not a readable projection"):
+        export_model(source, source.parent / "out")
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "{", "\udcff"])
+def test_a_training_record_that_is_none(source: Path, content: str) -> None:
+    (source / "training.json").write_bytes(content.encode("utf-8", "surrogatepass"))
+    with pytest.raises(ModelError, match=r"training.json: (not readable as JSON|a JSON \w+, expected an object)"):
+        export_model(source, source.parent / "new" / "out")
+    assert not (source.parent / "new").exists()
+
+
+@pytest.fixture(scope="module")
+def sealed(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("trained")
+    source = tiny.save_trained(Path(shutil.copytree(folders["xlmr"], base / "source")))
+    export_model(source, base / "out")
+    return base / "out"
+
+
+@pytest.mark.parametrize(("changes", "expected"), DAMAGES)
+def test_sealed_damage_of_heads(sealed: Path, tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
+    """A manifest that fits does not make the heads fit."""
+    folder = Path(shutil.copytree(sealed, tmp_path / "model"))
+    arrays = {name: array for name, array in {**tiny.heads(), **changes}.items() if array is not None}
+    save_file(arrays, folder / HEADS)
+    write_manifest(folder)
+    with pytest.raises(ModelDamaged, match=expected) as caught:
+        load_model(folder, threads=1)
+    assert str(caught.value).startswith(f"{folder / HEADS}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"threshold": 2}, "threshold: 2; expected 0 to 1"),
+        ({"threshold": "x"}, "segmenter {'threshold': 'x'}"),
+        ({"max_words": 0}, "max_words: 0; expected 1 or more"),
+        ({"max_words": 2.5}, "max_words: 2.5; expected 1 or more"),
+        ({"overlapping": 3}, "overlapping: 3; expected true or false"),
+        ({"start": [1.0]}, "unexpected keyword argument 'start'"),
+        ([1], "segmenter .1."),
+        (None, "segmenter None"),
+    ],
+)
+def test_senseless_defaults(sealed: Path, tmp_path: Path, value: Any, expected: str) -> None:
+    folder = Path(shutil.copytree(sealed, tmp_path / "model"))
+    config = json.loads((folder / CONFIG).read_text("utf-8"))
+    (folder / CONFIG).write_text(json.dumps({**config, "segmenter": value}), "utf-8")
+    write_manifest(folder)
+    with pytest.raises(ModelDamaged, match=expected) as caught:
+        load_model(folder, threads=1)
+    assert str(caught.value).startswith(f"{folder / CONFIG}: segmenter ")
+
+
+def test_a_trained_projection_is_not_replaced(sealed: Path) -> None:
+    with pytest.raises(InputError, match="has a trained projection; export the untrained encoder to learn another"):
+        add_projection(sealed, tiny.SENTENCES, 4)
+
+
+def test_frequent_words_of_an_export_have_letters(sealed: Path) -> None:
+    common = load_model(sealed, threads=1).config["common_words"]
+    assert "the" in common
+    assert all(any(map(str.isalpha, word)) for word in common)
