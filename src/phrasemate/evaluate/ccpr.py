@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError
-from phrasemate.evaluate.data import LANGS, check_folder, digest
+from phrasemate.evaluate.data import EXPECTED, LANGS, check_folder, digest
 from phrasemate.evaluate.report import Table, signature, write_json
 
 __all__ = ["PARTS", "ModelRow", "Result", "Settings", "parse_row", "run"]
@@ -27,6 +27,7 @@ class Settings:
 
     ``models``: rows as ``NAME=FOLDER[:POOLING]``. ``against``: the row that p compares with, None for the last.
     ``cs``: sentence pairs of the Czech gold alignment (it has 2,487); ``extra``: pairs for eflomal to learn from.
+    ``polysemy``: another set of ambiguous phrases than the bundled one.
     """
 
     data: Path
@@ -42,6 +43,7 @@ class Settings:
     threads: int | None = None
     seed: int = 0
     out: Path | None = None
+    polysemy: Path | None = None
 
 
 @dataclass(slots=True)
@@ -149,14 +151,54 @@ def _phrases(settings: Settings, loaded: _Loaded, result: Result, progress: Prog
     }
 
 
+def _alignment(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
+    from phrasemate.evaluate.alignment import evaluate_alignment
+
+    table, remarks = evaluate_alignment(
+        loaded.distinct(), settings.data, settings.langs, {"cs": settings.cs}, settings.extra, progress
+    )
+    result.tables.append(table)
+    result.signature |= {"cs_pairs": settings.cs, "extra": settings.extra} | remarks
+
+
+def _segmenter(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
+    from phrasemate.evaluate.index_size import evaluate_index_sizes
+    from phrasemate.evaluate.segmentation import evaluate_segmenters
+
+    models, most = loaded.distinct(), {"cs": settings.cs}
+    tables, curves = evaluate_segmenters(models, settings.data, settings.langs, most, progress)
+    last = list(models.values())[-1]
+    table, points = evaluate_index_sizes(
+        last, settings.data, settings.distractors, settings.langs, progress, settings.seed
+    )
+    result.tables += [*tables, table]
+    result.more |= curves | {"segmenter_retrieval": points}
+
+
+def _polysemy(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
+    from phrasemate.evaluate.polysemy import BUNDLED_SET, polysemy_tables, read_polysemy
+
+    progress("ambiguous phrases", 0, 1)
+    result.tables += polysemy_tables(loaded.distinct(), read_polysemy(settings.polysemy or BUNDLED_SET), settings.seed)
+    progress("ambiguous phrases", 1, 1)
+
+
 def _digest(settings: Settings) -> str:
-    """Of the test sets that are there, so that a figure names what it was measured on."""
-    folders = [settings.data / name for name in ("phrase_bench", "gold_alignments")]
-    return digest(path for folder in folders for path in _files(folder, settings.langs))
+    """Of the test sets that the parts read, so that a figure names what it was measured on."""
+    from phrasemate.evaluate.polysemy import BUNDLED_SET
+
+    names = sorted({file.split("/")[0] for part in settings.parts for file in EXPECTED[part]} - {"parallel"})
+    paths = [path for name in names for path in _files(settings.data / name, settings.langs)]
+    return digest([*paths, *([settings.polysemy or BUNDLED_SET] if "polysemy" in settings.parts else [])])
 
 
 def _files(folder: Path, langs: Iterable[str]) -> list[Path]:
     return [path for lang in langs if (path := folder / f"{lang}-en.jsonl").is_file()]
 
 
-_PARTS: dict[str, Callable[[Settings, _Loaded, Result, Progress], None]] = {"phrases": _phrases}
+_PARTS: dict[str, Callable[[Settings, _Loaded, Result, Progress], None]] = {
+    "phrases": _phrases,
+    "alignment": _alignment,
+    "segmenter": _segmenter,
+    "polysemy": _polysemy,
+}

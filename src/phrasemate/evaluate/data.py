@@ -14,7 +14,7 @@ from typing import Any
 from phrasemate.align import Links, Worded
 from phrasemate.errors import InputError, ReadError
 
-__all__ = ["LANGS", "check_folder", "digest", "json_lines", "links_of", "parallel"]
+__all__ = ["EXPECTED", "LANGS", "check_folder", "digest", "json_lines", "links_of", "parallel"]
 
 LANGS = ("de", "cs", "ro", "fr")
 EXPECTED = {

@@ -32,7 +32,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     written = []
     with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9}):
         for name, (needed, plot) in _PLOTS.items():
-            if needed not in results:
+            if not results.get(needed) or (name == "segmenter_thresholds" and not results[needed]["learned"]):
                 continue
             figure = Figure(figsize=(7, 4), layout="constrained")
             plot(figure.add_subplot(), results[needed])
@@ -48,12 +48,12 @@ def _bars(axes: Any, table: Any) -> None:
     names = [key for key, value in rows[0].items() if isinstance(value, Mapping)]
     width = 0.8 / len(rows)
     for number, row in enumerate(rows):
-        values = [row[name]["value"] for name in names]
-        low = [max(0.0, row[name]["value"] - row[name]["low"]) for name in names]
-        high = [max(0.0, row[name]["high"] - row[name]["value"]) for name in names]
-        places = [i + (number - (len(rows) - 1) / 2) * width for i in range(len(names))]
-        label = next(iter(row.values()))
-        axes.bar(places, values, width, yerr=[low, high], label=label, error_kw={"linewidth": 0.7})
+        there = [(i, row[name]) for i, name in enumerate(names) if isinstance(row[name], Mapping)]
+        values = [each["value"] for _, each in there]
+        reach = [[max(0.0, abs(each["value"] - each[end])) for _, each in there] for end in ("low", "high")]
+        places = [i + (number - (len(rows) - 1) / 2) * width for i, _ in there]
+        label = " ".join(value for value in row.values() if isinstance(value, str))
+        axes.bar(places, values, width, yerr=reach, label=label, error_kw={"linewidth": 0.7})
     axes.set_xticks(range(len(names)), names)
     axes.set_title(table["title"])
     axes.legend()

