@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import corpora
@@ -37,7 +38,7 @@ def test_gold_links_are_read_as_words_of_the_set(data: Path) -> None:
 def test_every_method_has_a_row_and_eflomal_is_named_where_it_is_absent(
     model: Model, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "eflomal", None)
+    monkeypatch.setitem(sys.modules, "eflomal", None)
     table, remarks = evaluate_alignment({"a": model, "b": model}, data, ("de", "cs"), {"cs": 2}, 5)
     assert table.header == HEADER
     names = [f"{name} {method}" for name in "ab" for method in alignment.NEURAL]

@@ -74,6 +74,9 @@ def ccpr(
         int,
         typer.Option("--distractors", metavar="N", min=0, help="Spans of other sentences to search; up to 10 million."),
     ] = 610_093,
+    langs: Annotated[
+        str, typer.Option("--langs", metavar="XX,...", help="Languages, of those that the corpora have sets for.")
+    ] = "de,cs,ro,fr",
     cs: Annotated[
         int, typer.Option("--cs", metavar="N", min=1, help="Sentence pairs of the large Czech gold alignment to use.")
     ] = 500,
@@ -102,6 +105,7 @@ def ccpr(
         against=against,
         distractors=distractors,
         cs=cs,
+        langs=tuple(lang.strip() for lang in langs.split(",") if lang.strip()),
         threads=threads,
         seed=seed,
         out=folder,

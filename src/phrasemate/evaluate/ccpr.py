@@ -83,9 +83,7 @@ class _Loaded(NamedTuple):
 def parse_row(text: str) -> ModelRow:
     """``NAME=FOLDER[:POOLING]``; the folder may be ``bundled``. Raises InputError for anything else."""
     name, equals, rest = text.partition("=")
-    folder, colon, pooling = rest.rpartition(":") if not Path(rest).exists() else (rest, "", "")
-    if not colon:
-        folder = rest
+    folder, colon, pooling = (rest, "", "") if ":" not in rest or Path(rest).exists() else rest.rpartition(":")
     if not (name and equals and folder) or (colon and not pooling):
         raise InputError(f"--model {text}: expected NAME=FOLDER or NAME=FOLDER:POOLING, such as mean=bundled:mean")
     return ModelRow(name, None if folder == BUNDLED else Path(folder), pooling or None)
