@@ -14,6 +14,7 @@ PhrasemateError
 │   ├── IndexDamaged      a checksum, offset or count that does not hold
 │   ├── IndexUnsupported  a foreign or newer format
 │   └── IndexLocked       another writer is at work (says who)
+├── CheckpointDamaged     a training run's checkpoint that is not whole
 └── MissingExtra          an optional dependency is absent (gives the install line)
 
 Each message says what was seen, what was expected and what to do, in one line.
@@ -22,6 +23,7 @@ Each message says what was seen, what was expected and what to do, in one line.
 from __future__ import annotations
 
 __all__ = [
+    "CheckpointDamaged",
     "IndexDamaged",
     "IndexError_",
     "IndexExists",
@@ -103,6 +105,10 @@ class IndexUnsupported(IndexError_):
 
 class IndexLocked(IndexError_):
     """Another process is writing to the index."""
+
+
+class CheckpointDamaged(PhrasemateError):
+    """A checkpoint of a training run is truncated or altered."""
 
 
 class MissingExtra(PhrasemateError):

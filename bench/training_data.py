@@ -1,0 +1,107 @@
+"""Phrase pairs to train on: parallel text of 13 languages with English, linked by eflomal.
+
+    python bench/training_data.py .cache/ccpr
+
+Writes en-XX.tsv (other language, English), en-XX.links and en-XX.jsonl for each language. Of each language at most
+--most sentence pairs, the sources in equal shares as far as they reach. Left out: the first 15,000 lines of a file
+(some are distractors of bench/phrase_retrieval.py), whatever sentence occurs in a test set, pairs with fewer than 4 or
+more than 60 words on a side, or where one side has more than 2.2 times as many characters as is usual.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+from common import parser
+
+from phrasemate.align import EflomalAligner, ParallelText, PhraseSettings, align_files, pair_files
+from phrasemate.text import words
+
+LANGS = ("ar", "cs", "de", "es", "fi", "fr", "hu", "ja", "ko", "ro", "ru", "tr", "zh")
+DISTRACTORS = ("cs", "de", "es", "fr")  # their first lines are left to the benchmark
+FIRST = 15_000
+WORDS = (4, 60)
+RATIO = 2.2
+SETTINGS = PhraseSettings(max_words=6, rate=0.06)  # some 50 words of English; technical text repeats its terms
+
+
+def tested(data: Path) -> set[str]:
+    """Sentences of the test sets, as `key` has them."""
+    found: set[str] = set()
+    for path in (data / "sentence_bench").rglob("*"):
+        if path.is_file():
+            found.update(map(key, path.read_text(encoding="utf-8").splitlines()))
+    for path in (data / "phrase_bench").glob("*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            found.update(key(json.loads(line)[side]) for side in ("source", "target"))
+    return found
+
+
+def key(text: str) -> str:
+    """A sentence without case, white space and punctuation."""
+    return "".join(char for char in text.casefold() if char.isalnum())
+
+
+def pairs(data: Path, lang: str, unwanted: set[str]) -> dict[str, list[tuple[str, str]]]:
+    """The usable (other, English) pairs of each source, each English sentence and each other one once."""
+    with gzip.open(data / "parallel" / f"en-{lang}.tsv.gz", "rt", encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    rows = rows[FIRST if lang in DISTRACTORS else 0 :]
+    usual = median(len(other) / max(len(english), 1) for english, other, _ in rows)
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    seen: set[str] = set()
+    for english, other, source in rows:
+        keys = key(english), key(other)
+        ratio = len(other) / max(len(english), 1) / usual
+        if not all(keys) or not 1 / RATIO <= ratio <= RATIO or not seen.isdisjoint(keys) or keys[0] == keys[1]:
+            continue
+        if not unwanted.isdisjoint(keys) or not all(WORDS[0] <= len(words(s)) <= WORDS[1] for s in (english, other)):
+            continue
+        seen.update(keys)
+        found[source].append((other, english))
+    return found
+
+
+def shares(sizes: dict[str, int], most: int) -> dict[str, int]:
+    """How many of each source: all of the small ones, the rest alike."""
+    given: dict[str, int] = {}
+    for place, (name, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
+        given[name] = min(size, (most - sum(given.values())) // (len(sizes) - place))
+    return given
+
+
+def chosen(found: dict[str, list[tuple[str, str]]], most: int, seed: int) -> Iterator[tuple[str, str]]:
+    """The pairs of a language; neighbours in a source stay neighbours."""
+    draw = random.Random(seed)
+    for name, count in shares({name: len(rows) for name, rows in found.items()}, most).items():
+        rows = found[name]
+        yield from (rows[i] for i in sorted(draw.sample(range(len(rows)), count)))
+
+
+def main() -> None:
+    """Write the files; what is finished is not made again."""
+    options = parser(__doc__)
+    options.add_argument("out", type=Path)
+    options.add_argument("--most", type=int, default=30_000, help="sentence pairs of a language")
+    args = options.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    unwanted = tested(args.data)
+    for lang in LANGS:
+        text, links, out = (args.out / f"en-{lang}{suffix}" for suffix in (".tsv", ".links", ".jsonl"))
+        if out.exists():
+            continue
+        rows = chosen(pairs(args.data, lang, unwanted), args.most, args.seed)
+        text.write_text("".join(f"{other}\t{english}\n" for other, english in rows), encoding="utf-8")
+        aligned = align_files(ParallelText(text), links, EflomalAligner("grow-diag"), force=True)
+        paired = pair_files(ParallelText(text), links, out, SETTINGS, force=True)
+        print(f"{lang}: {aligned.lines:,} sentence pairs, {aligned.found:,} links, {paired.found:,} phrase pairs")
+
+
+if __name__ == "__main__":
+    main()

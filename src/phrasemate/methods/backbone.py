@@ -1,0 +1,228 @@
+"""A Hugging Face encoder as a training brick: texts in, the states of all their tokens out, without padding.
+
+Texts are sorted by length and go through the encoder in chunks of about as many tokens, so that little is padded. The
+chunks are one graph, or, with cached gradients (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under
+Memory Limited Setup", section 3), each is computed twice and only one is in memory: any number of negatives fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from phrasemate.errors import InputError, ModelError
+
+__all__ = ["Backbone", "Batch", "Chunk", "Tokenizer", "chunked_backward", "token_rows"]
+
+MAX_TOKENS = 160
+_SURROGATE = re.compile("[\ud800-\udfff]")
+Rows = NDArray[np.int64]
+
+
+class Batch(NamedTuple):
+    """Texts as tokens, one after another, special tokens included.
+
+    ``ids`` (tokens,); text i has the tokens ``bounds[i]:bounds[i + 1]``; ``starts`` and ``ends`` (tokens,) are
+    characters of its text (special tokens are empty). What a text has beyond the longest length is cut off.
+    """
+
+    ids: Rows
+    bounds: Rows
+    starts: Rows
+    ends: Rows
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+
+class Chunk(NamedTuple):
+    """Some texts, padded: ``ids`` and ``mask`` (texts, longest); ``rows`` are their tokens' places in the batch."""
+
+    ids: Tensor
+    mask: Tensor
+    rows: Tensor
+
+
+class Tokenizer:
+    """The fast tokenizer of a Hugging Face folder (or name), with character offsets."""
+
+    def __init__(self, folder: str | Path, max_tokens: int = MAX_TOKENS) -> None:
+        self._tokenizer = _fast_tokenizer(folder)
+        self.max_tokens = max_tokens
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(max_tokens)
+
+    def __call__(self, texts: Sequence[str]) -> Batch:
+        """Tokenize; each text gets its special tokens."""
+        encodings = self._tokenizer.encode_batch([_SURROGATE.sub("\ufffd", text) for text in texts])
+        bounds = np.concatenate([[0], np.cumsum([len(each.ids) for each in encodings])]).astype(np.int64)
+        ids = np.concatenate([each.ids for each in encodings]).astype(np.int64)
+        spans = np.array(
+            [_trimmed(text, *pair) for text, e in zip(texts, encodings, strict=True) for pair in e.offsets]
+        )
+        return Batch(ids, bounds, *spans.reshape(-1, 2).T.astype(np.int64))
+
+    def save(self, path: Path) -> None:
+        """Write it as tokenizer.json."""
+        self._tokenizer.no_truncation()
+        self._tokenizer.save(str(path))
+        self._tokenizer.enable_truncation(self.max_tokens)
+
+
+def _fast_tokenizer(folder: str | Path) -> Any:
+    from tokenizers import Tokenizer as Fast
+
+    path = Path(folder) / "tokenizer.json"
+    try:
+        if path.is_file():  # transformers would guess the kind from the architecture, wrongly for some folders
+            return Fast.from_file(str(path))
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(str(folder)).backend_tokenizer
+    except Exception as error:  # tokenizers raises bare Exceptions
+        raise ModelError(f"{folder}: no fast tokenizer ({_line(error)}); give a folder with tokenizer.json") from error
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start].isspace():
+        start += 1
+    return start, end
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def token_rows(batch: Batch, text: int, starts: Rows, ends: Rows) -> tuple[Rows, Rows, NDArray[np.bool_]]:
+    """Rows of the first and last token of the character spans of one text, and whether the span is all there.
+
+    A span is not there where it lies beyond the longest length, or has no token of its own.
+    """
+    low, high = int(batch.bounds[text]) + 1, int(batch.bounds[text + 1]) - 1  # between the special tokens
+    first = np.searchsorted(batch.ends[low:high], starts, side="right")
+    last = np.searchsorted(batch.starts[low:high], ends, side="left") - 1
+    whole = (first <= last) & (last < high - low)
+    whole &= batch.ends[low:high].max(initial=0) >= ends
+    return first + low, last + low, whole
+
+
+class Backbone(nn.Module):
+    """Any encoder that `transformers` loads; the last layer's states.
+
+    ``frozen``: how many of the lowest layers are not trained (the token table never is: the exported one has 4 bit,
+    and a word that the training text lacks would be left behind). ``dropout``: None keeps the encoder's own.
+    """
+
+    def __init__(self, folder: str | Path, frozen: int = 0, dropout: float | None = None) -> None:
+        from transformers import AutoModel
+        from transformers.utils import logging
+
+        super().__init__()
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        options: dict[str, Any] = {}
+        if dropout is not None:
+            options = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+        try:
+            self.encoder: Any = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelError(f"{folder}: no encoder that transformers loads ({_line(error)})") from error
+        self.width = int(self.encoder.config.hidden_size)
+        layers: Any = self.encoder.encoder.layer
+        if not 0 <= frozen < len(layers):
+            raise InputError(f"frozen layers: {frozen}; expected 0 to {len(layers) - 1}")
+        self.encoder.pooler = None
+        for part in (self.encoder.embeddings, *layers[:frozen]):
+            part.requires_grad_(False)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.parameters()).device
+
+    def chunks(self, batch: Batch, tokens: int) -> Iterator[Chunk]:
+        """The batch in pieces of at most ``tokens`` padded tokens (a longer text is a piece of its own)."""
+        lengths = np.diff(batch.bounds)
+        order = np.argsort(lengths, kind="stable")
+        at = 0
+        while at < len(order):
+            last = at + 1
+            while last < len(order) and (last + 1 - at) * lengths[order[last]] <= tokens:
+                last += 1
+            yield self._padded(batch, order[at:last], lengths)
+            at = last
+
+    def _padded(self, batch: Batch, texts: Rows, lengths: Rows) -> Chunk:
+        longest = int(lengths[texts].max())
+        mask = np.arange(longest) < lengths[texts][:, None]  # (texts, longest)
+        rows = np.concatenate([np.arange(batch.bounds[i], batch.bounds[i + 1]) for i in texts])
+        ids = np.full(mask.shape, int(self.encoder.config.pad_token_id or 0), np.int64)
+        ids[mask] = batch.ids[rows]
+        return Chunk(*(torch.from_numpy(each).to(self.device) for each in (ids, mask, rows)))
+
+    def forward(self, chunk: Chunk) -> Tensor:
+        """(tokens, width): the states of a chunk's tokens, padding left out, as ``chunk.rows`` has them."""
+        states = self.encoder(input_ids=chunk.ids, attention_mask=chunk.mask.long()).last_hidden_state
+        kept: Tensor = states[chunk.mask]
+        return kept
+
+    def states(self, batch: Batch, tokens: int) -> Tensor:
+        """(tokens, width) float32 states of a batch, in its order, as one graph."""
+        chunks = list(self.chunks(batch, tokens))
+        return gathered([self(chunk) for chunk in chunks], chunks)
+
+
+def gathered(found: Sequence[Tensor], chunks: Sequence[Chunk]) -> Tensor:
+    """Chunks' states in the order of the batch."""
+    rows = torch.cat([chunk.rows for chunk in chunks])
+    states = torch.cat([each.float() for each in found])
+    return torch.empty_like(states).index_copy(0, rows, states)
+
+
+def chunked_backward(
+    backbone: Backbone,
+    batch: Batch,
+    tokens: int,
+    objective: Callable[[Tensor], Tensor],
+    autocast: Callable[[], Any] = nullcontext,
+) -> Tensor:
+    """Cached gradients: the loss and its gradients as `Backbone.states` gives them, with one chunk in memory.
+
+    Each chunk is computed without a graph first; the objective's gradient with respect to the states is then carried
+    through each chunk, computed again with the same dropout.
+    """
+    chunks, randoms, found = list(backbone.chunks(batch, tokens)), [], []
+    with torch.no_grad(), autocast():
+        for chunk in chunks:
+            randoms.append(_random_state(backbone.device))
+            found.append(backbone(chunk))
+    states = gathered(found, chunks).requires_grad_()
+    loss = objective(states)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert states.grad is not None
+    for chunk, random in zip(chunks, randoms, strict=True):
+        with _replayed(random, backbone.device), autocast():
+            again = backbone(chunk)
+        again.backward(states.grad[chunk.rows].to(again.dtype))
+    return loss.detach()
+
+
+def _random_state(device: torch.device) -> tuple[Tensor, Tensor | None]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+
+@contextmanager
+def _replayed(state: tuple[Tensor, Tensor | None], device: torch.device) -> Iterator[None]:
+    devices = [device] if state[1] is not None else []
+    with torch.random.fork_rng(devices=devices):
+        torch.set_rng_state(state[0])
+        if state[1] is not None:
+            torch.cuda.set_rng_state(state[1], device)
+        yield

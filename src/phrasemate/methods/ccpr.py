@@ -1,0 +1,176 @@
+"""CCPR: Li et al. 2024, "Cross-lingual Contextualized Phrase Retrieval", section 5; and what we add to it.
+
+A phrase is its two ends, projected (eq. 1); phrase pairs of a batch are drawn together and all else apart (eq. 2-4);
+from the same two ends a linear layer tells phrases from other spans (eq. 5, 6); the losses are summed (eq. 7).
+Ours, each an option: cosines with a temperature; every span of the batch's sentences as a negative, not the other
+phrases alone (that is what the phrase has to beat in an index, and a span costs one addition); spans with the
+positive's own wording left out of them; a contrast of whole sentences and one of the means of phrases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from phrasemate.encode.project import principal_axes
+from phrasemate.methods.backbone import Backbone, Batch
+from phrasemate.methods.losses import balanced_bce, contrast, span_means
+from phrasemate.methods.spans import SpanBatch, Spans
+
+__all__ = ["CCPR", "Losses", "PhraseModel", "Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the loss is made of; the defaults are the paper's.
+
+    ``normalise`` and ``temperature``: cosines divided by it. ``negatives``: "phrases" of the batch, or all "spans" of
+    its sentences. ``same_wording``: whether a candidate that reads as the positive does is "negative" or "ignored".
+    ``segment``: weight of the segmentation loss (beta, eq. 7); ``sentence`` and ``mean``: weights of the contrasts of
+    sentences and of phrases as means of their token states, both with ``plain_temperature``.
+    """
+
+    dim: int = 128
+    normalise: bool = False
+    temperature: float = 1.0
+    negatives: str = "phrases"
+    same_wording: str = "negative"
+    segment: float = 1.0
+    sentence: float = 0.0
+    mean: float = 0.0
+    plain_temperature: float = 0.05
+
+
+class PhraseModel(nn.Module):
+    """The encoder and its two linear layers: W [H_start ; H_end] + b (eq. 1) and the segmenter (eq. 5).
+
+    Both take the two ends apart, so a token is projected once and a span is one addition.
+    """
+
+    def __init__(self, backbone: Backbone, dim: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.start = nn.Linear(backbone.width, dim)
+        self.end = nn.Linear(backbone.width, dim, bias=False)
+        self.segment_start = nn.Linear(backbone.width, 1)
+        self.segment_end = nn.Linear(backbone.width, 1, bias=False)
+
+    def phrases(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
+        """(spans, dim) vectors of the spans of token rows ``first`` to ``last``, not normalised."""
+        vectors: Tensor = self.start(states)[first] + self.end(states)[last]
+        return vectors
+
+    def segments(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
+        """(spans,) logits: is the span a phrase?"""
+        logits: Tensor = (self.segment_start(states)[first] + self.segment_end(states)[last])[:, 0]
+        return logits
+
+    def heads(self) -> dict[str, Tensor]:
+        """The linear layers as the model folder keeps them (``heads.safetensors``), float32 on the CPU."""
+        return {
+            "start": self.start.weight.T,
+            "end": self.end.weight.T,
+            "bias": self.start.bias,
+            "segment_start": self.segment_start.weight[0],
+            "segment_end": self.segment_end.weight[0],
+            "segment_bias": self.segment_start.bias,
+        }
+
+    @torch.no_grad()
+    def start_from_components(self, ends: Tensor) -> None:
+        """Begin the projection with the principal components of phrases' two ends, (phrases, 2 x width).
+
+        They retrieve well before any training; a random projection has to be learnt first.
+        """
+        wide = ends.double().numpy()
+        kernel, bias = principal_axes(wide.mean(0), wide.T @ wide / len(wide), self.start.out_features)
+        scale = 1 / (float(np.sqrt((kernel**2).mean())) * np.sqrt(len(kernel)))  # as large as a random one
+        width = self.backbone.width
+        self.start.weight.copy_(torch.from_numpy(kernel[:width].T * scale))
+        self.end.weight.copy_(torch.from_numpy(kernel[width:].T * scale))
+        self.start.bias.copy_(torch.from_numpy(bias * scale))
+
+
+class Losses(NamedTuple):
+    """``total`` (eq. 7) and its parts, and how often a phrase's mate beats every other candidate."""
+
+    total: Tensor
+    parts: dict[str, Tensor]
+
+
+class CCPR:
+    """The objective: token states of a batch -> losses."""
+
+    def __init__(self, model: PhraseModel, settings: Settings) -> None:
+        self.model, self.settings = model, settings
+
+    def __call__(self, states: Tensor, batch: SpanBatch) -> Losses:
+        """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not."""
+        settings, device = self.settings, states.device
+        sides = [_on(device, side) for side in (batch.source, batch.target)]
+        pairs = torch.from_numpy(batch.pairs).to(device)
+        align, right = self.alignment(states, sides, pairs)
+        parts = {"align": align, "acc@1": right}
+        total = align
+        if settings.segment:
+            logits = torch.cat([self.model.segments(states, side["first"], side["last"]) for side in sides])
+            parts["segment"] = balanced_bce(logits, torch.cat([side["phrase"] for side in sides]))
+            total = total + settings.segment * parts["segment"]
+        if settings.sentence:
+            parts["sentence"] = self.sentences(states, batch.tokens)
+            total = total + settings.sentence * parts["sentence"]
+        if settings.mean:
+            parts["mean"] = self.means(states, sides, pairs)
+            total = total + settings.mean * parts["mean"]
+        return Losses(total, {"loss": total, **parts})
+
+    def alignment(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> tuple[Tensor, Tensor]:
+        """Eq. 2-4: both directions, averaged; and the share that is right."""
+        found = []
+        for side, other in ((0, 1), (1, 0)):
+            own, rival = sides[side], sides[other]
+            queries = self._vectors(states, own["first"][pairs[:, side]], own["last"][pairs[:, side]])
+            chosen, positives = self._candidates(pairs[:, other])
+            if chosen is None:
+                chosen = torch.arange(len(rival["first"]), device=states.device)
+            candidates = self._vectors(states, rival["first"][chosen], rival["last"][chosen])
+            ignored = None
+            if self.settings.same_wording == "ignored":
+                ignored = rival["wording"][chosen] == rival["wording"][pairs[:, other]][:, None]
+            found.append(contrast(queries, candidates, positives, self.settings.temperature, ignored))
+        return (found[0].loss + found[1].loss) / 2, (found[0].right + found[1].right) / 2
+
+    def _candidates(self, positives: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Which spans are candidates (None: all), and which of them are the positives."""
+        if self.settings.negatives == "spans":
+            return None, positives
+        chosen, places = torch.unique(positives, return_inverse=True)
+        return chosen, places
+
+    def _vectors(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
+        vectors = self.model.phrases(states, first, last)
+        return functional.normalize(vectors, dim=1) if self.settings.normalise else vectors
+
+    def sentences(self, states: Tensor, tokens: Batch) -> Tensor:
+        """Contrast of whole sentences, as the mean of all their token states, both directions."""
+        bounds = torch.from_numpy(tokens.bounds).to(states.device)
+        vectors = functional.normalize(span_means(states, bounds[:-1], bounds[1:] - 1), dim=1)
+        return self._mutual(*vectors.chunk(2))
+
+    def means(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> Tensor:
+        """Contrast of phrases as means of their token states (how XPR represents them), both directions."""
+        ends = [(side["first"][at], side["last"][at]) for side, at in zip(sides, pairs.T, strict=True)]
+        return self._mutual(*(functional.normalize(span_means(states, *each), dim=1) for each in ends))
+
+    def _mutual(self, left: Tensor, right: Tensor) -> Tensor:
+        own, temperature = torch.arange(len(left), device=left.device), self.settings.plain_temperature
+        return (contrast(left, right, own, temperature).loss + contrast(right, left, own, temperature).loss) / 2
+
+
+def _on(device: torch.device, spans: Spans) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(column).to(device) for name, column in spans._asdict().items()}

@@ -1,0 +1,253 @@
+"""CCPR as something to train: its configuration, its data, its held-out figures, its model folder."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional
+
+from phrasemate.errors import InputError
+from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward
+from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings
+from phrasemate.methods.config import built
+from phrasemate.methods.elsewhere import Elsewhere
+from phrasemate.methods.examples import Alteration, Example, PairFile, Schedule
+from phrasemate.methods.losses import span_means
+from phrasemate.methods.spans import SpanBatch, collate
+from phrasemate.train import LoopSettings
+
+__all__ = ["CCPRTask", "Config"]
+
+DEV_SENTENCES = 256  # encoded at once
+DEV_PHRASES = 3  # of a held-out sentence pair
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Where phrase pairs come from and how batches are drawn (see `Schedule`, `Alteration`, `collate`).
+
+    ``positives``: "same": a phrase and its mate in the parallel sentence (CCPR); "elsewhere": a phrase and its mate in
+    another sentence pair, so the context decides nothing (the paper's baseline CPR).
+    """
+
+    files: tuple[str, ...]
+    batch: int = 64
+    phrases: int = 64
+    max_words: int = 6
+    max_tokens: int = 128
+    positives: str = "same"
+    evenness: float = 1.0
+    neighbours: int = 1
+    dev: int = 64
+    lower: float = 0.0
+    plain: float = 0.0
+    apart: float = 0.0
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """``base``: a Hugging Face encoder, a folder or a name; ``head``: begin with "random" or "components"."""
+
+    base: str
+    frozen: int = 0
+    dropout: float = 0.2
+    head: str = "random"
+    attention: str = ""
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """Highest learning rates; ``chunk``: padded tokens computed at once; ``cached``: cached gradients."""
+
+    encoder: float = 5e-5
+    heads: float = 1e-3
+    chunk: int = 16_384
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Config:
+    """The tables of the configuration file."""
+
+    data: DataSettings
+    model: ModelSettings
+    loss: Settings
+    optimizer: OptimizerSettings
+    loop: LoopSettings
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Any]) -> Config:
+        """From the tables of a TOML file; raises InputError naming what is wrong."""
+        kinds = {
+            "data": DataSettings,
+            "model": ModelSettings,
+            "loss": Settings,
+            "optimizer": OptimizerSettings,
+            "loop": LoopSettings,
+        }
+        unknown = sorted(set(tables) - set(kinds))
+        if unknown:
+            raise InputError(f"[{unknown[0]}]: unknown; expected {', '.join(kinds)}")
+        made: dict[str, Any] = {name: built(kind, tables.get(name, {}), name) for name, kind in kinds.items()}
+        return cls(**made)
+
+    def facts(self) -> dict[str, Any]:
+        """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
+        tables = {name: value for name, value in asdict(self).items() if name != "loop"}
+        tables["model"]["base"] = Path(self.model.base).name
+        return {"method": "ccpr", **tables}
+
+
+class CCPRTask:
+    """See `phrasemate.train.Task`. ``folder``: what the names of files are relative to."""
+
+    def __init__(self, config: Config, folder: Path, device: str = "cpu") -> None:
+        self.config, data = config, config.data
+        paths = sorted({path for name in data.files for path in folder.glob(name)})
+        if not paths:
+            raise InputError(f"{folder}: nothing matches {', '.join(data.files)}; make it with phrasemate pairs")
+        if data.positives not in ("same", "elsewhere") or config.model.head not in ("random", "components"):
+            raise InputError("positives: same or elsewhere; head: random or components")
+        self.names = [path.stem for path in paths]
+        self.files = [PairFile(path) for path in paths]
+        batches, size = config.loop.steps * config.loop.accumulate, data.batch
+        lengths = [len(file) for file in self.files]
+        self.schedule = Schedule(lengths, batches, size, data.evenness, data.neighbours, data.dev, config.loop.seed)
+        self.elsewhere = None
+        if data.positives == "elsewhere":
+            self.elsewhere = Elsewhere(self.files, self.schedule.dev, config.loop.seed)
+        self.tokenizer = Tokenizer(config.model.base, data.max_tokens)
+        torch.manual_seed(config.loop.seed)
+        backbone = Backbone(config.model.base, config.model.frozen, config.model.dropout)
+        backbone.encoder.set_attn_implementation(config.model.attention or ("sdpa" if device == "cuda" else "eager"))
+        self.module = PhraseModel(backbone, config.loss.dim)
+        self.backbone, self.objective = backbone, CCPR(self.module, config.loss)
+        if config.model.head == "components":
+            self.module.start_from_components(self._ends())
+        self.module.to(device)
+
+    def groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """The encoder's parameters and those of the heads."""
+        inner = set(self.backbone.parameters())
+        heads = [p for p in self.module.parameters() if p not in inner]
+        return [(list(self.backbone.parameters()), self.config.optimizer.encoder), (heads, self.config.optimizer.heads)]
+
+    def batch(self, number: int) -> SpanBatch:
+        """See `Task.batch`."""
+        draw = random.Random(self.config.loop.seed * 1_000_003 + number)
+        if self.elsewhere is not None:
+            return self._collated(self.elsewhere.examples(self.config.data.batch, draw), draw)
+        return self._collated([self.files[f][r] for f, r in self.schedule.train[number].tolist()], draw)
+
+    def _collated(self, examples: Sequence[Example], draw: random.Random) -> SpanBatch:
+        data = self.config.data
+        alteration = Alteration(data.lower, data.plain, data.apart)
+        return collate(examples, self.tokenizer, alteration, data.max_words, data.phrases, draw)
+
+    def backward(self, batch: SpanBatch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
+        """See `Task.backward`."""
+        parts: dict[str, Tensor] = {}
+
+        def objective(states: Tensor) -> Tensor:
+            losses = self.objective(states, batch)
+            parts.update(losses.parts)
+            return losses.total * scale
+
+        chunk = self.config.optimizer.chunk
+        if self.config.optimizer.cached:
+            chunked_backward(self.backbone, batch.tokens, chunk, objective, autocast)
+        else:
+            with autocast():
+                states = self.backbone.states(batch.tokens, chunk)
+            objective(states).backward()  # type: ignore[no-untyped-call]
+        return {"tokens": len(batch.tokens.ids), **{name: float(value.detach()) for name, value in parts.items()}}
+
+    @torch.no_grad()
+    def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
+        """Held-out sentence pairs, as they are: phrases against every span of all target sentences of all files.
+
+        ``acc@1`` other language to English over all phrases and its mean over files (``score``); sentences' acc@1;
+        ``f1``: the segmenter at 0.5.
+        """
+        rows = self.schedule.dev
+        draw = random.Random(0)
+        queries, golds, spans, owners, sentences, hits = [], [], [], [], [], np.zeros(3)
+        offset = 0
+        for at in range(0, len(rows), DEV_SENTENCES):
+            examples = [self.files[f][r] for f, r in rows[at : at + DEV_SENTENCES].tolist()]
+            data = self.config.data
+            batch = collate(examples, self.tokenizer, Alteration(), data.max_words, DEV_PHRASES, draw)
+            with autocast():
+                states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
+            on = [
+                {k: torch.from_numpy(v).to(states.device) for k, v in side._asdict().items()}
+                for side in (batch.source, batch.target)
+            ]
+            model = self.module
+            vectors = [functional.normalize(model.phrases(states, side["first"], side["last"]), dim=1) for side in on]
+            queries.append(vectors[0][batch.pairs[:, 0]])
+            golds.append(torch.from_numpy(batch.pairs[:, 1]) + offset)
+            owners.append(rows[at : at + DEV_SENTENCES, 0][batch.source.text[batch.pairs[:, 0]]])
+            spans.append(vectors[1])
+            offset += len(vectors[1])
+            bounds = torch.from_numpy(batch.tokens.bounds).to(states.device)
+            sentences.append(functional.normalize(span_means(states, bounds[:-1], bounds[1:] - 1), dim=1).chunk(2))
+            for side in on:
+                found = model.segments(states, side["first"], side["last"]) > 0
+                hits += [float(x) for x in ((found & side["phrase"]).sum(), found.sum(), side["phrase"].sum())]
+        right = _right(torch.cat(queries), torch.cat(spans), torch.cat(golds).to(states.device)).cpu().numpy()
+        owner = np.concatenate(owners)
+        left, other = (torch.cat(side) for side in zip(*sentences, strict=True))
+        own = torch.arange(len(left), device=left.device)
+        by_file = {name: float(right[owner == i].mean()) for i, name in enumerate(self.names) if (owner == i).any()}
+        return {
+            "score": float(np.mean(list(by_file.values()))),
+            "acc@1": float(right.mean()),
+            "sentences": float((_right(left, other, own).float().mean() + _right(other, left, own).float().mean()) / 2),
+            "f1": float(2 * hits[0] / max(hits[1] + hits[2], 1)),
+            **by_file,
+        }
+
+    def save(self, folder: Path) -> None:
+        """A Hugging Face folder with ``heads.safetensors``."""
+        self.backbone.encoder.save_pretrained(folder)
+        base = Path(self.config.model.base)
+        if (base / "tokenizer.json").is_file():
+            shutil.copyfile(base / "tokenizer.json", folder / "tokenizer.json")
+        else:
+            self.tokenizer.save(folder / "tokenizer.json")
+        heads = {name: value.detach().float().cpu().contiguous() for name, value in self.module.heads().items()}
+        save_file(heads, folder / "heads.safetensors")
+
+    @torch.no_grad()
+    def _ends(self) -> Tensor:
+        """(phrases, 2 x width): the two ends of phrases of 40 sentence pairs of each file, both sides."""
+        rows = [(f, r) for f, file in enumerate(self.files) for r in range(0, len(file), max(len(file) // 40, 1))]
+        self.module.eval()
+        found = []
+        for at in range(0, len(rows), DEV_SENTENCES):
+            batch = self._collated([self.files[f][r] for f, r in rows[at : at + DEV_SENTENCES]], random.Random(0))
+            states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
+            for side in (batch.source, batch.target):
+                found.append(torch.cat([states[side.first[side.phrase]], states[side.last[side.phrase]]], 1))
+        return torch.cat(found)
+
+
+def _right(queries: Tensor, candidates: Tensor, own: Tensor) -> Tensor:
+    """(queries,) bool: no candidate but the query's own is as near as it; in blocks."""
+    blocks = zip(torch.split(queries, 512), torch.split(own, 512), strict=True)
+    return torch.cat([_beats(some @ candidates.T, places) for some, places in blocks])
+
+
+def _beats(scores: Tensor, own: Tensor) -> Tensor:
+    best: Tensor = (scores >= scores.gather(1, own[:, None]) - 1e-6).sum(1) == 1
+    return best

@@ -1,0 +1,75 @@
+"""A checkpoint: tensors and a few numbers in a folder that is either whole or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from phrasemate.errors import CheckpointDamaged
+
+__all__ = ["Checkpoint"]
+
+TENSORS, FACTS = "state.safetensors", "state.json"
+
+
+class Checkpoint:
+    """``folder`` and the one before it, ``folder.old``, which is there only between two renames."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._old = folder.with_name(folder.name + ".old")
+
+    def exists(self) -> bool:
+        """Whether there is one (one that was being replaced counts)."""
+        return self.folder.is_dir() or self._old.is_dir()
+
+    def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Replace what was there, all of it or nothing."""
+        made = self.folder.with_name(self.folder.name + ".part")
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, made / TENSORS)
+        text = json.dumps({**facts, "sha256": _sha256(made / TENSORS)}, indent=1) + "\n"
+        (made / FACTS).write_text(text, encoding="utf-8")
+        for path in made.iterdir():
+            _sync(path)
+        shutil.rmtree(self._old, ignore_errors=True)
+        if self.folder.exists():
+            self.folder.rename(self._old)
+        made.rename(self.folder)
+        _sync(self.folder.parent)
+        shutil.rmtree(self._old, ignore_errors=True)
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors on the CPU, and the facts; raises CheckpointDamaged for anything but what was saved."""
+        folder = self.folder if self.folder.is_dir() else self._old
+        remedy = "remove it to begin anew"
+        try:
+            facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+            if facts.pop("sha256") != _sha256(folder / TENSORS):
+                raise CheckpointDamaged(f"{folder / TENSORS}: altered (another SHA-256); {remedy}")
+            return load_file(folder / TENSORS), facts
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
+            raise CheckpointDamaged(f"{folder}: not a readable checkpoint ({error}); {remedy}") from error
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

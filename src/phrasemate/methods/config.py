@@ -1,0 +1,63 @@
+"""A TOML file -> dataclasses, strictly: an unknown key or a value of another type is an error that names it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from phrasemate.errors import InputError
+
+__all__ = ["built", "overridden", "read_toml"]
+
+T = TypeVar("T")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a file; raises InputError where it is not readable as TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not readable as TOML ({error})") from error
+
+
+def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """The tables with ``table.key=value`` put in; a value is TOML, or else a string."""
+    made = {key: dict(value) if isinstance(value, Mapping) else value for key, value in tables.items()}
+    for change in changes:
+        name, sign, text = change.partition("=")
+        table, dot, key = name.strip().partition(".")
+        if not (sign and dot and key):
+            raise InputError(f"{change!r}: expected TABLE.KEY=VALUE, such as loop.steps=500")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        made.setdefault(table, {})[key] = value
+    return made
+
+
+def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
+    """A dataclass from a table; raises InputError for an unknown key, a missing one or a wrong type."""
+    hints = get_type_hints(kind)
+    known = {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(table) - set(known))
+    if unknown:
+        raise InputError(f"[{name}] {unknown[0]}: unknown; expected some of {', '.join(known)}")
+    values = {key: _checked(value, known[key], f"[{name}] {key}") for key, value in table.items()}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise InputError(f"[{name}]: {error}") from error
+
+
+def _checked(value: Any, kind: Any, name: str) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind == tuple[str, ...] and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return value
+    raise InputError(f"{name}: {value!r}; expected {getattr(kind, '__name__', kind)}")

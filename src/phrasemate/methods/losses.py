@@ -1,0 +1,60 @@
+"""Losses that the methods share. All compute in float32, whatever the encoder's precision."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = ["Contrast", "balanced_bce", "contrast", "span_means"]
+
+
+class Contrast(NamedTuple):
+    """``loss`` (scalar), ``right``: share of the queries whose positive beats all other candidates."""
+
+    loss: Tensor
+    right: Tensor
+
+
+def contrast(
+    queries: Tensor,
+    candidates: Tensor,
+    positives: Tensor,
+    temperature: float = 1.0,
+    ignored: Tensor | None = None,
+) -> Contrast:
+    """Softmax over the candidates: mean over queries q of -log exp(q.p/T) / sum_c exp(q.c/T).
+
+    ``queries`` (n, dim), ``candidates`` (m, dim), ``positives`` (n,): which candidate is the query's own;
+    ``ignored`` (n, m) bool: candidates that are no negatives of a query (its positive always counts).
+    CCPR (Li et al. 2024, eq. 2 and 3) is T = 1 with all pairs of the batch as candidates.
+    """
+    logits = queries.float() @ candidates.float().T / temperature  # (n, m)
+    own = logits.gather(1, positives[:, None])  # (n, 1)
+    if ignored is not None:
+        logits = logits.masked_fill(ignored, -torch.inf).scatter(1, positives[:, None], own)
+    loss = torch.logsumexp(logits, 1) - own[:, 0]
+    with torch.no_grad():
+        right = (logits >= own).sum(1) == 1
+    return Contrast(loss.mean(), right.float().mean())
+
+
+def balanced_bce(logits: Tensor, positive: Tensor) -> Tensor:
+    """Binary cross-entropy in which positives and negatives weigh the same in all, however many there are.
+
+    What CCPR (eq. 6) estimates by drawing as many non-phrases as phrases, without the noise of drawing.
+    ``logits`` (n,), ``positive`` (n,) bool. Zero where one of the two kinds is absent.
+    """
+    losses = functional.binary_cross_entropy_with_logits(logits.float(), positive.float(), reduction="none")
+    both = positive.any() & ~positive.all()
+    weights = torch.where(positive, 0.5 / positive.sum().clamp(min=1), 0.5 / (~positive).sum().clamp(min=1))
+    return (losses * weights).sum() * both
+
+
+def span_means(states: Tensor, first: Tensor, last: Tensor) -> Tensor:
+    """(spans, width): the mean of the states of rows ``first`` to ``last``, both included, by running sums."""
+    sums = functional.pad(states.double().cumsum(0), (0, 0, 1, 0))
+    means: Tensor = ((sums[last + 1] - sums[first]) / (last + 1 - first)[:, None]).float()
+    return means

@@ -1,0 +1,296 @@
+"""The one training loop: steps, schedule, checkpoints that go on exactly, metrics, a model folder at the end.
+
+A run is a folder: ``config.json`` (what was asked for), ``metrics.jsonl`` (a line for each logged step and each
+evaluation), ``checkpoint/`` (weights, optimizer, random states; sealed with SHA-256), ``model/`` (a Hugging Face
+folder with ``heads.safetensors`` and ``training.json``, written at the end of the run and of every evaluation that is
+the best so far).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from phrasemate.errors import InputError
+from phrasemate.methods.checkpoint import Checkpoint
+
+__all__ = ["Event", "LoopSettings", "Task", "Trainer", "chosen_device", "learning_rate"]
+
+B = TypeVar("B")
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """How long and how fast: see `configs/ccpr.toml` for each.
+
+    ``warmup`` counts steps; ``schedule`` is "cosine" or "linear", both down to zero at ``steps``; ``clip``: largest
+    norm of the gradient (0: none); ``precision`` "bf16" (autocast) or "fp32"; ``log``, ``evaluate``, ``checkpoint``:
+    every so many steps (evaluate 0: never).
+    """
+
+    steps: int = 20_000
+    warmup: int = 1_000
+    schedule: str = "cosine"
+    clip: float = 1.0
+    weight_decay: float = 0.01
+    accumulate: int = 1
+    precision: str = "bf16"
+    log: int = 10
+    evaluate: int = 500
+    checkpoint: int = 100
+    seed: int = 0
+
+
+class Event(NamedTuple):
+    """What a progress line shows: ``step`` of ``steps``, the latest ``metrics``, ``remaining`` seconds."""
+
+    step: int
+    steps: int
+    metrics: Metrics
+    remaining: float
+
+
+class Task(Protocol[B]):
+    """What is trained: a method with its data."""
+
+    @property
+    def module(self) -> nn.Module:
+        """What is trained."""
+        ...
+
+    def groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """Parameters and their highest learning rates."""
+        ...
+
+    def batch(self, number: int) -> B:
+        """The batch of that number: of nothing but it and the settings."""
+        ...
+
+    def backward(self, batch: B, autocast: Callable[[], Any], scale: float) -> Metrics:
+        """Add the gradients of ``scale`` times the loss; returns what to log ("tokens" is summed over time)."""
+        ...
+
+    def evaluate(self, autocast: Callable[[], Any]) -> Metrics:
+        """Figures on held-out data; "score" is what the best model is chosen by."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the model, as it is now, into an empty folder."""
+        ...
+
+
+def chosen_device(name: str = "auto", threads: int | None = None) -> str:
+    """ "cpu" or "cuda"; ``threads`` are set for the CPU. Raises InputError for a device that is not there."""
+    if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
+        raise InputError(f"device {name}: not there; expected auto, cpu, or cuda where there is one")
+    if threads:
+        torch.set_num_threads(threads)
+    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+
+
+def learning_rate(step: int, settings: LoopSettings) -> float:
+    """The share of the highest learning rate at a step, counted from 0."""
+    if step < settings.warmup:
+        return (step + 1) / settings.warmup
+    done = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
+    return (1 + math.cos(math.pi * done)) / 2 if settings.schedule == "cosine" else 1 - done
+
+
+class Trainer(Generic[B]):
+    """Runs a task in a folder, from its beginning or from its last checkpoint.
+
+    ``facts``: what was asked for; a folder that was begun with other facts is refused (InputError).
+    """
+
+    def __init__(self, task: Task[B], settings: LoopSettings, folder: Path, facts: Mapping[str, Any]) -> None:
+        if settings.schedule not in ("cosine", "linear") or settings.precision not in ("bf16", "fp32"):
+            raise InputError(
+                f"schedule {settings.schedule!r}, precision {settings.precision!r}; "
+                "expected cosine or linear, and bf16 or fp32"
+            )
+        self.task, self.settings, self.folder = task, settings, folder
+        self.named = {name: p for name, p in task.module.named_parameters() if p.requires_grad}
+        self.device = next(task.module.parameters()).device
+        self.optimizer = self._make_optimizer()
+        self.facts = json.loads(json.dumps({**facts, "loop": asdict(settings)}))
+        self.step, self.evaluated, self.best, self.seconds = 0, 0, -math.inf, 0.0
+        self._checkpoint = Checkpoint(folder / "checkpoint")
+
+    def run(self, minutes: float = math.inf, progress: Callable[[Event], None] = lambda _: None) -> Metrics:
+        """Train to the end, or for so many minutes; returns the last metrics.
+
+        Stops with a checkpoint when time is up or on Ctrl-C (which is raised again).
+        """
+        self._open()
+        deadline, last = time.monotonic() + 60 * minutes, {}
+        self.task.module.train()
+        try:
+            for metrics in self._steps(lambda: time.monotonic() >= deadline, progress):
+                last = metrics
+            if self.step >= self.settings.steps:
+                self._evaluate_if_due()
+        finally:
+            self._save()
+        return last
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        groups: list[dict[str, Any]] = []
+        for parameters, rate in self.task.groups():
+            for decays in (True, False):  # biases and normalisation are not drawn to zero
+                some = [p for p in parameters if p.requires_grad and (p.ndim > 1) == decays]
+                decay = self.settings.weight_decay if decays else 0.0
+                groups.append({"params": some, "lr": rate, "highest": rate, "weight_decay": decay})
+        return torch.optim.AdamW([group for group in groups if group["params"]], fused=True)
+
+    def _open(self) -> None:
+        path = self.folder / "config.json"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            begun = json.loads(path.read_text(encoding="utf-8"))
+            if begun != self.facts:
+                wrong = ", ".join(_differences(begun, self.facts))
+                raise InputError(f"{self.folder}: begun with other settings ({wrong}); give another folder")
+        path.write_text(json.dumps(self.facts, indent=1) + "\n", encoding="utf-8")
+        if self._checkpoint.exists():
+            self._load()
+        else:
+            torch.manual_seed(self.settings.seed)
+            (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+
+    def _steps(self, over: Callable[[], bool], progress: Callable[[Event], None]) -> Iterator[Metrics]:
+        settings = self.settings
+        sums: Metrics = {}
+        with ThreadPoolExecutor(1) as pool:
+            ahead: Future[list[B]] = pool.submit(self._batches, self.step)
+            while self.step < settings.steps and not over():
+                self._evaluate_if_due()
+                started = time.perf_counter()
+                batches = ahead.result()
+                ahead = pool.submit(self._batches, self.step + 1)
+                metrics = self._one_step(batches)
+                self.step += 1
+                self.seconds += time.perf_counter() - started
+                for name, value in (metrics | {"seconds": time.perf_counter() - started, "steps": 1}).items():
+                    sums[name] = sums.get(name, 0.0) + value
+                if self.step % settings.log == 0 or self.step == settings.steps:
+                    yield self._log(sums)
+                    sums = {}
+                    remaining = self.seconds / self.step * (settings.steps - self.step)
+                    progress(Event(self.step, settings.steps, self.last, remaining))
+                if self.step % settings.checkpoint == 0:
+                    self._save()
+
+    def _batches(self, step: int) -> list[B]:
+        if step >= self.settings.steps:
+            return []
+        each = self.settings.accumulate
+        return [self.task.batch(step * each + i) for i in range(each)]
+
+    def _one_step(self, batches: list[B]) -> Metrics:
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["highest"] * learning_rate(self.step, self.settings)
+        found: Metrics = {}
+        for batch in batches:
+            for name, value in self.task.backward(batch, self.autocast, 1 / len(batches)).items():
+                found[name] = found.get(name, 0.0) + (value if name == "tokens" else value / len(batches))
+        norm = nn.utils.clip_grad_norm_(list(self.named.values()), self.settings.clip or math.inf)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return found | {"norm": float(norm)}
+
+    @contextmanager
+    def autocast(self) -> Iterator[None]:
+        """The precision of the encoder."""
+        wanted = self.settings.precision == "bf16"
+        with torch.autocast(self.device.type, torch.bfloat16) if wanted else nullcontext():
+            yield
+
+    def _log(self, sums: Metrics) -> Metrics:
+        count, seconds = sums.pop("steps"), sums.pop("seconds")
+        rate = {"tokens/s": sums.pop("tokens", 0.0) / seconds}
+        self.last = {name: value / count for name, value in sums.items()} | rate
+        self._write({"step": self.step, **self.last, "lr": learning_rate(self.step - 1, self.settings)})
+        return self.last
+
+    def _evaluate_if_due(self) -> None:
+        """Once at its steps and at the end, however often the run was stopped and continued."""
+        due = self.step == self.settings.steps
+        due |= bool(self.settings.evaluate and self.step and self.step % self.settings.evaluate == 0)
+        if not due or self.evaluated == self.step:
+            return
+        self.evaluated = self.step
+        self.task.module.eval()
+        found = self.task.evaluate(self.autocast)
+        self.task.module.train()
+        self._write({"step": self.step, **{f"dev {name}": value for name, value in found.items()}})
+        if found["score"] > self.best or self.step >= self.settings.steps:
+            self.best = max(self.best, found["score"])
+            self._export(found)
+
+    def _export(self, found: Metrics) -> None:
+        made, place = self.folder / "model.part", self.folder / "model"
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        self.task.save(made)
+        facts = {**self.facts, "step": self.step, "minutes": round(self.seconds / 60, 1), "dev": found}
+        (made / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        shutil.rmtree(place, ignore_errors=True)
+        made.rename(place)
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        rounded = {key: round(value, 5) if isinstance(value, float) else value for key, value in line.items()}
+        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(rounded) + "\n")
+
+    def _save(self) -> None:
+        tensors: dict[str, Tensor] = {f"model/{name}": p.detach() for name, p in self.named.items()}
+        for name, parameter in self.named.items():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer/{key}/{name}"] = value
+        tensors["random/cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
+        lines = (self.folder / "metrics.jsonl").stat().st_size if (self.folder / "metrics.jsonl").exists() else 0
+        facts = {"step": self.step, "evaluated": self.evaluated, "best": self.best}
+        facts |= {"seconds": self.seconds, "metrics": lines}
+        self._checkpoint.save(tensors, facts)
+
+    @torch.no_grad()
+    def _load(self) -> None:
+        tensors, facts = self._checkpoint.load()
+        for name, parameter in self.named.items():
+            parameter.copy_(tensors[f"model/{name}"])
+            keys = [key for key in tensors if key.startswith("optimizer/") and key.split("/", 2)[2] == name]
+            if keys:
+                state = {key.split("/", 2)[1]: tensors[key] for key in keys}
+                self.optimizer.state[parameter] = {
+                    key: value if key == "step" else value.to(self.device) for key, value in state.items()
+                }
+        torch.set_rng_state(tensors["random/cpu"])
+        if "random/cuda" in tensors and self.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random/cuda"], self.device)
+        self.step, self.evaluated = int(facts["step"]), int(facts["evaluated"])
+        self.best, self.seconds = float(facts["best"]), float(facts["seconds"])
+        with (self.folder / "metrics.jsonl").open("ab") as file:
+            file.truncate(int(facts["metrics"]))  # what came after the checkpoint will come again
+
+
+def _differences(left: Mapping[str, Any], right: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key in sorted({*left, *right}):
+        a, b = left.get(key), right.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            yield from _differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            yield f"{prefix}{key} {a!r}, now {b!r}"

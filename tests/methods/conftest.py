@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing may be fetched, whoever starts the tests
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "encode"))
+
+import tiny
+
+PAIRS = {"haus": "house", "fluss": "river", "bank": "bank", "buch": "book", "fenster": "window", "rot": "red"}
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random encoder as a Hugging Face folder; not to be changed."""
+    return tiny.save_xlmr(tmp_path_factory.mktemp("base") / "xlmr")
+
+
+def write_pairs(path: Path, count: int, seed: int) -> Path:
+    """Sentence pairs of four words, each with the phrase pairs of single words and of neighbours."""
+    draw, lines = random.Random(seed), []
+    for _ in range(count):
+        words = draw.sample(sorted(PAIRS), 4)
+        source, target = " ".join(words), " ".join(PAIRS[word] for word in words)
+        places = [_places(source), _places(target)]
+        runs = [(i, j) for i in range(4) for j in (i, i + 1) if j < 4]
+        pairs = [[places[0][i][0], places[0][j][1], places[1][i][0], places[1][j][1]] for i, j in runs]
+        lines.append(json.dumps({"source": source, "target": target, "pairs": pairs}))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _places(text: str) -> list[tuple[int, int]]:
+    found, at = [], 0
+    for word in text.split():
+        found.append((at, at + len(word)))
+        at += len(word) + 1
+    return found
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """A folder with the phrase pairs of two languages."""
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    write_pairs(folder / "en-xx.jsonl", 40, 1)
+    write_pairs(folder / "en-yy.jsonl", 30, 2)
+    return folder
+
+
+@pytest.fixture
+def tables(base: Path) -> dict[str, Any]:
+    """A configuration for them."""
+    return {
+        "data": {"files": ["en-*.jsonl"], "batch": 4, "phrases": 4, "dev": 4, "neighbours": 2},
+        "model": {"base": str(base), "dropout": 0.1, "head": "components"},
+        "loss": {
+            "dim": 8,
+            "normalise": True,
+            "temperature": 0.1,
+            "negatives": "spans",
+            "same_wording": "ignored",
+            "sentence": 0.2,
+            "mean": 0.1,
+        },
+        "optimizer": {"encoder": 1e-3, "heads": 1e-2, "chunk": 32},
+        "loop": {"steps": 6, "warmup": 2, "log": 1, "evaluate": 4, "checkpoint": 3, "precision": "fp32"},
+    }

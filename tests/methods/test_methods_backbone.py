@@ -1,0 +1,105 @@
+"""The encoder in chunks against the encoder text by text; cached gradients against plain ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from phrasemate.encode import load_model
+from phrasemate.encode.export import export_model
+from phrasemate.errors import InputError, ModelError
+from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, token_rows
+
+TEXTS = ["The old bank", "", "He opened the window because it was hot.", "a \ud800 house", "好的"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(base: Path) -> Tokenizer:
+    return Tokenizer(base)
+
+
+def test_states_are_those_of_each_text_alone(base: Path, tokenizer: Tokenizer) -> None:
+    backbone = Backbone(base, dropout=0.0).eval()
+    batch = tokenizer(TEXTS)
+    with torch.no_grad():
+        states = backbone.states(batch, tokens=24)
+        for text, (low, high) in enumerate(zip(batch.bounds, batch.bounds[1:], strict=False)):
+            ids = torch.from_numpy(batch.ids[low:high])[None]
+            alone = backbone.encoder(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
+            assert torch.allclose(states[low:high], alone, atol=1e-5), TEXTS[text]
+
+
+def test_chunks_hold_every_token_once_and_are_small(base: Path, tokenizer: Tokenizer) -> None:
+    backbone, batch = Backbone(base), tokenizer(TEXTS * 3)
+    chunks = list(backbone.chunks(batch, 24))
+    assert sorted(np.concatenate([chunk.rows.numpy() for chunk in chunks])) == list(range(len(batch.ids)))
+    assert all(chunk.ids.numel() <= 24 or len(chunk.ids) == 1 for chunk in chunks)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_cached_gradients_are_the_gradients(base: Path, tokenizer: Tokenizer, dropout: float) -> None:
+    backbone, batch = Backbone(base, dropout=dropout).train(), tokenizer(TEXTS)
+    weights = torch.randn(len(batch.ids), backbone.width)
+
+    def objective(states: Tensor) -> Tensor:
+        return (torch.tanh(states @ states.T).mean() + (states * weights).mean()) ** 2
+
+    def gradients() -> list[Tensor]:
+        return [p.grad.clone() for p in backbone.parameters() if p.grad is not None]
+
+    torch.manual_seed(3)
+    plain = objective(backbone.states(batch, 24))
+    plain.backward()
+    expected = gradients()
+    backbone.zero_grad()
+    torch.manual_seed(3)
+    cached = chunked_backward(backbone, batch, 24, objective)
+    assert cached.item() == pytest.approx(plain.item(), rel=1e-5)
+    found = gradients()
+    assert len(found) == len(expected) > 10
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
+
+
+def test_frozen_parts_get_no_gradient(base: Path, tokenizer: Tokenizer) -> None:
+    backbone = Backbone(base, frozen=1)
+    backbone.states(tokenizer(TEXTS), 64).sum().backward()
+    trained = {name for name, p in backbone.named_parameters() if p.grad is not None}
+    assert trained
+    assert not any("embeddings" in name or "layer.0." in name for name in trained)
+    with pytest.raises(InputError, match="frozen"):
+        Backbone(base, frozen=2)
+
+
+def test_rows_and_states_are_those_of_the_runtime(base: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """What is trained is what is searched with: same tokens, same places, same states but for rounding."""
+    export_model(base, tmp_path / "model", embedding_bits=8)
+    text = "She sat on the bank and read a book."
+    states = next(iter(load_model(tmp_path / "model", threads=1).token_states([text])))
+    batch = tokenizer([text])
+    assert states.starts.tolist() == [*batch.starts.tolist()[:-1], len(text)]  # the closing token's place is free
+    assert states.ends[1:-1].tolist() == batch.ends.tolist()[1:-1]
+    with torch.no_grad():
+        own = Backbone(base).eval().states(batch, 64)
+    cosines = torch.nn.functional.cosine_similarity(own, torch.from_numpy(states.values))
+    assert cosines.min() > 0.99
+
+
+def test_what_is_cut_off_has_no_rows(base: Path) -> None:
+    batch = Tokenizer(base, max_tokens=6)(["the old house the old house"])
+    starts, ends = np.array([0, 4, 23]), np.array([3, 13, 27])
+    first, last, whole = token_rows(batch, 0, starts, ends)
+    assert whole.tolist() == [True, True, False]
+    assert (first[:2] >= 1).all()
+    assert (last[:2] <= 4).all()
+
+
+def test_a_folder_without_an_encoder_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no fast tokenizer"):
+        Tokenizer(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match="no encoder"):
+        Backbone(tmp_path)

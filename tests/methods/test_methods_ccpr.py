@@ -1,0 +1,196 @@
+"""CCPR against its equations, by plain loops."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from phrasemate.errors import InputError
+from phrasemate.methods.backbone import Backbone, Tokenizer
+from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings
+from phrasemate.methods.ccpr_task import CCPRTask, Config
+from phrasemate.methods.examples import Alteration, PairFile
+from phrasemate.methods.spans import SpanBatch, collate
+
+
+@pytest.fixture
+def model(base: Path) -> PhraseModel:
+    torch.manual_seed(1)
+    return PhraseModel(Backbone(base, dropout=0.0), 8)
+
+
+@pytest.fixture
+def batch(base: Path, pairs: Path) -> SpanBatch:
+    file = PairFile(pairs / "en-xx.jsonl")
+    return collate([file[i] for i in range(4)], Tokenizer(base), Alteration(), 3, 3, random.Random(1))
+
+
+@pytest.fixture
+def states(model: PhraseModel, batch: SpanBatch) -> torch.Tensor:
+    with torch.no_grad():
+        return model.backbone.states(batch.tokens, 64)
+
+
+def plain_vector(model: PhraseModel, states: torch.Tensor, first: int, last: int) -> np.ndarray:
+    """Eq. 1: W [H_start ; H_end] + b."""
+    weight = torch.cat([model.start.weight, model.end.weight], 1).detach().double().numpy()
+    ends = torch.cat([states[first], states[last]]).double().numpy()
+    return weight @ ends + model.start.bias.detach().double().numpy()
+
+
+def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, settings: Settings) -> float:
+    """Eq. 2-4, one phrase at a time."""
+    total = 0.0
+    for side, other, column in ((batch.source, batch.target, 0), (batch.target, batch.source, 1)):
+        losses = []
+        for pair in batch.pairs:
+            query, own = int(pair[column]), int(pair[1 - column])
+            rivals = range(len(other.first)) if settings.negatives == "spans" else set(batch.pairs[:, 1 - column])
+            scores = {}
+            for rival in map(int, rivals):
+                same = settings.same_wording == "ignored" and other.wording[rival] == other.wording[own]
+                if rival == own or not same:
+                    a = plain_vector(model, states, int(side.first[query]), int(side.last[query]))
+                    b = plain_vector(model, states, int(other.first[rival]), int(other.last[rival]))
+                    if settings.normalise:
+                        a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+                    scores[rival] = float(a @ b) / settings.temperature
+            losses.append(math.log(sum(math.exp(s - scores[own]) for s in scores.values())))
+        total += sum(losses) / len(losses) / 2
+    return total
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(dim=8, segment=0),
+        Settings(dim=8, segment=0, normalise=True, temperature=0.1, negatives="spans"),
+        Settings(dim=8, segment=0, normalise=True, temperature=0.1, negatives="spans", same_wording="ignored"),
+    ],
+)
+def test_the_alignment_loss_is_the_equation(
+    model: PhraseModel, states: torch.Tensor, batch: SpanBatch, settings: Settings
+) -> None:
+    found = CCPR(model, settings)(states, batch)
+    assert found.total.item() == pytest.approx(plain_alignment(model, states, batch, settings), rel=1e-4)
+
+
+def test_the_segmentation_loss_is_the_equation(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
+    """Eq. 5 and 6, with all non-phrases at the weight of as many as there are phrases."""
+    losses: dict[bool, list[float]] = {True: [], False: []}
+    weight = torch.cat([model.segment_start.weight, model.segment_end.weight], 1)[0].detach().double()
+    for side in (batch.source, batch.target):
+        for first, last, phrase in zip(side.first, side.last, side.phrase, strict=True):
+            ends = torch.cat([states[int(first)], states[int(last)]]).double()
+            logit = float(weight @ ends + model.segment_start.bias.detach().double())
+            losses[bool(phrase)].append(math.log(1 + math.exp(-logit if phrase else logit)))
+    expected = sum(float(np.mean(each)) for each in losses.values()) / 2
+    whole = CCPR(model, Settings(dim=8, segment=2.0))(states, batch)
+    assert whole.parts["segment"].item() == pytest.approx(expected, rel=1e-5)
+    assert whole.total.item() == pytest.approx(whole.parts["align"].item() + 2 * expected, rel=1e-5)
+
+
+def test_sentences_and_means_are_contrasted_both_ways(
+    model: PhraseModel, states: torch.Tensor, batch: SpanBatch
+) -> None:
+    settings = Settings(dim=8, segment=0, sentence=1.0, mean=1.0, plain_temperature=0.2)
+    found = CCPR(model, settings)(states, batch)
+    bounds = batch.tokens.bounds.tolist()
+    means = [states[a:b].mean(0) for a, b in itertools.pairwise(bounds)]
+    unit = torch.stack(means) / torch.stack(means).norm(dim=1, keepdim=True)
+    scores = unit[:4] @ unit[4:].T / 0.2
+    expected = (torch.nn.functional.cross_entropy(scores, torch.arange(4)) * 0.5).item()
+    expected += (torch.nn.functional.cross_entropy(scores.T, torch.arange(4)) * 0.5).item()
+    assert found.parts["sentence"].item() == pytest.approx(expected, rel=1e-4)
+    assert found.parts["mean"].item() > 0
+
+
+def test_the_saved_heads_give_the_same_vectors(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
+    heads, side = model.heads(), batch.source
+    first, last = torch.from_numpy(side.first), torch.from_numpy(side.last)
+    vectors = states[first] @ heads["start"] + states[last] @ heads["end"] + heads["bias"]
+    assert torch.allclose(vectors, model.phrases(states, first, last), atol=1e-5)
+    logits = states[first] @ heads["segment_start"] + states[last] @ heads["segment_end"] + heads["segment_bias"]
+    assert torch.allclose(logits, model.segments(states, first, last), atol=1e-5)
+
+
+def test_components_keep_what_tells_phrases_apart(model: PhraseModel) -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(500, 8) @ torch.randn(8, 2 * model.backbone.width)  # eight directions hold everything
+    model.start_from_components(hidden + 3.0)
+    width = model.backbone.width
+    projected = model.start(hidden[:, :width] + 3.0) + model.end(hidden[:, width:] + 3.0)
+    assert projected.mean(0).abs().max() < 1e-3 * projected.std()  # centred
+    rank = torch.linalg.matrix_rank(projected - projected.mean(0))
+    assert rank == 8
+    entries = torch.cat([model.start.weight, model.end.weight], 1)
+    assert entries.pow(2).mean().sqrt().item() == pytest.approx(1 / math.sqrt(2 * width), rel=1e-3)
+
+
+def test_held_out_figures_are_those_of_a_plain_loop(tables: dict[str, Any], pairs: Path) -> None:
+    config = Config.of(tables)
+    task = CCPRTask(config, pairs)
+    task.module.eval()
+    found = task.evaluate(torch.no_grad)
+    assert set(found) == {"score", "acc@1", "sentences", "f1", "en-xx", "en-yy"}
+    assert found["score"] == pytest.approx((found["en-xx"] + found["en-yy"]) / 2)
+    assert all(0 <= value <= 1 for value in found.values())
+    held = [task.files[f][r] for f, r in task.schedule.dev.tolist()]
+    batch = collate(held, task.tokenizer, Alteration(), 6, 3, random.Random(0))
+    with torch.no_grad():
+        states = task.backbone.states(batch.tokens, 64)
+    gold = right = 0
+    vectors = [
+        plain_vector(task.module, states, a, b) for a, b in zip(batch.target.first, batch.target.last, strict=True)
+    ]
+    unit = np.stack([v / np.linalg.norm(v) for v in vectors])
+    for source, own in batch.pairs:
+        query = plain_vector(task.module, states, batch.source.first[source], batch.source.last[source])
+        scores = unit @ query / np.linalg.norm(query)
+        gold, right = gold + 1, right + int((scores >= scores[own] - 1e-6).sum() == 1)
+    assert found["acc@1"] == pytest.approx(right / gold, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "message"),
+    [
+        ("data", "colour", 1, "colour: unknown"),
+        ("data", "batch", "many", "batch: 'many'"),
+        ("data", "batch", True, "batch: True"),
+        ("loss", "normalise", 1, "normalise: 1"),
+        ("data", "files", ["absent-*.jsonl"], "nothing matches"),
+        ("data", "positives", "nowhere", "same or elsewhere"),
+    ],
+)
+def test_wrong_settings_are_named(
+    tables: dict[str, Any], pairs: Path, table: str, key: str, value: object, message: str
+) -> None:
+    tables[table][key] = value
+    with pytest.raises(InputError, match=message):
+        CCPRTask(Config.of(tables), pairs)
+
+
+def test_unknown_and_missing_tables_are_named(tables: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"\[weather\]: unknown"):
+        Config.of({**tables, "weather": {}})
+    del tables["model"]
+    with pytest.raises(InputError, match=r"\[model\].*base"):
+        Config.of(tables)
+
+
+def test_the_configurations_of_the_repository_are_readable() -> None:
+    from phrasemate.methods.config import read_toml
+
+    folder = Path(__file__).parents[2] / "configs"
+    paper = Config.of(read_toml(folder / "ccpr.toml"))
+    assert (paper.loss.dim, paper.loop.steps, paper.optimizer.encoder, paper.model.dropout) == (128, 20_000, 5e-5, 0.2)
+    assert paper.data.batch == 8 * 64
+    assert not paper.loss.normalise
+    assert Config.of(read_toml(folder / "ccpr-small.toml")).loss.normalise

@@ -1,0 +1,187 @@
+"""The loop: exact resume, refusal of other settings, damage, learning rates; and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from phrasemate import load_model
+from phrasemate.cli import app
+from phrasemate.errors import CheckpointDamaged, InputError
+from phrasemate.methods.ccpr_task import CCPRTask, Config
+from phrasemate.methods.config import overridden
+from phrasemate.train import LoopSettings, Trainer, learning_rate
+
+
+def trainer(tables: dict[str, Any], pairs: Path, run: Path) -> Trainer[Any]:
+    config = Config.of(tables)
+    return Trainer(CCPRTask(config, pairs), config.loop, run, config.facts())
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    """Metrics without the clock's."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "tokens/s"} for row in rows]
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("stop", "accumulate"), [(1, 1), (4, 2), (5, 1)])
+def test_a_run_goes_on_exactly(tables: dict[str, Any], pairs: Path, tmp_path: Path, stop: int, accumulate: int) -> None:
+    """Same losses, same held-out figures, same weights as an undisturbed run."""
+    tables["loop"]["accumulate"] = accumulate
+    whole = trainer(tables, pairs, tmp_path / "whole")
+    whole.run()
+
+    def interrupt(event: Any) -> None:
+        if event.step == stop:
+            raise Stop
+
+    with pytest.raises(Stop):
+        trainer(tables, pairs, tmp_path / "parts").run(progress=interrupt)
+    torch.manual_seed(99)  # another process
+    second = trainer(tables, pairs, tmp_path / "parts")
+    second.run()
+    assert lines(tmp_path / "parts") == lines(tmp_path / "whole")
+    assert [row["step"] for row in lines(tmp_path / "whole")] == [1, 2, 3, 4, 4, 5, 6, 6]
+    for (name, a), b in zip(whole.task.module.named_parameters(), second.task.module.parameters(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_training_learns(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    tables["loop"].update(steps=80, evaluate=0)
+    tables["model"].update(dropout=0.0, head="random")
+    trainer(tables, pairs, tmp_path / "run").run()
+    losses = [row["align"] for row in lines(tmp_path / "run") if "align" in row]
+    assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
+
+
+def test_a_finished_run_does_nothing_more(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    trainer(tables, pairs, tmp_path / "run").run()
+    before = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    again = trainer(tables, pairs, tmp_path / "run")
+    again.run()
+    assert again.step == 6
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
+
+
+def test_time_is_up(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    stopped = trainer(tables, pairs, tmp_path / "run")
+    stopped.run(minutes=0)
+    assert stopped.step == 0
+    assert (tmp_path / "run" / "checkpoint").is_dir()
+
+
+def test_other_settings_are_refused_by_name(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    trainer(tables, pairs, tmp_path / "run").run(minutes=0)
+    tables["loop"]["steps"] = 7
+    with pytest.raises(InputError, match=r"loop\.steps 6, now 7"):
+        trainer(tables, pairs, tmp_path / "run").run()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "facts", "empty"])
+def test_a_damaged_checkpoint_is_one_error(tables: dict[str, Any], pairs: Path, tmp_path: Path, damage: str) -> None:
+    trainer(tables, pairs, tmp_path / "run").run(minutes=0)
+    tensors, facts = (tmp_path / "run" / "checkpoint" / name for name in ("state.safetensors", "state.json"))
+    data = bytearray(tensors.read_bytes())
+    if damage == "truncated":
+        tensors.write_bytes(data[: len(data) // 2])
+    elif damage == "flipped":
+        data[len(data) // 2] ^= 1
+        tensors.write_bytes(data)
+    elif damage == "facts":
+        facts.write_text("[]")
+    else:
+        facts.write_text("")
+    with pytest.raises(CheckpointDamaged, match="remove it to begin anew"):
+        trainer(tables, pairs, tmp_path / "run").run()
+
+
+def test_a_checkpoint_that_was_being_replaced_is_found(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    """A crash between the two renames leaves only the one before; the run goes on from it."""
+    with pytest.raises(Stop):
+        trainer(tables, pairs, tmp_path / "run").run(progress=lambda e: _stop_at(e, 3))
+    (tmp_path / "run" / "checkpoint").rename(tmp_path / "run" / "checkpoint.old")
+    again = trainer(tables, pairs, tmp_path / "run")
+    again.run(minutes=0)
+    assert again.step == 3
+
+
+def _stop_at(event: Any, step: int) -> None:
+    if event.step == step:
+        raise Stop
+
+
+def test_cached_gradients_train_alike(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    trainer(tables, pairs, tmp_path / "plain").run()
+    tables["optimizer"]["cached"] = True
+    trainer(tables, pairs, tmp_path / "cached").run()
+    plain, cached = (lines(tmp_path / name) for name in ("plain", "cached"))
+    assert [row.get("loss", 0) for row in cached] == pytest.approx([row.get("loss", 0) for row in plain], abs=1e-3)
+
+
+def test_the_baseline_without_context_trains(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    tables["data"]["positives"] = "elsewhere"
+    trainer(tables, pairs, tmp_path / "run").run()
+    assert len(lines(tmp_path / "run")) == 8
+
+
+def test_learning_rates() -> None:
+    settings = LoopSettings(steps=110, warmup=10)
+    assert learning_rate(0, settings) == pytest.approx(0.1)
+    assert learning_rate(9, settings) == pytest.approx(1.0)
+    assert learning_rate(60, settings) == pytest.approx(0.5)
+    assert learning_rate(35, settings) == pytest.approx((1 + math.cos(math.pi / 4)) / 2)
+    assert learning_rate(35, LoopSettings(steps=110, warmup=10, schedule="linear")) == pytest.approx(0.75)
+
+
+def test_settings_from_the_command_line() -> None:
+    changed = overridden({"loop": {"steps": 1}}, ["loop.steps=5", "model.base=some/name", "loss.normalise=true"])
+    assert changed == {"loop": {"steps": 5}, "model": {"base": "some/name"}, "loss": {"normalise": True}}
+    with pytest.raises(InputError, match=r"TABLE\.KEY=VALUE"):
+        overridden({}, ["steps=5"])
+
+
+def write_toml(path: Path, tables: dict[str, Any]) -> Path:
+    rows = [
+        f"[{name}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in table.items()) for name, table in tables.items()
+    ]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    return path
+
+
+def test_the_command_trains_and_its_model_searches(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    config = write_toml(tmp_path / "small.toml", tables)
+    run, model = tmp_path / "run", tmp_path / "model"
+    command = ["train", "ccpr", str(config), "-o", str(run), "--data", str(pairs), "--device", "cpu"]
+    part = CliRunner().invoke(app, [*command, "--minutes", "0", "--json"])
+    assert part.exit_code == 0, part.output
+    assert json.loads(part.stdout)["finished"] is False
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "trained for 6 steps" in done.stdout
+    exported = CliRunner().invoke(app, ["model", "export", str(run / "model"), "-o", str(model)])
+    assert exported.exit_code == 0, exported.output
+    loaded = load_model(model, threads=1)
+    assert loaded.dim == 8
+    assert loaded.config["signature"]["step"] == 6
+    assert str(pairs) not in json.dumps(loaded.config)  # no path of the machine that trained it
+
+
+def test_the_command_names_what_is_wrong(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    absent = CliRunner().invoke(app, ["train", "ccpr", str(tmp_path / "no.toml"), "-o", str(tmp_path / "run")])
+    assert absent.exit_code == 1
+    assert "not readable as TOML" in absent.stderr
+    config = write_toml(tmp_path / "small.toml", tables)
+    command = ["train", "ccpr", str(config), "-o", str(tmp_path / "run"), "--data", str(tmp_path / "pairs")]
+    wrong = CliRunner().invoke(app, [*command, "--set", "loss.temperature=warm"])
+    assert wrong.exit_code == 1
+    assert "[loss] temperature: 'warm'" in wrong.stderr
