@@ -1,24 +1,26 @@
 """How many dimensions phrases need, and whether to centre and whiten them: the figures behind docs/decisions.md.
 
 Learns principal components of the ends of phrases from the text of bench/bundled_model.py and ranks the gold spans of
-phrase_bench with each of them (see bench/phrase_retrieval.py), all in one pass over the distractors.
+phrase_bench with each of them (docs/evaluate.md), all in one pass over the distractors.
 
     python bench/projection.py --sentences 4000
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from bundled_model import sentences
 from common import parser, report, signature
-from phrase_retrieval import SETS, Set, distractors, spans, vectors
 
 from phrasemate import Model, Phrase, load_model
 from phrasemate.encode.pool import unit
-from phrasemate.evaluate import accuracy
+from phrasemate.evaluate.data import LANGS
+from phrasemate.evaluate.distractors import distractor_sentences, spans_of
+from phrasemate.evaluate.phrases import evaluate_phrases
+from phrasemate.evaluate.systems import Block, ModelSource
 
 Projection = tuple[np.ndarray, np.ndarray] | None
 
@@ -40,24 +42,22 @@ def projections(model: Model, texts: list[str], dims: list[int]) -> dict[str, Pr
     return made
 
 
-class Ranks:
-    """How many spans beat the gold one of each query, for every projection."""
+class Projected:
+    """The ends of spans under every projection, from one pass of the encoder."""
 
-    def __init__(self, data: Path, lang: str, model: Model, made: dict[str, Projection]) -> None:
-        self.set, self.made = Set(data, lang, model, ["ends"]), made
-        with (data / "phrase_bench" / f"{lang}-en.jsonl").open(encoding="utf-8") as file:
-            pairs = [json.loads(line) for line in file]
-        gold = model.encode([Phrase(p["target"], p["target_start"], p["target_end"]) for p in pairs], pooling="ends")
-        self.queries = {name: project(self.set.queries["ends"], each) for name, each in made.items()}
-        self.gold = {name: (self.queries[name] * project(gold, each)).sum(1) for name, each in made.items()}
-        self.ranks = {name: np.zeros(len(pairs)) for name in made}
-        for block in vectors(model, *self.set.targets(), ["ends"]):
-            self.count({name: project(block["ends"], each) for name, each in made.items()})
+    def __init__(self, model: Model, made: dict[str, Projection]) -> None:
+        self.ends, self.made, self.names = ModelSource(model, {"ends": "ends"}), made, tuple(made)
 
-    def count(self, block: dict[str, np.ndarray]) -> None:
-        """Add a block of projected spans."""
-        for name, found in block.items():
-            self.ranks[name] += (self.queries[name] @ found.T > self.gold[name][:, None] + 1e-5).sum(1)
+    def queries(self, phrases: Sequence[Phrase]) -> dict[str, np.ndarray]:
+        """As in `Source`."""
+        found = self.ends.queries(phrases)["ends"]
+        return {name: project(found, each) for name, each in self.made.items()}
+
+    def blocks(self, texts: Sequence[str], found: Sequence[np.ndarray]) -> Iterator[tuple[str, Block]]:
+        """As in `Source`."""
+        for _, block in self.ends.blocks(texts, found):
+            for name, each in self.made.items():
+                yield name, Block(project(block.vectors, each))
 
 
 def project(found: np.ndarray, projection: Projection) -> np.ndarray:
@@ -73,18 +73,12 @@ def main() -> None:
     args = options.parse_args()
     model = load_model(args.model, args.threads)
     made = projections(model, sentences(args.data, args.seed), args.dims)
-    sets = [Ranks(args.data, lang, model, made) for lang in SETS]
-    texts = distractors(args.data, args.sentences)
-    for at in range(0, len(texts), 500):
-        part = texts[at : at + 500]
-        for block in vectors(model, part, [spans(text) for text in part], ["ends"]):
-            projected = {name: project(block["ends"], each) for name, each in made.items()}
-            for each in sets:
-                each.count(projected)
-    rows = [[name, *(accuracy(each.ranks[name]) for each in sets)] for name in made]
+    texts = list(islice(distractor_sentences(args.data), args.sentences))
+    figures = evaluate_phrases([Projected(model, made)], args.data, sum(len(spans_of(text)) for text in texts))
+    rows = [[name, *(float(each[lang].hits().mean()) for lang in LANGS)] for name, each in figures.rankings.items()]
     rows = [[*row, float(np.mean(row[1:]))] for row in rows]
     facts = signature(model, measure="acc@1", distractor_sentences=len(texts), seed=args.seed)
-    report("projection", ["vectors", *SETS, "mean"], rows, facts)
+    report("projection", ["vectors", *LANGS, "mean"], rows, facts)
 
 
 if __name__ == "__main__":
