@@ -161,7 +161,7 @@ def alter(folder: Path, **changes: np.ndarray | None) -> None:
 
 
 def heads(dim: int = 5, width: int = HIDDEN, seed: int = 7) -> dict[str, np.ndarray]:
-    """What training leaves in heads.safetensors; with this seed the segmenter finds some of the spans of both families."""
+    """What training leaves in heads.safetensors; with this seed the segmenter finds some of all spans."""
     draw = np.random.default_rng(seed)
     shapes = {"start": (width, dim), "end": (width, dim), "bias": (dim,)}
     shapes |= {"segment_start": (width,), "segment_end": (width,), "segment_bias": (1,)}

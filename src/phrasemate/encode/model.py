@@ -142,7 +142,8 @@ class Model:
             return unit(pool_cls(states)[texts])
         pool = {"ends": pool_ends, "mean": pool_mean, "head": self.head}[pooling]
         assert pool is not None
-        return unit(pool(states.values, *token_rows(states, texts, starts, ends)))
+        vectors = pool(states.values, *token_rows(states, texts, starts, ends))
+        return unit(vectors, out=vectors)
 
     def _pooling(self, pooling: str | None) -> str:
         pooling = pooling or self.pooling

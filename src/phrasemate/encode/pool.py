@@ -16,6 +16,8 @@ __all__ = ["POOLINGS", "Head", "pool_cls", "pool_ends", "pool_mean", "token_rows
 
 POOLINGS = ("cls", "ends", "head", "mean")
 
+CHUNK = 2_048  # vectors that are worked on at once: 1.5 MB, which the processor's cache holds
+
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
@@ -33,11 +35,21 @@ class Head(NamedTuple):
 
     def __call__(self, values: Floats, first: Rows, last: Rows) -> Floats:
         """(tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
-        if 2 * len(first) < len(values):  # a few queries: a product small enough for BLAS to wake no thread
-            return values[first] @ self.start + self.bias + values[last] @ self.end
-        as_start = values @ self.start + self.bias  # (tokens, dim)
-        as_end = values @ self.end  # (tokens, dim)
-        return as_start[first] + as_end[last]
+        starts, first = _used(values, first)
+        ends, last = _used(values, last)
+        as_start = starts @ self.start + self.bias  # (tokens in use, dim)
+        as_end = ends @ self.end
+        vectors = as_start[first]
+        for at in range(0, len(first), CHUNK):
+            vectors[at : at + CHUNK] += as_end[last[at : at + CHUNK]]
+        return vectors
+
+
+def _used(values: Floats, rows: Rows) -> tuple[Floats, Rows]:
+    """The values of the rows that occur at all, and the rows counted among these."""
+    flags = np.zeros(len(values), np.bool_)
+    flags[rows] = True
+    return values[flags], (np.cumsum(flags) - 1)[rows]
 
 
 def token_rows(
@@ -80,8 +92,8 @@ def pool_cls(states: States) -> Floats:
     return states.values[states.bounds[:-1]]
 
 
-def unit(vectors: Floats) -> Floats:
-    """Rows scaled to length 1; a row of zeros stays as it is."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: Floats = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+def unit(vectors: Floats, out: Floats | None = None) -> Floats:
+    """Rows scaled to length 1; a row of zeros stays as it is. ``out``: where to put them (``vectors`` itself, too)."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    scaled: Floats = np.divide(vectors, np.where(lengths > 0, lengths, 1), out=out, dtype=np.float32)
     return scaled
