@@ -5,6 +5,13 @@
 Words: tokenised Japanese (sources small_enja and kyoto) is joined, cut again, and its inner boundaries are compared.
 Sentences: lines of test sets, five at a time, are joined with spaces and cut again: the share of line ends found
 again, and the cuts within lines per hundred lines (right ones where a line holds two sentences, else wrong).
+
+    python bench/segmentation.py --speed [--model FOLDER] [--threads N]
+
+Phrases: the time of Model.extract, which segments and encodes, over that of the encoder alone (tokenisation and forward
+pass) on 1,000 English sentences of 120 to 260 characters, for each way of segmenting that the model has. The encoder
+alone runs before and after each round; the ratio is the median of the rounds, the times are the best. Processor time
+is what a busy machine inflates least, but it counts threads that wait for work.
 """
 
 from __future__ import annotations
@@ -14,11 +21,14 @@ import gzip
 import hashlib
 import json
 import platform
+import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from importlib import metadata
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
+from statistics import median
 
 from icu4py.breakers import SentenceBreaker, WordBreaker
 
@@ -34,6 +44,7 @@ _SETS = [
 ]
 _SETS += [("tatoeba", f"{lang}-en", lang) for lang in ("es", "fi", "fr", "ja", "ru", "tr", "zh")]
 _TOGETHER = 5
+EVERY = {"threshold": 0, "max_words": 6}
 
 
 def main() -> None:
@@ -43,7 +54,14 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, help="tokenizer.json of a model, to compare its pieces")
     parser.add_argument("--sentences", type=int, default=20_000, help="how many Japanese sentences")
     parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--speed", action="store_true", help="time the extraction of phrases instead")
+    parser.add_argument("--model", type=Path, help="with --speed: model folder (default: the bundled one)")
+    parser.add_argument("--threads", type=int, help="with --speed: threads (default: all)")
+    parser.add_argument("--rounds", type=int, default=5, help="with --speed: rounds")
     options = parser.parse_args()
+    if options.speed:
+        speed(options)
+        return
     gold = tokenised(options.data / "parallel" / "en-ja.tsv.gz", options.sentences)
     signature = {
         "phrasemate": __version__,
@@ -160,6 +178,44 @@ def icu_starts(text: str, lang: str) -> list[int]:
 def our_starts(text: str, lang: str) -> list[int]:
     """Where ``split_sentences`` begins one."""
     return [start for start, _ in split_sentences(text, lang)]
+
+
+def speed(options: argparse.Namespace) -> None:
+    """Prints the table of times; writes bench/out/extraction.json."""
+    from common import report
+    from common import signature as signed
+
+    from phrasemate import load_model
+
+    model = load_model(options.model, options.threads)
+    with gzip.open(options.data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as stream:
+        found = {text for line in stream if 120 <= len(text := line.split("\t")[0]) <= 260}
+    texts = random.Random(0).sample(sorted(found), min(options.sentences, 1_000))
+    ways = {"n-gram": (model.ngram, {})}
+    if model.learned is not None:
+        ways |= {"learned": (model.learned, {}), "learned, every span up to 6 words": (model.learned, EVERY)}
+    rows = []
+    for name, (segmenter, settings) in ways.items():
+        model.segmenter = segmenter
+        alone, whole = [seconds(lambda: deque(model.token_states(texts), 0))], []
+        for _ in range(options.rounds):
+            whole.append(seconds(lambda settings=settings: model.extract(texts, **settings)))
+            alone.append(seconds(lambda: deque(model.token_states(texts), 0)))
+        pairs = [(both, before, after) for both, (before, after) in zip(whole, pairwise(alone), strict=True)]
+        ratios = [median(2 * both[k] / (before[k] + after[k]) for both, before, after in pairs) for k in (0, 1)]
+        spans = sum(len(found.starts) for found in model.extract(texts, **settings))
+        rows.append([name, spans, min(alone)[0], min(whole)[0], *ratios])
+    header = ["phrases by", "phrases", "encoder alone s", "extract s", "ratio", "ratio of processor time"]
+    tokens = sum(len(states.values) for states in model.token_states(texts))
+    facts = signed(model, sentences=len(texts), tokens=tokens, threads=model.runtime.threads, rounds=options.rounds)
+    report("extraction", header, rows, facts)
+
+
+def seconds(call: Callable[[], object]) -> tuple[float, float]:
+    """What a call takes, and how much of the processors' time."""
+    began, used = time.perf_counter(), time.process_time()
+    call()
+    return time.perf_counter() - began, time.process_time() - used
 
 
 def show(rows: list[dict[str, str | float]]) -> None:
