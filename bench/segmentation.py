@@ -191,6 +191,7 @@ def speed(options: argparse.Namespace) -> None:
     with gzip.open(options.data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as stream:
         found = {text for line in stream if 120 <= len(text := line.split("\t")[0]) <= 260}
     texts = random.Random(0).sample(sorted(found), min(options.sentences, 1_000))
+    model.extract(texts)  # the first pass prepares kernels
     ways = {"n-gram": (model.ngram, {})}
     if model.learned is not None:
         ways |= {"learned": (model.learned, {}), "learned, every span up to 6 words": (model.learned, EVERY)}
