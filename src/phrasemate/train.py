@@ -92,7 +92,10 @@ class Task(Protocol[B]):
 
 
 def chosen_device(name: str = "auto", threads: int | None = None) -> str:
-    """ "cpu" or "cuda"; ``threads`` are set for the CPU. Raises InputError for a device that is not there."""
+    """Where to compute: "cpu" or "cuda"; ``threads`` are for the CPU.
+
+    Raises InputError for a device that is not there.
+    """
     if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
         raise InputError(f"device {name}: not there; expected auto, cpu, or cuda where there is one")
     if threads:

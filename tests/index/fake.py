@@ -42,7 +42,7 @@ class FakeModel:
         self.path: Path | None = None
         self.calls: list[list[str]] = []
 
-    def extract(self, texts: Sequence[str], frequent: Collection[str] = frozenset()) -> list[Found]:
+    def extract(self, texts: Sequence[str], frequent: Collection[str] = frozenset(), **options: object) -> list[Found]:
         self.calls.append(list(texts))
         sleep(self.delay)
         return [self._one(text, frequent) for text in texts]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexExists, IndexMissing, InputError, ModelError, ModelMismatch
 from phrasemate.index import Index
+from phrasemate.index.manifest import read_json, write_json
 from phrasemate.types import Document, Sentence
 
 
@@ -149,3 +152,29 @@ def test_a_model_that_errs_is_found_out(index: Index, monkeypatch: pytest.Monkey
         with pytest.raises(ModelError, match="phrases outside the text 'one two'"):
             wrong.add([Document.from_texts("a", ["one two"])])
         assert wrong.stats().sentences == 0
+
+
+def test_an_index_keeps_how_it_segments(tmp_path: Path) -> None:
+    """Options given when it is made hold for all text that comes in, in later processes too."""
+    seen: list[dict[str, object]] = []
+
+    class Watched(FakeModel):
+        def extract(self, texts, frequent=frozenset(), **options):  # type: ignore[no-untyped-def]
+            seen.append(options)
+            return super().extract(texts, frequent)
+
+    with Index.create(tmp_path / "idx", Watched(), segment={"threshold": 0.5}) as index:
+        assert index.stats().segment == {"threshold": 0.5}
+    with Index.open(tmp_path / "idx", Watched()) as index:
+        index.add([Document.from_texts("a", ["one two"])])
+    assert seen == [{"threshold": 0.5}]
+
+
+def test_an_index_of_before_segment_options_opens(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", FakeModel()):
+        pass
+    path = tmp_path / "idx" / "index.json"
+    content = {k: v for k, v in read_json(path).items() if k not in ("segment", "format", "version")}
+    write_json(path, content)
+    with Index.open(tmp_path / "idx", FakeModel()) as index:
+        assert index.stats().segment == {}

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli import align, demo, index, model, search, train
+from phrasemate.cli import align, demo, evaluate, index, model, search, train
 from phrasemate.cli.shell import RootGroup, settle_streams
 
 __all__ = ["app", "main"]
@@ -38,6 +38,7 @@ app.command("search", epilog=search.EXAMPLES)(search.search)
 app.command("align", epilog=align.ALIGN_EXAMPLES)(align.align)
 app.command("pairs", epilog=align.PAIRS_EXAMPLES)(align.pairs)
 app.add_typer(train.app, name="train")
+app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(model.app, name="model")
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 

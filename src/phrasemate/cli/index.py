@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -100,6 +100,15 @@ def add(
             help="Model folder (default: the index's own; the bundled one for a new index).",
         ),
     ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold", metavar="P", min=0, max=1, help="Least probability of a phrase (default: the model's)."
+        ),
+    ] = None,
+    max_words: Annotated[
+        int | None, typer.Option("--max-words", metavar="N", min=1, help="Longest phrase (default: the model's).")
+    ] = None,
     threads: Annotated[
         int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
     ] = None,
@@ -121,7 +130,9 @@ def add(
         on_error=on_error.value,
         encoding=encoding,
     )
-    with _open_or_create(directory, model, threads) as index, IndexingBar() as bar:
+    given = {"threshold": threshold, "max_words": max_words}
+    segment = {name: value for name, value in given.items() if value is not None}
+    with _open_or_create(directory, model, threads, segment) as index, IndexingBar() as bar:
         try:
             report = index.add(corpus, lang=lang, progress=bar.show)
         except KeyboardInterrupt:
@@ -130,17 +141,24 @@ def add(
     _report(report, corpus.skipped, directory, as_json)
 
 
-def _open_or_create(directory: Path, folder: Path | None, threads: int | None) -> Index:
-    """An index knows its model: the bundled one is the default of a new index only."""
+def _open_or_create(directory: Path, folder: Path | None, threads: int | None, segment: dict[str, Any]) -> Index:
+    """An index knows its model and how it segments: what is given is for a new index, or must be the same."""
     from phrasemate.encode import load_model
-    from phrasemate.errors import IndexMissing
+    from phrasemate.errors import IndexMissing, InputError
     from phrasemate.index import Index
 
     model = load_model(folder, threads=threads) if folder else None
     try:
-        return Index.open(directory, model, threads=threads)
+        index = Index.open(directory, model, threads=threads)
     except IndexMissing:
-        return Index.create(directory, model or load_model(threads=threads), threads=threads)
+        return Index.create(directory, model or load_model(threads=threads), threads=threads, segment=segment)
+    known = index.manifest.segment
+    if any(known.get(name) != value for name, value in segment.items()):
+        index.close()
+        raise InputError(
+            f"{directory}: was begun with {known or 'the settings of its model'}, not {segment}; make another"
+        )
+    return index
 
 
 def _say_stopped(directory: Path, sentences: int) -> None:

@@ -61,7 +61,7 @@ class RootGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order in which a newcomer needs them."""
-        return ["index", "search", "align", "pairs", "train", "model", "demo"]
+        return ["index", "search", "align", "pairs", "train", "evaluate", "model", "demo"]
 
     def invoke(self, ctx: Any) -> Any:
         try:

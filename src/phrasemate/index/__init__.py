@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,15 +66,23 @@ class Index:
 
     @classmethod
     def create(
-        cls, path: str | Path, model: IndexModel, *, threads: int | None = None, settings: Settings | None = None
+        cls,
+        path: str | Path,
+        model: IndexModel,
+        *,
+        threads: int | None = None,
+        settings: Settings | None = None,
+        segment: Mapping[str, Any] | None = None,
     ) -> Index:
         """Make an empty index for ``model`` in a new or empty folder.
 
+        ``segment``: options of ``model.segment`` (``threshold``, ``max_words``) for all text that comes in.
         Raises IndexExists if the folder holds anything, IndexError_ if it cannot be written.
         """
         folder = Path(path)
         make_way(folder)
         manifest = Manifest(model.name, model.hash, None if model.path is None else str(model.path), model.dim)
+        manifest = replace(manifest, segment=dict(segment or {}))
         with writer(folder):
             make_way(folder)  # once more: another process may have been quicker
             manifest.write(folder / INDEX_JSON)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from time import perf_counter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from phrasemate.errors import InputError, ModelError
 from phrasemate.index import writing
@@ -19,6 +19,9 @@ from phrasemate.index.manifest import Manifest
 from phrasemate.index.records import AddReport, DocumentInfo, IndexModel, Progress, ProgressEvent, Settings
 from phrasemate.index.store import State, Store
 from phrasemate.types import Document, Sentence
+
+if TYPE_CHECKING:
+    from phrasemate.encode.segment import SegmentOptions
 
 __all__ = ["Adder", "Learner"]
 
@@ -133,7 +136,7 @@ class Adder:
     def _store_chunk(self, items: list[_Item], tasks: list[_Task], frequent: frozenset[str]) -> None:
         begun = perf_counter()
         texts = [sentence.text for _, _, sentence in items]
-        found = self._model.extract(texts, frequent) if texts else []
+        found = self._model.extract(texts, frequent, **cast("SegmentOptions", self._manifest.segment)) if texts else []
         self._encoder_seconds += perf_counter() - begun
         if len(found) != len(texts):
             raise ModelError(f"the model gave phrases for {len(found)} texts, expected {len(texts)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,17 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``index.json``: the model, and the generation that the store has reached at least."""
+    """``index.json``: the model, and the generation that the store has reached at least.
+
+    ``segment``: how the model was told to segment, where that is not its own way; fixed when the index is made.
+    """
 
     model_name: str
     model_hash: str
     model_path: str | None
     dim: int
     generation: int = 0
+    segment: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         write_json(path, asdict(self))
@@ -75,12 +79,15 @@ class VectorsManifest:
 
 
 def _only(cls: type, content: dict[str, Any], path: Path) -> dict[str, Any]:
-    wanted = {f.name for f in fields(cls)}
-    if wanted - content.keys():
-        raise IndexDamaged(
-            f"{path}: has no {', '.join(sorted(wanted - content.keys()))}; delete the index and build it again"
-        )
-    return {name: content[name] for name in wanted}
+    wanted = {f.name: f for f in fields(cls)}
+    absent = sorted(
+        name
+        for name, f in wanted.items()
+        if name not in content and f.default is MISSING and f.default_factory is MISSING
+    )
+    if absent:
+        raise IndexDamaged(f"{path}: has no {', '.join(absent)}; delete the index and build it again")
+    return {name: content[name] for name in wanted if name in content}
 
 
 def _canonical(content: dict[str, Any]) -> bytes:

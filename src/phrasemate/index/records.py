@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from phrasemate.encode.segment import SegmentOptions
 
 __all__ = [
     "AddReport",
@@ -48,7 +51,9 @@ class IndexModel(Protocol):
     @property
     def dim(self) -> int: ...
 
-    def extract(self, texts: Sequence[str], frequent: Collection[str] = frozenset()) -> Sequence[PhraseSet]: ...
+    def extract(
+        self, texts: Sequence[str], frequent: Collection[str] = frozenset(), **options: Unpack[SegmentOptions]
+    ) -> Sequence[PhraseSet]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ class IndexStats:
     model_hash: str
     dim: int
     generation: int
+    segment: Mapping[str, Any]  # how phrases are found, where that is not the model's own way
     documents: int
     incomplete: tuple[str, ...]
     languages: Mapping[str, int]  # documents per language

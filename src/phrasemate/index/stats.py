@@ -31,6 +31,7 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
             model_hash=manifest.model_hash,
             dim=manifest.dim,
             generation=state.generation,
+            segment=manifest.segment,
             documents=state.documents,
             incomplete=tuple(document.name for document in documents if not document.complete),
             languages=dict(Counter(document.language for document in documents)),
