@@ -6,6 +6,8 @@ Writes en-XX.tsv (other language, English), en-XX.links and en-XX.jsonl for each
 --most sentence pairs, the sources in equal shares as far as they reach. Left out: the first 15,000 lines of a file
 (some are distractors of bench/phrase_retrieval.py), whatever sentence occurs in a test set, pairs with fewer than 4 or
 more than 60 words on a side, or where one side has more than 2.2 times as many characters as is usual.
+
+Writes terms-XX.jsonl too: entries of dictionaries and term lists, each a phrase pair without a sentence around it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +31,7 @@ DISTRACTORS = ("cs", "de", "es", "fr")  # their first lines are left to the benc
 FIRST = 15_000
 WORDS = (4, 60)
 RATIO = 2.2
+_EXPLAINED = re.compile(r"[()\[\]{}<>/;:,.!?…~%=&]")
 SETTINGS = PhraseSettings(max_words=6, rate=0.06)  # some 50 words of English; technical text repeats its terms
 
 
@@ -84,15 +88,49 @@ def chosen(found: dict[str, list[tuple[str, str]]], most: int, seed: int) -> Ite
         yield from (rows[i] for i in sorted(draw.sample(range(len(rows)), count)))
 
 
+def terms(data: Path, lang: str) -> Iterator[tuple[str, str]]:
+    """The plain entries of a language's lists, (other, English), each once: one to four words, no explanations."""
+    seen = set()
+    with gzip.open(data / "terms" / f"en-{lang}.tsv.gz", "rt", encoding="utf-8") as file:
+        for line in file:
+            english, other, *_ = line.rstrip("\n").split("\t")
+            english, other = english.removeprefix("to ").strip(), other.strip().rstrip(".")
+            if (other, english) in seen or english.casefold() == other.casefold():
+                continue
+            if all(1 <= len(words(side)) <= 4 and not _EXPLAINED.search(side) for side in (english, other)):
+                seen.add((other, english))
+                yield other, english
+
+
+def write_terms(data: Path, out: Path, lang: str, most: int, seed: int) -> int:
+    """Draw entries and write them in the form of ``phrasemate pairs``; returns how many."""
+    found = list(terms(data, lang))
+    drawn = sorted(random.Random(seed).sample(found, min(most, len(found))))
+    lines = (
+        {"source": other, "target": english, "pairs": [[*_ends(other), *_ends(english)]]} for other, english in drawn
+    )
+    out.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    return len(drawn)
+
+
+def _ends(text: str) -> tuple[int, int]:
+    spans = words(text)
+    return spans[0][0], spans[-1][1]
+
+
 def main() -> None:
     """Write the files; what is finished is not made again."""
     options = parser(__doc__)
     options.add_argument("out", type=Path)
     options.add_argument("--most", type=int, default=30_000, help="sentence pairs of a language")
+    options.add_argument("--terms", type=int, default=40_000, help="terms of a language")
     args = options.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     unwanted = tested(args.data)
     for lang in LANGS:
+        terms_file = args.out / f"terms-{lang}.jsonl"
+        if not terms_file.exists():
+            print(f"{lang}: {write_terms(args.data, terms_file, lang, args.terms, args.seed):,} terms")
         text, links, out = (args.out / f"en-{lang}{suffix}" for suffix in (".tsv", ".links", ".jsonl"))
         if out.exists():
             continue

@@ -16,7 +16,7 @@ from phrasemate.errors import InputError
 from phrasemate.methods.backbone import Backbone, Tokenizer
 from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings
 from phrasemate.methods.ccpr_task import CCPRTask, Config
-from phrasemate.methods.examples import Alteration, PairFile
+from phrasemate.methods.examples import Alteration, Example, PairFile
 from phrasemate.methods.spans import SpanBatch, collate
 
 
@@ -194,3 +194,39 @@ def test_the_configurations_of_the_repository_are_readable() -> None:
     assert paper.data.batch == 8 * 64
     assert not paper.loss.normalise
     assert Config.of(read_toml(folder / "ccpr-small.toml")).loss.normalise
+
+
+def test_terms_are_phrases_but_no_examples_of_segmentation(base: Path, pairs: Path, model: PhraseModel) -> None:
+    file, tokenizer = PairFile(pairs / "en-xx.jsonl"), Tokenizer(base)
+    terms = [Example("haus fluss", "house river", [(0, 10, 0, 11)]), Example("rot", "red", [(0, 3, 0, 3)])]
+    examples = [file[i] for i in range(3)]
+    alone = collate(examples, tokenizer, Alteration(), 3, 99, random.Random(1))
+    both = collate(examples, tokenizer, Alteration(), 3, 99, random.Random(1), terms)
+    assert (alone.sentences, both.sentences) == (3, 3)
+    assert len(both.pairs) == len(alone.pairs) + 2
+    assert len(both.source.first) == len(alone.source.first) + 3 + 1  # haus, haus fluss, fluss; rot
+    settings = Settings(dim=8)
+    with torch.no_grad():
+        losses = [CCPR(model, settings)(model.backbone.states(b.tokens, 64), b).parts["segment"] for b in (alone, both)]
+    assert losses[1].item() == pytest.approx(losses[0].item(), rel=1e-4)
+
+
+def test_a_run_begins_with_the_heads_of_another(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    first = CCPRTask(Config.of(tables), pairs)
+    (tmp_path / "model").mkdir()
+    first.save(tmp_path / "model")
+    tables["model"].update(base=str(tmp_path / "model"), head="base")
+    second = CCPRTask(Config.of(tables), pairs)
+    for (name, a), b in zip(first.module.named_parameters(), second.module.parameters(), strict=True):
+        assert torch.equal(a, b), name
+    tables["loss"]["dim"] = 9
+    with pytest.raises(InputError, match="8 dimensions; expected 9"):
+        CCPRTask(Config.of(tables), pairs)
+
+
+def test_terms_come_with_each_batch(tables: dict[str, Any], pairs: Path) -> None:
+    (pairs / "en-xx.jsonl").rename(pairs / "terms-xx.jsonl")
+    tables["data"].update(terms=["terms-*.jsonl"], term_batch=3)
+    task = CCPRTask(Config.of(tables), pairs)
+    assert len(task.batch(0).tokens) == 2 * (4 + 3)
+    assert task.batch(0).sentences == 4

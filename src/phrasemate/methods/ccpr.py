@@ -9,6 +9,7 @@ positive's own wording left out of them; a contrast of whole sentences and one o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -82,6 +83,12 @@ class PhraseModel(nn.Module):
         }
 
     @torch.no_grad()
+    def load_heads(self, heads: Mapping[str, Tensor]) -> None:
+        """Take over what `heads` gave."""
+        for name, own in self.heads().items():
+            own.copy_(heads[name])
+
+    @torch.no_grad()
     def start_from_components(self, ends: Tensor) -> None:
         """Begin the projection with the principal components of phrases' two ends, (phrases, 2 x width).
 
@@ -118,8 +125,7 @@ class CCPR:
         parts = {"align": align, "acc@1": right}
         total = align
         if settings.segment:
-            logits = torch.cat([self.model.segments(states, side["first"], side["last"]) for side in sides])
-            parts["segment"] = balanced_bce(logits, torch.cat([side["phrase"] for side in sides]))
+            parts["segment"] = self.segmentation(states, batch, sides)
             total = total + settings.segment * parts["segment"]
         if settings.sentence:
             parts["sentence"] = self.sentences(states, batch.tokens)
@@ -128,6 +134,13 @@ class CCPR:
             parts["mean"] = self.means(states, sides, pairs)
             total = total + settings.mean * parts["mean"]
         return Losses(total, {"loss": total, **parts})
+
+    def segmentation(self, states: Tensor, batch: SpanBatch, sides: list[dict[str, Tensor]]) -> Tensor:
+        """Eq. 5 and 6, over the spans of both sides; a bare term is no example of where phrases begin and end."""
+        counted = [side["text"] % (len(batch.tokens) // 2) < batch.sentences for side in sides]
+        ends = [(side["first"][at], side["last"][at]) for side, at in zip(sides, counted, strict=True)]
+        logits = torch.cat([self.model.segments(states, *each) for each in ends])
+        return balanced_bce(logits, torch.cat([side["phrase"][at] for side, at in zip(sides, counted, strict=True)]))
 
     def alignment(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> tuple[Tensor, Tensor]:
         """Eq. 2-4: both directions, averaged; and the share that is right."""

@@ -15,7 +15,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from phrasemate.errors import InputError
+from phrasemate.encode.heads import load_heads
+from phrasemate.errors import InputError, ModelError
 from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward
 from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings
 from phrasemate.methods.config import built
@@ -27,6 +28,7 @@ from phrasemate.train import LoopSettings
 
 __all__ = ["CCPRTask", "Config"]
 
+HEADS = ("random", "components", "base")
 DEV_SENTENCES = 256  # encoded at once
 DEV_PHRASES = 3  # of a held-out sentence pair
 
@@ -36,7 +38,8 @@ class DataSettings:
     """Where phrase pairs come from and how batches are drawn (see `Schedule`, `Alteration`, `collate`).
 
     ``positives``: "same": a phrase and its mate in the parallel sentence (CCPR); "elsewhere": a phrase and its mate in
-    another sentence pair, so the context decides nothing (the paper's baseline CPR).
+    another sentence pair, so the context decides nothing (the paper's baseline CPR). ``terms``: files of phrase pairs
+    without sentences (dictionaries), of which each batch gets ``term_batch``.
     """
 
     files: tuple[str, ...]
@@ -51,11 +54,15 @@ class DataSettings:
     lower: float = 0.0
     plain: float = 0.0
     apart: float = 0.0
+    terms: tuple[str, ...] = ()
+    term_batch: int = 0
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """``base``: a Hugging Face encoder, a folder or a name; ``head``: begin with "random" or "components"."""
+    """``base``: a Hugging Face encoder, a folder or a name; ``head``: begin with "random", "components" (of phrases'
+    two ends), or "base": the heads that lie in the folder, an earlier run's ``model/``.
+    """
 
     base: str
     frozen: int = 0
@@ -112,16 +119,19 @@ class CCPRTask:
 
     def __init__(self, config: Config, folder: Path, device: str = "cpu") -> None:
         self.config, data = config, config.data
-        paths = sorted({path for name in data.files for path in folder.glob(name)})
-        if not paths:
-            raise InputError(f"{folder}: nothing matches {', '.join(data.files)}; make it with phrasemate pairs")
-        if data.positives not in ("same", "elsewhere") or config.model.head not in ("random", "components"):
-            raise InputError("positives: same or elsewhere; head: random or components")
+        paths = _matching(folder, data.files)
+        if data.positives not in ("same", "elsewhere") or config.model.head not in HEADS:
+            raise InputError(f"positives: same or elsewhere; head: {', '.join(HEADS)}")
         self.names = [path.stem for path in paths]
         self.files = [PairFile(path) for path in paths]
         batches, size = config.loop.steps * config.loop.accumulate, data.batch
         lengths = [len(file) for file in self.files]
         self.schedule = Schedule(lengths, batches, size, data.evenness, data.neighbours, data.dev, config.loop.seed)
+        self.terms: list[PairFile] = []
+        if data.term_batch:
+            self.terms = [PairFile(path) for path in _matching(folder, data.terms)]
+            lengths = [len(file) for file in self.terms]
+            self.term_schedule = Schedule(lengths, batches, data.term_batch, data.evenness, 1, 0, config.loop.seed)
         self.elsewhere = None
         if data.positives == "elsewhere":
             self.elsewhere = Elsewhere(self.files, self.schedule.dev, config.loop.seed)
@@ -133,6 +143,8 @@ class CCPRTask:
         self.backbone, self.objective = backbone, CCPR(self.module, config.loss)
         if config.model.head == "components":
             self.module.start_from_components(self._ends())
+        elif config.model.head == "base":
+            self.module.load_heads(_heads(Path(config.model.base), backbone.width, config.loss.dim))
         self.module.to(device)
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
@@ -146,12 +158,14 @@ class CCPRTask:
         draw = random.Random(self.config.loop.seed * 1_000_003 + number)
         if self.elsewhere is not None:
             return self._collated(self.elsewhere.examples(self.config.data.batch, draw), draw)
-        return self._collated([self.files[f][r] for f, r in self.schedule.train[number].tolist()], draw)
+        examples = [self.files[f][r] for f, r in self.schedule.train[number].tolist()]
+        terms = [self.terms[f][r] for f, r in self.term_schedule.train[number].tolist()] if self.terms else []
+        return self._collated(examples, draw, terms)
 
-    def _collated(self, examples: Sequence[Example], draw: random.Random) -> SpanBatch:
+    def _collated(self, examples: Sequence[Example], draw: random.Random, terms: Sequence[Example] = ()) -> SpanBatch:
         data = self.config.data
         alteration = Alteration(data.lower, data.plain, data.apart)
-        return collate(examples, self.tokenizer, alteration, data.max_words, data.phrases, draw)
+        return collate(examples, self.tokenizer, alteration, data.max_words, data.phrases, draw, terms)
 
     def backward(self, batch: SpanBatch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
         """See `Task.backward`."""
@@ -240,6 +254,24 @@ class CCPRTask:
             for side in (batch.source, batch.target):
                 found.append(torch.cat([states[side.first[side.phrase]], states[side.last[side.phrase]]], 1))
         return torch.cat(found)
+
+
+def _heads(folder: Path, width: int, dim: int) -> dict[str, Tensor]:
+    path = folder / "heads.safetensors"
+    if not path.is_file():
+        raise InputError(f"{path}: not found; head 'base' takes the model/ of an earlier run as its base")
+    found = load_heads(path, width, ModelError, "take the model/ of an earlier run as the base")
+    made = {name: torch.from_numpy(np.array(value)) for name, value in found.items()}
+    if made["bias"].shape != (dim,) or "segment_start" not in made:
+        raise InputError(f"{path}: {len(made['bias'])} dimensions; expected {dim}, and a segmenter")
+    return made
+
+
+def _matching(folder: Path, names: Sequence[str]) -> list[Path]:
+    paths = sorted({path for name in names for path in folder.glob(name)})
+    if not paths:
+        raise InputError(f"{folder}: nothing matches {', '.join(names)}; make it with phrasemate pairs")
+    return paths
 
 
 def _right(queries: Tensor, candidates: Tensor, own: Tensor) -> Tensor:

@@ -35,13 +35,14 @@ class Spans(NamedTuple):
 
 class SpanBatch(NamedTuple):
     """``tokens`` of the n source sentences, then of the n target sentences; the spans of both sides; and the phrase
-    pairs as span numbers: ``pairs`` (pairs, 2).
+    pairs as span numbers: ``pairs`` (pairs, 2). The first ``sentences`` of the n are sentences, the rest bare terms.
     """
 
     tokens: Batch
     source: Spans
     target: Spans
     pairs: Integers
+    sentences: int
 
 
 class _Sentence(NamedTuple):
@@ -57,12 +58,16 @@ def collate(
     max_words: int,
     most: int,
     draw: random.Random,
+    terms: Sequence[Example] = (),
 ) -> SpanBatch:
     """Tokenize the sentence pairs, list their spans of up to ``max_words`` words and draw ``most`` phrase pairs each.
+
+    ``terms``: phrase pairs without a sentence around them, which say nothing about where phrases begin and end.
 
     Rare wordings are drawn rather than frequent ones: a phrase pair's chance falls with the square root of how often
     its source wording occurs in the batch.
     """
+    sentences, examples = len(examples), [*examples, *terms]
     sides = [[_altered(e.source, [p[:2] for p in e.pairs], alteration, draw) for e in examples]]
     sides += [[_altered(e.target, [p[2:] for p in e.pairs], alteration, draw) for e in examples]]
     tokens = tokenizer([sentence.text for side in sides for sentence in side])
@@ -82,7 +87,7 @@ def collate(
     for side, each in enumerate(spans):
         each.phrase[table[:, side]] = True
     kept = _drawn(spans[0].wording[table[:, 0]], np.array(owners, np.int64), most, draw)
-    return SpanBatch(tokens, spans[0], spans[1], table[kept])
+    return SpanBatch(tokens, spans[0], spans[1], table[kept], sentences)
 
 
 def _altered(text: str, spans: Sequence[tuple[int, ...]], alteration: Alteration, draw: random.Random) -> _Sentence:
