@@ -31,6 +31,7 @@ DISTRACTORS = ("cs", "de", "es", "fr")  # their first lines are left to the benc
 FIRST = 15_000
 WORDS = (4, 60)
 RATIO = 2.2
+EVERY = PhraseSettings(max_words=3, rate=1e9)  # function words too, with no more than two words beside them
 _EXPLAINED = re.compile(r"[()\[\]{}<>/;:,.!?…~%=&]")
 SETTINGS = PhraseSettings(max_words=6, rate=0.06)  # some 50 words of English; technical text repeats its terms
 
@@ -118,6 +119,20 @@ def _ends(text: str) -> tuple[int, int]:
     return spans[0][0], spans[-1][1]
 
 
+def add_others(text: Path, links: Path, out: Path) -> None:
+    """Put the pairs that `SETTINGS` leaves out, since a frequent word begins or ends them, into each line."""
+    made = out.with_suffix(".all")
+    pair_files(ParallelText(text), links, made, EVERY, force=True)
+    with out.open(encoding="utf-8") as own, made.open(encoding="utf-8") as every:
+        rows = [(json.loads(a), json.loads(b)) for a, b in zip(own, every, strict=True)]
+    with out.open("w", encoding="utf-8") as file:
+        for row, more in rows:
+            known = set(map(tuple, row["pairs"]))
+            row["others"] = [pair for pair in more["pairs"] if tuple(pair) not in known]
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    made.unlink()
+
+
 def main() -> None:
     """Write the files; what is finished is not made again."""
     options = parser(__doc__)
@@ -138,6 +153,7 @@ def main() -> None:
         text.write_text("".join(f"{other}\t{english}\n" for other, english in rows), encoding="utf-8")
         aligned = align_files(ParallelText(text), links, EflomalAligner("grow-diag"), force=True)
         paired = pair_files(ParallelText(text), links, out, SETTINGS, force=True)
+        add_others(text, links, out)
         print(f"{lang}: {aligned.lines:,} sentence pairs, {aligned.found:,} links, {paired.found:,} phrase pairs")
 
 

@@ -35,7 +35,8 @@ Metrics = dict[str, float]
 class LoopSettings:
     """How long and how fast: see `configs/ccpr.toml` for each.
 
-    ``warmup`` counts steps; ``schedule`` is "cosine" or "linear", both down to zero at ``steps``; ``clip``: largest
+    ``warmup`` counts steps; ``schedule`` is "cosine" or "linear", both down to zero at ``steps``; ``stop``: end at this
+    step though the schedule goes on (0: at ``steps``), for a model that another run goes on from; ``clip``: largest
     norm of the gradient (0: none); ``precision`` "bf16" (autocast) or "fp32"; ``log``, ``evaluate``, ``checkpoint``:
     every so many steps (evaluate 0: never).
     """
@@ -43,6 +44,7 @@ class LoopSettings:
     steps: int = 20_000
     warmup: int = 1_000
     schedule: str = "cosine"
+    stop: int = 0
     clip: float = 1.0
     weight_decay: float = 0.01
     accumulate: int = 1
@@ -51,6 +53,11 @@ class LoopSettings:
     evaluate: int = 500
     checkpoint: int = 100
     seed: int = 0
+
+    @property
+    def end(self) -> int:
+        """The last step."""
+        return self.stop or self.steps
 
 
 class Event(NamedTuple):
@@ -142,7 +149,7 @@ class Trainer(Generic[B]):
         try:
             for metrics in self._steps(lambda: time.monotonic() >= deadline, progress):
                 last = metrics
-            if self.step >= self.settings.steps:
+            if self.step >= self.settings.end:
                 self._evaluate_if_due()
         finally:
             self._save()
@@ -177,7 +184,7 @@ class Trainer(Generic[B]):
         sums: Metrics = {}
         with ThreadPoolExecutor(1) as pool:
             ahead: Future[list[B]] = pool.submit(self._batches, self.step)
-            while self.step < settings.steps and not over():
+            while self.step < settings.end and not over():
                 self._evaluate_if_due()
                 started = time.perf_counter()
                 batches = ahead.result()
@@ -187,16 +194,16 @@ class Trainer(Generic[B]):
                 self.seconds += time.perf_counter() - started
                 for name, value in (metrics | {"seconds": time.perf_counter() - started, "steps": 1}).items():
                     sums[name] = sums.get(name, 0.0) + value
-                if self.step % settings.log == 0 or self.step == settings.steps:
+                if self.step % settings.log == 0 or self.step == settings.end:
                     yield self._log(sums)
                     sums = {}
-                    remaining = self.seconds / self.step * (settings.steps - self.step)
-                    progress(Event(self.step, settings.steps, self.last, remaining))
+                    remaining = self.seconds / self.step * (settings.end - self.step)
+                    progress(Event(self.step, settings.end, self.last, remaining))
                 if self.step % settings.checkpoint == 0:
                     self._save()
 
     def _batches(self, step: int) -> list[B]:
-        if step >= self.settings.steps:
+        if step >= self.settings.end:
             return []
         each = self.settings.accumulate
         return [self.task.batch(step * each + i) for i in range(each)]
@@ -229,7 +236,7 @@ class Trainer(Generic[B]):
 
     def _evaluate_if_due(self) -> None:
         """Once at its steps and at the end, however often the run was stopped and continued."""
-        due = self.step == self.settings.steps
+        due = self.step == self.settings.end
         due |= bool(self.settings.evaluate and self.step and self.step % self.settings.evaluate == 0)
         if not due or self.evaluated == self.step:
             return
@@ -238,7 +245,7 @@ class Trainer(Generic[B]):
         found = self.task.evaluate(self.autocast)
         self.task.module.train()
         self._write({"step": self.step, **{f"dev {name}": value for name, value in found.items()}})
-        if found["score"] > self.best or self.step >= self.settings.steps:
+        if found["score"] > self.best or self.step >= self.settings.end:
             self.best = max(self.best, found["score"])
             self._export(found)
 

@@ -155,3 +155,16 @@ def test_elsewhere_never_pairs_a_sentence_with_its_own(tmp_path: Path) -> None:
             assert example.target[c:d]
     with pytest.raises(InputError, match="more text"):
         Elsewhere([PairFile(write_pairs(tmp_path / "one.jsonl", 1, 5))], np.zeros((0, 2), np.int64), 0)
+
+
+def test_pairs_with_function_words_are_drawn_but_no_phrases(base: Path) -> None:
+    example = Example("das haus", "the house", [(4, 8, 4, 9)], [(0, 3, 0, 3), (0, 8, 0, 9)])
+    tokenizer = Tokenizer(base)
+    none = collate([example], tokenizer, Alteration(), 3, 9, random.Random(0))
+    assert none.source.phrase.tolist() == [False, False, True]  # das, das haus, haus
+    assert none.pairs.tolist() == [[2, 2]]
+    both = collate([example], tokenizer, Alteration(), 3, 9, random.Random(0), others=9)
+    assert both.source.phrase.tolist() == [False, False, True]
+    assert sorted(both.pairs.tolist()) == [[0, 0], [1, 1], [2, 2]]
+    one = collate([example], tokenizer, Alteration(), 3, 9, random.Random(0), others=1)
+    assert len(one.pairs) == 2

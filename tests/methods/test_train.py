@@ -73,6 +73,16 @@ def test_a_finished_run_does_nothing_more(tables: dict[str, Any], pairs: Path, t
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
 
 
+def test_a_run_may_end_before_its_schedule(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    trainer(tables, pairs, tmp_path / "whole").run()
+    tables["loop"]["stop"] = 4
+    part = trainer(tables, pairs, tmp_path / "part")
+    part.run()
+    assert part.step == 4
+    assert lines(tmp_path / "part") == lines(tmp_path / "whole")[: len(lines(tmp_path / "part"))]
+    assert json.loads((tmp_path / "part" / "model" / "training.json").read_text())["step"] == 4
+
+
 def test_time_is_up(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
     stopped = trainer(tables, pairs, tmp_path / "run")
     stopped.run(minutes=0)

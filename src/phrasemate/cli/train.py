@@ -70,13 +70,13 @@ def ccpr(
         raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
         _draw(run)
-    finished = trainer.step >= trainer.settings.steps
+    finished = trainer.step >= trainer.settings.end
     if as_json:
         typer.echo(json.dumps({"run": str(run), "step": trainer.step, "finished": finished, "last": last}))
     elif finished:
         out().print(f"{run / 'model'}: trained for {trainer.step:,} steps; next: phrasemate model export")
     else:
-        out().print(f"{run}: {trainer.step:,} of {trainer.settings.steps:,} steps; the same command goes on")
+        out().print(f"{run}: {trainer.step:,} of {trainer.settings.end:,} steps; the same command goes on")
 
 
 def _ccpr(

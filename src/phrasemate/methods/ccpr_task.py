@@ -40,6 +40,7 @@ class DataSettings:
     ``positives``: "same": a phrase and its mate in the parallel sentence (CCPR); "elsewhere": a phrase and its mate in
     another sentence pair, so the context decides nothing (the paper's baseline CPR). ``terms``: files of phrase pairs
     without sentences (dictionaries), of which each batch gets ``term_batch``.
+    ``others``: pairs with a function word at an end, of each sentence pair (see `collate`).
     """
 
     files: tuple[str, ...]
@@ -56,6 +57,7 @@ class DataSettings:
     apart: float = 0.0
     terms: tuple[str, ...] = ()
     term_batch: int = 0
+    others: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class CCPRTask:
     def _collated(self, examples: Sequence[Example], draw: random.Random, terms: Sequence[Example] = ()) -> SpanBatch:
         data = self.config.data
         alteration = Alteration(data.lower, data.plain, data.apart)
-        return collate(examples, self.tokenizer, alteration, data.max_words, data.phrases, draw, terms)
+        return collate(examples, self.tokenizer, alteration, data.max_words, data.phrases, draw, terms, data.others)
 
     def backward(self, batch: SpanBatch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
         """See `Task.backward`."""

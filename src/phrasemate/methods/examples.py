@@ -19,18 +19,25 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
 
-__all__ = ["Alteration", "Example", "PairFile", "Schedule"]
+__all__ = ["Alteration", "Example", "PairFile", "Pairs", "Schedule"]
 
 Rows = NDArray[np.int64]
 _MARKS = frozenset('.,;:!?()[]"„“”«»…')
 
 
+Pairs = list[tuple[int, int, int, int]]
+
+
 class Example(NamedTuple):
-    """A sentence pair, and its phrase pairs as characters: (start, end, target start, target end)."""
+    """A sentence pair, and its phrase pairs as characters: (start, end, target start, target end).
+
+    ``others`` are linked with each other just so but begin or end with a frequent word, so they are no phrases.
+    """
 
     source: str
     target: str
-    pairs: list[tuple[int, int, int, int]]
+    pairs: Pairs
+    others: Pairs = []  # noqa: RUF012
 
 
 class PairFile:
@@ -53,8 +60,9 @@ class PairFile:
         line = self._data[int(self._bounds[row]) : int(self._bounds[row + 1])]
         try:
             value = json.loads(line)
-            return Example(value["source"], value["target"], [(a, b, c, d) for a, b, c, d in value["pairs"]])
-        except (ValueError, KeyError, TypeError) as error:
+            pairs, others = ([(a, b, c, d) for a, b, c, d in value.get(key, ())] for key in ("pairs", "others"))
+            return Example(value["source"], value["target"], pairs, others)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             reason = f"not a line of phrase pairs ({type(error).__name__})"
             raise ReadError(str(self.path), row + 1, reason, "make the file again with phrasemate pairs") from error
 

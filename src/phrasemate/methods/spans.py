@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.methods.backbone import Batch, Tokenizer, token_rows
-from phrasemate.methods.examples import Alteration, Example
+from phrasemate.methods.examples import Alteration, Example, Pairs
 from phrasemate.text import words
 
 __all__ = ["SpanBatch", "Spans", "collate"]
@@ -59,35 +59,47 @@ def collate(
     most: int,
     draw: random.Random,
     terms: Sequence[Example] = (),
+    others: int = 0,
 ) -> SpanBatch:
     """Tokenize the sentence pairs, list their spans of up to ``max_words`` words and draw ``most`` phrase pairs each.
 
     ``terms``: phrase pairs without a sentence around them, which say nothing about where phrases begin and end.
+    ``others``: how many are drawn of each sentence pair's `Example.others`, which teach where function words belong.
 
     Rare wordings are drawn rather than frequent ones: a phrase pair's chance falls with the square root of how often
     its source wording occurs in the batch.
     """
     sentences, examples = len(examples), [*examples, *terms]
-    sides = [[_altered(e.source, [p[:2] for p in e.pairs], alteration, draw) for e in examples]]
-    sides += [[_altered(e.target, [p[2:] for p in e.pairs], alteration, draw) for e in examples]]
+    sides = [[_altered(e.source, [p[:2] for p in e.pairs + e.others], alteration, draw) for e in examples]]
+    sides += [[_altered(e.target, [p[2:] for p in e.pairs + e.others], alteration, draw) for e in examples]]
     tokens = tokenizer([sentence.text for side in sides for sentence in side])
     numbers: dict[str, int] = {}
     count = len(examples)
     listed = [_spans(side, place * count, tokens, max_words, numbers) for place, side in enumerate(sides)]
+    spans, places = [each for each, _ in listed], [place for _, place in listed]
+    chosen = []
+    for lists, count in (([e.pairs for e in examples], most), ([e.others for e in examples], others)):
+        table, owners = _placed(lists, sides, places)
+        chosen.append(table[_drawn(spans[0].wording[table[:, 0]], owners, count, draw)])
+        if len(chosen) == 1:  # the others are no phrases
+            for side, each in enumerate(spans):
+                each.phrase[table[:, side]] = True
+    return SpanBatch(tokens, spans[0], spans[1], np.concatenate(chosen), sentences)
+
+
+def _placed(
+    lists: Sequence[Pairs], sides: Sequence[Sequence[_Sentence]], places: Sequence[dict[tuple[int, int, int], int]]
+) -> tuple[Integers, Integers]:
+    """(pairs, 2) span numbers of the phrase pairs that are whole on both sides, and whose sentence pair each is."""
     pairs, owners = [], []
-    for number, example in enumerate(examples):
-        for pair in example.pairs:
-            ends = [listed[0][1].get((number, *sides[0][number].found[pair[:2]]))]
-            ends += [listed[1][1].get((number, *sides[1][number].found[pair[2:]]))]
+    for number, listed in enumerate(lists):
+        for pair in listed:
+            ends = [places[0].get((number, *sides[0][number].found[pair[:2]]))]
+            ends += [places[1].get((number, *sides[1][number].found[pair[2:]]))]
             if None not in ends:
                 pairs.append(ends)
                 owners.append(number)
-    table = np.array(pairs, np.int64).reshape(-1, 2)
-    spans = [each for each, _ in listed]
-    for side, each in enumerate(spans):
-        each.phrase[table[:, side]] = True
-    kept = _drawn(spans[0].wording[table[:, 0]], np.array(owners, np.int64), most, draw)
-    return SpanBatch(tokens, spans[0], spans[1], table[kept], sentences)
+    return np.array(pairs, np.int64).reshape(-1, 2), np.array(owners, np.int64)
 
 
 def _altered(text: str, spans: Sequence[tuple[int, ...]], alteration: Alteration, draw: random.Random) -> _Sentence:
