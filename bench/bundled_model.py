@@ -4,7 +4,7 @@ r"""Make the bundled model: multilingual-e5-small, trained by CCPR on the phrase
     python bench/training_data.py .cache/ccpr
     phrasemate train ccpr configs/ccpr-small.toml -o .cache/run --data .cache/ccpr \\
         --set model.base=.cache/multilingual-e5-small
-    python bench/bundled_model.py .cache/run/model src/phrasemate/models/e5-small
+    python bench/bundled_model.py .cache/run/model src/phrasemate/models/e5-small --base .cache/multilingual-e5-small
 
 The base model comes with its table in 4 bit, and training leaves the table alone, so 4 bit lose nothing.
 """
@@ -25,11 +25,15 @@ def main() -> None:
     options.add_argument("trained", type=Path, help="the folder model/ of a training run")
     options.add_argument("out", type=Path)
     options.add_argument("--licence", type=Path, default=Path(__file__).parent / "LICENSE.e5-small.txt")
+    options.add_argument("--base", type=Path, required=True, help="the encoder that the training began with")
+    options.add_argument("--share", type=float, default=0.8, help="of the trained weights (default: %(default)s)")
     options.add_argument("--sentence-prefix", default="query: ")
     args = options.parse_args()
     digest = export_model(
         args.trained,
         args.out,
+        base=args.base,
+        share=args.share,
         name="e5-small-ccpr",
         sentence_prefix=args.sentence_prefix,
         licence=args.licence,

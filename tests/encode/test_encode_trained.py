@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from phrasemate.encode import LearnedSegmenter, Model, NgramSegmenter, load_model
 from phrasemate.encode.export import export_model
@@ -243,3 +243,32 @@ def test_frequent_words_of_an_export_have_letters(sealed: Path) -> None:
     common = load_model(sealed, threads=1).config["common_words"]
     assert "the" in common
     assert all(any(map(str.isalpha, word)) for word in common)
+
+
+def test_weights_are_averaged_with_those_of_the_base(folders: dict[str, Path], tmp_path: Path) -> None:
+    """One quarter of the one and three of the other, in every tensor but the heads; the signature says so."""
+    base = folders["bert"]
+    source = tiny.save_trained(Path(shutil.copytree(base, tmp_path / "source")))
+    values = load_file(source / "model.safetensors")
+    save_file({name: value + 0.01 for name, value in values.items()}, source / "model.safetensors")
+    save_file({name: value + 0.0025 for name, value in values.items()}, tmp_path / "expected.safetensors")
+    expected = Path(shutil.copytree(source, tmp_path / "expected"))
+    (tmp_path / "expected.safetensors").replace(expected / "model.safetensors")
+    export_model(source, tmp_path / "out", base=base, share=0.25, embedding_bits=8)
+    export_model(expected, tmp_path / "plain", embedding_bits=8)
+    mixed, plain = (load_model(tmp_path / name, threads=1) for name in ("out", "plain"))
+    np.testing.assert_allclose(
+        mixed.encode_sentences(list(tiny.SENTENCES)), plain.encode_sentences(list(tiny.SENTENCES)), atol=2e-3
+    )
+    assert mixed.config["signature"]["share"] == 0.25
+    assert (mixed.folder / HEADS).read_bytes() == (source / HEADS).read_bytes()
+
+
+def test_senseless_averages_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected 0"):
+        export_model(folders["bert"], tmp_path / "out", base=folders["bert"], share=1.5)
+    with pytest.raises(InputError, match="without a base"):
+        export_model(folders["bert"], tmp_path / "out", share=0.5)
+    with pytest.raises(ModelError):
+        export_model(folders["bert"], tmp_path / "out", base=folders["xlmr"], share=0.5)
+    assert not (tmp_path / "out").exists()

@@ -83,13 +83,21 @@ EXPORT_EXAMPLES = """Examples:
   phrasemate model export ./multilingual-e5-small -o my-model
   phrasemate model export ./xlm-roberta-base -o my-model --pooling mean --layer 8 --embedding-bits 8
   phrasemate model export ./my-encoder -o my-model --project corpus.txt --dim 128
-  phrasemate model export runs/ccpr/model -o my-model --segment-threshold 0.8"""
+  phrasemate model export runs/ccpr/model -o my-model --segment-threshold 0.8
+  phrasemate model export runs/ccpr/model -o my-model --base ./multilingual-e5-small --share 0.8"""
 
 
 @app.command("export", epilog=EXPORT_EXAMPLES)
 def export(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A Hugging Face encoder (BERT, XLM-R families).")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The model folder to write.")],
+    base: Annotated[
+        Path | None,
+        typer.Option("--base", metavar="FOLDER", help="Average with the encoder that the training began with."),
+    ] = None,
+    share: Annotated[
+        float, typer.Option("--share", metavar="S", help="With --base: the trained weights' share, 0 to 1.")
+    ] = 1.0,
     layer: Annotated[
         list[int] | None,
         typer.Option("--layer", metavar="N", min=0, help="Carry this layer too (may be given several times)."),
@@ -132,6 +140,8 @@ def export(
     digest = export_model(
         folder,
         out,
+        base=base,
+        share=share,
         layers=layer or (),
         pooling=pooling.value,
         sentence_prefix=sentence_prefix,

@@ -17,6 +17,7 @@ from phrasemate.encode.graph import build_graph
 from phrasemate.encode.heads import Arrays, segmenter_of
 from phrasemate.encode.huggingface import (
     additive,
+    averaged,
     read_config,
     read_heads,
     read_tokenizer,
@@ -38,6 +39,8 @@ def export_model(
     folder: str | Path,
     out: str | Path,
     *,
+    base: str | Path | None = None,
+    share: float = 1.0,
     layers: Sequence[int] = (),
     pooling: str = "ends",
     sentence_prefix: str = "",
@@ -56,12 +59,14 @@ def export_model(
     A ``heads.safetensors`` in ``folder`` comes along (see `phrasemate.encode.heads`), and its ``training.json`` becomes
     part of the signature.
 
-    ``layers``: which layers' states the file gives (1 to depth, or 0 for the input of the first; the last is always
-    there). ``pooling``: what a phrase is by default, when there are no ``heads`` (see `phrasemate.encode.project`).
-    ``embedding_bits``: 4 or 8 for each value of the token table. ``project``: plain text from which `add_projection`
-    learns one to ``dim`` numbers. ``segment_threshold``, ``max_words``: what the trained segmenter does by default (see
-    `SegmentOptions`). ``signature``: how the weights were made, kept in the configuration. ``licence``: a file to put
-    beside the weights.
+    ``base`` and ``share``: average the weights, ``share`` of ``folder`` and the rest of ``base``, the encoder that its
+    training began with (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models"): what the training text lacks
+    is not forgotten. The heads are not averaged. ``layers``: which layers' states the file gives (1 to depth, or 0
+    for the input of the first; the last is always there). ``pooling``: what a phrase is by default, when there are no
+    ``heads`` (see `phrasemate.encode.project`). ``embedding_bits``: 4 or 8 for each value of the token table.
+    ``project``: plain text from which `add_projection` learns one to ``dim`` numbers. ``segment_threshold``,
+    ``max_words``: what the trained segmenter does by default (see `SegmentOptions`). ``signature``: how the weights
+    were made, kept in the configuration. ``licence``: a file to put beside the weights.
 
     Raises ModelError when the folder is not usable, ModelUnsupported for other architectures, InputError for bad
     options; an existing ``out`` is replaced only with ``force``. Nothing is left behind when it fails.
@@ -78,12 +83,16 @@ def export_model(
     if licence is not None and not Path(licence).is_file():
         raise InputError(f"{licence}: no such file; expected the licence of the weights")
     source, weights = read_config(folder), read_weights(folder)
+    if base is not None:
+        weights = averaged(weights, read_weights(Path(base)), share, Path(base))
+    elif share != 1:
+        raise InputError(f"share {share} without a base; name the encoder that the training began with")
     width, depth = int(source["hidden_size"]), int(source["num_hidden_layers"])
     kept, heads = _layers(layers, depth), read_heads(folder, width)
     if heads and project is not None:
         raise InputError(f"{folder / names.HEADS}: has a trained projection, so none is learned; leave out --project")
     segmenter = _segmenter(heads, folder, segment_threshold, max_words)
-    made_how = {**read_training(folder), **(signature or {})}
+    made_how = {**read_training(folder), **({"share": share} if base is not None else {}), **(signature or {})}
     table, positions = weights["embeddings.word_embeddings.weight"], additive(source, weights)
     tokenizer, common = read_tokenizer(folder, len(table))
     graph, arrays = build_graph(source, weights, kept), quantise(table, embedding_bits)

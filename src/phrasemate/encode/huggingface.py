@@ -21,9 +21,9 @@ from safetensors.numpy import load_file
 from phrasemate.encode.folder import HEADS
 from phrasemate.encode.heads import Arrays, load_heads
 from phrasemate.encode.segment import common_pieces
-from phrasemate.errors import ModelError, ModelUnsupported
+from phrasemate.errors import InputError, ModelError, ModelUnsupported
 
-__all__ = ["additive", "read_config", "read_heads", "read_tokenizer", "read_training", "read_weights"]
+__all__ = ["additive", "averaged", "read_config", "read_heads", "read_tokenizer", "read_training", "read_weights"]
 
 FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
 TRAINING = "training.json"
@@ -48,6 +48,20 @@ def read_config(folder: Path) -> dict[str, Any]:
         if not isinstance(config.get(key), int):
             raise ModelError(f"{path}: {key} is {config.get(key)!r}, expected a number; download the folder again")
     return dict(config)
+
+
+def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Weights:
+    """``share`` of the weights and the rest of the base's, one by one.
+
+    Raises InputError for a share that is none, ModelError where the base (of ``folder``) is another architecture.
+    """
+    if not 0 <= share <= 1:
+        raise InputError(f"share {share}; expected 0 (the base alone) to 1 (the trained weights alone)")
+    for name, value in weights.items():
+        if base[name].shape != value.shape:
+            raise ModelError(f"{folder}: {name} has the shape {base[name].shape}, expected {value.shape}; not its base")
+    made = {name: share * value + (1 - share) * base[name] for name, value in weights.items()}
+    return _Complete({name: value.astype(np.float32) for name, value in made.items()}, folder)
 
 
 def read_weights(folder: Path) -> Weights:
