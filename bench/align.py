@@ -12,7 +12,6 @@ from typing import Any
 from common import parser, report, signature
 
 from phrasemate import load_model
-from phrasemate.align.neural import TEMPERATURE
 from phrasemate.evaluate.alignment import NEURAL, evaluate_alignment
 from phrasemate.evaluate.data import LANGS
 
@@ -23,7 +22,7 @@ def main() -> None:
     options.add_argument("--cs", type=int, default=500, help="sentence pairs of the Czech set (it has 2,487)")
     options.add_argument("--extra", type=int, default=20_000, help="further sentence pairs for eflomal")
     options.add_argument("--layers", type=int, nargs="*", default=None, help="layers (default: the last)")
-    options.add_argument("--temperature", type=float, default=TEMPERATURE, help="of softmax (default: %(default)s)")
+    options.add_argument("--temperature", type=float, default=None, help="of softmax (default: the aligner's)")
     args = options.parse_args()
     model = load_model(args.model, threads=args.threads)
     tried: dict[str, dict[str, Any]] = {

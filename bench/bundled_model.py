@@ -27,7 +27,7 @@ def main() -> None:
     options.add_argument("--licence", type=Path, default=Path(__file__).parent / "LICENSE.e5-small.txt")
     options.add_argument("--base", type=Path, required=True, help="the encoder that the training began with")
     options.add_argument("--share", type=float, default=0.8, help="of the trained weights (default: %(default)s)")
-    options.add_argument("--sentence-prefix", default="query: ")
+    options.add_argument("--sentence-prefix", default="")
     args = options.parse_args()
     digest = export_model(
         args.trained,

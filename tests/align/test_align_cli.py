@@ -35,7 +35,7 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
             return [[(i, i) for i in range(min(len(a.spans), len(b.spans)))] for a, b in pairs]
 
     def load(path: Any, threads: Any = None) -> Any:
-        return SimpleNamespace(hash="0" * 64, path=path, threads=threads)
+        return SimpleNamespace(hash="0" * 64, path=path, threads=threads, head=None)
 
     monkeypatch.setattr("phrasemate.encode.load_model", load)
     monkeypatch.setattr("phrasemate.align.NeuralAligner", Fake)

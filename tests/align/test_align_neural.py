@@ -12,6 +12,7 @@ import pytest
 from phrasemate.align import NeuralAligner, Worded, symmetrise
 from phrasemate.align.neural import intersection, itermax, softmax, word_vectors
 from phrasemate.encode import bundled_folder, load_model
+from phrasemate.encode.pool import Head
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 
@@ -59,7 +60,7 @@ class FakeRuntime:
 
 @pytest.fixture
 def model() -> Any:
-    return SimpleNamespace(runtime=FakeRuntime(), hash="0" * 64)
+    return SimpleNamespace(runtime=FakeRuntime(), hash="0" * 64, head=None)
 
 
 def pair(source: str, target: str) -> tuple[Worded, Worded]:
@@ -175,3 +176,24 @@ def test_the_bundled_model_links_words_of_several_scripts() -> None:
         assert expected <= set(links)
     with pytest.raises(InputError, match="layer 99"):
         NeuralAligner(aligner.model, layer=99).align([pair("a", "b")])
+
+
+def test_the_trained_head_tells_words_apart_where_there_is_one(model: Any) -> None:
+    """Words are what the head makes of their two ends, as cosines; the mean only when it is asked for."""
+    start = np.diag([1.0, 0.0, 1.0, 1.0]).astype(np.float32)  # blind to the second number
+    model.head = Head(start, start, np.zeros(4, np.float32))
+    some = [pair("haus rot", "red house")]
+    assert NeuralAligner(model, pooling="mean").align(some) == [[(0, 1), (1, 0)]]
+    aligner = NeuralAligner(model)
+    assert aligner.signature["pooling"] == "head"
+    (vectors, *_), values = word_vectors(model, [some[0][0]], pooling="head"), VECTORS["rot"]
+    assert np.allclose(vectors[1], np.array(values) * [2, 0, 2, 2])
+    (similarity,) = aligner._similarities(some)
+    assert np.abs(similarity).max() <= 1 + 1e-6
+    assert (aligner.threshold, aligner.temperature) == (0.3, 0.05)
+    for settings in ({"pooling": "head", "layer": 1}, {"pooling": "max"}):
+        with pytest.raises(InputError, match="pooling"):
+            NeuralAligner(model, **settings)
+    model.head = None
+    with pytest.raises(InputError, match="pooling"):
+        NeuralAligner(model, pooling="head")

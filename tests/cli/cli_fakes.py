@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 from phrasemate.errors import IndexMissing, QueryError
@@ -39,6 +39,7 @@ class FakeIndex:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     interrupt_after: int | None = None
+    manifest: Any = field(default_factory=lambda: SimpleNamespace(segment={}))
 
     def open(self, path: Path, model: object = None, readonly: bool = False, threads: int | None = None) -> FakeIndex:
         self.calls.append(("open", str(path), model, readonly))
@@ -46,9 +47,15 @@ class FakeIndex:
             raise IndexMissing(f"no index at {path}")
         return self
 
-    def create(self, path: Path, model: object, threads: int | None = None) -> FakeIndex:
+    def create(
+        self, path: Path, model: object, threads: int | None = None, segment: dict[str, object] | None = None
+    ) -> FakeIndex:
         self.calls.append(("create", str(path), model))
+        self.manifest = SimpleNamespace(segment=segment or {})
         return self
+
+    def close(self) -> None:
+        self.calls.append(("close",))
 
     def add(self, documents: Any, lang: str = "", progress: Any = None) -> AddReport:
         sentences = [sentence for document in documents for sentence in document.sentences()]

@@ -95,11 +95,13 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
     text.write_text("One. Two.\n", "utf-8")
     options = ["--pooling", "mean", "--layer", "8", "--layer", "3", "--embedding-bits", "8", "--force"]
     options += ["--project", str(text), "--dim", "64", "--sentence-prefix", "query: ", "--name", "n", "--licence", "L"]
-    options += ["--segment-threshold", "0.8", "--max-words", "0"]
+    options += ["--segment-threshold", "0.8", "--max-words", "0", "--base", "B", "--share", "0.8"]
     invoke("model", "export", "hf", "--out", "out", *options)
     plain, full = [options for _, options in asked]
     assert [arguments for arguments, _ in asked] == [(Path("hf"), Path("out"))] * 2
     assert plain == {
+        "base": None,
+        "share": 1.0,
         "layers": (),
         "pooling": "ends",
         "sentence_prefix": "",
@@ -112,6 +114,8 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
     }
     assert list(full.pop("project")) == ["One.", "Two."]
     assert full == {
+        "base": Path("B"),
+        "share": 0.8,
         "layers": [8, 3],
         "pooling": "mean",
         "sentence_prefix": "query: ",

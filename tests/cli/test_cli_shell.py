@@ -95,7 +95,7 @@ def test_a_reader_that_goes_away_is_silent() -> None:
 @pytest.mark.parametrize(
     ("line", "word", "expected"),
     [
-        ("phrasemate ", 1, {"index", "search", "align", "pairs", "model", "demo"}),
+        ("phrasemate ", 1, {"index", "search", "align", "pairs", "train", "evaluate", "model", "demo"}),
         ("phrasemate index ", 2, {"add", "stats", "verify", "optimize", "delete"}),
         ("phrasemate index a.txt --l", 3, {"--lang", "--lines"}),  # the options of add, which is unsaid
         ("phrasemate search idx --con", 3, {"--contexts"}),

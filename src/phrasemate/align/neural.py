@@ -1,6 +1,8 @@
 """Word links from the encoder's token states, without training: SimAlign and awesome-align on our own runtime.
 
-A word's vector is the mean of the states of its tokens. Of a sentence pair with word vectors x_1..x_m and y_1..y_n:
+A word's vector is what the model makes of it as a phrase, by its trained projection (``head``); where the model has
+none, or another layer than the last is asked for, the ``mean`` of the states of its tokens. Of a sentence pair with
+word vectors x_1..x_m and y_1..y_n:
 
 - ``intersection`` (Jalili Sabet et al. 2020, "SimAlign", section 2.2, "Argmax"): i and j are linked where
   j = argmax_l s(x_i, y_l) and i = argmax_l s(x_l, y_j), s being the cosine.
@@ -10,7 +12,7 @@ A word's vector is the mean of the states of its tokens. Of a sentence pair with
 - ``softmax`` (Dou and Neubig 2021, "Word Alignment by Fine-tuning Embeddings on Parallel Corpora", section 2.1): with
   S = X Y^T (dot products), i and j are linked where softmax over l of S[i, l] at j and softmax over l of S[l, j] at i
   both exceed a threshold, 1e-3. They do it on sub-words and link words of which any sub-words are linked; here it
-  is done on the words, and S is divided by a temperature (docs/align.md).
+  is done on the words, and S is divided by a temperature (docs/align.md). With ``head``, S are cosines.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
 
 ALPHA = 0.9  # SimAlign, section 3.3
 ITERATIONS = 2  # SimAlign, section 3.3
+HEAD_THRESHOLD, HEAD_TEMPERATURE = 0.3, 0.05  # of the head's cosines; the temperature is that of its training
 THRESHOLD = 1e-3  # awesome-align, section 3.1
 TEMPERATURE = 0.1  # theirs is 1; e5's states are shorter than mBERT's (products of 20 to 30), and 1 would link most
 
@@ -45,7 +48,8 @@ class NeuralAligner:
 
     ``layer`` None is the model's last. ``symmetrisation`` None: the method's own (both directions agree); else one of
     `SYMMETRISATIONS`, over the two directions of ``intersection`` or ``softmax``. ``temperature`` divides the dot
-    products of ``softmax``: 1 is as published, less links fewer words.
+    products of ``softmax``: 1 is as published, less links fewer words; it and ``threshold`` have a default for each
+    pooling. ``pooling``: "head" or "mean", by default the head where there is one.
     Raises InputError for settings that make no sense.
     """
 
@@ -55,13 +59,21 @@ class NeuralAligner:
         layer: int | None = None,
         method: str = "intersection",
         symmetrisation: str | None = None,
-        threshold: float = THRESHOLD,
-        temperature: float = TEMPERATURE,
+        threshold: float | None = None,
+        temperature: float | None = None,
+        pooling: str | None = None,
     ) -> None:
         if method not in METHODS:
             raise InputError(f"method {method!r}; expected one of {', '.join(METHODS)}")
         if method == "itermax" and symmetrisation is not None:
             raise InputError("itermax has no directions to symmetrise; take intersection or softmax")
+        trained = model.head is not None and layer is None
+        if pooling not in (None, "mean", "head") or (pooling == "head" and not trained):
+            raise InputError(f"pooling {pooling!r}: expected mean, or head for the last layer of a model that has one")
+        self.pooling = pooling or ("head" if trained else "mean")
+        usual = (HEAD_THRESHOLD, HEAD_TEMPERATURE) if self.pooling == "head" else (THRESHOLD, TEMPERATURE)
+        threshold = usual[0] if threshold is None else threshold
+        temperature = usual[1] if temperature is None else temperature
         if not (0 < threshold < 1 and temperature > 0):
             raise InputError(
                 f"threshold {threshold}, temperature {temperature}; expected 0 < threshold < 1, more than 0"
@@ -74,7 +86,7 @@ class NeuralAligner:
     def signature(self) -> dict[str, str]:
         """What decides about the links."""
         facts = {"method": self.method, "symmetrisation": self.symmetrisation or "none"}
-        facts |= {"model": self.model.hash, "layer": str(self.layer or "last")}
+        facts |= {"model": self.model.hash, "layer": str(self.layer or "last"), "pooling": self.pooling}
         if self.method == "softmax":
             facts |= {"threshold": str(self.threshold), "temperature": str(self.temperature)}
         return facts
@@ -111,27 +123,33 @@ class NeuralAligner:
         """Nothing to learn: each sentence pair is aligned by itself."""
 
     def _similarities(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Floats]:
-        """(source words, target words) of each pair: dot products for softmax, else cosines."""
+        """(source words, target words) of each pair: dot products of states for softmax, else cosines."""
         found = []
         for start in range(0, len(pairs), self.chunk):
             some = pairs[start : start + self.chunk]
-            sources = word_vectors(self.model, [source for source, _ in some], self.layer)
-            targets = word_vectors(self.model, [target for _, target in some], self.layer)
-            if self.method != "softmax":
+            sources = word_vectors(self.model, [source for source, _ in some], self.layer, self.pooling)
+            targets = word_vectors(self.model, [target for _, target in some], self.layer, self.pooling)
+            if self.method != "softmax" or self.pooling == "head":
                 sources, targets = [unit(each) for each in sources], [unit(each) for each in targets]
             found += [source @ target.T for source, target in zip(sources, targets, strict=True)]
         return found
 
 
-def word_vectors(model: Model, sentences: Sequence[Worded], layer: int | None = None) -> list[Floats]:
-    """(words, width) for each sentence: the mean of the states of the tokens that a word overlaps."""
+def word_vectors(
+    model: Model, sentences: Sequence[Worded], layer: int | None = None, pooling: str = "mean"
+) -> list[Floats]:
+    """(words, width) for each sentence: the mean of the states of the tokens that a word overlaps.
+
+    With pooling "head" (words, dim): the word's vector as a phrase.
+    """
+    pool = pool_mean if pooling == "mean" or model.head is None else model.head
     found: list[Floats] = []
     for part, states in model.runtime.blocks([sentence.text for sentence in sentences], layer):
         some = sentences[part]
         spans = [np.array(sentence.spans, np.int32).reshape(-1, 2) for sentence in some]
         rows = [token_rows(states, text, each[:, 0], each[:, 1]) for text, each in enumerate(spans)]
         first, last = (np.concatenate(side) for side in zip(*rows, strict=True))
-        vectors = pool_mean(states.values, first, last)
+        vectors = pool(states.values, first, last)
         found += np.split(vectors, np.cumsum([len(each) for each in spans])[:-1])
     return found
 

@@ -29,7 +29,14 @@ CCPR_EXAMPLES = """Examples:
 A run that was stopped goes on where it was: give the same command again."""
 
 app = typer.Typer(
-    name="train", help="Train a retriever (needs the extra [train]).", no_args_is_help=True, rich_markup_mode=None
+    name="train",
+    help="Train a retriever (needs the extra [train]).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog="""Examples:
+
+\b
+  phrasemate train ccpr configs/ccpr-small.toml -o run --data pairs/""",
 )
 
 
