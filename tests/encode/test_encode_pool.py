@@ -117,3 +117,18 @@ def test_phrases_come_back_in_their_order(model: Model) -> None:
     phrases = [Phrase(second, 0, 3), Phrase(first, 4, 7), Phrase(second, 4, 7), Phrase(first, 8, 12)]
     order = [2, 0, 3, 1]
     np.testing.assert_array_equal(model.encode([phrases[i] for i in order]), model.encode(phrases)[order])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_unit_vectors_of_a_head_are_those_of_a_plain_loop(threads: int) -> None:
+    drawn = np.random.default_rng(3)
+    head = Head(*(drawn.standard_normal(shape).astype(np.float32) for shape in ((6, 4), (6, 4), 4)))
+    values = drawn.standard_normal((50, 6)).astype(np.float32)
+    first = drawn.integers(0, 50, 9_000)  # more chunks than threads
+    last = np.minimum(first + drawn.integers(0, 5, 9_000), 49)
+    found = head.unit(values, first, last, threads)
+    for i in (0, 1, 2_047, 2_048, 8_999):
+        plain = values[first[i]] @ head.start + values[last[i]] @ head.end + head.bias
+        np.testing.assert_allclose(found[i], plain / np.linalg.norm(plain), atol=1e-5)
+    np.testing.assert_array_equal(found, head.unit(values, first, last))
+    assert head.unit(values, first[:0], last[:0], threads).shape == (0, 4)

@@ -140,9 +140,11 @@ class Model:
         """(spans, dim) unit vectors of spans, each of one of the texts of a block."""
         if pooling == "cls":
             return unit(pool_cls(states)[texts])
-        pool = {"ends": pool_ends, "mean": pool_mean, "head": self.head}[pooling]
-        assert pool is not None
-        vectors = pool(states.values, *token_rows(states, texts, starts, ends))
+        rows = token_rows(states, texts, starts, ends)
+        if pooling == "head":
+            assert self.head is not None
+            return self.head.unit(states.values, *rows, threads=self.runtime.threads)
+        vectors = {"ends": pool_ends, "mean": pool_mean}[pooling](states.values, *rows)
         return unit(vectors, out=vectors)
 
     def _pooling(self, pooling: str | None) -> str:

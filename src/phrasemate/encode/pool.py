@@ -5,6 +5,8 @@ A span is given as the rows of its first and last token. None of these loops ove
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -35,13 +37,32 @@ class Head(NamedTuple):
 
     def __call__(self, values: Floats, first: Rows, last: Rows) -> Floats:
         """(tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
+        return self._added(values, first, last, lambda vectors: None, 1)
+
+    def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
+        """The same at unit length: each chunk is added and scaled while it is in the cache, ``threads`` at once."""
+        return self._added(values, first, last, lambda vectors: unit(vectors, out=vectors), threads)
+
+    def _added(self, values: Floats, first: Rows, last: Rows, then: Callable[[Floats], object], threads: int) -> Floats:
         starts, first = _used(values, first)
         ends, last = _used(values, last)
         as_start = starts @ self.start + self.bias  # (tokens in use, dim)
         as_end = ends @ self.end
-        vectors = as_start[first]
-        for at in range(0, len(first), CHUNK):
-            vectors[at : at + CHUNK] += as_end[last[at : at + CHUNK]]
+        vectors = np.empty((len(first), len(self.bias)), np.float32)
+
+        def work(at: int) -> None:
+            part = vectors[at : at + CHUNK]
+            np.take(as_start, first[at : at + CHUNK], axis=0, out=part)
+            part += as_end[last[at : at + CHUNK]]
+            then(part)
+
+        places = range(0, len(first), CHUNK)
+        if threads > 1 and len(places) > threads:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(work, places))
+        else:
+            for at in places:
+                work(at)
         return vectors
 
 
