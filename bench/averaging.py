@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 from common import report, signature
-from safetensors.torch import load_file
 
+from phrasemate.encode.huggingface import averaged, read_weights
 from phrasemate.methods.ccpr_task import CCPRTask, Config
 
 
@@ -36,11 +36,11 @@ def main() -> None:
     task = CCPRTask(Config.of(tables), args.data)
     task.module.eval()
     encoder = task.backbone.encoder
-    trained = {name: value.clone() for name, value in encoder.state_dict().items()}
-    base = {name.removeprefix("bert."): v for name, v in load_file(args.base / "model.safetensors").items()}
+    trained, base = read_weights(args.run / "model"), read_weights(args.base)
     rows = []
     for share in args.shares:
-        encoder.load_state_dict({name: share * v + (1 - share) * base.get(name, v) for name, v in trained.items()})
+        mixed = averaged(trained, base, share, args.base)
+        encoder.load_state_dict({name: torch.from_numpy(value) for name, value in mixed.items()})
         found = task.evaluate(_bf16)
         rows.append([share, found["score"], found["acc@1"], found["sentences"], found["f1"]])
         print(rows[-1], flush=True)

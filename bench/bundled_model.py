@@ -1,11 +1,8 @@
-r"""Make the bundled model: multilingual-e5-small, trained by CCPR on the phrase pairs of 13 languages with English.
+"""Make the bundled model: multilingual-e5-small, trained by CCPR on the phrase pairs of 13 languages with English.
 
-    python bench/base_model.py .cache/multilingual-e5-small
-    python bench/training_data.py .cache/ccpr
-    phrasemate train ccpr configs/ccpr-small.toml -o .cache/run --data .cache/ccpr \\
-        --set model.base=.cache/multilingual-e5-small
-    python bench/bundled_model.py .cache/run/model src/phrasemate/models/e5-small --base .cache/multilingual-e5-small
+    python bench/bundled_model.py RUN/model src/phrasemate/models/e5-small --base .cache/multilingual-e5-small
 
+All commands, from the base model and the training data on: docs/model-card.md.
 The base model comes with its table in 4 bit, and training leaves the table alone, so 4 bit lose nothing.
 """
 
@@ -15,8 +12,6 @@ import argparse
 from pathlib import Path
 
 from phrasemate.encode.export import export_model
-
-BASE = "multilingual-e5-small (4 bit, dequantised)"
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ from phrasemate.types import Encoder, Hit, Phrase
 
 __all__ = ["Group", "Query", "Result", "Searcher", "parse_query"]
 
-QUERY_THRESHOLD = 0.9  # CCPR, section 6.3: a query is asked for its surer phrases only
 FETCH = 100  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600
 MARKS = re.compile(r"\\?(\[\[|\]\])")
@@ -123,10 +122,7 @@ class Searcher:
         parsed = parse_query(query)
         if parsed.phrases or not parsed.text.strip():
             return parsed.phrases
-        return tuple(
-            Phrase(parsed.text, span.start, span.end)
-            for span in self.model.segment([parsed.text], threshold=QUERY_THRESHOLD)[0]
-        )
+        return tuple(Phrase(parsed.text, span.start, span.end) for span in self.model.segment([parsed.text])[0])
 
     def _groups(
         self,

@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +24,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from phrasemate.errors import InputError
+from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.methods.checkpoint import Checkpoint
 
 __all__ = ["Event", "LoopSettings", "Task", "Trainer", "chosen_device", "learning_rate"]
@@ -136,24 +138,26 @@ class Trainer(Generic[B]):
         self.optimizer = self._make_optimizer()
         self.facts = json.loads(json.dumps({**facts, "loop": asdict(settings)}))
         self.step, self.evaluated, self.best, self.seconds = 0, 0, -math.inf, 0.0
+        self.last: Metrics = {}
         self._checkpoint = Checkpoint(folder / "checkpoint")
 
     def run(self, minutes: float = math.inf, progress: Callable[[Event], None] = lambda _: None) -> Metrics:
         """Train to the end, or for so many minutes; returns the last metrics.
 
-        Stops with a checkpoint when time is up or on Ctrl-C (which is raised again).
+        Stops with a checkpoint when time is up, and on Ctrl-C, which waits for the end of the step and is then raised
+        again: in the middle of one, weights and random states belong to no step.
         """
         self._open()
-        deadline, last = time.monotonic() + 60 * minutes, {}
+        deadline = time.monotonic() + 60 * minutes
         self.task.module.train()
-        try:
-            for metrics in self._steps(lambda: time.monotonic() >= deadline, progress):
-                last = metrics
+        with _interrupts() as interrupted:
+            self._steps(lambda: bool(interrupted) or time.monotonic() >= deadline, progress)
             if self.step >= self.settings.end:
                 self._evaluate_if_due()
-        finally:
             self._save()
-        return last
+        if interrupted:
+            raise KeyboardInterrupt
+        return self.last
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         groups: list[dict[str, Any]] = []
@@ -168,18 +172,24 @@ class Trainer(Generic[B]):
         path = self.folder / "config.json"
         self.folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            begun = json.loads(path.read_text(encoding="utf-8"))
+            try:
+                begun = dict(json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, TypeError) as error:
+                raise CheckpointDamaged(f"{path}: not readable ({error}); give another folder") from error
             if begun != self.facts:
                 wrong = ", ".join(_differences(begun, self.facts))
                 raise InputError(f"{self.folder}: begun with other settings ({wrong}); give another folder")
-        path.write_text(json.dumps(self.facts, indent=1) + "\n", encoding="utf-8")
+        else:
+            made = path.with_suffix(".part")
+            made.write_text(json.dumps(self.facts, indent=1) + "\n", encoding="utf-8")
+            made.replace(path)
         if self._checkpoint.exists():
             self._load()
         else:
             torch.manual_seed(self.settings.seed)
             (self.folder / "metrics.jsonl").unlink(missing_ok=True)
 
-    def _steps(self, over: Callable[[], bool], progress: Callable[[Event], None]) -> Iterator[Metrics]:
+    def _steps(self, over: Callable[[], bool], progress: Callable[[Event], None]) -> None:
         settings = self.settings
         sums: Metrics = {}
         with ThreadPoolExecutor(1) as pool:
@@ -194,13 +204,15 @@ class Trainer(Generic[B]):
                 self.seconds += time.perf_counter() - started
                 for name, value in (metrics | {"seconds": time.perf_counter() - started, "steps": 1}).items():
                     sums[name] = sums.get(name, 0.0) + value
-                if self.step % settings.log == 0 or self.step == settings.end:
-                    yield self._log(sums)
+                logged = self.step % settings.log == 0 or self.step == settings.end
+                if logged:
+                    self._log(sums)
                     sums = {}
-                    remaining = self.seconds / self.step * (settings.end - self.step)
-                    progress(Event(self.step, settings.end, self.last, remaining))
                 if self.step % settings.checkpoint == 0:
                     self._save()
+                if logged:
+                    remaining = self.seconds / self.step * (settings.end - self.step)
+                    progress(Event(self.step, settings.end, self.last, remaining))
 
     def _batches(self, step: int) -> list[B]:
         if step >= self.settings.end:
@@ -227,12 +239,11 @@ class Trainer(Generic[B]):
         with torch.autocast(self.device.type, torch.bfloat16) if wanted else nullcontext():
             yield
 
-    def _log(self, sums: Metrics) -> Metrics:
+    def _log(self, sums: Metrics) -> None:
         count, seconds = sums.pop("steps"), sums.pop("seconds")
         rate = {"tokens/s": sums.pop("tokens", 0.0) / seconds}
         self.last = {name: value / count for name, value in sums.items()} | rate
         self._write({"step": self.step, **self.last, "lr": learning_rate(self.step - 1, self.settings)})
-        return self.last
 
     def _evaluate_if_due(self) -> None:
         """Once at its steps and at the end, however often the run was stopped and continued."""
@@ -240,7 +251,6 @@ class Trainer(Generic[B]):
         due |= bool(self.settings.evaluate and self.step and self.step % self.settings.evaluate == 0)
         if not due or self.evaluated == self.step:
             return
-        self.evaluated = self.step
         self.task.module.eval()
         found = self.task.evaluate(self.autocast)
         self.task.module.train()
@@ -248,6 +258,7 @@ class Trainer(Generic[B]):
         if found["score"] > self.best or self.step >= self.settings.end:
             self.best = max(self.best, found["score"])
             self._export(found)
+        self.evaluated = self.step
 
     def _export(self, found: Metrics) -> None:
         made, place = self.folder / "model.part", self.folder / "model"
@@ -295,6 +306,28 @@ class Trainer(Generic[B]):
         self.best, self.seconds = float(facts["best"]), float(facts["seconds"])
         with (self.folder / "metrics.jsonl").open("ab") as file:
             file.truncate(int(facts["metrics"]))  # what came after the checkpoint will come again
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collects the first Ctrl-C instead of raising it; a second one is raised at once. Elsewhere than in the main
+    thread there is none.
+    """
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, _: object) -> None:
+        seen.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _differences(left: Mapping[str, Any], right: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

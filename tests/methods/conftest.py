@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import json
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing may be fetched, whoever starts the tests
 
-import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,36 +13,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "encode"))
 
 import tiny
-
-PAIRS = {"haus": "house", "fluss": "river", "bank": "bank", "buch": "book", "fenster": "window", "rot": "red"}
+from pair_files import write_pairs
 
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random encoder as a Hugging Face folder; not to be changed."""
     return tiny.save_xlmr(tmp_path_factory.mktemp("base") / "xlmr")
-
-
-def write_pairs(path: Path, count: int, seed: int) -> Path:
-    """Sentence pairs of four words, each with the phrase pairs of single words and of neighbours."""
-    draw, lines = random.Random(seed), []
-    for _ in range(count):
-        words = draw.sample(sorted(PAIRS), 4)
-        source, target = " ".join(words), " ".join(PAIRS[word] for word in words)
-        places = [_places(source), _places(target)]
-        runs = [(i, j) for i in range(4) for j in (i, i + 1) if j < 4]
-        pairs = [[places[0][i][0], places[0][j][1], places[1][i][0], places[1][j][1]] for i, j in runs]
-        lines.append(json.dumps({"source": source, "target": target, "pairs": pairs}))
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def _places(text: str) -> list[tuple[int, int]]:
-    found, at = [], 0
-    for word in text.split():
-        found.append((at, at + len(word)))
-        at += len(word) + 1
-    return found
 
 
 @pytest.fixture

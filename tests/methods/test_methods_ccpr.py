@@ -167,6 +167,8 @@ def test_held_out_figures_are_those_of_a_plain_loop(tables: dict[str, Any], pair
         ("loss", "normalise", 1, "normalise: 1"),
         ("data", "files", ["absent-*.jsonl"], "nothing matches"),
         ("data", "positives", "nowhere", "same or elsewhere"),
+        ("loss", "negatives", "span", "negatives: .span.; expected phrases or spans"),
+        ("loss", "same_wording", "masked", "expected negative or ignored"),
     ],
 )
 def test_wrong_settings_are_named(

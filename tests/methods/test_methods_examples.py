@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import write_pairs
 from hypothesis import given
 from hypothesis import strategies as st
+from pair_files import write_pairs
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.methods.backbone import Tokenizer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,31 @@ def test_the_command_names_what_is_wrong(tables: dict[str, Any], pairs: Path, tm
     wrong = CliRunner().invoke(app, [*command, "--set", "loss.temperature=warm"])
     assert wrong.exit_code == 1
     assert "[loss] temperature: 'warm'" in wrong.stderr
+
+
+def test_ctrl_c_waits_for_the_end_of_the_step(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    """In the middle of a step it would leave weights and random states of no step in the checkpoint."""
+    trainer(tables, pairs, tmp_path / "whole").run()
+    stopped = trainer(tables, pairs, tmp_path / "parts")
+    backward, calls = stopped.task.backward, []
+
+    def interrupted(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return backward(*arguments)
+
+    stopped.task.backward = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        stopped.run()
+    assert (len(calls), stopped.step) == (2, 2)
+    trainer(tables, pairs, tmp_path / "parts").run()
+    assert lines(tmp_path / "parts") == lines(tmp_path / "whole")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_settings_that_were_cut_short_are_one_error(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    trainer(tables, pairs, tmp_path / "run").run(minutes=0)
+    (tmp_path / "run" / "config.json").write_text('{"data": ')
+    with pytest.raises(CheckpointDamaged, match=r"config\.json: not readable"):
+        trainer(tables, pairs, tmp_path / "run").run()

@@ -24,7 +24,7 @@ class FakeModel:
         self.batches.append(list(phrases))
         return np.array([[number, 0] for number in range(len(phrases))], np.float32)
 
-    def segment(self, texts: Sequence[str], **options: object) -> list[list[Span]]:
+    def segment(self, texts: Sequence[str]) -> list[list[Span]]:
         return [[Span(*match.span()) for match in re.finditer(r"[A-Z]\w+", text)] for text in texts]
 
 

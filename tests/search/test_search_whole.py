@@ -89,3 +89,11 @@ def test_an_empty_index(model: Model, tmp_path: Path) -> None:
         assert Searcher(empty).search("the [[bank]]").groups[0].text == "bank"
         empty.delete("a")
         assert Searcher(empty).search("the [[bank]]").groups == ()
+
+
+def test_a_plain_sentence_is_asked_for_its_phrases(tmp_path: Path) -> None:
+    """The README's query without marks; a threshold that the bundled model hardly ever reaches would find none."""
+    bundled = load_model(threads=1)
+    with Index.create(tmp_path / "idx", bundled) as index:
+        found = Searcher(index).phrases("Wir hielten eine Schweigeminute ab.")
+    assert "Schweigeminute" in {phrase.text for phrase in found}

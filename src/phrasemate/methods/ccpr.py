@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from phrasemate.encode.project import principal_axes
+from phrasemate.errors import InputError
 from phrasemate.methods.backbone import Backbone, Batch
 from phrasemate.methods.losses import balanced_bce, contrast, span_means
 from phrasemate.methods.spans import SpanBatch, Spans
 
-__all__ = ["CCPR", "Losses", "PhraseModel", "Settings"]
+__all__ = ["CCPR", "Losses", "PhraseModel", "Settings", "on_device", "sentence_vectors"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class PhraseModel(nn.Module):
         return logits
 
     def heads(self) -> dict[str, Tensor]:
-        """The linear layers as the model folder keeps them (``heads.safetensors``), float32 on the CPU."""
+        """Views of the linear layers, named and shaped as the model folder keeps them (``heads.safetensors``)."""
         return {
             "start": self.start.weight.T,
             "end": self.end.weight.T,
@@ -114,12 +115,15 @@ class CCPR:
     """The objective: token states of a batch -> losses."""
 
     def __init__(self, model: PhraseModel, settings: Settings) -> None:
+        for name, values in (("negatives", ("phrases", "spans")), ("same_wording", ("negative", "ignored"))):
+            if getattr(settings, name) not in values:
+                raise InputError(f"[loss] {name}: {getattr(settings, name)!r}; expected {' or '.join(values)}")
         self.model, self.settings = model, settings
 
     def __call__(self, states: Tensor, batch: SpanBatch) -> Losses:
         """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not."""
         settings, device = self.settings, states.device
-        sides = [_on(device, side) for side in (batch.source, batch.target)]
+        sides = [on_device(device, side) for side in (batch.source, batch.target)]
         pairs = torch.from_numpy(batch.pairs).to(device)
         align, right = self.alignment(states, sides, pairs)
         parts = {"align": align, "acc@1": right}
@@ -148,9 +152,7 @@ class CCPR:
         for side, other in ((0, 1), (1, 0)):
             own, rival = sides[side], sides[other]
             queries = self._vectors(states, own["first"][pairs[:, side]], own["last"][pairs[:, side]])
-            chosen, positives = self._candidates(pairs[:, other])
-            if chosen is None:
-                chosen = torch.arange(len(rival["first"]), device=states.device)
+            chosen, positives = self._candidates(pairs[:, other], len(rival["first"]))
             candidates = self._vectors(states, rival["first"][chosen], rival["last"][chosen])
             ignored = None
             if self.settings.same_wording == "ignored":
@@ -158,10 +160,10 @@ class CCPR:
             found.append(contrast(queries, candidates, positives, self.settings.temperature, ignored))
         return (found[0].loss + found[1].loss) / 2, (found[0].right + found[1].right) / 2
 
-    def _candidates(self, positives: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Which spans are candidates (None: all), and which of them are the positives."""
+    def _candidates(self, positives: Tensor, spans: int) -> tuple[Tensor, Tensor]:
+        """Which spans are candidates, and which of these are the positives."""
         if self.settings.negatives == "spans":
-            return None, positives
+            return torch.arange(spans, device=positives.device), positives
         chosen, places = torch.unique(positives, return_inverse=True)
         return chosen, places
 
@@ -171,9 +173,7 @@ class CCPR:
 
     def sentences(self, states: Tensor, tokens: Batch) -> Tensor:
         """Contrast of whole sentences, as the mean of all their token states, both directions."""
-        bounds = torch.from_numpy(tokens.bounds).to(states.device)
-        vectors = functional.normalize(span_means(states, bounds[:-1], bounds[1:] - 1), dim=1)
-        return self._mutual(*vectors.chunk(2))
+        return self._mutual(*sentence_vectors(states, tokens).chunk(2))
 
     def means(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> Tensor:
         """Contrast of phrases as means of their token states (how XPR represents them), both directions."""
@@ -185,5 +185,12 @@ class CCPR:
         return (contrast(left, right, own, temperature).loss + contrast(right, left, own, temperature).loss) / 2
 
 
-def _on(device: torch.device, spans: Spans) -> dict[str, Tensor]:
+def sentence_vectors(states: Tensor, tokens: Batch) -> Tensor:
+    """(texts, width) unit vectors of the texts of a batch: the mean of all their token states."""
+    bounds = torch.from_numpy(tokens.bounds).to(states.device)
+    return functional.normalize(span_means(states, bounds[:-1], bounds[1:] - 1), dim=1)
+
+
+def on_device(device: torch.device, spans: Spans) -> dict[str, Tensor]:
+    """The columns of the spans as tensors."""
     return {name: torch.from_numpy(column).to(device) for name, column in spans._asdict().items()}

@@ -18,11 +18,10 @@ from torch.nn import functional
 from phrasemate.encode.heads import load_heads
 from phrasemate.errors import InputError, ModelError
 from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward
-from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings
+from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings, on_device, sentence_vectors
 from phrasemate.methods.config import built
 from phrasemate.methods.elsewhere import Elsewhere
 from phrasemate.methods.examples import Alteration, Example, PairFile, Schedule
-from phrasemate.methods.losses import span_means
 from phrasemate.methods.spans import SpanBatch, collate
 from phrasemate.train import LoopSettings
 
@@ -204,10 +203,7 @@ class CCPRTask:
             batch = collate(examples, self.tokenizer, Alteration(), data.max_words, DEV_PHRASES, draw)
             with autocast():
                 states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
-            on = [
-                {k: torch.from_numpy(v).to(states.device) for k, v in side._asdict().items()}
-                for side in (batch.source, batch.target)
-            ]
+            on = [on_device(states.device, side) for side in (batch.source, batch.target)]
             model = self.module
             vectors = [functional.normalize(model.phrases(states, side["first"], side["last"]), dim=1) for side in on]
             queries.append(vectors[0][batch.pairs[:, 0]])
@@ -215,8 +211,7 @@ class CCPRTask:
             owners.append(rows[at : at + DEV_SENTENCES, 0][batch.source.text[batch.pairs[:, 0]]])
             spans.append(vectors[1])
             offset += len(vectors[1])
-            bounds = torch.from_numpy(batch.tokens.bounds).to(states.device)
-            sentences.append(functional.normalize(span_means(states, bounds[:-1], bounds[1:] - 1), dim=1).chunk(2))
+            sentences.append(sentence_vectors(states, batch.tokens).chunk(2))
             for side in on:
                 found = model.segments(states, side["first"], side["last"]) > 0
                 hits += [float(x) for x in ((found & side["phrase"]).sum(), found.sum(), side["phrase"].sum())]

@@ -124,8 +124,7 @@ def _spans(
         j = i + width
         kept = whole[i] & whole[j]
         i, j = i[kept], j[kept]
-        folded = sentence.text.casefold() if len(sentence.text.casefold()) == len(sentence.text) else sentence.text
-        wordings = [folded[s:e] for s, e in zip(starts[i].tolist(), ends[j].tolist(), strict=True)]
+        wordings = [sentence.text[s:e].casefold() for s, e in zip(starts[i].tolist(), ends[j].tolist(), strict=True)]
         for a, b in zip(i.tolist(), j.tolist(), strict=True):
             place[number, a, b] = len(place)
         ids = np.array([numbers.setdefault(wording, len(numbers)) for wording in wordings], np.int64)

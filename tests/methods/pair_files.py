@@ -1,0 +1,31 @@
+"""Small files of phrase pairs."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+PAIRS = {"haus": "house", "fluss": "river", "bank": "bank", "buch": "book", "fenster": "window", "rot": "red"}
+
+
+def write_pairs(path: Path, count: int, seed: int) -> Path:
+    """Sentence pairs of four words, each with the phrase pairs of single words and of neighbours."""
+    draw, lines = random.Random(seed), []
+    for _ in range(count):
+        words = draw.sample(sorted(PAIRS), 4)
+        source, target = " ".join(words), " ".join(PAIRS[word] for word in words)
+        places = [_places(source), _places(target)]
+        runs = [(i, j) for i in range(4) for j in (i, i + 1) if j < 4]
+        pairs = [[places[0][i][0], places[0][j][1], places[1][i][0], places[1][j][1]] for i, j in runs]
+        lines.append(json.dumps({"source": source, "target": target, "pairs": pairs}))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _places(text: str) -> list[tuple[int, int]]:
+    found, at = [], 0
+    for word in text.split():
+        found.append((at, at + len(word)))
+        at += len(word) + 1
+    return found
