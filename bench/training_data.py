@@ -1,6 +1,7 @@
-"""Phrase pairs to train on: parallel text of 13 languages with English, linked by eflomal.
+"""Phrase pairs to train on: parallel text of 13 languages with English, linked by eflomal or by the bundled model.
 
     python bench/training_data.py .cache/ccpr
+    python bench/training_data.py .cache/ccpr2 --aligner softmax --most 10000
 
 Writes en-XX.tsv (other language, English), en-XX.links and en-XX.jsonl for each language. Of each language at most
 --most sentence pairs, the sources in equal shares as far as they reach. Left out: the first 15,000 lines of a file
@@ -23,7 +24,16 @@ from statistics import median
 
 from common import parser
 
-from phrasemate.align import EflomalAligner, ParallelText, PhraseSettings, align_files, pair_files
+from phrasemate import load_model
+from phrasemate.align import (
+    Aligner,
+    EflomalAligner,
+    NeuralAligner,
+    ParallelText,
+    PhraseSettings,
+    align_files,
+    pair_files,
+)
 from phrasemate.text import words
 
 LANGS = ("ar", "cs", "de", "es", "fi", "fr", "hu", "ja", "ko", "ro", "ru", "tr", "zh")
@@ -133,13 +143,20 @@ def add_others(text: Path, links: Path, out: Path) -> None:
     made.unlink()
 
 
+def aligner_of(name: str, model: Path | None) -> Aligner:
+    """The aligner: eflomal, or one of the neural ones with a model (default: the bundled one)."""
+    return EflomalAligner("grow-diag") if name == "eflomal" else NeuralAligner(load_model(model), method=name)
+
+
 def main() -> None:
     """Write the files; what is finished is not made again."""
     options = parser(__doc__)
     options.add_argument("out", type=Path)
     options.add_argument("--most", type=int, default=30_000, help="sentence pairs of a language")
     options.add_argument("--terms", type=int, default=40_000, help="terms of a language")
+    options.add_argument("--aligner", default="eflomal", help="eflomal; softmax, intersection, itermax: by --model")
     args = options.parse_args()
+    aligner = aligner_of(args.aligner, args.model)
     args.out.mkdir(parents=True, exist_ok=True)
     unwanted = tested(args.data)
     for lang in LANGS:
@@ -151,7 +168,7 @@ def main() -> None:
             continue
         rows = chosen(pairs(args.data, lang, unwanted), args.most, args.seed)
         text.write_text("".join(f"{other}\t{english}\n" for other, english in rows), encoding="utf-8")
-        aligned = align_files(ParallelText(text), links, EflomalAligner("grow-diag"), force=True)
+        aligned = align_files(ParallelText(text), links, aligner, force=True)
         paired = pair_files(ParallelText(text), links, out, SETTINGS, force=True)
         add_others(text, links, out)
         print(f"{lang}: {aligned.lines:,} sentence pairs, {aligned.found:,} links, {paired.found:,} phrase pairs")

@@ -103,8 +103,13 @@ def export(
         typer.Option("--layer", metavar="N", min=0, help="Carry this layer too (may be given several times)."),
     ] = None,
     pooling: Annotated[
-        Pooling, typer.Option("--pooling", metavar="ends|mean|cls", help="How token states become a phrase.")
-    ] = Pooling.ENDS,
+        Pooling | None,
+        typer.Option(
+            "--pooling",
+            metavar="ends|mean|cls",
+            help="How token states become a phrase (default: as in the training, else ends).",
+        ),
+    ] = None,
     embedding_bits: Annotated[
         int, typer.Option("--embedding-bits", metavar="4|8", help="Bits for each value of the token table.")
     ] = 4,
@@ -143,7 +148,7 @@ def export(
         base=base,
         share=share,
         layers=layer or (),
-        pooling=pooling.value,
+        pooling=pooling.value if pooling else None,
         sentence_prefix=sentence_prefix,
         embedding_bits=embedding_bits,
         project=_sentences(project) if project else None,
@@ -155,6 +160,31 @@ def export(
         force=force,
     )
     typer.echo(f"{out}: model {digest[:12]}")
+
+
+UNPACK_EXAMPLES = """Examples:
+
+\b
+  phrasemate model unpack -o e5-small-ccpr
+  phrasemate model unpack my-model -o my-encoder
+  phrasemate train ccpr configs/ccpr-small.toml -o run --set model.base=e5-small-ccpr --set model.head=base"""
+
+
+@app.command("unpack", epilog=UNPACK_EXAMPLES)
+def unpack(
+    folder: Folder = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The folder to write.")],
+) -> None:
+    """Make a Hugging Face encoder of a model folder, to train on from it.
+
+    The weights in float32, the tokenizer, the heads. Needs pip install 'phrasemate[train]'.
+    """
+    from phrasemate.encode.folder import bundled_folder
+    from phrasemate.encode.unpack import unpack_model
+
+    unpack_model(folder or bundled_folder(), out)
+    typer.echo(f"{out}: a Hugging Face encoder")
 
 
 def _sentences(path: Path) -> Iterator[str]:
@@ -177,7 +207,7 @@ def _facts(folder: Path | None) -> dict[str, Any]:
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     facts = {"folder": str(folder), "hash": digest, "megabytes": round(size / 1e6, 1), **config}
     if head is not None:
-        facts |= {"pooling": "head", "dim": len(head.bias)}
+        facts |= {"pooling": "head", "dim": head.dim}
     kind: dict[str, Any] = {"kind": "n-gram"}
     if learned is not None:
         kind = {"kind": "learned", "threshold": learned.threshold, "max_words": learned.max_words}

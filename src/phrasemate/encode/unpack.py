@@ -1,0 +1,129 @@
+"""A model folder -> a Hugging Face encoder folder: to train on, or to use with other tools."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from phrasemate.encode import folder as names
+from phrasemate.encode.embedding import EmbeddingTable
+from phrasemate.encode.graph import ACTIVATIONS
+from phrasemate.encode.huggingface import TRAINING
+from phrasemate.errors import InputError, MissingExtra
+
+__all__ = ["unpack_model"]
+
+QUERY, KEY, VALUE = "query", "key", "value"
+ROWS = 8_192  # rows of the token table at a time
+Arrays = dict[str, NDArray[np.float32]]
+
+
+def unpack_model(folder: str | Path, out: str | Path) -> None:
+    """Write the encoder of a model folder as a Hugging Face folder (a BertModel in float32) with its heads.
+
+    The weights are what the runtime multiplies by: the int8 codes and 4- or 8-bit token vectors, each times its scale.
+    Exporting the result again gives the same token table and, to half a step of int8, the same weights; of a model of
+    the RoBERTa family comes a BertModel that computes the same. ``training.json`` keeps how the weights were made.
+
+    Raises ModelError and its kinds for a folder that is no whole model, InputError when ``out`` exists.
+    """
+    folder, out = Path(folder), Path(out)
+    if out.exists():
+        raise InputError(f"{out}: exists; give another place")
+    config, _ = names.check_folder(folder)
+    constants, nodes = _graph(folder / names.ENCODER)
+    table = EmbeddingTable(folder / names.EMBEDDINGS)
+    tokenizer = gzip.decompress((folder / names.TOKENIZER).read_bytes())
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
+        made = Path(scratch) / out.name
+        made.mkdir()
+        weights = {**_embeddings(table), **_layers(constants, int(config["depth"]))}
+        save_file(weights, made / "model.safetensors", {"format": "pt"})
+        (made / "tokenizer.json").write_bytes(tokenizer)
+        _write(made / "config.json", _config(config, constants, nodes, weights))
+        _write(made / TRAINING, config.get("signature") or {})
+        if (folder / names.HEADS).exists():
+            shutil.copyfile(folder / names.HEADS, made / names.HEADS)
+        for path in made.iterdir():
+            path.chmod(0o644)  # safetensors leaves its files private
+        made.rename(out)
+
+
+def _graph(path: Path) -> tuple[dict[str, NDArray[Any]], list[Any]]:
+    """The constants of the transformer by name, and its nodes."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingExtra("onnx", "train") from error
+    graph = onnx.load(path).graph
+    return {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}, list(graph.node)
+
+
+def _embeddings(table: EmbeddingTable) -> Arrays:
+    """The token table in float32; positions hold the sum of position and token type."""
+    rows = [table.rows(np.arange(at, min(at + ROWS, len(table.codes)))) for at in range(0, len(table.codes), ROWS)]
+    return {
+        "embeddings.word_embeddings.weight": np.concatenate(rows),
+        "embeddings.position_embeddings.weight": np.array(table.additive, np.float32),
+        "embeddings.token_type_embeddings.weight": np.zeros((1, table.dim), np.float32),
+    }
+
+
+def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
+    """The transformer's weights under Hugging Face's names; undoes what `phrasemate.encode.graph` folds together."""
+    weights: Arrays = {name: value for name, value in constants.items() if ".LayerNorm." in name}
+    heads, size = (int(number) for number in constants["split_heads"][2:])
+    width = heads * size
+    for layer in range(depth):
+        name = f"encoder.layer.{layer}."
+        for dense in ("attention.output.dense", "intermediate.dense", "output.dense"):
+            weights[f"{name}{dense}.weight"] = _product(constants, name + dense)
+            weights[f"{name}{dense}.bias"] = constants[f"{name}{dense}.bias"]
+        joined, shift = _product(constants, name + "attention.self.qkv"), constants[name + "attention.self.qkv.bias"]
+        for place, part in enumerate((QUERY, KEY, VALUE)):
+            root = np.float32(size**0.5 if part == QUERY else 1)  # the graph's query is divided by it
+            rows = slice(place * width, (place + 1) * width)
+            weights[f"{name}attention.self.{part}.weight"] = joined[rows] * root
+            weights[f"{name}attention.self.{part}.bias"] = shift[rows] * root
+    return {name: np.ascontiguousarray(value, np.float32) for name, value in weights.items()}
+
+
+def _product(constants: dict[str, NDArray[Any]], name: str) -> NDArray[np.float32]:
+    """(out, in) float32 of the int8 codes (in, out) and a scale for each output."""
+    return (constants[name + ".codes"].astype(np.float32) * constants[name + ".scales"]).T
+
+
+def _config(
+    config: dict[str, Any], constants: dict[str, NDArray[Any]], nodes: list[Any], weights: Arrays
+) -> dict[str, Any]:
+    """What ``transformers`` needs to know of the architecture."""
+    norm = next(node for node in nodes if node.op_type == "LayerNormalization")
+    gelu = next((node for node in nodes if node.op_type == "Gelu"), None)
+    form = gelu.attribute[0].s.decode() if gelu is not None else ""
+    return {
+        "architectures": ["BertModel"],
+        "model_type": "bert",
+        "hidden_size": int(config["width"]),
+        "num_hidden_layers": int(config["depth"]),
+        "num_attention_heads": int(constants["split_heads"][2]),
+        "intermediate_size": len(weights["encoder.layer.0.intermediate.dense.bias"]),
+        "vocab_size": len(weights["embeddings.word_embeddings.weight"]),
+        "max_position_embeddings": len(weights["embeddings.position_embeddings.weight"]),
+        "type_vocab_size": 1,
+        "layer_norm_eps": next(float(a.f) for a in norm.attribute if a.name == "epsilon"),
+        "hidden_act": next(name for name, approximate in ACTIVATIONS.items() if approximate == form),
+        "position_embedding_type": "absolute",
+    }
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,93 @@
+"""A model folder becomes a Hugging Face encoder again: the same states, the same table, the same heads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
+from typer.testing import CliRunner
+
+from phrasemate.cli import app
+from phrasemate.encode import load_model
+from phrasemate.encode.export import export_model
+from phrasemate.encode.unpack import unpack_model
+from phrasemate.errors import InputError, ModelDamaged
+
+HEADS = {
+    "start": np.full((tiny.HIDDEN, 3), 0.25, np.float32),
+    "end": np.full((tiny.HIDDEN, 3), -0.5, np.float32),
+    "bias": np.arange(3, dtype=np.float32),
+}
+
+
+@pytest.fixture
+def made(folders: dict[str, Path], family: str, tmp_path: Path) -> Path:
+    """The model folder of a tiny encoder with heads, and what came of it unpacked beside it."""
+    save_file(HEADS, folders[family] / "heads.safetensors")
+    try:
+        export_model(folders[family], tmp_path / "model", signature={"steps": 7})
+    finally:
+        (folders[family] / "heads.safetensors").unlink()
+    unpack_model(tmp_path / "model", tmp_path / "encoder")
+    return tmp_path
+
+
+def test_transformers_computes_the_same_states(made: Path) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    encoder, info = transformers.AutoModel.from_pretrained(made / "encoder", output_loading_info=True)
+    assert not set(info["unexpected_keys"])
+    assert all(key.startswith("pooler.") for key in info["missing_keys"])  # which no state passes through
+    model = load_model(made / "model", threads=1)
+    for text in tiny.SENTENCES:
+        ids = torch.tensor([model.runtime.tokenizer.encode(text).ids])
+        with torch.no_grad():
+            expected = encoder.eval()(input_ids=ids).last_hidden_state[0].numpy()
+        (states,) = model.token_states([text])
+        cosines = (states.values * expected).sum(1) / np.linalg.norm(states.values, axis=1)
+        cosines /= np.linalg.norm(expected, axis=1)
+        assert cosines.min() > 0.999
+
+
+def test_exported_again_the_table_is_the_same_and_weights_are_within_a_step(made: Path) -> None:
+    export_model(made / "encoder", made / "again")
+    one, two = (load_file(made / name / "embeddings.safetensors") for name in ("model", "again"))
+    assert all((one[name] == two[name]).all() for name in ("codes", "scales", "additive"))
+    unpack_model(made / "again", made / "twice")
+    first, second = (load_file(made / name / "model.safetensors") for name in ("encoder", "twice"))
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        steps = np.abs(value).max() / 127 if value.ndim > 1 else 0
+        assert np.abs(value - second[name]).max() <= 0.5 * steps + 1e-6, name
+
+
+def test_heads_tokenizer_and_history_come_along(made: Path) -> None:
+    heads = load_file(made / "encoder" / "heads.safetensors")
+    assert heads.keys() == HEADS.keys()
+    assert all((heads[name] == value).all() for name, value in HEADS.items())
+    assert json.loads((made / "encoder" / "training.json").read_text()) == {"steps": 7}
+    assert load_model(made / "model").runtime.tokenizer.encode("The old bank").ids == (
+        Tokenizer.from_file(str(made / "encoder" / "tokenizer.json")).encode("The old bank").ids
+    )
+
+
+def test_what_exists_is_not_replaced_and_damage_is_told(made: Path) -> None:
+    with pytest.raises(InputError, match="exists"):
+        unpack_model(made / "model", made / "encoder")
+    (made / "model" / "encoder.onnx").write_bytes(b"no")
+    before = sorted(made.rglob("*"))
+    with pytest.raises(ModelDamaged, match=r"encoder\.onnx"):
+        unpack_model(made / "model", made / "more")
+    assert sorted(made.rglob("*")) == before
+
+
+def test_the_command(made: Path) -> None:
+    result = CliRunner().invoke(app, ["model", "unpack", str(made / "model"), "-o", str(made / "by-command")])
+    assert result.exit_code == 0, result.output
+    assert "a Hugging Face encoder" in result.output
+    assert (made / "by-command" / "config.json").is_file()
