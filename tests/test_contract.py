@@ -21,7 +21,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
     {"types", "errors"},
     {"text", "align", "encode", "index", "vectors"},
-    {"search", "rank", "mine", "examples", "methods", "train"},
+    {"search", "rank", "mine", "match", "baselines", "examples", "dataset", "methods", "train"},
     {"evaluate", "mt", "demo"},
     {"cli", "server"},
 )
@@ -31,12 +31,20 @@ NEIGHBOURS = {
     ("align", "phrasemate.encode"),
     ("encode", "phrasemate.text"),
     ("index", "phrasemate.encode"),
+    ("vectors", "phrasemate.text"),
+    ("vectors", "phrasemate.encode"),
     ("rank", "phrasemate.search"),
     ("mine", "phrasemate.rank"),
+    ("match", "phrasemate.examples"),
+    ("match", "phrasemate.rank"),
+    ("methods", "phrasemate.baselines"),
+    ("methods", "phrasemate.dataset"),
+    ("dataset", "phrasemate.examples"),
 }
 TRAINING = {"methods", "train"}  # the only ones to import torch, and imported by the command line alone
 GUARDED = {"torch": TRAINING, "transformers": TRAINING}
-ONNX = {SOURCE / "encode" / "export.py", SOURCE / "encode" / "graph.py"}  # making a model folder, not using one
+# Making a model folder, not using one.
+ONNX = {SOURCE / "encode" / f"{name}.py" for name in ("export", "graph", "unpack")}
 LONGEST = 400  # lines
 
 
