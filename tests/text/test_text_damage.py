@@ -95,7 +95,8 @@ FILES = [
     ("a.txt.gz", b"One.\n", "not gzip data"),
     ("a.txt.gz", gzip.compress(b""), "no text in it"),
     ("a.txt.gz", gzip.compress(b"One.\n")[:-6], "the gzip data end too early"),
-    ("a.csv", b"a,b\n", "the suffix '.csv' is not one that is read; expected .txt"),
+    ("a.pptx", b"PK", "the suffix '.pptx' is not one that is read; expected .txt"),
+    ("a.docx.gz", b"x", "the suffix '.gz' is not one that is read"),
     ("a.xml.gz", b"<a/>\n", "is not one that is read"),
 ]
 

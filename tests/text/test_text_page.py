@@ -6,17 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from phrasemate.text import read
+from phrasemate.text import folders, read
+from phrasemate.text.formats import archive, html, xlsx, xml
 from phrasemate.text.lines import LINE_LIMIT
 from phrasemate.text.readers import FORMATS
 
 PAGE = Path(__file__).parents[2] / "docs" / "text.md"
 
 
-def test_the_examples_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["text.md", "formats.md"])
+def test_the_examples_print_what_the_page_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    failed, tried = doctest.testfile(str(PAGE), module_relative=False)
+    failed, tried = doctest.testfile(str(PAGE.with_name(name)), module_relative=False, encoding="utf-8")
     assert (failed, tried > 5) == (0, True)
+
+
+def test_every_limit_is_on_the_page_of_the_formats() -> None:
+    page = PAGE.with_name("formats.md").read_text(encoding="utf-8")
+    limits = [xml.DEPTH, xml.TOKEN, xml.UNIT, xml.NAMES, archive.MEMBERS, archive.MEMBER, xlsx.STRINGS, html.PAGE]
+    assert [limit for limit in [*limits, xlsx.COLUMNS, archive.RATIO] if f" {limit:,} " not in page] == []
+    suffixes = [suffix for suffix in folders.SUFFIXES if f"`{suffix}`" not in page + PAGE.read_text(encoding="utf-8")]
+    assert suffixes == []
 
 
 def test_every_option_and_format_is_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""A parallel text on disk: two files whose lines correspond, or one with two columns."""
+"""A parallel text on disk: two files whose lines correspond, one with two columns, or a translation memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import IO, cast
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.damage import Damage, Skipped
+from phrasemate.text.formats.bilingual import format_of, read_bilingual
 from phrasemate.text.lines import TextFile
 
 __all__ = ["ParallelText", "count_lines", "same_length"]
@@ -24,6 +25,9 @@ class ParallelText:
     A pair that is blank on one side only, lacks a column or cannot be decoded raises ReadError; with ``skip`` it is
     listed and read as a pair of empty texts, so that line n stays line n. A pair that is blank on both sides is that
     anyway.
+
+    A translation memory or a document in translation (.tmx, .xliff; see `read_bilingual`) gives a pair for each unit
+    that has both sides; ``languages`` are source and target, needed where it has more than two.
     """
 
     def __init__(
@@ -32,11 +36,15 @@ class ParallelText:
         target: str | Path | None = None,
         columns: tuple[int, int] = (1, 2),
         skip: bool = False,
+        languages: tuple[str, str] = ("", ""),
     ) -> None:
         self.source, self.target = Path(source), None if target is None else Path(target)
         if min(columns) < 1 or columns[0] == columns[1]:
             raise InputError(f"columns {columns[0]},{columns[1]}; expected two different numbers from 1, such as 1,2")
-        self.columns, self.damage = columns, Damage(skip)
+        self.columns, self.languages, self.damage = columns, languages, Damage(skip)
+        self._of_units = target is None and format_of(source) != ""
+        if any(languages) and not self._of_units:
+            raise InputError(f"languages {','.join(languages)} for {source}; expected them with .tmx or .xliff only")
 
     @property
     def files(self) -> list[Path]:
@@ -48,12 +56,22 @@ class ParallelText:
         """What was passed over so far."""
         return self.damage.skipped()
 
-    def count(self) -> int:
-        """The number of lines; raises ReadError where the two files differ in it."""
-        return same_length(*self.files)
+    def count(self, *others: Path) -> int:
+        """The number of pairs; raises ReadError where the two files, or ``others``, have not as many lines."""
+        if not self._of_units:
+            return same_length(*self.files, *others)
+        pairs = sum(1 for _ in self)
+        for path in others:
+            if (lines := count_lines(path)) != pairs:
+                reason = f"{lines:,} lines, but {self.source} has {pairs:,} sentence pairs"
+                raise ReadError(str(path), lines, reason, "give files that belong together")
+        return pairs
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Both sides of each line, without white space around them."""
+        if self._of_units:
+            yield from read_bilingual(self.source, *self.languages)
+            return
         if self.target is None:
             yield from (self._split(number, line) for number, line in enumerate(self._lines(self.source), 1))
             return

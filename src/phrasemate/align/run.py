@@ -12,7 +12,7 @@ from pathlib import Path
 from phrasemate.align.links import Links, format_links, parse_links, read_links
 from phrasemate.align.output import GrowingFile
 from phrasemate.align.pairs import LEAST, MAX_WORDS, RATE, BorderWords, PhraseFinder
-from phrasemate.align.parallel import ParallelText, same_length
+from phrasemate.align.parallel import ParallelText
 from phrasemate.align.worded import Aligner, Worded
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.damage import Damage
@@ -106,7 +106,7 @@ def pair_files(
     `align_files`; raises the same, and ReadError for links that are no links of this text.
     """
     settings, started = settings or PhraseSettings(), time.perf_counter()
-    total = same_length(*text.files, Path(links))
+    total = text.count(Path(links))
     facts = _inputs(text) | {"links": _identity(Path(links)), "tokenised": str(tokenised), "settings": str(settings)}
     found = blank = 0
     with GrowingFile(out, facts, force) as file:
@@ -173,6 +173,8 @@ def _spans(
 def _inputs(text: ParallelText) -> dict[str, str]:
     """Which text it is: a stopped run is only continued on the same one."""
     sides = dict(zip(("source", "target"), map(_identity, text.files), strict=False))
+    if any(text.languages):
+        return sides | {"languages": ",".join(text.languages)}
     return sides if text.target else sides | {"columns": "{},{}".format(*text.columns)}
 
 

@@ -29,6 +29,7 @@ ALIGN_EXAMPLES = """Examples:
   phrasemate align news.de news.en -o links.txt --method eflomal --symmetrise grow-diag
   phrasemate align both.tsv.gz -o links.txt --columns 2,1 --on-error skip
   phrasemate align tok.de tok.en -o links.txt --tokenised --method itermax
+  phrasemate align memory.tmx -o links.txt --langs de,en
 
 A run that was stopped goes on where it was: give the same command again."""
 
@@ -70,6 +71,9 @@ class OnError(StrEnum):
 Columns = Annotated[
     str, typer.Option("--columns", metavar="N,N", help="Source and target column of a file with tabs, from 1.")
 ]
+Langs = Annotated[
+    str, typer.Option("--langs", metavar="LANG,LANG", help="Source and target language of a .tmx or .xliff file.")
+]
 Tokenised = Annotated[
     bool, typer.Option("--tokenised", help="Words are what spaces separate (default: found in any script).")
 ]
@@ -83,7 +87,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object at the
 
 def align(
     source: Annotated[
-        Path, typer.Argument(metavar="SRC", help="Sentences, one a line; or both sides, separated by a tab.")
+        Path,
+        typer.Argument(metavar="SRC", help="Sentences, one a line; both sides, separated by a tab; .tmx or .xliff."),
     ],
     target: Annotated[
         Path | None, typer.Argument(metavar="TGT", help="The same sentences in the other language, line by line.")
@@ -104,6 +109,7 @@ def align(
         ),
     ] = None,
     columns: Columns = "1,2",
+    langs: Langs = "",
     tokenised: Tokenised = False,
     on_error: Skip = OnError.RAISE,
     layer: Annotated[
@@ -126,7 +132,7 @@ def align(
     """
     from phrasemate.align import align_files
 
-    text = _text(source, target, columns, on_error)
+    text = _text(source, target, columns, langs, on_error)
     aligner = _aligner(method, how, layer, model, threads)
     with _progress(out) as show:
         report = align_files(text, out, aligner, tokenised, force, show)
@@ -136,7 +142,9 @@ def align(
 def pairs(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="SRC TGT LINKS, or one file with tabs and LINKS; LINKS is made by align."),
+        typer.Argument(
+            metavar="FILE", help="SRC TGT LINKS, or one file with both sides and LINKS; LINKS is made by align."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The phrase pairs, as JSON lines.")],
     max_words: Annotated[
@@ -155,6 +163,7 @@ def pairs(
         bool, typer.Option("--loose", help="Phrases may begin and end with words that have no link.")
     ] = False,
     columns: Columns = "1,2",
+    langs: Langs = "",
     tokenised: Tokenised = False,
     on_error: Skip = OnError.RAISE,
     force: Force = False,
@@ -171,20 +180,25 @@ def pairs(
 
     if len(files) not in (2, 3):
         raise typer.BadParameter(f"{len(files)} files; expected SRC TGT LINKS, or one file with tabs and LINKS")
-    text = _text(files[0], files[1] if len(files) == 3 else None, columns, on_error)
+    text = _text(files[0], files[1] if len(files) == 3 else None, columns, langs, on_error)
     settings = PhraseSettings(max_words, rate, least, loose)
     with _progress(out) as show:
         report = pair_files(text, files[-1], out, settings, tokenised, force, show)
     _say(report, text.skipped, "phrase pair", as_json)
 
 
-def _text(source: Path, target: Path | None, columns: str, on_error: OnError) -> ParallelText:
+def _text(source: Path, target: Path | None, columns: str, langs: str, on_error: OnError) -> ParallelText:
     from phrasemate.align import ParallelText
 
     numbers = columns.split(",")
     if len(numbers) != 2 or not all(number.strip().isascii() and number.strip().isdigit() for number in numbers):
         raise typer.BadParameter(f"--columns {columns}: expected two numbers from 1, such as 1,2")
-    return ParallelText(source, target, (int(numbers[0]), int(numbers[1])), on_error is OnError.SKIP)
+    both = langs.split(",") if langs else ["", ""]
+    if len(both) != 2 or (langs and not all(both)):
+        raise typer.BadParameter(f"--langs {langs}: expected two languages, such as de,en")
+    return ParallelText(
+        source, target, (int(numbers[0]), int(numbers[1])), on_error is OnError.SKIP, (both[0].strip(), both[1].strip())
+    )
 
 
 def _aligner(

@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     subcommand_metavar="TEXT... -o DIR | COMMAND [ARGS]...",
-    help="""Build an index of plain text, and look after it.
+    help="""Build an index of texts, and look after it.
 
 \b
   phrasemate index TEXT... -o DIR     build or append (short for: phrasemate index add)
@@ -67,6 +67,7 @@ ADD_EXAMPLES = """Examples:
   phrasemate index corpus/ -o idx --lang en
   phrasemate index news.txt.gz more.jsonl -o idx --text-field body --on-error skip
   phrasemate index table.tsv -o idx --column 2 --lines sentence
+  phrasemate index memory.tmx letter.docx -o idx --lang en
   zcat dump.gz | phrasemate index - -o idx
 
 A run that was stopped goes on where it was: give the same command again."""
@@ -75,12 +76,24 @@ A run that was stopped goes on where it was: give the same command again."""
 @app.command("add", epilog=ADD_EXAMPLES)
 def add(
     texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT", help="Files (.txt, .jsonl, .tsv, gzip of any), folders; - is stdin.")
+        list[str],
+        typer.Argument(
+            metavar="TEXT",
+            help="Files (.txt, .jsonl, .tsv, .csv, .tmx, .tbx, .xliff, .html, gzip of any; .docx, .xlsx), folders; "
+            "- is stdin.",
+        ),
     ],
     directory: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The index to make or to append to.")],
-    lang: Annotated[str, typer.Option("--lang", metavar="LANG", help="Language of the texts, e.g. en or zh.")] = "",
+    lang: Annotated[
+        str,
+        typer.Option(
+            "--lang",
+            metavar="LANG",
+            help="Language of the texts, e.g. en or zh; of several in a file, that to take.",
+        ),
+    ] = "",
     column: Annotated[
-        str | None, typer.Option("--column", metavar="NAME|N", help="Column of .tsv files: name, or number from 1.")
+        str | None, typer.Option("--column", metavar="NAME|N", help="Column of tables: name, or number from 1.")
     ] = None,
     text_field: Annotated[
         str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")

@@ -125,7 +125,7 @@ class Corpus:
             latest[:] = [file]  # each pass counts for itself
             return sentences(file, found.format, self._options)
 
-        return Document(found.name, digest, one_pass, size, lambda: latest[0].bytes_read if latest else 0)
+        return Document(found.name, digest, one_pass, size, lambda: min(size, latest[0].bytes_read) if latest else 0)
 
     def _digest(self, found: Found) -> str:
         """SHA-256 over how the file is read and its bytes as they are stored."""

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from phrasemate.text.damage import Damage
+from phrasemate.text.formats.bilingual import BILINGUAL
 
-__all__ = ["Found", "find", "kind", "shown"]
+__all__ = ["SUFFIXES", "Found", "find", "kind", "shown"]
 
-_FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".txt": "txt"}
-_READABLE = ".txt, .tsv, .jsonl (each also with .gz)"
-_FOREIGN = re.compile(
-    r"\.(7z|bz2|csv|docx?|epub|html?|json|od[st]|parquet|pdf|pptx?|rtf|tar|tbx|tgz|tmx|xliff|xlf|xlsx?|xml|xz|zip|zst)"
-)
+SUFFIXES: Mapping[str, str] = {  # -> format
+    **{".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tbx": "tbx", ".tsv": "tsv", ".txt": "txt"},
+    **{".htm": "html", ".html": "html", ".xhtml": "html"},
+    **{".docm": "docx", ".docx": "docx", ".xlsm": "xlsx", ".xlsx": "xlsx"},
+    **BILINGUAL,
+}
+_ZIPPED = ("docx", "xlsx")  # no use as gzip: it could not be read from the middle
+_READABLE = ".txt, .tsv, .csv, .jsonl, .tmx, .tbx, .xliff, .html (each also with .gz), .docx and .xlsx"
+_FOREIGN = re.compile(r"\.(7z|bz2|doc[mx]?|epub|json|od[st]|parquet|pdf|pptx?|rtf|tar|tgz|xls[mx]?|xml|xz|zip|zst)")
 
 
 class Found(NamedTuple):
@@ -107,7 +112,8 @@ def _identity(path: Path) -> tuple[int, int]:
 def _format(path: Path) -> tuple[str, bool]:
     """Format ("" if unknown) and whether it is gzip, by the name."""
     packed = path.suffix.lower() == ".gz"
-    return _FORMATS.get(_suffix(path), ""), packed
+    format_ = SUFFIXES.get(_suffix(path), "")
+    return "" if packed and format_ in _ZIPPED else format_, packed
 
 
 def _suffix(path: Path) -> str:

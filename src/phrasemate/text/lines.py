@@ -7,6 +7,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ __all__ = ["LINE_LIMIT", "TextFile", "keeps_line_ends"]
 LINE_LIMIT = 1_000_000  # characters; a longer line is damage: it is neither a sentence nor a paragraph
 _READ = 4 * LINE_LIMIT + 2  # bytes: a character has up to four, a line end two
 _BUFFER = 1 << 17
+_BLOCK = 1 << 16
 _HEAD = 8192
 _BAD_LINES = 1000
 _SKIP = "mend it or use --on-error skip"
@@ -54,10 +56,34 @@ class TextFile:
 
         Raises ReadError for what cannot be read, or lists it, as ``damage`` decides.
         """
+        with self._opened() as stream:
+            yield from self._decoded(stream)
+
+    def blocks(self) -> Iterator[bytes]:
+        """A new pass: the bytes, unpacked; in UTF-8 if another encoding than that was named, else as they are.
+
+        For formats that say themselves how they are encoded. Raises ReadError, or lists it, as `lines` does.
+        """
+        with self._opened() as stream:
+            if self.encoding != "utf-8" and keeps_line_ends(self.encoding):
+                stream = io.BufferedReader(_Converted(stream, self.encoding), _BUFFER)
+            while block := stream.read1(_BLOCK):
+                yield block
+
+    @contextmanager
+    def stored(self) -> Iterator[io.BufferedReader]:
+        """The bytes as they are stored, to be read in any order. Raises OSError."""
+        self.bytes_read = self._bad = self._line = 0
+        with _Counted(self) as raw, io.BufferedReader(raw, _BUFFER) as stored:
+            yield cast(io.BufferedReader, stored)
+
+    @contextmanager
+    def _opened(self) -> Iterator[io.BufferedReader]:
+        """A new pass over the bytes, in an encoding whose line ends are those of ASCII; what goes wrong is damage."""
         self.bytes_read = self._bad = self._line = 0
         try:
             with _Counted(self) as raw, io.BufferedReader(raw, _BUFFER) as stored:
-                yield from self._decoded(self._unpacked(cast(io.BufferedReader, stored)))
+                yield self._unpacked(cast(io.BufferedReader, stored))
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self.broken(self._next_line(), *_gzip_trouble(error))
         except UnicodeError as error:
@@ -71,7 +97,6 @@ class TextFile:
         return self._line + 1 if self._line else 0
 
     def _unpacked(self, stored: io.BufferedReader) -> io.BufferedReader:
-        """The bytes of the text, in an encoding whose line ends are those of ASCII."""
         stream = stored
         if self.packed:
             stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stored)), _BUFFER)

@@ -1,14 +1,22 @@
-"""The formats: plain text, JSON lines and tab-separated tables, each a stream of records with their line."""
+"""The formats: plain text, JSON lines, tables, and those of translators and offices, each a stream of records."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple, NoReturn
 
-from phrasemate.text.lines import TextFile
+from phrasemate.errors import ReadError
+from phrasemate.text.formats.bilingual import chosen, paragraphs, stream_units
+from phrasemate.text.formats.docx import docx_paragraphs
+from phrasemate.text.formats.html import html_paragraphs
+from phrasemate.text.formats.tables import csv_rows, tsv_rows
+from phrasemate.text.formats.xlsx import COLUMNS, sheet_rows
+from phrasemate.text.lines import LINE_LIMIT, TextFile
 from phrasemate.text.segmentation import split_sentences
+from phrasemate.text.terms import stream_terms
 from phrasemate.types import Sentence
 
 __all__ = ["FORMATS", "Options", "Record", "sentences"]
@@ -27,7 +35,9 @@ class Options:
     def that_matter(self, format_: str) -> list[str]:
         """Those that decide what a file of this format says, as text: they belong to the digest of a document."""
         common = [format_, self.lines, self.lang, self.encoding]
-        return common + {"jsonl": [self.text_field], "tsv": [str(self.column)]}.get(format_, [])
+        if format_ == "jsonl":
+            return [*common, self.text_field]
+        return [*common, str(self.column)] if format_ in ("csv", "tsv", "xlsx") else common
 
 
 class Record(NamedTuple):
@@ -44,18 +54,29 @@ def sentences(file: TextFile, format_: str, options: Options) -> Iterator[Senten
     Raises ReadError for what cannot be read, or lists it in the file's ``damage``; a file without any text is damage.
     """
     empty = True
-    for line, text, metadata in FORMATS[format_](file, options):
+    for line, text, metadata in _records(file, format_, options):
         whole = text.strip()
         if not whole:
             continue
         empty = False
-        if options.lines == "sentence":
+        if len(text) > LINE_LIMIT:
+            reason = f"a text of {len(text):,} characters; expected at most {LINE_LIMIT:,}"
+            file.bad(line, reason, "split it or use --on-error skip")
+        elif options.lines == "sentence":
             yield Sentence(whole, line, metadata)
         else:
             for start, end in split_sentences(text, options.lang):
                 yield Sentence(text[start:end], line, metadata)
     if empty and file.unharmed:
         file.broken(0, "no text in it; expected at least one line", "remove the file or use --on-error skip")
+
+
+def _records(file: TextFile, format_: str, options: Options) -> Iterator[Record]:
+    try:
+        yield from FORMATS[format_](file, options)
+    except ReadError as error:  # of a format that knows nothing of skipping
+        if file.unharmed or not file.damage.skip:
+            file.broken(error.line, error.reason, error.remedy)
 
 
 def _plain(file: TextFile, options: Options) -> Iterator[Record]:
@@ -118,28 +139,81 @@ def _kind(value: object) -> str:
 def _named(names: Any) -> str:
     """The first few names, quoted."""
     held = list(names)
-    return ", ".join(repr(name) for name in held[:12]) + (" …" if len(held) > 12 else "") if held else "none"
+    return ", ".join(repr(name[:60]) for name in held[:12]) + (" …" if len(held) > 12 else "") if held else "none"
 
 
-def _table(file: TextFile, options: Options) -> Iterator[Record]:
+def _separated(file: TextFile, options: Options) -> Iterator[Record]:
+    return _column(file, options, ((line, cells, {}) for line, cells in tsv_rows(file)))
+
+
+def _comma_separated(file: TextFile, options: Options) -> Iterator[Record]:
+    return _column(file, options, ((line, cells, {}) for line, cells in csv_rows(file)))
+
+
+def _workbook(file: TextFile, options: Options) -> Iterator[Record]:
+    """Each sheet is a table; a row that ends before the column has an empty cell there."""
+    for sheet, rows in groupby(sheet_rows(file), lambda row: row[0]):
+        width = options.column if isinstance(options.column, int) else COLUMNS
+        cells = ((line, row + [""] * (width - len(row)), {"sheet": sheet}) for _, line, row in rows)
+        yield from _column(file, options, cells)
+
+
+def _column(
+    file: TextFile, options: Options, rows: Iterable[tuple[int, list[str], Mapping[str, Any]]]
+) -> Iterator[Record]:
     number = 1 if options.column is None else options.column
-    for line, raw in file.lines():
-        row = raw.split("\t")
+    for line, row, metadata in rows:
         if isinstance(number, str):
             if number not in (names := [name.strip() for name in row]):
-                reason = f"no column {number!r}; the columns here are {_named(names)}"
+                reason = f"no column {number!r}; the columns here are {_named(name for name in names if name)}"
                 return file.broken(line, reason, "choose one with --column NAME, or by number from 1")
             number = names.index(number) + 1
         elif number <= len(row):
-            yield Record(line, row[number - 1], {})
-        elif not raw.isspace() and raw:
+            yield Record(line, row[number - 1], metadata)
+        else:
             columns = f"{len(row)} column" + "s" * (len(row) > 1)
             file.bad(line, f"{columns}; expected at least {number}", "mend the row or choose another --column")
     return None
 
 
-FORMATS: Mapping[str, Callable[[TextFile, Options], Iterator[Record]]] = {
+def _units(format_: str) -> Reader:
+    """The sides of a translation memory, or of a document in translation, that are in the language of the index."""
+
+    def read(file: TextFile, options: Options) -> Iterator[Record]:
+        for unit, at in chosen(stream_units(file, format_), options.lang, file.name):
+            side = unit.sides[at]
+            yield Record(unit.line, paragraphs(side.text), {**unit.metadata, **side.metadata})
+
+    return read
+
+
+def _term_base(file: TextFile, options: Options) -> Iterator[Record]:
+    """Terms, and the definitions and contexts of their concepts."""
+    given: tuple[str, set[str]] = ("", set())
+    for number, term in enumerate(stream_terms(file, options.lang), 1):
+        if not term.id or term.id != given[0]:
+            given = term.id, set()
+        for kind, texts in (("term", (term.text,)), ("definition", (term.definition,)), ("context", term.contexts)):
+            for text in texts:
+                if text not in given[1]:
+                    given[1].add(text)
+                    yield Record(number, paragraphs(text), {"id": term.id, "kind": kind})
+
+
+def _paragraphs(read: Callable[[TextFile], Iterator[tuple[int, str, dict[str, Any]]]]) -> Reader:
+    return lambda file, options: (Record(*paragraph) for paragraph in read(file))
+
+
+Reader = Callable[[TextFile, Options], Iterator[Record]]
+FORMATS: Mapping[str, Reader] = {
+    "csv": _comma_separated,
+    "docx": _paragraphs(docx_paragraphs),
+    "html": _paragraphs(html_paragraphs),
     "jsonl": _json_lines,
-    "tsv": _table,
+    "tbx": _term_base,
+    "tmx": _units("tmx"),
+    "tsv": _separated,
     "txt": _plain,
+    "xliff": _units("xliff"),
+    "xlsx": _workbook,
 }

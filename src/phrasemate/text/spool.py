@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import IO
 
 from phrasemate.errors import ReadError
+from phrasemate.text.formats.xml import kind_of
 
 __all__ = ["sniffed", "spool"]
 
 _READ = 1 << 20
+_HEAD = 4096
 
 
 def spool(pipe: Path | None, name: str) -> Path:
@@ -37,7 +39,7 @@ def spool(pipe: Path | None, name: str) -> Path:
 
 
 def sniffed(path: Path, has_column: bool) -> tuple[str, bool]:
-    """Format of nameless content, and whether it is gzip: a table if ``has_column``, JSON lines if it begins so."""
+    """Format of nameless content, and whether it is gzip: a table if ``has_column``, else what it begins like."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     if has_column:
@@ -45,6 +47,8 @@ def sniffed(path: Path, has_column: bool) -> tuple[str, bool]:
     try:
         with gzip.open(path) if packed else path.open("rb") as stream:
             first = stream.readline(_READ).removeprefix(b"\xef\xbb\xbf").strip()
+            if format_ := kind_of(first + b"\n" + stream.read(_HEAD)):
+                return format_, packed
         return ("jsonl" if isinstance(json.loads(first), dict) else "txt"), packed
     except (OSError, EOFError, zlib.error, ValueError, RecursionError):
         return "txt", packed  # what is wrong with it, if anything, shows when it is read

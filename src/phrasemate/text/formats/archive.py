@@ -1,0 +1,122 @@
+"""The parts of an Office document: a ZIP archive from strangers, of which single members are read as streams."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from phrasemate.errors import ReadError
+from phrasemate.text.formats.xml import Attributes, XmlStream
+from phrasemate.text.lines import TextFile
+
+__all__ = ["MEMBER", "MEMBERS", "RATIO", "Archive", "archive"]
+
+MEMBERS = 10_000  # files in an archive
+MEMBER = 500_000_000  # bytes of one member, unpacked
+RATIO = 200  # times that a member may grow when it is unpacked, beyond _SMALL bytes
+_SMALL = 20_000_000
+_DIRECTORY = 4_000_000  # bytes of the archive's table of contents, which is held in memory
+_BLOCK = 1 << 16
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+_SEND = "save it again with the program that made it"
+
+
+class Archive:
+    """An open Office document; nothing is ever unpacked to disk, and names of members are names, not paths."""
+
+    def __init__(self, zipped: zipfile.ZipFile, name: str, what: str) -> None:
+        self._zip, self.name, self.what = zipped, name, what
+        members = zipped.infolist()
+        if len(members) > MEMBERS:
+            raise self.error(f"{len(members):,} files in the archive; expected at most {MEMBERS:,}")
+        for member in members:
+            if member.filename.startswith(("/", "\\")) or ".." in member.filename.replace("\\", "/").split("/"):
+                raise self.error(f"a member named {_shown(member.filename)}, which leads out of the archive")
+        self._members = {member.filename.lower(): member for member in members}
+
+    def error(self, reason: str, remedy: str = _SEND) -> ReadError:
+        return ReadError(self.name, 0, reason, remedy)
+
+    def __contains__(self, member: str) -> bool:
+        return member.lower() in self._members
+
+    def blocks(self, member: str) -> Iterator[bytes]:
+        """The bytes of a member, in pieces. Raises ReadError if it is missing, damaged, encrypted or too large."""
+        found = self._members.get(member.lower())
+        if found is None:
+            raise self.error(f"no {_shown(member)} in the archive; expected {self.what}")
+        if found.file_size > MEMBER or found.file_size > max(_SMALL, RATIO * found.compress_size):
+            sizes = f"{found.file_size:,} bytes out of {found.compress_size:,}"
+            limits = f"{MEMBER:,} and {RATIO} times"
+            raise self.error(f"{_shown(member)} unpacks to {sizes}; expected at most {limits}", "split the document")
+        try:
+            with self._zip.open(found) as stream:
+                while block := stream.read(_BLOCK):
+                    yield block
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
+            raise self.error(
+                f"{_shown(member)} in it cannot be unpacked ({error})", "copy or download it again"
+            ) from None
+
+    def related(self, part: str = "") -> list[dict[str, str]]:
+        """What a part (none: the document) refers to within the archive: "id", "kind" and "member" of each."""
+        folder, base = posixpath.split(part)
+        member = posixpath.join(folder, "_rels", base + ".rels")
+        found = list(_Relations(self.name).read(self.blocks(member))) if member in self else []
+        for relation in found:
+            joined = posixpath.normpath(posixpath.join("/", folder, relation["member"]))
+            relation["member"] = joined.lstrip("/")
+        return found
+
+    def main(self, otherwise: str) -> str:
+        """The member that is the document itself."""
+        return next((r["member"] for r in self.related() if r["kind"] == "officeDocument"), otherwise)
+
+
+def _shown(member: str) -> str:
+    """The name of a member, fit for an error whatever it holds."""
+    return ascii(member[:80])[1:-1]
+
+
+class _Relations(XmlStream[dict[str, str]]):
+    root = frozenset({"Relationships"})
+    what = "relationships of an Office document"
+    namespaces = frozenset({_PACKAGE})
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if tag == "Relationship" and attributes.get("TargetMode") != "External":
+            self.charge(100 + sum(map(len, attributes.values())))
+            kind = attributes.get("Type", "").rpartition("/")[2]
+            self.ready.append({"id": attributes.get("Id", ""), "kind": kind, "member": attributes.get("Target", "")})
+
+
+class _Wary(io.BufferedReader):
+    """A file of which no more than the directory of an ordinary archive is read at once."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _DIRECTORY:
+            raise zipfile.BadZipFile(f"a table of contents or member of {size:,} bytes")
+        return super().read(size)
+
+
+@contextmanager
+def archive(file: TextFile, what: str) -> Iterator[Archive]:
+    """Opens an Office document. Raises ReadError for what is none."""
+    try:
+        with file.stored() as stored:
+            begins = stored.peek(8)[:8]
+            with zipfile.ZipFile(_Wary(cast(Any, stored))) as zipped:
+                yield Archive(zipped, file.name, what)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, NotImplementedError) as error:
+        seen = f"not a ZIP archive, as an Office document is ({error})"
+        if begins.startswith(b"\xd0\xcf\x11\xe0"):
+            seen = "an old or encrypted Office document"
+        raise ReadError(file.name, 0, f"{seen}; expected {what}", f"{_SEND}, without a password") from None
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror or error})"
+        raise ReadError(file.name, 0, reason, "check the path and its permissions") from None

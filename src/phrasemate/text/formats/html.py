@@ -1,0 +1,136 @@
+"""The text of web pages: paragraphs as a reader sees them, without scripts, styles and markup."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.text.guess import binary_kind
+from phrasemate.text.lines import TextFile
+
+__all__ = ["PAGE", "html_paragraphs"]
+
+PAGE = 64_000_000  # bytes of a page
+_HEAD = 1024  # bytes in which a page says its encoding (WHATWG HTML, section 4.2.5.5)
+_INLINE = frozenset(
+    {"a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img"}
+    | {"ins", "kbd", "label", "mark", "nobr", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup"}
+    | {"time", "tt", "u", "var", "wbr", "ruby", "rb"}
+)
+_UNSEEN = frozenset(
+    {"applet", "audio", "canvas", "datalist", "embed", "iframe", "math", "noscript", "object", "rp", "rt", "script"}
+    | {"select", "style", "svg", "template", "textarea", "video"}
+)
+_ALSO_CALLED = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
+_CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_SPACE = re.compile(r"[ \t\n\r\f]+")
+
+
+def html_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Number (from 1), text and metadata ("heading": its level; the title has 0) of each paragraph that is not blank.
+
+    The encoding is the one that the page declares, else UTF-8. Raises ReadError for what is no page or larger than
+    64 MB, MissingExtra without lxml.
+    """
+    try:
+        from lxml import etree
+    except ImportError:
+        raise MissingExtra("lxml", "formats") from None
+    page = _Page()
+    parser = etree.HTMLParser(target=page, encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
+    number = 0
+    for text in chain(_decoded(file), [None]):
+        try:
+            parser.close() if text is None else parser.feed(text.encode("utf-8", "replace"))
+        except etree.LxmlError as error:
+            raise ReadError(file.name, 0, f"no web page ({error})", "check the file") from None
+        for paragraph, metadata in page.ready:
+            number += 1
+            yield number, paragraph, metadata
+        page.ready.clear()
+
+
+def _decoded(file: TextFile) -> Iterator[str]:
+    blocks = file.blocks()
+    first = next(blocks, b"")
+    encoding = _encoding(first) if file.encoding == "utf-8" else "utf-8"
+    if not encoding.startswith("utf-16") and (kind := binary_kind(first[:8192])):
+        raise ReadError(file.name, 0, *kind)
+    decoder = codecs.getincrementaldecoder(encoding)()
+    size = 0
+    try:
+        for block in chain([first], blocks):
+            size += len(block)
+            if size > PAGE:
+                raise ReadError(file.name, 0, f"more than {PAGE:,} bytes; expected a web page", "split it")
+            yield decoder.decode(block)
+        yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        reason = f"byte 0x{error.object[error.start]:02X} is not {encoding}, in which the page says that it is"
+        raise ReadError(file.name, 0, reason, "give the right --encoding") from None
+
+
+def _encoding(head: bytes) -> str:
+    """The encoding that a page is in, by its first bytes; UTF-8 if it does not say."""
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    found = _CHARSET.search(head[:_HEAD])
+    try:
+        usual = codecs.lookup(found[1].decode("ascii")).name if found else "utf-8"
+        "".encode(usual)  # refuses what is no encoding of text, such as base64
+    except LookupError:
+        return "utf-8"
+    return "utf-8" if usual.startswith("utf-16") else _ALSO_CALLED.get(usual, usual)  # it could not be read so far
+
+
+class _Page:
+    """What the parser tells of a page, made into paragraphs."""
+
+    def __init__(self) -> None:
+        self.ready: list[tuple[str, dict[str, Any]]] = []
+        self._pieces: list[str] = []
+        self._unseen = self._kept = 0
+        self._metadata: dict[str, Any] = {}
+        self._in_head = False
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._unseen or tag in _UNSEEN:
+            self._unseen += 1
+        elif tag == "br":
+            self._pieces.append("\n" if self._kept else "\0")
+        elif tag not in _INLINE:
+            self._finish()
+            self._kept += tag == "pre"
+            self._in_head = tag == "head" or (self._in_head and tag != "body")
+            if tag == "title" or (len(tag) == 2 and tag[0] == "h" and tag[1] in "123456"):
+                self._metadata = {"heading": 0 if tag == "title" else int(tag[1])}
+
+    def end(self, tag: str) -> None:
+        if self._unseen:
+            self._unseen -= 1
+        elif tag not in _INLINE and tag != "br":
+            self._finish()
+            self._kept -= tag == "pre"
+            self._in_head = self._in_head and tag != "head"
+
+    def data(self, text: str) -> None:
+        if not self._unseen and (not self._in_head or self._metadata):
+            self._pieces.append(text if self._kept else _SPACE.sub(" ", text))
+
+    def close(self) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        if not self._kept:
+            text = "\n".join(_SPACE.sub(" ", line).strip() for line in text.split("\0"))
+        if text.strip():
+            self.ready.append((text.strip(), self._metadata))
+        self._metadata = {}

@@ -1,0 +1,175 @@
+"""TBX, the exchange format of term bases: ISO 30042:2019 (v3: both styles), and its forerunner of 2008 (v2, MARTIF)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from phrasemate.text.formats.records import Term
+from phrasemate.text.formats.writing import XmlFile
+from phrasemate.text.formats.xml import Attributes, XmlStream
+
+__all__ = ["TbxStream", "write_concepts"]
+
+_CORE = "urn:iso:std:iso:30042:ed-2"
+_CONCEPTS, _SECTIONS = frozenset({"termEntry", "conceptEntry"}), frozenset({"langSet", "langSec"})
+_DESIGNATIONS = frozenset({"tig", "ntig", "termSec"})
+_NOTED = frozenset({"admin", "date", "descrip", "note", "ref", "termNote", "transac", "transacNote", "xref"})
+_GROUPS = frozenset({"adminGrp", "descripGrp", "termNoteGrp", "transacGrp"})
+_CODES = frozenset({"bpt", "ec", "ept", "it", "ph", "sc", "ut"})
+_COST = 100  # characters that an element counts for, beside its text
+
+Noted = dict[str, list[str]]
+
+
+class TbxStream(XmlStream[Term]):
+    """The terms of a term base, concept by concept: what is said of a concept is said of each of its terms."""
+
+    what = "TBX"
+    root = frozenset({"martif", "tbx"})
+    namespaces = frozenset({_CORE, "urn:iso:std:iso:30042:ed:3.0", "iso.org/ns/tbx/2016"})
+
+    def __init__(self, name: str, encoding: str | None = None) -> None:
+        super().__init__(name, encoding)
+        self._id = self._spoken = self._category = self._group = self._term = ""
+        self._levels: list[Noted] = []  # what is said of the concept, of it in this language, of this term
+        self._found: list[tuple[str, str, list[Noted]]] = []
+        self._muted = 0
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if not self._levels:
+            if tag in _CONCEPTS:
+                self._id, self._levels, self._found = attributes.get("id", ""), [{}], []
+                self._muted, self._category, self._group = 0, "", ""
+        elif tag in _CODES:
+            self._muted, self.listening = self._muted + 1, False
+        elif tag in _SECTIONS or tag in _DESIGNATIONS:
+            self._enter(tag, attributes)
+        elif not self._category and (tag == "term" or tag in _NOTED or " " in tag):
+            self.charge(_COST)
+            self._category = attributes.get("type") or tag.rpartition(" ")[2]
+            self._owner, self.listening = len(self.path), True
+            self._target = attributes.get("target", "")
+            self.taken()
+
+    def end(self, tag: str) -> None:
+        if not self._levels:
+            return
+        if tag in _CODES:
+            self._muted -= 1
+            self.listening = not self._muted and bool(self._category)
+        elif self._category:
+            if len(self.path) + 1 == self._owner:
+                self._note(tag, self.taken().strip())
+        elif tag in _GROUPS:
+            self._group = ""
+        elif tag in _SECTIONS or tag in _DESIGNATIONS:
+            self._leave(tag)
+        elif tag in _CONCEPTS:
+            self._conclude()
+
+    def _enter(self, tag: str, attributes: Attributes) -> None:
+        self.charge(_COST)
+        if tag in _SECTIONS:
+            self._spoken = self.language(attributes)
+            self._levels[1:] = [{}]
+        else:
+            self._levels[2:] = [{}]
+
+    def _leave(self, tag: str) -> None:
+        if tag in _DESIGNATIONS and self._term:
+            self._found.append((self._term, self._spoken, list(self._levels)))
+        self._term = ""
+        del self._levels[1 if tag in _SECTIONS else 2 :]
+
+    def _note(self, tag: str, text: str) -> None:
+        """Files what an element says; in a group, what follows the first is about the first ("definition.source")."""
+        category, self._category, self.listening = self._category, "", False
+        text = text or self._target
+        if tag == "term":
+            self._term = text
+        elif text:
+            key = f"{self._group}.{category}" if self._group else category
+            self._levels[-1].setdefault(key, []).append(text)
+        if tag != "term" and self.path[-1] in _GROUPS and not self._group:
+            self._group = category
+
+    def _conclude(self) -> None:
+        for text, language, levels in self._found:
+            term = _term(text, language, self._id, levels)
+            self.charge(len(term.definition) + len(term.note) + _COST * (len(term.contexts) + len(term.metadata)))
+            self.ready.append(term)
+        self._levels, self._found = [], []
+        self.settle()
+
+
+def _term(text: str, language: str, concept: str, levels: list[Noted]) -> Term:
+    said: Noted = {}
+    for level in reversed(levels):
+        for category, texts in level.items():
+            said.setdefault(category, []).extend(texts)
+    definition, note = "\n".join(said.pop("definition", [])), "\n".join(said.pop("note", []))
+    contexts = tuple(said.pop("context", []))
+    metadata = {category: texts[0] if len(texts) == 1 else texts for category, texts in said.items()}
+    return Term(text, language, concept, definition, note, contexts, metadata)
+
+
+def write_concepts(file: XmlFile, concepts: Iterable[Iterable[Term]], version: int, language: str = "en") -> None:
+    """Writes a term base of TBX-Basic, concept by concept: version 3 (ISO 30042:2019) or 2 (MARTIF)."""
+    names = _NAMES[version]
+    file.write(_HEADS[version].format(language=file.attribute(language or "en")))
+    for number, terms in enumerate(concepts, 1):
+        held = list(terms)
+        file.write(f"<{names['concept']} id={file.attribute(_identifier(held, number))}>\n")
+        for spoken in dict.fromkeys(term.language for term in held):
+            file.write(f"<{names['section']} xml:lang={file.attribute(spoken or 'und')}>\n")
+            for term in held:
+                if term.language == spoken:
+                    file.write(f"<{names['term']}>" + "".join(_said(file, term)) + f"</{names['term']}>\n")
+            file.write(f"</{names['section']}>\n")
+        file.write(f"</{names['concept']}>\n")
+    file.write(f"</body></text>\n</{names['root']}>\n")
+
+
+def _identifier(terms: list[Term], number: int) -> str:
+    return next((term.id for term in terms if term.id), "") or f"c{number}"
+
+
+def _said(file: XmlFile, term: Term) -> Iterator[str]:
+    """The elements of a term, in the order that the schema of TBX-Basic has."""
+    yield f"<term>{file.text(term.text)}</term>"
+    for category, value in _listed(term.metadata):
+        if category in _TERM_NOTES:
+            yield f'<termNote type="{category}">{file.text(value)}</termNote>'
+    said = [("definition", term.definition)] * bool(term.definition) + [("context", text) for text in term.contexts]
+    for category, value in said + [("subjectField", v) for c, v in _listed(term.metadata) if c == "subjectField"]:
+        yield f'<descrip type="{category}">{file.text(value)}</descrip>'
+    for category, value in _listed(term.metadata):
+        if category == "source":
+            yield f'<admin type="source">{file.text(value)}</admin>'
+    if term.note:
+        yield f"<note>{file.text(term.note)}</note>"
+
+
+def _listed(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for category, value in metadata.items():
+        for each in value if isinstance(value, list | tuple) else [value]:
+            yield category, str(each)
+
+
+_TERM_NOTES = frozenset(
+    {"administrativeStatus", "geographicalUsage", "grammaticalGender", "partOfSpeech", "termLocation", "termType"}
+)
+_NAMES = {
+    2: {"root": "martif", "concept": "termEntry", "section": "langSet", "term": "tig"},
+    3: {"root": "tbx", "concept": "conceptEntry", "section": "langSec", "term": "termSec"},
+}
+_SOURCE = "<fileDesc><sourceDesc><p>written by phrasemate</p></sourceDesc></fileDesc>"
+_HEADS = {
+    2: '<martif type="TBX-Basic" xml:lang={language}>\n'
+    f"<martifHeader>{_SOURCE}"
+    '<encodingDesc><p type="XCSURI">http://www.ttt.org/oscarstandards/tbx/TBXBasicXCSV02.xcs</p></encodingDesc>'
+    "</martifHeader>\n<text><body>\n",
+    3: f'<tbx type="TBX-Basic" style="dca" xml:lang={{language}} xmlns="{_CORE}">\n'
+    f"<tbxHeader>{_SOURCE}</tbxHeader>\n<text><body>\n",
+}

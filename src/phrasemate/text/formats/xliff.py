@@ -1,0 +1,233 @@
+"""XLIFF 1.2 (and its dialects of SDL, memoQ and Phrase) and 2.0 to 2.1, the formats of texts in translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from phrasemate.errors import InputError
+from phrasemate.text.formats.records import Side, Unit
+from phrasemate.text.formats.writing import XmlFile
+from phrasemate.text.formats.xml import Attributes, XmlStream
+
+__all__ = ["XliffStream", "XliffWriter"]
+
+_OLD = frozenset({f"urn:oasis:names:tc:xliff:document:1.{minor}" for minor in (1, 2)})
+_NEW = frozenset({f"urn:oasis:names:tc:xliff:document:2.{minor}" for minor in (0, 1, 2)})
+_UNITS, _SIDES = frozenset({"trans-unit", "unit"}), frozenset({"seg-source", "source", "target"})
+_HOLDERS = frozenset({"ignorable", "segment", "trans-unit"})
+_CODES = frozenset({"bpt", "ept", "it", "ph"})  # in 1.2 they hold markup of the original, in 2.0 nothing
+_BREAKS = frozenset({"lb", "pb", "x-lb", "xlf:lb", "xlf:pb"})
+_CONTROL = re.compile("([\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff])")
+_STATES = {
+    "1.2": frozenset(
+        {"final", "needs-adaptation", "needs-l10n", "needs-review-adaptation", "needs-review-l10n", "new", "signed-off"}
+        | {"needs-review-translation", "needs-translation", "translated"}
+    ),
+    "2.0": frozenset({"initial", "translated", "reviewed", "final"}),
+}
+_COST = 100  # characters that an element counts for, beside its text
+
+
+class XliffStream(XmlStream[Unit]):
+    """The segments of a document: source first, then target where there is one.
+
+    Where a unit of 1.2 is cut into segments (``seg-source``), each is one; so is each ``segment`` of 2.0. Metadata:
+    "file" (the original document), "id" and "name" of the unit, "segment", "note", "state" (of the target).
+    Proposals of the tool (``alt-trans``, ``mtc:match``) are left out.
+    """
+
+    what = "XLIFF"
+    root = frozenset({"xliff"})
+    namespaces = _OLD | _NEW
+
+    def __init__(self, name: str, encoding: str | None = None) -> None:
+        super().__init__(name, encoding)
+        self._languages, self._file, self._line = ("", ""), "", 0
+        self._unit: dict[str, Any] = {}
+        self._notes: list[str] = []
+        self._found: list[tuple[str, str, str | None, str]] = []  # segment, source, target, state
+        self._side = self._segment = self._state = ""
+        self._held: dict[str, list[str]] = {}  # what source, seg-source and target say
+        self._cut: dict[str, dict[str, str]] = {}  # the same, by the segments that are marked in it
+        self._mark = (0, "")  # depth and name of the mark of a segment
+        self._muted = 0
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if self._side:
+            self._inline(tag, attributes)
+        elif tag in _SIDES and self.path[-2] in _HOLDERS and self._unit:
+            self._side, self._held[tag], self._cut[tag] = tag, [], {}
+            self._state = attributes.get("state", self._state)
+            self._hear()
+        elif tag in _UNITS:
+            self._begin(attributes)
+        elif tag in ("segment", "ignorable"):
+            self._segment, self._state = attributes.get("id", ""), attributes.get("state", "")
+            self._held, self._cut = {}, {}
+        elif tag == "note" and self._unit and self.path[-2] in ("notes", "trans-unit"):
+            self._hear()
+        elif tag == "xliff":
+            self._languages = attributes.get("srcLang", ""), attributes.get("trgLang", "")
+        elif tag == "file":
+            self._file = attributes.get("original") or attributes.get("id", "")
+            source, target = attributes.get("source-language"), attributes.get("target-language")
+            self._languages = source or self._languages[0], target or self._languages[1]
+
+    def end(self, tag: str) -> None:
+        if self._side:
+            self._inline_end(tag)
+        elif tag == "note" and self.listening:
+            self.listening = False
+            self._notes += [note] if (note := self.taken().strip()) else []
+        elif tag == "segment":
+            self._found.append((self._segment, self._whole("source") or "", self._whole("target"), self._state))
+        elif tag == "trans-unit":
+            self._found += self._segments()
+        if tag in _UNITS and self._unit:
+            self._conclude()
+
+    def _begin(self, attributes: Attributes) -> None:
+        self._line, self._state, self._held, self._cut, self._found, self._notes = self.line, "", {}, {}, [], []
+        name = attributes.get("resname") or attributes.get("name") or ""
+        self._unit = {"file": self._file, "id": attributes.get("id", ""), "name": name}
+        self.charge(_COST + sum(map(len, self._unit.values())))
+
+    def _hear(self) -> None:
+        self.charge(_COST)
+        self.listening, self._muted, self._mark = True, 0, (0, "")
+        self.taken()
+
+    def _inline(self, tag: str, attributes: Attributes) -> None:
+        if tag == "mrk" and attributes.get("mtype") == "seg":
+            self._piece()
+            self._mark = len(self.path), attributes.get("mid", "")
+        elif self.listening and tag == "cp":
+            self._text.append(_character(attributes.get("hex", "")))
+        elif self.listening and _BREAKS & {attributes.get("ctype"), attributes.get("subType")}:
+            self._text.append(" ")
+        if tag in _CODES or tag == "sub":
+            self._muted, self.listening = self._muted + 1, False
+
+    def _inline_end(self, tag: str) -> None:
+        if tag in _CODES or tag == "sub":
+            self._muted -= 1
+            self.listening = not self._muted
+        elif len(self.path) + 1 == self._mark[0]:
+            self._piece()
+            self._mark = (0, "")
+        elif tag == self._side and self.path[-1] in _HOLDERS:
+            self._piece()
+            self._side, self.listening = "", False
+
+    def _piece(self) -> None:
+        """Files the text since the last mark."""
+        self.charge(_COST)
+        text, (depth, name) = self.taken(), self._mark
+        self._held[self._side].append(text)
+        if depth:
+            segments = self._cut[self._side]
+            segments[name] = segments.get(name, "") + text
+
+    def _whole(self, side: str) -> str | None:
+        return "".join(self._held[side]) if side in self._held else None
+
+    def _segments(self) -> list[tuple[str, str, str | None, str]]:
+        """The segments of a unit of 1.2; the unit itself, where it is not cut."""
+        target = self._cut.get("target", {})
+        if cut := self._cut.get("seg-source"):
+            return [(name, text, target.get(name), self._state) for name, text in cut.items()]
+        source = self._whole("source") or self._whole("seg-source") or ""
+        return [("", source, self._whole("target"), self._state)]
+
+    def _conclude(self) -> None:
+        common = {key: value for key, value in self._unit.items() if value}
+        notes: dict[str, Any] = (
+            {"note": self._notes[0] if len(self._notes) == 1 else self._notes} if self._notes else {}
+        )
+        for segment, source, target, state in self._found:
+            sides: tuple[Side, ...] = (Side(source, self._languages[0]),)
+            if target is not None:
+                sides += (Side(target, self._languages[1], {"state": state} if state else {}),)
+            self.ready.append(Unit(sides, common | ({"segment": segment} if segment else {}) | notes, self._line))
+        self._unit = {}
+        self.settle()
+
+
+def _character(hexadecimal: str) -> str:
+    """The character that a ``cp`` element stands for: one that XML cannot hold."""
+    try:
+        code = int(hexadecimal, 16)
+    except ValueError:
+        return "\ufffd"
+    return chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else "\ufffd"
+
+
+class XliffWriter:
+    """Units of two languages into an XLIFF file of version "1.2" or "2.0", one by one."""
+
+    def __init__(self, file: XmlFile, languages: Sequence[str], version: str, original: str) -> None:
+        self._file, self._version, self._languages, self._count = file, version, tuple(languages), 0
+        source, target = (file.attribute(language or "und") for language in languages)
+        if version == "1.2":
+            file.write('<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">\n')
+            file.write(f'<file original={file.attribute(original)} datatype="plaintext" ')
+            file.write(f'source-language={source} target-language={target} xml:space="preserve">\n<body>\n')
+        else:
+            file.write('<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" ')
+            file.write(f"srcLang={source} trgLang={target}>\n")
+            file.write(f'<file id="f1" original={file.attribute(original)} xml:space="preserve">\n')
+
+    def write(self, unit: Unit) -> None:
+        """Raises InputError for a unit that has not the two languages of the file."""
+        if not 1 <= len(unit.sides) <= 2 or any(
+            side.language != language for side, language in zip(unit.sides, self._languages, strict=False)
+        ):
+            seen = ", ".join(side.language or "(none)" for side in unit.sides) or "no language"
+            raise InputError(f"a unit in {seen}; an XLIFF file has {' and '.join(self._languages)} throughout")
+        self._count += 1
+        self._old(unit) if self._version == "1.2" else self._new(unit)
+
+    def finish(self) -> None:
+        self._file.write("</body>\n</file>\n</xliff>\n" if self._version == "1.2" else "</file>\n</xliff>\n")
+
+    def _old(self, unit: Unit) -> None:
+        file, name = self._file, self._name(unit, "resname")
+        file.write(f'<trans-unit id="{self._count}"{name}>\n<source>{file.text(unit.sides[0].text)}</source>\n')
+        if len(unit.sides) == 2:
+            state = self._state(unit.sides[1])
+            file.write(f"<target{state}>{file.text(unit.sides[1].text)}</target>\n")
+        file.write("".join(f"<note>{file.text(note)}</note>\n" for note in _notes(unit)) + "</trans-unit>\n")
+
+    def _new(self, unit: Unit) -> None:
+        file = self._file
+        notes = "".join(f"<note>{file.text(note)}</note>" for note in _notes(unit))
+        notes = f"<notes>{notes}</notes>\n" if notes else ""
+        file.write(f'<unit id="{self._count}"{self._name(unit, "name")}>\n{notes}')
+        file.write(
+            f"<segment{self._state(unit.sides[-1])}>\n<source>{_with_codes(file, unit.sides[0].text)}</source>\n"
+        )
+        if len(unit.sides) == 2:
+            file.write(f"<target>{_with_codes(file, unit.sides[1].text)}</target>\n")
+        file.write("</segment>\n</unit>\n")
+
+    def _name(self, unit: Unit, attribute: str) -> str:
+        """The name of a unit; units are numbered anew, for ids must not repeat."""
+        name = unit.metadata.get("name") or unit.metadata.get("id") or unit.metadata.get("tuid")
+        return f" {attribute}={self._file.attribute(str(name))}" if name else ""
+
+    def _state(self, side: Side) -> str:
+        state = side.metadata.get("state")
+        return f' state="{state}"' if state in _STATES[self._version] else ""
+
+
+def _notes(unit: Unit) -> list[str]:
+    notes = unit.metadata.get("note", [])
+    return [str(note) for note in (notes if isinstance(notes, list | tuple) else [notes])]
+
+
+def _with_codes(file: XmlFile, text: str) -> str:
+    """Text of XLIFF 2.0, which has an element for control characters."""
+    pieces = enumerate(_CONTROL.split(text))
+    return "".join(f'<cp hex="{ord(piece):04X}"/>' if at % 2 else file.text(piece) for at, piece in pieces)

@@ -1,0 +1,230 @@
+"""Term lists: read from text, tables, spreadsheets and term bases; pairs of terms written as these."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any
+
+from phrasemate.errors import InputError, ReadError
+from phrasemate.text.damage import Damage
+from phrasemate.text.formats.records import Term, TermPair, listed, speaks
+from phrasemate.text.formats.tables import csv_rows, tsv_rows
+from phrasemate.text.formats.tbx import TbxStream, write_concepts
+from phrasemate.text.formats.writing import NewFile, XmlFile
+from phrasemate.text.formats.xlsx import sheet_rows, write_sheet
+from phrasemate.text.lines import TextFile
+
+__all__ = ["Term", "TermPair", "read_terms", "stream_terms", "write_pairs", "write_terms"]
+
+_READ = ".txt, .tsv, .csv, .tbx (each also with .gz) and .xlsx"
+_WRITTEN = ".tsv, .csv, .jsonl, .xlsx and .tbx"
+_FIELDS = {  # names of columns, in lower case -> what they hold
+    "term": "text",
+    "source": "text",
+    "text": "text",
+    "language": "language",
+    "lang": "language",
+    "source_language": "language",
+    "id": "id",
+    "definition": "definition",
+    "note": "note",
+    "context": "contexts",
+}
+_COLUMNS = ("source", "target", "score", "source_language", "target_language", "id", "definition", "note", "context")
+_BREAKS = re.compile("[\t\r\n]+")
+_NOTED = 100  # languages that are noted, for an error
+
+
+def read_terms(path: str | os.PathLike[str], language: str = "", column: str | int | None = None) -> Iterator[Term]:
+    """The terms of a list, as a stream.
+
+    By the name: .txt holds a term a line; .tsv, .csv and .xlsx one a row, in the column ``column`` (name in the first
+    row, or number from 1); .tbx is a term base. Without ``column``, a first row with a cell "term", "source" or "text"
+    is the header, and its columns "id", "language", "definition", "note" and "context" are taken too; else the first
+    column is that of the terms. With the name of a column, so are "id" and "language" (or "NAME_language").
+
+    ``language``: of a list that says the languages of its terms, only those in it and its varieties ("*" for all); of
+    other lists, that of the terms. A list of several languages is refused without it. Raises ReadError.
+    """
+    path = Path(path)
+    packed = path.suffix.lower() == ".gz"
+    suffix = (path.with_suffix("") if packed else path).suffix.lower()
+    file = TextFile(path, str(path), packed, "utf-8", Damage(skip=False))
+    if suffix == ".tbx":
+        return stream_terms(file, language)
+    if suffix == ".txt":
+        rows: Iterator[tuple[int, list[str]]] = ((line, [text.strip()]) for line, text in file.lines() if text.strip())
+    elif suffix == ".tsv":
+        rows = tsv_rows(file)
+    elif suffix == ".csv":
+        rows = csv_rows(file)
+    elif suffix == ".xlsx" and not packed:
+        rows = ((number, cells) for _, number, cells in sheet_rows(file))
+    else:
+        raise ReadError(str(path), 0, f"no term list by its name; expected {_READ}", "convert or rename it")
+    return _of_table(file.name, rows, language, 1 if suffix == ".txt" else column)
+
+
+def stream_terms(file: TextFile, language: str) -> Iterator[Term]:
+    """The terms of a term base in one language ("": in the only one, "*": in all). Raises ReadError."""
+    encoding = None if file.encoding == "utf-8" else "utf-8"
+    return _of_language(TbxStream(file.name, encoding).read(file.blocks()), language, file.name)
+
+
+def _of_table(
+    name: str, rows: Iterator[tuple[int, list[str]]], language: str, column: str | int | None
+) -> Iterator[Term]:
+    first = next(rows, None)
+    if first is None:
+        raise ReadError(name, 0, "no text in it; expected at least one term", "check the file")
+    places = _places(name, [cell.strip() for cell in first[1]], column)
+    if "text" not in places:
+        places = {"text": column - 1 if isinstance(column, int) else 0}
+        rows = chain([first], rows)
+    if "language" in places:
+        yield from _of_language(_terms(rows, places, language.replace("*", "")), language, name)
+    else:
+        yield from _terms(rows, places, language)
+
+
+def _terms(rows: Iterator[tuple[int, list[str]]], places: Mapping[str, int], language: str) -> Iterator[Term]:
+    for _, cells in rows:
+        found = {field: cells[at].strip() for field, at in places.items() if at < len(cells)}
+        values: dict[str, Any] = {field: text for field, text in found.items() if text}
+        if "contexts" in values:
+            values["contexts"] = (values["contexts"],)
+        if "text" in values:
+            yield Term(**{"language": language, **values})
+
+
+def _places(name: str, header: list[str], column: str | int | None) -> dict[str, int]:
+    """Where the fields of a term stand, if the first row is a header; nothing otherwise."""
+    if isinstance(column, int) and column < 1:
+        raise InputError(f"column={column}; expected a name, or a number from 1")
+    if isinstance(column, int):
+        return {}
+    known = {cell.lower(): at for at, cell in reversed(list(enumerate(header)))}
+    if column is None:
+        places = {field: known[cell] for cell, field in reversed(_FIELDS.items()) if cell in known}
+        return places if "text" in places else {}
+    if column not in header:
+        shown = ", ".join(repr(name[:60]) for name in header[:12]) or "none"
+        reason = f"no column {column!r}; the columns here are {shown}"
+        raise ReadError(name, 1, reason, "choose one of them, or a number")
+    names = {"language": f"{column.lower()}_language", "id": "id"}
+    names["language"] = names["language"] if names["language"] in known else "language"
+    return {"text": header.index(column)} | {field: known[name] for field, name in names.items() if name in known}
+
+
+def _of_language(terms: Iterator[Term], wanted: str, name: str) -> Iterator[Term]:
+    """The terms in a language. Raises ReadError with the languages there are, if it is not clear which, or none is."""
+    seen: dict[str, None] = {}
+    given = False
+    for term in terms:
+        if len(seen) < _NOTED:
+            seen.setdefault(term.language)
+        if not wanted and len(seen) > 1:
+            seen.update(dict.fromkeys(other.language for other, _ in zip(terms, range(1000), strict=False)))
+            reason = f"terms in {len(seen)} languages ({listed(seen)}); expected one language"
+            raise ReadError(name, 0, reason, "choose one with --lang")
+        if not wanted or speaks(term.language, wanted):
+            given = True
+            yield term
+    if not given:
+        reason = f"no term in {wanted!r}; the languages here are {listed(seen)}" if seen else "no term in it"
+        raise ReadError(name, 0, reason, "choose one of them" if seen else "check the file")
+
+
+def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: int = 2) -> None:
+    """Writes a term base (.tbx); terms that follow one another and share an ``id`` are one concept.
+
+    ``version`` 2 is TBX-Basic of 2008 (MARTIF), which most programs read, 3 that of ISO 30042:2019. Kept are text,
+    language, definition, note and contexts, and of ``metadata`` what TBX-Basic has a place for. Characters that XML
+    cannot hold become U+FFFD. Raises InputError if it cannot be written.
+    """
+    if version not in (2, 3):
+        raise InputError(f"version={version}; expected 2 or 3")
+    concepts = (list(together) for _, together in groupby(terms, _concept()))
+    with XmlFile(path) as file:
+        write_concepts(file, concepts, version)
+
+
+def _concept() -> Any:
+    """A key that is the same for terms of one concept; a term without an id is a concept of its own."""
+    number = iter(range(1 << 62))
+    return lambda term: term.id or next(number)
+
+
+def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
+    """Writes pairs of terms, by the name of the file: .tsv, .csv, .jsonl, .xlsx or .tbx.
+
+    Tables have the columns source, target, score, source_language, target_language, id, definition, note, context, and
+    one for each key of the first pair's ``metadata``; tabs and line breaks within cells of .tsv become spaces. JSON
+    lines hold all of the pair. In .tbx, pairs that follow one another with the same source are one concept. The file
+    appears when it is whole. Raises InputError for another name or a file that cannot be written, MissingExtra.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix == ".tbx":
+        write_terms(path, _grouped(rows))
+    elif suffix == ".xlsx":
+        write_sheet(path, _table(rows))
+    elif suffix == ".jsonl":
+        _write_lines(path, (json.dumps(asdict(pair), ensure_ascii=False, default=str) for pair in rows))
+    elif suffix == ".tsv":
+        _write_lines(path, ("\t".join(_BREAKS.sub(" ", str(cell)) for cell in row) for row in _table(rows)))
+    elif suffix == ".csv":
+        _write_csv(path, _table(rows))
+    else:
+        raise InputError(f"{path}: no format by its name; expected {_WRITTEN}")
+
+
+def _grouped(rows: Iterable[TermPair]) -> Iterator[Term]:
+    together = groupby(rows, lambda pair: (pair.source.id, pair.source.language, pair.source.text))
+    for number, (_, pairs) in enumerate(together, 1):
+        for first, pair in enumerate(pairs):
+            concept = pair.source.id or f"c{number}"
+            if not first:
+                yield _named(pair.source, concept, {})
+            yield _named(pair.target, concept, {"source": f"phrasemate, score {pair.score:.3f}"})
+
+
+def _named(term: Term, concept: str, more: Mapping[str, Any]) -> Term:
+    return Term(term.text, term.language, concept, term.definition, term.note, term.contexts, {**more, **term.metadata})
+
+
+def _table(rows: Iterable[TermPair]) -> Iterator[Sequence[Any]]:
+    extra: list[str] = []
+    for number, pair in enumerate(rows):
+        source, target = pair.source, pair.target
+        if not number:
+            extra = list(pair.metadata)
+            yield [*_COLUMNS, *extra]
+        context = source.contexts[0] if source.contexts else ""
+        facts = [source.text, target.text, round(pair.score, 6), source.language, target.language]
+        facts += [source.id, source.definition, source.note, context]
+        yield [*facts, *(_cell(pair.metadata.get(key, "")) for key in extra)]
+
+
+def _cell(value: object) -> str | int | float:
+    if isinstance(value, str | int | float):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
+    with NewFile(path) as file:
+        for line in lines:
+            file.write(line + "\n")
+
+
+def _write_csv(path: str | os.PathLike[str], rows: Iterable[Sequence[Any]]) -> None:
+    import csv
+
+    with NewFile(path) as file:
+        csv.writer(file).writerows(rows)

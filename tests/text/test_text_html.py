@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import laughs, write
+
+import phrasemate.text.formats.html as html_module
+from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.text import read
+from phrasemate.types import Sentence
+
+
+def all_of(path: Path, **options: Any) -> list[Sentence]:
+    return [sentence for document in read(path, **options) for sentence in document.sentences()]
+
+
+def texts(path: Path, **options: Any) -> list[str]:
+    return [sentence.text for sentence in all_of(path, **options)]
+
+
+PAGE = """<!DOCTYPE html>
+<html><head><meta charset="utf-8"><title>The
+ title</title><style>p { color: red }</style><meta name="description" content="no"></head>
+<body><nav><a href="/">Home</a> <a href="/x">More</a></nav>
+<h2>A <em>head</em>ing &amp; more</h2>
+<p>un<b>believ</b>able,   <!-- no -->one
+line.<br>Another&nbsp;one. <script>var x = "<p>no</p>";</script>End.</p>
+<div>Loose <p>Inner.</p> tail</div>
+<table><tr><td>a<td>b</table><ul><li>one<li>two</ul>
+<pre>kept
+  lines</pre><template><p>no</p></template><noscript>no</noscript>
+<svg><text>no</text></svg><textarea>no</textarea><select><option>no</select>
+<p hidden>also</p>
+"""
+
+
+def test_paragraphs_as_a_reader_sees_them(tmp_path: Path) -> None:
+    found = all_of(write(tmp_path / "a.html", PAGE))
+    assert [sentence.text for sentence in found] == [
+        *("The title", "Home More", "A heading & more", "unbelievable, one line.", "Another\xa0one.", "End."),
+        *("Loose", "Inner.", "tail", "a", "b", "one", "two", "kept", "lines", "also"),
+    ]
+    assert [(s.text, s.line, s.metadata) for s in found if s.metadata] == [
+        ("The title", 1, {"heading": 0}),
+        ("A heading & more", 3, {"heading": 2}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        ("", "utf-8"),
+        ("", "utf-8-sig"),
+        ("", "utf-16"),
+        ('<meta charset="iso-8859-1">', "cp1252"),
+        ("<meta http-equiv=Content-Type content='text/html; charset=Windows-1252'>", "cp1252"),
+        ('<?xml version="1.0" encoding="Shift_JIS"?>', "cp932"),
+        ("<meta charset='gb2312'>", "gb18030"),
+        ("<meta charset=klingon>", "utf-8"),
+        ("<meta charset=base64>", "utf-8"),
+        ("<meta charset=utf-16>", "utf-8"),
+    ],
+)
+def test_encodings(tmp_path: Path, head: str, encoding: str) -> None:
+    text = "“Grüße”" if encoding == "cp1252" else "日本" if encoding in ("cp932", "gb18030") else "Grüße 日本 😀"
+    path = write(tmp_path / "a.htm", f"{head}<p>{text}".encode(encoding))
+    assert texts(path) == [text]
+
+
+def test_another_encoding_than_the_page_says(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.xhtml", "<meta charset=utf-8><p>Grüße".encode("latin-1"))
+    with pytest.raises(ReadError, match="byte 0xFC is not utf-8, in which the page says that it is; give the right"):
+        texts(path)
+    assert texts(path, encoding="latin-1") == ["Grüße"]
+    with pytest.raises(ReadError, match="a PDF file"):
+        texts(write(tmp_path / "b.html", b"%PDF-1.7\n\xff"))
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (laughs("html") + "<p>&l11;x", ["]>", "&l11;x"]),
+        ('<!DOCTYPE html [<!ENTITY x SYSTEM "file:///etc/hostname">]><p>&x;', ["]>", "&x;"]),
+        ("<p>" + "<div>" * 100_000 + "deep", ["deep"]),
+        ("<p>" + "<" * 100_000, None),
+        ("<!-- " + "x" * 1_000_000, None),
+        ("<p a='" + "x" * 1_000_000, None),
+        ("<script>" + "x" * 1_000_000, None),
+        ("<p>&#0;&#xD800;&#x110000;x", None),
+        ("<p>a\0b", None),
+        ("</p></div></html>after", ["after"]),
+        ("no markup at all", ["no markup at all"]),
+    ],
+)
+def test_strange_pages_come_to_an_end(tmp_path: Path, page: str, expected: list[str] | None) -> None:
+    started = time.process_time()
+    path = write(tmp_path / "a.html", page)
+    if expected is None:
+        with suppress(ReadError):  # nothing else comes out
+            assert all(text.encode() and "\0" not in text for text in texts(path))
+    else:
+        assert texts(path) == expected
+    assert time.process_time() - started < 3
+
+
+def test_a_page_without_text_and_one_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ReadError, match="no text in it"):
+        texts(write(tmp_path / "a.html", "<html><script>x</script></html>"))
+    monkeypatch.setattr(html_module, "PAGE", 1000)
+    with pytest.raises(ReadError, match="more than 1,000 bytes"):
+        texts(write(tmp_path / "b.html", "<p>x" * 1000))
+
+
+def test_an_absent_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lxml", None)
+    with pytest.raises(MissingExtra, match=r"'lxml'; install it with: pip install 'phrasemate\[formats\]'"):
+        texts(write(tmp_path / "a.html", PAGE), on_error="skip")

@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import io
+import os
+import random
+import struct
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+from hostile import SHEET, WORD, docx, laughs, relations, write, xlsx, zipped
+
+import phrasemate.text.formats.archive as archive_module
+import phrasemate.text.formats.xlsx as xlsx_module
+from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.text import read
+from phrasemate.text.damage import Damage
+from phrasemate.text.formats.archive import MEMBERS
+from phrasemate.text.formats.xlsx import COLUMNS, sheet_rows, write_sheet
+from phrasemate.text.lines import TextFile
+from phrasemate.types import Sentence
+
+
+def all_of(path: Path, **options: Any) -> list[Sentence]:
+    return [sentence for document in read(path, **options) for sentence in document.sentences()]
+
+
+def texts(path: Path, **options: Any) -> list[str]:
+    return [sentence.text for sentence in all_of(path, **options)]
+
+
+def rows_of(path: Path) -> list[tuple[str, int, list[str]]]:
+    return list(sheet_rows(TextFile(path, str(path), False, "utf-8", Damage(skip=False))))
+
+
+def error_of(path: Path) -> ReadError:
+    """The one error, which comes soon."""
+    started = time.process_time()
+    with pytest.raises(ReadError) as caught:
+        texts(path)
+    assert "\n" not in str(caught.value)
+    assert caught.value.file == str(path)
+    assert time.process_time() - started < 3
+    return caught.value
+
+
+def paragraph(text: str, properties: str = "") -> str:
+    return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_paragraphs_headings_and_tables(tmp_path: Path) -> None:
+    styles = (
+        f'<w:styles xmlns:w="{WORD}"><w:style w:styleId="berschrift2"><w:name w:val="heading 2"/></w:style>'
+        '<w:style w:styleId="Titel"><w:name w:val="Title"/></w:style></w:styles>'
+    )
+    table = "<w:tbl><w:tr><w:tc>{}</w:tc><w:tc>{}{}</w:tc></w:tr><w:tr><w:tc>{}</w:tc></w:tr></w:tbl>"
+    inner = f"<w:tbl><w:tr><w:tc>{paragraph('inner')}</w:tc></w:tr></w:tbl>"
+    body = (
+        paragraph("The title", '<w:pPr><w:pStyle w:val="Titel"/></w:pPr>')
+        + paragraph("A heading", '<w:pPr><w:pStyle w:val="berschrift2"/></w:pPr>')
+        + paragraph("Own level", '<w:pPr><w:outlineLvl w:val="2"/></w:pPr>')
+        + paragraph("  ")
+        + paragraph("One. Two &amp; three.", '<w:pPr><w:tabs><w:tab w:val="left"/></w:tabs></w:pPr>')
+        + table.format(paragraph("a"), paragraph("b"), inner, paragraph("c"))
+    )
+    found = all_of(docx(tmp_path / "a.docx", body, styles=styles))
+    assert found == [
+        Sentence("The title", 1, {"heading": 0}),
+        Sentence("A heading", 2, {"heading": 2}),
+        Sentence("Own level", 3, {"heading": 3}),
+        Sentence("One.", 4, {}),
+        Sentence("Two & three.", 4, {}),
+        Sentence("a", 5, {"table": 1, "row": 1, "column": 1}),
+        Sentence("b", 6, {"table": 1, "row": 1, "column": 2}),
+        Sentence("inner", 7, {"table": 2, "row": 1, "column": 1}),
+        Sentence("c", 8, {"table": 1, "row": 2, "column": 1}),
+    ]
+
+
+def test_runs_changes_fields_and_boxes(tmp_path: Path) -> None:
+    box = "<mc:AlternateContent xmlns:mc='http://schemas.openxmlformats.org/markup-compatibility/2006'><mc:{0}>{1}</mc:{0}>"
+    body = (
+        "<w:p><w:r><w:t>in</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t xml:space='preserve'>visible </w:t><w:tab/>"
+        "<w:t>non</w:t><w:noBreakHyphen/><w:t>break</w:t><w:softHyphen/><w:t>ing</w:t><w:br/><w:t>next</w:t></w:r>"
+        "<w:ins><w:r><w:t> new</w:t></w:r></w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del>"
+        "<w:moveFrom><w:p/><w:r><w:t>moved</w:t></w:r></w:moveFrom>"
+        "<w:r><w:instrText>PAGE</w:instrText></w:r><w:hyperlink><w:r><w:t> link</w:t></w:r></w:hyperlink>"
+        "<w:ruby><w:rt><w:r><w:t>kana</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>漢</w:t></w:r></w:rubyBase></w:ruby></w:p>"
+        f"<w:p><w:r>{box.format('Choice', paragraph('in the box'))}"
+        f"<mc:Fallback>{paragraph('in the box')}</mc:Fallback></mc:AlternateContent><w:t>around</w:t></w:r></w:p>"
+    )
+    assert texts(docx(tmp_path / "a.docx", body)) == [
+        "invisible \tnon-breaking",
+        "next new link漢",
+        "in the box",
+        "around",
+    ]
+
+
+def test_notes_come_last(tmp_path: Path) -> None:
+    notes = {
+        name: f'<w:{name} xmlns:w="{WORD}"><w:{name[:-1]}>{paragraph("note in " + name)}</w:{name[:-1]}></w:{name}>'
+        for name in ("endnotes", "footnotes")
+    }
+    found = all_of(docx(tmp_path / "a.docx", paragraph("text"), **notes))
+    assert [(s.text, s.line, s.metadata) for s in found] == [
+        ("text", 1, {}),
+        ("note in footnotes", 2, {"part": "footnotes"}),
+        ("note in endnotes", 3, {"part": "endnotes"}),
+    ]
+
+
+def test_a_document_that_lies_elsewhere_in_the_archive(tmp_path: Path) -> None:
+    document = f'<w:document xmlns:w="{WORD}"><w:body>{paragraph("text")}</w:body></w:document>'
+    strict = document.replace(WORD, "http://purl.oclc.org/ooxml/wordprocessingml/main").encode("utf-16")
+    for name, target in (("word/document2.xml", "/word/document2.xml"), ("x/Y.xml", "X/y.xml")):
+        path = zipped(tmp_path / "a.docx", {"_rels/.rels": relations(("r", "officeDocument", target)), name: strict})
+        assert texts(path) == ["text"]
+    assert texts(zipped(tmp_path / "b.docm", {"word/document.xml": document})) == ["text"]
+
+
+ROWS = (
+    '<row r="2"><c r="A2" t="s"><v>1</v></c><c r="C2"><v>3.50</v></c>'
+    '<c t="inlineStr"><is><t>in </t><r><t>line</t></r></is></c>'
+    '</row><row><c t="str"><f>A1&amp;"x"</f><v>formula</v></c><c t="b"><v>1</v></c><c t="e"><v>#N/A</v></c><c/></row>'
+    '<row r="9"><c r="XFD9"><v>far</v></c></row><row r="10"/>'
+)
+STRINGS = "<si><t>zero</t></si><si><r><t>on</t></r><r><t xml:space='preserve'>e </t></r><rPh><t>kana</t></rPh></si>"
+
+
+def test_cells_of_a_workbook(tmp_path: Path) -> None:
+    path = xlsx(tmp_path / "a.xlsx", ROWS, STRINGS)
+    assert rows_of(path) == [("S", 2, ["one ", "", "3.50", "in line"]), ("S", 3, ["formula", "TRUE", "#N/A"])]
+    assert all_of(path) == [Sentence("one", 2, {"sheet": "S"}), Sentence("formula", 3, {"sheet": "S"})]
+    assert texts(path, column=4) == ["in line"]
+    assert COLUMNS == 1000  # XFD is column 16,384
+
+
+def test_escapes_of_a_workbook(tmp_path: Path) -> None:
+    cells = "".join(
+        f'<c t="inlineStr"><is><t>{text}</t></is></c>' for text in ("a_x000D_b", "_x005F_x000D_", "_x0000_")
+    )
+    lone = '<c t="inlineStr"><is><t>_xD800_!</t></is></c><c t="inlineStr"><is><t>_xD83D__xDE00_</t></is></c>'
+    (row,) = rows_of(xlsx(tmp_path / "a.xlsx", f"<row>{cells}{lone}</row>"))
+    assert row[2] == ["a\rb", "_x000D_", "\ufffd", "\ufffd!", "😀"]
+
+
+def test_sheets_and_named_columns_as_openpyxl_writes_them(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    first = book.active
+    assert first is not None
+    first.title = "Wörter"
+    for row in (["de", "en"], ["Haus", "house"], [None, "empty"], ["Baum & <x>", "tree"]):
+        first.append(row)
+    hidden = book.create_sheet("hidden")
+    hidden.append(["de"])
+    hidden.append(["secret"])
+    hidden.sheet_state = "hidden"
+    second = book.create_sheet("B")
+    second.append(["nr", "de"])
+    second.append([1, " Zeile\neins "])
+    book.save(tmp_path / "a.xlsx")
+    found = [(s.text, s.line, s.metadata["sheet"]) for s in all_of(tmp_path / "a.xlsx", column="de")]
+    assert found == [("Haus", 2, "Wörter"), ("Baum & <x>", 4, "Wörter"), ("Zeile", 2, "B"), ("eins", 2, "B")]
+    with pytest.raises(ReadError, match=r"line 1: no column 'fr'; the columns here are 'de', 'en'; choose"):
+        texts(tmp_path / "a.xlsx", column="fr")
+
+
+def test_openpyxl_reads_what_is_written(tmp_path: Path) -> None:
+    rows = [["=1+1", 3, 0.5, True], ["a\rb\x01_x000D_", "", " space ", "\ud800\ufffe"], ["x" * 40_000]]
+    write_sheet(tmp_path / "a.xlsx", rows, "T")
+    sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["T"]
+    assert [cell.data_type for cell in sheet[1]] == ["s", "n", "n", "b"]
+    assert [cell.value for cell in sheet[1]] == ["=1+1", 3, 0.5, True]
+    assert len(str(sheet["A3"].value)) == 32_767
+    (_, _, first), (_, _, second), (_, _, third) = rows_of(tmp_path / "a.xlsx")
+    assert first == ["=1+1", "3", "0.5", "TRUE"]
+    assert second == ["a\rb\x01_x000D_", "", " space ", "\ufffd\ufffd"]
+    assert len(third[0]) == 32_767
+
+
+def test_an_absent_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'phrasemate\[formats\]'"):
+        write_sheet(tmp_path / "a.xlsx", [["x"]])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.xlsx"])
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"Just text.\n", "not a ZIP archive, as an Office document is"),
+        (b"PK\x03\x04" + b"\0" * 100, "not a ZIP archive"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 100, "an old or encrypted Office document"),
+        (b"", "an empty file"),
+        (b"PK\x05\x06" + b"\0" * 18, "in the archive; expected"),
+    ],
+)
+def test_what_is_no_office_document(tmp_path: Path, name: str, raw: bytes, reason: str) -> None:
+    path = write(tmp_path / name, raw)
+    assert reason in error_of(path).reason
+    corpus = read(path, on_error="skip")
+    assert [s for document in corpus for s in document.sentences()] == []
+    assert reason in corpus.skipped[0].reason
+
+
+def office(tmp_path: Path, name: str) -> Path:
+    if name == "a.docx":
+        return docx(tmp_path / name, paragraph("A text that is long enough to be compressed, compressed, compressed."))
+    return xlsx(tmp_path / name, ROWS, STRINGS)
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.xlsx"])
+def test_truncated_and_flipped(tmp_path: Path, name: str) -> None:
+    raw = office(tmp_path, name).read_bytes()
+    for cut in (5, len(raw) // 2, len(raw) - 30, len(raw) - 1):
+        assert "not a ZIP archive" in error_of(write(tmp_path / name, raw[:cut])).reason
+    draw, refused = random.Random(1), 0
+    for _ in range(150):
+        flipped = bytearray(raw)
+        flipped[draw.randrange(len(raw))] ^= 1 << draw.randrange(8)
+        try:
+            texts(write(tmp_path / name, bytes(flipped)))
+        except ReadError:  # nothing else comes out
+            refused += 1
+    assert refused > 50
+
+
+@pytest.mark.parametrize("member", ["../../evil.xml", "/etc/evil", "a/../../b", "..\\evil", "\\evil"])
+def test_a_path_that_leads_out_of_the_archive(tmp_path: Path, member: str) -> None:
+    path = office(tmp_path, "a.docx")
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(member, "x")
+    assert "which leads out of the archive" in error_of(path).reason
+
+
+def bomb(path: Path, member: str, start: str, filler: bytes, size: int, end: str = "") -> Path:
+    """An Office document one of whose members unpacks to ``size`` bytes."""
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as file, file.open(member, "w", force_zip64=True) as stream:
+        stream.write(start.encode())
+        for _ in range(size // len(filler)):
+            stream.write(filler)
+        stream.write(end.encode())
+    return path
+
+
+def test_zip_bombs(tmp_path: Path) -> None:
+    rels = {"_rels/.rels": relations(("r", "officeDocument", "word/document.xml"))}
+    path = bomb(zipped(tmp_path / "a.docx", rels), "word/document.xml", "<w:document>", b" " * (1 << 20), 60 << 20)
+    assert path.stat().st_size < 100_000
+    assert "word/document.xml unpacks to 62,914,5" in error_of(path).reason
+    assert "expected at most 500,000,000 and 200 times" in error_of(path).reason
+    book = xlsx(tmp_path / "b.xlsx", "")
+    members = {name: zipfile.ZipFile(book).read(name) for name in zipfile.ZipFile(book).namelist()}
+    del members["xl/sharedStrings.xml"]
+    path = bomb(
+        zipped(tmp_path / "b.xlsx", dict(members)), "xl/sharedStrings.xml", "<sst>", b"<si/>" * 200_000, 60 << 20
+    )
+    assert "xl/sharedStrings.xml unpacks to" in error_of(path).reason
+
+
+def test_a_member_that_is_larger_than_it_says(tmp_path: Path) -> None:
+    path = office(tmp_path, "a.docx")
+    raw = path.read_bytes()
+    size = len(zipfile.ZipFile(path).read("word/document.xml"))
+    lied = raw.replace(struct.pack("<L", size), struct.pack("<L", 100))
+    assert lied != raw
+    reason = error_of(write(path, lied)).reason
+    assert "cannot be unpacked (Bad CRC-32" in reason or "ends too early" in reason
+
+
+def test_many_members(tmp_path: Path) -> None:
+    path = office(tmp_path, "a.docx")
+    with zipfile.ZipFile(path, "a") as file:
+        for number in range(MEMBERS):
+            file.writestr(f"{number}", "")
+    assert "10,003 files in the archive; expected at most 10,000" in error_of(path).reason
+
+
+def test_a_large_table_of_contents_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "_DIRECTORY", 100)
+    assert "a table of contents or member of" in error_of(office(tmp_path, "a.docx")).reason
+
+
+def test_an_encrypted_member(tmp_path: Path) -> None:
+    path = office(tmp_path, "a.docx")
+    raw = bytearray(path.read_bytes())
+    for start in range(len(raw) - 4):
+        if raw[start : start + 4] == b"PK\x01\x02":
+            raw[start + 8] |= 1
+        if raw[start : start + 4] == b"PK\x03\x04":
+            raw[start + 6] |= 1
+    assert "is encrypted, password required" in error_of(write(path, bytes(raw))).reason
+
+
+def test_entities_and_depth_in_members(tmp_path: Path) -> None:
+    document = f'<w:document xmlns:w="{WORD}"><w:body>{{}}</w:body></w:document>'
+    laughing = laughs("w:document") + document.format(paragraph("&l11;"))
+    assert "declares an entity" in error_of(zipped(tmp_path / "a.docx", {"word/document.xml": laughing})).reason
+    deep = document.format("<w:p>" * 100_000)
+    assert "nested more than 500 deep" in error_of(zipped(tmp_path / "b.docx", {"word/document.xml": deep})).reason
+    rels = zipped(
+        tmp_path / "c.docx", {"_rels/.rels": laughs("Relationships") + "<Relationships>&l11;</Relationships>"}
+    )
+    assert "declares an entity" in error_of(rels).reason
+    sheet = xlsx(tmp_path / "d.xlsx", "<row>" + "<c>" * 100_000)
+    assert "nested more than 500 deep" in error_of(sheet).reason
+    book = zipped(tmp_path / "e.xlsx", {"xl/workbook.xml": laughs("workbook") + "<workbook/>"})
+    assert "declares an entity" in error_of(book).reason
+
+
+def test_limits_of_workbooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = xlsx(tmp_path / "a.xlsx", '<row><c t="s"><v>7</v></c></row>', STRINGS)
+    assert "a cell names text number '7', which is not there" in error_of(wrong).reason
+    wrong = xlsx(tmp_path / "b.xlsx", '<row><c t="s"><v>-1</v></c></row>', STRINGS)
+    assert "which is not there" in error_of(wrong).reason
+    monkeypatch.setattr(xlsx_module, "STRINGS", 20)
+    assert "texts of more than 20 characters" in error_of(xlsx(tmp_path / "c.xlsx", ROWS, STRINGS)).reason
+
+
+def test_a_row_number_that_is_far_away_costs_nothing(tmp_path: Path) -> None:
+    path = xlsx(tmp_path / "a.xlsx", '<row r="999999999"><c r="A1" t="str"><v>x</v></c></row><row r="12345678901"/>')
+    assert rows_of(path) == [("S", 999_999_999, ["x"])]
+
+
+def test_nothing_is_unpacked_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = office(tmp_path, "a.xlsx")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "no"))
+    monkeypatch.chdir(tmp_path)
+    assert texts(path) == ["one", "formula"]
+    assert os.listdir(tmp_path) == ["a.xlsx"]  # noqa: PTH208
+
+
+def test_progress_does_not_pass_the_end(tmp_path: Path) -> None:
+    (document,) = read(office(tmp_path, "a.docx"))
+    assert list(document.sentences())
+    assert 0 < document.consumed() <= document.size
+
+
+def test_a_workbook_of_another_kind(tmp_path: Path) -> None:
+    book = f'<workbook xmlns="{SHEET}"><sheets><sheet name="S" sheetId="1"/></sheets></workbook>'
+    assert "no text in it" in error_of(zipped(tmp_path / "a.xlsx", {"xl/workbook.xml": book})).reason
+    assert (
+        "no xl/workbook.xml in the archive"
+        in error_of(zipped(tmp_path / "b.xlsx", {"x": io.BytesIO().getvalue()})).reason
+    )

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hostile import write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_text_tmx import TEXTS
+
+from phrasemate.errors import InputError, ReadError
+from phrasemate.text.formats.writing import writable
+from phrasemate.text.terms import Term, TermPair, read_terms, write_pairs
+
+BANK = Term("Bank", "de", "7", "Geld", "Hinweis", ("Die Bank schloss.", "Zweiter."))
+PAIRS = [
+    TermPair(BANK, Term("bank", "en", note="n"), 0.91234567, {"count": 3, "sure": True, "why": ["a", "b"]}),
+    TermPair(BANK, Term("=bench", "en"), 0.5, {"count": 1, "other": 2}),
+    TermPair(Term('a "b"\tc\nd', "de"), Term("إلى \u202e", "ar")),
+]
+
+
+def texts(path: Path, language: str = "", column: str | int | None = None) -> list[str]:
+    return [term.text for term in read_terms(path, language, column)]
+
+
+def test_a_term_a_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "\ufeffterm\n\n  Bank  \r\nzwei Wörter\tmit Tab\n")
+    assert list(read_terms(path, "de")) == [Term(t, "de") for t in ("term", "Bank", "zwei Wörter\tmit Tab")]
+    packed = write(tmp_path / "b.txt.gz", gzip.compress(path.read_bytes()))
+    assert texts(packed, column=2) == texts(path)
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [("tsv", "\t"), ("csv", ","), ("csv", ";"), ("csv", "\t")])
+def test_columns(tmp_path: Path, suffix: str, separator: str) -> None:
+    rows = ["Note;Term;Definition;target;ID;context", "n;Bank;Geld;bank;1;c", ";leer;;empty;2", ";;no term;x;3;", "a"]
+    path = write(tmp_path / f"a.{suffix}", "\n".join(rows).replace(";", separator) + "\n")
+    first, second = read_terms(path, "de")
+    assert first == Term("Bank", "de", "1", "Geld", "n", ("c",))
+    assert second == Term("leer", "de", "2")
+    assert list(read_terms(path, "en", "target")) == [
+        Term("bank", "en", "1"),
+        Term("empty", "en", "2"),
+        Term("x", "en", "3"),
+    ]
+    assert texts(path, column=4) == ["target", "bank", "empty", "x"]
+    with pytest.raises(ReadError, match=r"line 1: no column 'x'; the columns here are 'Note', 'Term'"):
+        texts(path, column="x")
+    with pytest.raises(InputError, match="column=0"):
+        texts(path, column=0)
+
+
+def test_a_table_without_a_header(tmp_path: Path) -> None:
+    assert texts(write(tmp_path / "a.tsv", "Bank\tbank\nHaus\thouse\n")) == ["Bank", "Haus"]
+
+
+def test_the_language_of_a_row_holds(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "term,language\nBank,de\nbank,en-GB\nrest,\n")
+    assert list(read_terms(path, "en")) == [Term("bank", "en-GB"), Term("rest", "en")]
+    with pytest.raises(ReadError, match=r"terms in 3 languages \(\(none\), de, en-GB\)"):
+        texts(path)
+    assert texts(path, "*") == ["Bank", "bank", "rest"]
+
+
+@pytest.mark.parametrize("name", ["a.doc", "a", "a.xlsx.gz", "a.tmx"])
+def test_other_names_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ReadError, match=r"no term list by its name; expected \.txt"):
+        read_terms(write(tmp_path / name, "x"))
+    with pytest.raises(InputError, match=r"no format by its name; expected \.tsv"):
+        write_pairs(tmp_path / name, [])
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.csv"])
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [(b"", "no text in it"), (b"\n \n", "no text in it"), (b"Gr\xfcn\n", "is not UTF-8"), (b"%PDF-1.4", "a PDF file")],
+)
+def test_lists_that_cannot_be_read(tmp_path: Path, name: str, raw: bytes, reason: str) -> None:
+    with pytest.raises(ReadError, match=reason):
+        texts(write(tmp_path / name, raw))
+    with pytest.raises(ReadError, match="No such file"):
+        texts(tmp_path / f"no{name}")
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "xlsx"])
+def test_pairs_as_a_table(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    write_pairs(path, iter(PAIRS))
+    source, again, odd = read_terms(path, "de")
+    assert source == again == Term("Bank", "de", "7", "Geld", "Hinweis", ("Die Bank schloss.",))
+    assert odd.text == ('a "b" c d' if suffix == "tsv" else 'a "b"\tc\nd')
+    assert list(read_terms(path, "en", "target")) == [Term("bank", "en", "7"), Term("=bench", "en", "7")]
+    assert texts(path, "ar", "target") == ["إلى \u202e"]
+    assert texts(path, column="score") == ["0.912346", "0.5", "1" if suffix == "xlsx" else "1.0"]
+    assert texts(path, column="count") == ["3", "1"]
+    assert texts(path, column="why") == ['["a", "b"]']
+
+
+def test_pairs_as_json_lines(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "a.jsonl", PAIRS)
+    first, second, third = map(json.loads, (tmp_path / "a.jsonl").read_text("utf-8").splitlines())
+    assert first["source"]["contexts"] == ["Die Bank schloss.", "Zweiter."]
+    assert (first["target"]["text"], first["score"], first["metadata"]["why"]) == ("bank", 0.91234567, ["a", "b"])
+    assert second["metadata"] == {"count": 1, "other": 2}
+    assert third["source"]["text"] == 'a "b"\tc\nd'
+
+
+def test_pairs_as_a_term_base(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "a.tbx", PAIRS)
+    source, odd = read_terms(tmp_path / "a.tbx", "de")
+    assert source == BANK
+    assert odd.id == "c2"
+    bank, bench = read_terms(tmp_path / "a.tbx", "en")
+    assert (bank.id, bench.id) == ("7", "7")
+    assert (bank.note, bank.metadata) == ("n", {"source": "phrasemate, score 0.912"})
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl", "xlsx", "tbx"])
+def test_no_pairs_and_a_writer_that_fails(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    write_pairs(path, [])
+    before = path.read_bytes()
+
+    def rows() -> object:
+        yield PAIRS[0]
+        raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        write_pairs(path, rows())  # type: ignore[arg-type]
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    with pytest.raises(InputError, match=r"cannot be written \(No such file or directory\)"):
+        write_pairs(tmp_path / "no" / path.name, PAIRS)
+
+
+def in_a_cell(text: str, suffix: str) -> str:
+    """What a format keeps of a text."""
+    if suffix == "xlsx":
+        return "".join(c if "\x01" <= c <= "\x1f" else writable(c) for c in text)
+    return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["csv", "xlsx"]), st.lists(TEXTS.filter(lambda t: bool(t.strip()) and "\0" not in t), max_size=4)
+)
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, suffix: str, rows: list[str]) -> None:
+    rows = [text.replace("\r", " ") if suffix == "csv" else text for text in rows]  # a line end is a line end there
+    path = tmp_path_factory.getbasetemp() / f"round.{suffix}"
+    write_pairs(path, [TermPair(Term(text, "de"), Term("x", "en")) for text in ["first", *rows]])
+    expected = [text for row in rows if (text := in_a_cell(row, suffix).strip())]
+    assert texts(path, "de") == ["first", *expected]

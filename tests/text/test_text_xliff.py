@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import XLIFF, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_text_tmx import TEXTS
+
+from phrasemate.errors import InputError, ReadError
+from phrasemate.text import read
+from phrasemate.text.formats.bilingual import read_bilingual, read_units, write_units
+from phrasemate.text.formats.records import Side, Unit
+from phrasemate.text.formats.writing import writable
+
+OLD = """<?xml version="1.0"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:tool">
+<file original="a.docx" source-language="en-US" target-language="de" datatype="x">
+<header><note>of the file</note><x:source>tool</x:source></header>
+<body>
+<trans-unit id="1" resname="greeting" approved="yes">
+  <source>Click <g id="1">the <x id="2"/>button</g><x id="3" ctype="lb"/>now<bpt
+    id="4">&lt;b&gt;</bpt>.<ept id="4">&lt;</ept></source>
+  <target state="translated">Jetzt <mrk mtype="protected">klicken</mrk>.<ph id="5">{0}<sub>x</sub></ph></target>
+  <note from="x">first</note>
+  <alt-trans match-quality="80"><source>Old.</source><target>Alt.</target><note>not ours</note></alt-trans>
+  <x:meta><x:source>foreign</x:source></x:meta>
+  <note>second</note>
+</trans-unit>
+<group id="g"><trans-unit id="2"><source>One. Two.</source>
+  <seg-source><mrk mtype="seg" mid="s1">One.</mrk> <g id="1"><mrk mtype="seg" mid="s2">T<mrk
+    mtype="x">wo</mrk>.</mrk></g></seg-source>
+  <target><mrk mtype="seg" mid="s1">Eins.</mrk> <mrk mtype="seg" mid="s3">Drei.</mrk></target>
+</trans-unit></group>
+<trans-unit id="3"><source>No target.</source></trans-unit>
+<bin-unit id="b"><bin-source><internal-file>AAAA</internal-file></bin-source></bin-unit>
+</body></file>
+<file original="b.txt" source-language="en-US" target-language="fr" datatype="x"><body>
+<trans-unit id="1"><source>Red.</source><target/></trans-unit></body></file>
+</xliff>
+"""
+NEW = """<?xml version="1.0"?>
+<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" trgLang="de"
+  xmlns:mtc="urn:oasis:names:tc:xliff:matches:2.0">
+<file id="f1" original="a.html"><notes><note>of the file</note></notes>
+<group id="g1"><unit id="u1" name="greeting">
+  <mtc:matches><mtc:match ref="#1"><source>Old.</source><target>Alt.</target></mtc:match></mtc:matches>
+  <notes><note id="n1">first</note></notes>
+  <originalData><data id="d1">&lt;br/&gt;</data></originalData>
+  <segment id="s1" state="final"><source>A <pc id="1">bold <ph id="2" dataRef="d1"/>word</pc><cp hex="001B"/>.</source>
+    <target>Ein <mrk id="m" type="term">fettes</mrk><ph
+      id="3" type="fmt" subType="xlf:lb"/><sc id="4"/>Wort<ec startRef="4"/>.</target></segment>
+  <ignorable><source>  </source></ignorable>
+  <segment><source>Next.</source></segment>
+</unit></group>
+</file></xliff>
+"""
+
+
+def test_version_1_2(tmp_path: Path) -> None:
+    first, one, two, lone, other = read_units(write(tmp_path / "a.xlf", OLD))
+    assert first.sides == (
+        Side("Click the button now.", "en-US"),
+        Side("Jetzt klicken.", "de", {"state": "translated"}),
+    )
+    assert first.metadata == {"file": "a.docx", "id": "1", "name": "greeting", "note": ["first", "second"]}
+    assert first.line == 6
+    assert [side.text for side in one.sides] == ["One.", "Eins."]
+    assert one.metadata == {"file": "a.docx", "id": "2", "segment": "s1"}
+    assert [side.text for side in two.sides] == ["Two."]
+    assert [side.text for side in lone.sides] == ["No target."]
+    assert other == Unit((Side("Red.", "en-US"), Side("", "fr")), {"file": "b.txt", "id": "1"}, 24)
+
+
+def test_version_2_0(tmp_path: Path) -> None:
+    first, second = read_units(write(tmp_path / "a.xliff", NEW))
+    assert first.sides == (Side("A bold word\x1b.", "en"), Side("Ein fettes Wort.", "de", {"state": "final"}))
+    assert first.metadata == {"file": "a.html", "id": "u1", "name": "greeting", "segment": "s1", "note": "first"}
+    assert second.sides == (Side("Next.", "en"),)
+    assert second.metadata == {"file": "a.html", "id": "u1", "name": "greeting", "note": "first"}
+
+
+@pytest.mark.parametrize("hexadecimal", ["0000", "D800", "zz", "110000", ""])
+def test_a_code_that_is_no_character(tmp_path: Path, hexadecimal: str) -> None:
+    (unit, _) = read_units(write(tmp_path / "a.xlf", NEW.replace("001B", hexadecimal)))
+    assert unit.sides[0].text == "A bold word\ufffd."
+
+
+@pytest.mark.parametrize("name", ["a.xlf", "a.xliff", "a.sdlxliff", "a.mqxliff", "a.mxliff"])
+def test_dialects_are_indexed(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, OLD)
+    (document,) = read(path, lang="de")
+    assert [sentence.text for sentence in document.sentences()] == ["Jetzt klicken.", "Eins."]
+    (document,) = read(path, lang="en")
+    assert [s.text for s in document.sentences()] == ["Click the button now.", "One.", "Two.", "No target.", "Red."]
+    assert next(document.sentences()).metadata["file"] == "a.docx"
+    with pytest.raises(ReadError, match=r"texts in several languages \(de, en-US, fr\); expected one"):
+        list(next(iter(read(path))).sentences())
+
+
+def test_a_file_without_the_namespace_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.xlf", XLIFF.replace(' xmlns="urn:oasis:names:tc:xliff:document:1.2"', ""))
+    assert [[side.text for side in unit.sides] for unit in read_units(path)] == [
+        ["Grün ist die Wiese.", "Green is the meadow."]
+    ]
+
+
+def test_sentence_pairs(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.xlf", OLD)
+    assert list(read_bilingual(path)) == [("Click the button now.", "Jetzt klicken."), ("One.", "Eins.")]
+    assert list(read_bilingual(path, "de", "en")) == [("Jetzt klicken.", "Click the button now."), ("Eins.", "One.")]
+
+
+def some(version: str, text: str) -> str:
+    """What is read again of a text: XLIFF 2.0 has a place for control characters."""
+    if version == "1.2":
+        return writable(text)
+    return "".join(c if (c < " " and c != "\0") or c in "\ufffe\uffff" else writable(c) for c in text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["1.2", "2.0"]),
+    st.lists(
+        st.tuples(TEXTS, st.none() | TEXTS, st.lists(TEXTS.filter(str.strip), max_size=2)), min_size=1, max_size=4
+    ),
+)
+def test_what_is_written_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, version: str, rows: list[tuple[str, str | None, list[str]]]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "round.xlf"
+    units = [
+        Unit((Side(one, "de"), *([] if two is None else [Side(two, "zh-TW")])), {"note": notes, "tuid": f"t{n}"})
+        for n, (one, two, notes) in enumerate(rows)
+    ]
+    write_units(path, units, ("de", "zh-TW"), version)
+    for number, (unit, (one, two, notes)) in enumerate(zip(read_units(path), rows, strict=True)):
+        expected = [some(version, one)] + ([] if two is None else [some(version, two)])
+        assert [side.text for side in unit.sides] == expected
+        found = unit.metadata.get("note", [])
+        assert [found] * isinstance(found, str) + list(found) * isinstance(found, list) == [
+            text for note in notes if (text := writable(note).strip())
+        ]
+        assert (unit.metadata["name"], unit.metadata["file"]) == (f"t{number}", "round")
+
+
+def test_states_are_written_where_the_version_knows_them(tmp_path: Path) -> None:
+    unit = Unit((Side("a", "de"), Side("b", "en", {"state": "needs-translation"})))
+    for version, expected in (("1.2", {"state": "needs-translation"}), ("2.0", {})):
+        write_units(tmp_path / "a.xlf", [unit], version=version)
+        assert [u.sides[1].metadata for u in read_units(tmp_path / "a.xlf")] == [expected]
+
+
+@pytest.mark.parametrize("sides", [[], ["en"], ["de", "fr"], ["de", "en", "de"]])
+def test_other_languages_than_those_of_the_file_are_refused(tmp_path: Path, sides: list[str]) -> None:
+    units = [Unit((Side("a", "de"), Side("b", "en"))), Unit(tuple(Side("x", side) for side in sides))]
+    with pytest.raises(InputError, match="an XLIFF file has de and en throughout"):
+        write_units(tmp_path / "a.xlf", units)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_as_translate_toolkit(tmp_path: Path) -> None:
+    xliff = pytest.importorskip("translate.storage.xliff")
+    pairs = [("Grün & <b>", "green"), ("  zwei\nZeilen ", "two lines"), ("إلى", "to \u202e!")]
+    write_units(tmp_path / "a.xlf", (Unit((Side(a, "de"), Side(b, "en")), {"note": "n"}) for a, b in pairs))
+    theirs = xliff.xlifffile.parsefile(str(tmp_path / "a.xlf"))
+    assert [(str(unit.source), str(unit.target)) for unit in theirs.units] == pairs
+    assert [unit.getnotes() for unit in theirs.units] == ["n"] * 3
+    made = xliff.xlifffile()
+    made.setsourcelanguage("de")
+    made.settargetlanguage("en")
+    for source, target in pairs:
+        unit = made.addsourceunit(source)
+        unit.target = target
+        unit.addnote("c")
+    made.savefile(str(tmp_path / "b.xlf"))
+    back = list(read_units(tmp_path / "b.xlf"))
+    assert [tuple(side.text for side in unit.sides) for unit in back] == pairs
+    assert [unit.metadata["note"] for unit in back] == ["c"] * 3
+
+
+def test_the_same_as_translate_toolkit_of_version_2(tmp_path: Path) -> None:
+    xliff2: Any = pytest.importorskip("translate.storage.xliff2")
+    pairs = [("Grün & <b>", "green"), ("zwei", "two lines")]
+    write_units(tmp_path / "a.xlf", (Unit((Side(a, "de"), Side(b, "en"))) for a, b in pairs), version="2.0")
+    theirs = xliff2.Xliff2File.parsefile(str(tmp_path / "a.xlf"))
+    assert [(str(unit.source), str(unit.target)) for unit in theirs.units] == pairs
