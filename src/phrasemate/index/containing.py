@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from unicodedata import normalize
 
 from phrasemate.errors import InputError
 from phrasemate.index import rows
-from phrasemate.index.store import Store
+from phrasemate.index.store import State, Store
 
 __all__ = ["TextSearch"]
 
 _TRIGRAM = 3
+_LOOKED_UP = 64  # characters of a phrase that are looked up
+_FREQUENT = 20_000  # occurrences of a phrase below three characters from which its sentences are not listed
+_TRIGRAMS = 32  # of such a frequent phrase: its most frequent continuations stand for all
+_ID_LIMIT = 2**63 - 1
+
+_Plan = str | Sequence[int]  # a query of the text index, or the ids themselves
 
 
 class TextSearch:
     """Finds substrings through the trigram index when it is intact, else by reading all sentences.
 
     The index is compared with the checksum of its stamp once per generation: a damaged one would miss sentences
-    without a word. Three characters are the least that trigrams can find; shorter phrases are looked for in the text.
+    without a word. Three characters are the least that trigrams can find; shorter phrases are found as the beginnings
+    of trigrams, and as the ends of sentences.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._checked: tuple[int, bool] = (-1, False)  # generation, usable
+        self._planned: tuple[tuple[int, str], _Plan] = ((-1, ""), [])
+        self._ends: tuple[int, dict[str, array[int]]] = (-1, {})
 
     def containing(self, phrase: str, limit: int) -> list[int]:
         """Ids of up to ``limit`` sentences whose text contains ``phrase``, ascending.
 
         Raises InputError for an empty phrase, IndexDamaged.
         """
-        if not phrase or limit < 1:
-            raise InputError(f"cannot look for {phrase!r} with a limit of {limit}; expected a text and at least 1")
+        _check(phrase, limit)
         with self._store.reading() as state:
-            quick = len(phrase) >= _TRIGRAM and "\0" not in phrase and self._usable(state.generation)
-            candidates = self._by_index(phrase) if quick else self._by_reading()
+            plan = self._plan(phrase, state)
+            if isinstance(plan, str):
+                in_all = len(phrase) >= _TRIGRAM  # a shorter one is frequent: reading will soon have found it
+                candidates = self._texts(self._matching(plan)) if in_all else self._all_texts()
+            else:
+                candidates = self._texts(plan)
             wanted, found = phrase.lower(), []
             for identity, text in candidates:
                 if wanted in text.lower():
@@ -41,6 +57,43 @@ class TextSearch:
                     if len(found) == limit:
                         break
             return found
+
+    def candidates(self, phrase: str, first: int = 0, before: int = _ID_LIMIT, limit: int = _ID_LIMIT) -> list[int]:
+        """Ids from ``first`` up to ``before`` of sentences that may hold ``phrase``: ascending, the first ``limit``.
+
+        Each sentence that contains it in any case is among them (for straße those with STRASSE too); the caller
+        compares the texts. Of a phrase below three characters with more than 20,000 occurrences, those followed by
+        its 32 most frequent continuations. Raises InputError for an empty phrase, IndexDamaged.
+        """
+        _check(phrase, limit)
+        with self._store.reading() as state:
+            plan = self._plan(phrase, state)
+            if isinstance(plan, str):
+                return list(self._matching(plan, first, before, limit))
+            return list(plan[bisect_left(plan, first) : bisect_left(plan, before)][:limit])
+
+    def _plan(self, phrase: str, state: State) -> _Plan:
+        """How to find a phrase; the last one is kept, since it is asked for piece by piece."""
+        key = (state.generation, phrase)
+        if self._planned[0] != key:
+            self._planned = (key, self._made_plan(phrase, state))
+        return self._planned[1]
+
+    def _made_plan(self, phrase: str, state: State) -> _Plan:
+        forms = _forms(phrase)
+        if "\0" in phrase or not self._usable(state.generation):
+            small = [form.lower() for form in forms]
+            return [identity for identity, text in self._all_texts() if any(form in text.lower() for form in small)]
+        short = [_small(form) for form in forms if len(form) < _TRIGRAM]
+        long = [form[:_LOOKED_UP] for form in forms if len(form) >= _TRIGRAM]
+        if not short:
+            return _any_of(long)
+        trigrams = list(chain.from_iterable(map(self._trigrams, short)))
+        if sum(count for _, count in trigrams) > _FREQUENT:
+            trigrams.sort(key=lambda found: (-found[1], found[0]))
+            return _any_of([*(text for text, _ in trigrams[:_TRIGRAMS]), *long])
+        found = set(self._matching(_any_of(long))) if long else set()
+        return sorted(found.union(*(self._instances(form) + self._ending(form, state) for form in short)))
 
     def _usable(self, generation: int) -> bool:
         if self._checked[0] != generation:
@@ -51,12 +104,87 @@ class TextSearch:
             self._checked = (generation, fresh)
         return self._checked[1]
 
-    def _by_index(self, phrase: str) -> Iterator[tuple[int, str]]:
-        quoted = '"' + phrase.replace('"', '""') + '"'
-        query = "SELECT rowid FROM words WHERE words MATCH CAST(? AS TEXT) ORDER BY rowid"
-        for (identity,) in self._store.connection.execute(query, (rows.encode_text(quoted),)):
+    def _matching(self, query: str, first: int = 0, before: int = _ID_LIMIT, limit: int = _ID_LIMIT) -> Iterator[int]:
+        statement = (
+            "SELECT rowid FROM words WHERE words MATCH CAST(? AS TEXT) AND rowid >= ? AND rowid < ? "
+            "ORDER BY rowid LIMIT ?"
+        )
+        for (identity,) in self._store.connection.execute(statement, (rows.encode_text(query), first, before, limit)):
+            yield identity
+
+    def _texts(self, ids: Iterable[int]) -> Iterator[tuple[int, str]]:
+        for identity in ids:
             yield from ((row.id, row.text) for row in self._store.sentences([identity]))
 
-    def _by_reading(self) -> Iterator[tuple[int, str]]:
+    def _all_texts(self) -> Iterator[tuple[int, str]]:
         for row in self._store.all_sentences():
             yield row.id, row.text
+
+    # -- phrases of one or two characters
+
+    def _trigrams(self, start: str) -> list[tuple[str, int]]:
+        """The trigrams that begin with ``start``, and in how many sentences each is."""
+        query = f"SELECT CAST(term AS BLOB), doc FROM {self._vocabulary('row')} {_BEGINNING}"
+        return [(rows.decode_text(term), doc) for term, doc in self._store.connection.execute(query, _range(start))]
+
+    def _instances(self, start: str) -> list[int]:
+        query = f"SELECT DISTINCT doc FROM {self._vocabulary('instance')} {_BEGINNING}"
+        return [doc for (doc,) in self._store.connection.execute(query, _range(start))]
+
+    def _vocabulary(self, kind: str) -> str:
+        """A view of what the text index holds. It is gone when the transaction ends, so it is made each time."""
+        run, table = self._store.connection.execute, f"temp.words_{kind}"
+        if self._store.readonly:
+            run("PRAGMA query_only = OFF")  # a temporary table changes no file of the index
+        try:
+            run(f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} USING fts5vocab('main', 'words', '{kind}')")
+        finally:
+            if self._store.readonly:
+                run("PRAGMA query_only = ON")
+        return table
+
+    def _ending(self, end: str, state: State) -> list[int]:
+        """Sentences whose last two characters hold ``end``: no trigram begins there."""
+        if self._ends[0] != state.generation:
+            self._ends = (state.generation, self._by_ending())
+        return [identity for ending, ids in self._ends[1].items() if end in ending for identity in ids]
+
+    def _by_ending(self) -> dict[str, array[int]]:
+        """Ids by their last two characters: 8 bytes a sentence."""
+        found: dict[str, array[int]] = {}
+        for identity, end in self._store.connection.execute(
+            "SELECT id, CAST(substr(text, -2) AS BLOB) FROM sentences ORDER BY id"
+        ):
+            found.setdefault(_small(rows.decode_text(end)), array("q")).append(identity)
+        return found
+
+
+_BEGINNING = "WHERE term >= CAST(? AS TEXT) AND term < CAST(? AS TEXT)"
+
+
+def _range(start: str) -> tuple[bytes, bytes]:
+    return rows.encode_text(start), rows.encode_text(start + "\U0010ffff")
+
+
+def _check(phrase: str, limit: int) -> None:
+    if not phrase or limit < 1:
+        raise InputError(f"cannot look for {phrase!r} with a limit of {limit}; expected a text and at least 1")
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    """A query of the text index: it holds one of these."""
+    return " OR ".join('"' + text.replace('"', '""') + '"' for text in texts)
+
+
+def _small(text: str) -> str:
+    """Lower case, character by character, as the text index has it."""
+    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def _forms(phrase: str) -> list[str]:
+    """The phrase as it may be written; the text index itself takes each lower-case letter for its capital."""
+    turkish = phrase.translate({ord("i"): "İ", ord("ı"): "I"}), phrase.translate({ord("I"): "ı", ord("İ"): "i"})
+    forms = [phrase, phrase.lower(), phrase.upper(), phrase.casefold(), *turkish]
+    forms += [form.replace("ss", "ß") for form in (phrase.lower(), phrase.casefold())]
+    forms += [normalize(kind, phrase) for kind in ("NFC", "NFD")]
+    return list({_small(form): form for form in forms}.values())

@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import rows
 
-__all__ = ["BUSY_SECONDS", "connect", "initialise", "is_empty", "mapped", "verify_schema"]
+__all__ = ["BUSY_SECONDS", "connect", "initialise", "is_empty", "mapped", "verify_schema", "words_checksum"]
 
 PAGE_BYTES = 16_384  # on pages of 4 kB, rows of 2 to 4 kB lose up to 40 % (docs/index.md)
 CACHE_KIB = 32_768
@@ -116,6 +117,16 @@ def _configured(uri: str, readonly: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def words_checksum(connection: sqlite3.Connection) -> int:
+    """CRC-32 over all that the full-text table ``words`` holds."""
+    value = 0
+    for identity, block in connection.execute("SELECT id, block FROM words_data ORDER BY id"):
+        value = crc32(block, crc32(b"%d" % identity, value))
+    for row in connection.execute("SELECT segid, term, pgno FROM words_idx ORDER BY segid, term"):
+        value = crc32(repr(row).encode(), value)
+    return value
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -289,12 +288,7 @@ class Store:
 
     def words_checksum(self) -> int:
         """CRC-32 over all that the text index holds."""
-        value = 0
-        for identity, block in self.connection.execute("SELECT id, block FROM words_data ORDER BY id"):
-            value = crc32(block, crc32(b"%d" % identity, value))
-        for row in self.connection.execute("SELECT segid, term, pgno FROM words_idx ORDER BY segid, term"):
-            value = crc32(repr(row).encode(), value)
-        return value
+        return database.words_checksum(self.connection)
 
     def words_match(self) -> bool:
         """Whether the text index is sound and says what the sentences say; takes SQLite's lock for writing."""

@@ -1,0 +1,158 @@
+"""Example sentences: sentences that contain a phrase, from an index's text or from text files. docs/examples.md."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from phrasemate.errors import IndexDamaged, IndexMissing, IndexUnsupported, InputError
+from phrasemate.examples.indexed import IndexSource
+from phrasemate.examples.matching import occurrences
+from phrasemate.examples.sampling import Source, sample
+from phrasemate.examples.textstore import TextStore
+from phrasemate.index import Index, ProgressEvent
+from phrasemate.types import Document, Phrase
+
+__all__ = ["Example", "ExampleIndex", "Finder", "occurrences"]
+
+log = logging.getLogger(__name__)
+
+
+class Finder(Protocol):
+    """Whatever gives example sentences of a phrase."""
+
+    def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
+        """Up to ``limit`` sentences that contain the phrase, each marked where it stands first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A phrase in a sentence, and where the sentence is from (``line`` 0: unknown)."""
+
+    phrase: Phrase
+    document: str
+    line: int
+    language: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; start and end are characters of the text."""
+        place = {"document": self.document, "line": self.line, "language": self.language}
+        return {"text": self.phrase.context, "start": self.phrase.start, "end": self.phrase.end, **place}
+
+
+class ExampleIndex:
+    """Example sentences of phrases. Use it in ``with``, or ``close`` it."""
+
+    def __init__(self, source: Source, reused: bool = False) -> None:
+        self._source = source
+        self.reused = reused  # whether ``build`` found the file as it would have made it
+
+    @classmethod
+    def from_index(cls, index: Index, languages: Collection[str] | None = None) -> ExampleIndex:
+        """The sentences of an open index, or those in some languages of it.
+
+        The index stays open when this is closed. Raises InputError for a language that it does not have.
+        """
+        return cls(IndexSource(index, languages))
+
+    @classmethod
+    def build(
+        cls,
+        documents: Iterable[Document],
+        path: str | Path | None = None,
+        language: str = "",
+        progress: Callable[[ProgressEvent], None] = lambda _: None,
+    ) -> ExampleIndex:
+        """The sentences of documents (``phrasemate.read``), in a file that can be opened again, or a temporary one.
+
+        A file that was made from the same unchanged documents is used as it is, another one of ours is replaced.
+        Raises IndexExists for a file that holds something else, IndexError_ if it cannot be written, and what reading
+        the documents raises.
+        """
+        given = list(documents)
+        if path is not None and (old := _unchanged(Path(path), given, language)):
+            return cls(old, reused=True)
+        return cls(TextStore.build(given, None if path is None else Path(path), language, progress))
+
+    @classmethod
+    def open(cls, path: str | Path) -> ExampleIndex:
+        """A file that ``build`` has made. Raises IndexMissing, IndexUnsupported, IndexDamaged."""
+        return cls(TextStore.open(Path(path)))
+
+    def examples(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Example]:
+        """Up to ``limit`` sentences that contain ``phrase`` as whole words (see `occurrences`), each longer than it by
+        ``extra`` characters or more, and where they are from.
+
+        The same ones each time, from different documents and places, none twice, near repetitions last; another
+        ``seed`` draws others. With fewer in the text, those; no sentence for a phrase without letter or digit. Raises
+        InputError for a blank phrase, IndexDamaged.
+        """
+        if limit < 1 or extra < 0:
+            raise InputError(
+                f"cannot give {limit} examples with {extra} characters more; expected 1 or more and 0 or more"
+            )
+        with self._source.snapshot():
+            found = sample(self._source, phrase, limit, extra, seed)
+        return [
+            Example(Phrase(row.text, start, end), row.document, row.line, row.language) for row, start, end in found
+        ]
+
+    def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
+        """The sentences of `examples`, each marked where the phrase stands first."""
+        return [example.phrase for example in self.examples(phrase, limit, extra, seed)]
+
+    def find_all(
+        self,
+        phrases: Sequence[str],
+        limit: int = 32,
+        extra: int = 10,
+        seed: int = 0,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> list[list[Phrase]]:
+        """`find` for each phrase, all within one state of the text; ``progress`` is told how many of them are done.
+
+        A phrase that comes twice is looked for once.
+        """
+        found: dict[str, list[Phrase]] = {}
+        with self._source.snapshot():
+            for done, phrase in enumerate(phrases, 1):
+                if phrase not in found:
+                    found[phrase] = self.find(phrase, limit, extra, seed)
+                progress(done, len(phrases))
+        return [list(found[phrase]) for phrase in phrases]
+
+    @property
+    def sentences(self) -> int:
+        """How many sentences there are."""
+        return self._source.count()
+
+    def close(self) -> None:
+        self._source.close()
+
+    def __enter__(self) -> ExampleIndex:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _unchanged(path: Path, documents: Sequence[Document], language: str) -> TextStore | None:
+    """The store in a file if it was made from these documents."""
+    try:
+        store = TextStore.open(path)
+    except (IndexMissing, IndexUnsupported):
+        return None
+    except IndexDamaged as error:
+        log.warning("%s; making it again", error)
+        return None
+    if store.same(documents, language):
+        return store
+    store.close()
+    return None

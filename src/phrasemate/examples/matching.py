@@ -1,0 +1,191 @@
+"""Where a phrase stands in a text: upper and lower case alike, whole words only, offsets of the original text."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+from unicodedata import category, is_normalized, normalize
+
+from phrasemate.errors import InputError
+from phrasemate.examples.korean import is_syllable, particles_only
+from phrasemate.text import words
+
+__all__ = ["Matcher", "characters", "lookup", "occurrences", "tokens"]
+
+_JOINTS = "'’‘＇:"  # inside a word a boundary all the same: l'eau, dog's, Ankara'da, EU:n
+_NEGATION = re.compile("['’‘＇]t\\b", re.IGNORECASE)  # but "don" is no word of "don't"
+_Case = tuple[tuple[str, str], ...]
+_PLAIN: _Case = (("İ", "i"),)  # case folding would make it two characters
+_TURKISH: _Case = (("İ", "i"), ("I", "ı"))
+_ONE_I: _Case = (("İ", "i"), ("ı", "i"))
+
+# Scripts without spaces, Korean with its joined particles, and the numbers that are words of their own (m², 3½) are
+# looked up by pairs of characters, in which every substring can be found.
+_PAIRED = (
+    "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209f\u2150-\u218f\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff"
+    "\u1950-\u19ff\u1a20-\u1aaf\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3130-\u318f\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaadf\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"
+    "\U00016fe0-\U00018fff\U0001b000-\U0001b2ff\U00020000-\U0003ffff"
+)
+_RUN = re.compile(rf"([{_PAIRED}]+)|[^\W_{_PAIRED}]+")
+_LOOKED_UP = 24  # tokens of a phrase that are looked up; the text is compared whole
+
+
+class _Folded(NamedTuple):
+    """A text for comparison. ``starts`` and ``ends`` say where a folded character begins and ends one of the original.
+
+    They are None if each is its own, else -1 stands inside an original character.
+    """
+
+    text: str
+    starts: list[int] | None = None
+    ends: list[int] | None = None
+
+    def original(self, start: int, end: int) -> tuple[int, int] | None:
+        if self.starts is None or self.ends is None:
+            return start, end
+        span = self.starts[start], self.ends[end - 1]
+        return span if min(span) >= 0 else None
+
+
+class Matcher:
+    """A phrase, ready to be looked for in many texts. Raises InputError for a blank one.
+
+    White space in it matches any white space. Composed and decomposed characters are equal. A dotless ı makes it
+    Turkish: then the capital of ı is I, else that of i.
+    """
+
+    def __init__(self, phrase: str) -> None:
+        if not phrase.strip():
+            raise InputError("cannot look for an empty phrase; expected at least one character")
+        self._case = _TURKISH if "ı" in phrase else _PLAIN
+        folded = _folded_piece(phrase, self._case)
+        self._pattern = re.compile(r"\s+".join(map(re.escape, folded.split())))
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where it stands as whole words: start and end in ``text``, ascending, without overlap."""
+        folded, around = _fold(text, self._case), _Words(text)
+        at = 0
+        while match := self._pattern.search(folded.text, at):
+            span = folded.original(*match.span())
+            if span is not None and around.may_start(span[0]) and around.may_end(*span):
+                yield span
+                at = match.end()
+            else:
+                at = match.start() + 1
+
+
+def occurrences(phrase: str, text: str) -> list[tuple[int, int]]:
+    """All places where ``phrase`` stands in ``text`` as whole words: start and end, ascending, without overlap.
+
+    Upper and lower case are alike (ß is ss, İ is i). Word boundaries are those of `phrasemate.text.words`, further the
+    apostrophe and colon inside a word; in Korean, particles may follow. Raises InputError for a blank phrase.
+    """
+    return list(_matcher(phrase).spans(text))
+
+
+@lru_cache(maxsize=64)
+def _matcher(phrase: str) -> Matcher:
+    return Matcher(phrase)
+
+
+class _Words:
+    """The words of a text, found when a place cannot be judged by its neighbours."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words: list[tuple[int, int]] | None = None
+
+    def may_start(self, at: int) -> bool:
+        """Whether a word may begin here: not within a word, or after an apostrophe or colon of one."""
+        if at == 0 or self._text[at - 1] == " " or self._around(at) is None:
+            return True
+        return self._text[at - 1] in _JOINTS
+
+    def may_end(self, start: int, at: int) -> bool:
+        """Whether the words from ``start`` may end here."""
+        text = self._text
+        if at == len(text) or text[at] == " " or (word := self._around(at)) is None:
+            return True
+        if text[at] in _JOINTS:
+            return not (text[at - 1] in "nN" and _NEGATION.match(text, at))
+        return is_syllable(text[at]) and particles_only(text[max(word[0], start) : at], text[at : word[1]])
+
+    def _around(self, at: int) -> tuple[int, int] | None:
+        """The word that would be cut here."""
+        if self._words is None:
+            self._words = words(self._text)
+        last = bisect_left(self._words, (at, 0)) - 1  # the last word that begins before
+        return self._words[last] if last >= 0 and at < self._words[last][1] else None
+
+
+def tokens(text: str) -> list[str]:
+    """What a text is looked up by: folded words; in scripts without spaces and Korean, each character with the next.
+
+    All sentences in which `Matcher` finds a phrase have its tokens in sequence.
+    """
+    found = []
+    for match in _RUN.finditer(_folded_piece(text, _ONE_I)):
+        run = match[0]
+        found.extend([run[i : i + 2] for i in range(len(run))] if match[1] else [run])
+    return found
+
+
+def characters(text: str) -> list[str]:
+    """The characters of a text that are looked up by pairs: a word of one character has no pair of its own."""
+    return list("".join(match[1] or "" for match in _RUN.finditer(_folded_piece(text, _ONE_I))))
+
+
+def lookup(phrase: str) -> tuple[list[str], bool]:
+    """The tokens of a phrase, and whether the last of them is only the beginning of one in the text.
+
+    No tokens at all for a phrase without letter or digit.
+    """
+    runs = list(_RUN.finditer(_folded_piece(phrase, _ONE_I)))
+    found = tokens(phrase)
+    last = (runs[-1][1] or "") if runs else ""  # a last run of pairs
+    if len(last) > 1:
+        found.pop()  # in the text, its last character may go on with any other
+    return found[:_LOOKED_UP], len(last) == 1 and len(found) <= _LOOKED_UP
+
+
+def _fold(text: str, case: _Case) -> _Folded:
+    if text.isascii() and case is _PLAIN:
+        return _Folded(text.lower())
+    folded = _lower(text, case)
+    if len(folded) == len(text) and is_normalized("NFC", text):
+        return _Folded(folded)
+    pieces: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end in _clusters(text):
+        piece = _folded_piece(text[start:end], case)
+        inside = [-1] * (len(piece) - 1)
+        pieces.append(piece)
+        starts += [start, *inside]
+        ends += [*inside, end]
+    return _Folded("".join(pieces), starts, ends)
+
+
+def _folded_piece(text: str, case: _Case) -> str:
+    return _lower(normalize("NFC", text), case)
+
+
+def _lower(text: str, case: _Case) -> str:
+    for capital, small in case:
+        text = text.replace(capital, small)
+    return text.casefold()
+
+
+def _clusters(text: str) -> Iterator[tuple[int, int]]:
+    """Each character with the marks (and the vowels and finals of Hangul) that compose with it."""
+    start = 0
+    for at in range(1, len(text)):
+        if category(text[at])[0] != "M" and not "\u1160" <= text[at] <= "\u11ff":
+            yield start, at
+            start = at
+    if text:
+        yield start, len(text)

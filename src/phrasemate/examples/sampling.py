@@ -1,0 +1,183 @@
+"""Which of many sentences are taken: different documents, different places, no near repetitions; the same each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from math import gcd
+from random import Random
+from typing import NamedTuple, Protocol
+
+from phrasemate.examples.matching import Matcher, tokens
+
+__all__ = ["Found", "Row", "Source", "sample"]
+
+WHOLE = 2_048  # candidates up to which all are listed; of more, some from everywhere come first
+STRATA, EACH = 64, 8  # from so many equal parts of the collection so many
+CHUNK = 128  # candidates that are fetched together; within them documents take turns
+BUDGET = 20_000  # candidates looked at for one phrase, once an example is found
+GOLDEN = 0.618034
+NEAR = 0.75  # share of common tokens from which two sentences say the same twice
+
+
+class Row(NamedTuple):
+    """A sentence of a source, and where it is from."""
+
+    text: str
+    document: str
+    line: int
+    language: str = ""
+
+
+class Found(NamedTuple):
+    """A sentence with its first occurrence of the phrase."""
+
+    row: Row
+    start: int
+    end: int
+
+
+class Source(Protocol):
+    """Sentences under ascending ids, looked up by a phrase."""
+
+    def snapshot(self) -> AbstractContextManager[object]:
+        """Everything inside is of one moment."""
+        ...
+
+    def size(self) -> int:
+        """All ids are below."""
+        ...
+
+    def count(self) -> int:
+        """How many sentences there are."""
+        ...
+
+    def candidates(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
+        """The first ids from ``first`` up to ``before`` whose sentence may hold the phrase, ascending."""
+        ...
+
+    def likely(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
+        """Those of the candidates that hardly any text lets down: where there are many, they are looked at first."""
+        ...
+
+    def rows(self, ids: Sequence[int]) -> list[Row]:
+        """The sentences of these ids; some may be left out."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def sample(source: Source, phrase: str, limit: int, extra: int, seed: int) -> list[Found]:
+    """Up to ``limit`` sentences that are ``extra`` characters longer than the phrase in them.
+
+    No text comes twice. Near repetitions come last, if there is nothing else. The first n of a larger limit are those
+    of limit n.
+    """
+    matcher, chosen = Matcher(phrase), _Choice()
+    spare: list[Found] = []
+    for row in _rows(source, phrase, seed, lambda: bool(chosen.found)):
+        span = next(matcher.spans(row.text), None)
+        if span is None or len(row.text) < span[1] - span[0] + extra or not chosen.is_new(row.text):
+            continue
+        found = Found(row, *span)
+        if not chosen.take(found) and len(spare) < limit:
+            spare.append(found)
+        if len(chosen.found) == limit:
+            break
+    return (chosen.found + spare)[:limit]
+
+
+class _Choice:
+    """What is taken so far, and whether another says something else."""
+
+    def __init__(self) -> None:
+        self.found: list[Found] = []
+        self._tokens: list[frozenset[str]] = []
+        self._texts: set[str] = set()
+
+    def is_new(self, text: str) -> bool:
+        """Whether the text differs from all before by more than case and white space."""
+        key = " ".join(text.casefold().split())
+        new = key not in self._texts
+        self._texts.add(key)
+        return new
+
+    def take(self, found: Found) -> bool:
+        """Keep a sentence unless it nearly repeats one: numbers aside, they share most of their tokens."""
+        own = frozenset(token for token in tokens(found.row.text) if not token.isdecimal())
+        for other in self._tokens:
+            common = len(own & other)
+            if common and common >= NEAR * (len(own) + len(other) - common):
+                return False
+        self.found.append(found)
+        self._tokens.append(own)
+        return True
+
+
+def _rows(source: Source, phrase: str, seed: int, has_some: Callable[[], bool]) -> Iterator[Row]:
+    looked = 0
+    for ids in _chunks(source, phrase, Random(f"{seed} {phrase}")):
+        yield from _in_turn(source.rows(ids))
+        looked += len(ids)
+        if looked >= BUDGET and has_some():
+            return
+
+
+def _chunks(source: Source, phrase: str, draw: Random) -> Iterator[list[int]]:
+    """Ids of all candidates in the order in which they are looked at."""
+    size = source.size()
+    known = source.candidates(phrase, 0, size, WHOLE + 1)
+    if len(known) <= WHOLE:
+        yield from _batched(_scattered(known, draw))
+        return
+    spread = _spread(source, phrase, size, draw)
+    yield from _batched(spread)
+    seen = set(spread)
+    yield from _batched(identity for identity in _scattered(known, draw) if identity not in seen)
+    seen.update(known)
+    first = max(known) + 1
+    while ids := source.candidates(phrase, first, size, CHUNK):
+        first = ids[-1] + 1
+        yield [identity for identity in ids if identity not in seen]
+
+
+def _scattered(ids: Sequence[int], draw: Random) -> Iterator[int]:
+    """All of them, so that the first n are spread over the whole evenly, for each n: steps of the golden section."""
+    count = len(ids)
+    step = max(1, round(count * GOLDEN))
+    while gcd(step, count) > 1:
+        step += 1
+    start = draw.randrange(max(count, 1))
+    return (ids[(start + step * rank) % count] for rank in range(count))
+
+
+def _spread(source: Source, phrase: str, size: int, draw: Random) -> list[int]:
+    """A few candidates from each of many parts of the collection: first one of each part, then the next of each."""
+    parts = []
+    for at in range(STRATA):
+        low, high = size * at // STRATA, size * (at + 1) // STRATA
+        if low < high:
+            start = draw.randrange(low, high)
+            ids = source.likely(phrase, start, high, EACH)
+            if len(ids) < EACH:
+                ids += source.likely(phrase, low, start, EACH - len(ids))
+            parts.append(ids)
+    draw.shuffle(parts)
+    return [part[rank] for rank in range(EACH) for part in parts if rank < len(part)]
+
+
+def _in_turn(rows: Iterable[Row]) -> Iterator[Row]:
+    """One of each document, then the next of each, in their order."""
+    documents: dict[str, list[Row]] = {}
+    for row in rows:
+        documents.setdefault(row.document, []).append(row)
+    longest = max(map(len, documents.values()), default=0)
+    for rank in range(longest):
+        yield from (held[rank] for held in documents.values() if rank < len(held))
+
+
+def _batched(ids: Iterable[int]) -> Iterator[list[int]]:
+    stream = iter(ids)
+    while chunk := list(islice(stream, CHUNK)):
+        yield chunk

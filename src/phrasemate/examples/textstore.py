@@ -1,0 +1,288 @@
+"""A store of sentences alone, without vectors: one SQLite file, made from documents in one go and never changed.
+
+Sentences are looked up by their words (`matching.tokens`) in a full-text table, which is smaller and faster than one of
+trigrams and finds words of one and two characters (docs/examples.md). Every row has a checksum, and so has the
+full-text table, compared when the store is opened: nothing is silently missing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from glob import escape
+from itertools import islice
+from pathlib import Path
+from secrets import token_hex
+from threading import RLock
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, IndexUnsupported
+from phrasemate.examples.matching import characters, lookup, tokens
+from phrasemate.examples.sampling import Row
+from phrasemate.index import ProgressEvent, database, rows
+from phrasemate.types import Document, Sentence
+
+__all__ = ["TextStore", "match_query"]
+
+_MAGIC = 0x70_6D_65_78  # "pmex", the application id in the head of the file
+_FORMAT = 1  # counts up when files are written, or sentences looked up, differently
+_BATCH = 2_000  # sentences that are stored together
+_HASH_BYTES = 16 << 20  # of the full-text table, held in memory before they are written
+_MERGE_PAGES = 500
+_CACHE_KIB = 65_536
+_SCHEMA = (
+    f"PRAGMA application_id = {_MAGIC}",
+    f"PRAGMA user_version = {_FORMAT}",
+    "CREATE TABLE facts (id INTEGER PRIMARY KEY, facts BLOB NOT NULL, crc INTEGER NOT NULL)",
+    "CREATE TABLE sentences (id INTEGER PRIMARY KEY, line INTEGER NOT NULL, text BLOB NOT NULL, crc INTEGER NOT NULL)",
+    # what the two functions give, joined by spaces: ASCII has no rules of its own about other letters
+    "CREATE VIRTUAL TABLE words USING fts5(tokens, characters, content='''', columnsize=0, tokenize='ascii')",
+    f"INSERT INTO words (words, rank) VALUES ('hashsize', {_HASH_BYTES})",
+)
+
+Progress = Callable[[ProgressEvent], None]
+log = logging.getLogger("phrasemate.examples")
+
+
+class Part(NamedTuple):
+    """A document of the store: its sentences have ids from ``first`` up to the next document's."""
+
+    name: str
+    digest: str
+    first: int
+
+
+class TextStore:
+    """An open store. May be shared between threads: one works at a time."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection, self._path, self._lock = connection, path, RLock()
+        with database.mapped(path):
+            facts = self._facts()
+            self.language, self._size = str(facts["language"]), int(facts["sentences"])
+            self.parts = [Part(*part) for part in facts["parts"]]
+            if database.words_checksum(connection) != facts["words"]:
+                raise self._damaged("the full-text table does not match its checksum")
+        self._firsts = [part.first for part in self.parts]
+
+    @classmethod
+    def open(cls, path: Path) -> TextStore:
+        """Open a store that ``build`` has made. Raises IndexMissing, IndexUnsupported or IndexDamaged."""
+        with database.mapped(path):
+            _check_head(path)
+            connection = _connect(path.absolute().as_uri() + "?mode=ro")
+            try:
+                return cls(connection, path)
+            except BaseException:
+                connection.close()
+                raise
+
+    @classmethod
+    def build(cls, documents: Iterable[Document], path: Path | None, language: str, progress: Progress) -> TextStore:
+        """Store the sentences of all documents, in a file or, without a path, in a temporary one.
+
+        A file appears under its name when it is whole; until then its name ends in .part, and what a killed run has
+        left goes with the next. Raises IndexExists for a file that is not ours, IndexError_ if it cannot be written,
+        and what the documents raise.
+        """
+        if path is None:
+            connection = _connect("")  # SQLite's own temporary file: it goes with the process, however that ends
+            try:
+                _fill(connection, documents, language, progress)
+                return cls(connection, Path("temporary store of examples"))
+            except BaseException:
+                connection.close()
+                raise
+        with database.mapped(path):
+            _write(path, documents, language, progress)
+        return cls.open(path)
+
+    def same(self, documents: Sequence[Document], language: str) -> bool:
+        """Whether these documents are the ones it was made from, unchanged."""
+        held = [(part.name, part.digest) for part in self.parts]
+        return language == self.language and held == [(d.name, d.digest) for d in documents]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # -- what is looked up
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Nothing changes in a store; the lock keeps other threads out."""
+        with self._lock, database.mapped(self._path):
+            yield
+
+    def size(self) -> int:
+        return self._size
+
+    def count(self) -> int:
+        return self._size
+
+    def candidates(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
+        """The first ids from ``first`` up to ``before`` of sentences with the tokens of the phrase in sequence.
+
+        None for a phrase without letter or digit.
+        """
+        query = match_query(phrase)
+        if not query:
+            return []
+        statement = "SELECT rowid FROM words WHERE words MATCH CAST(? AS TEXT) AND rowid >= ? AND rowid < ? "
+        with self.snapshot():
+            values = (rows.encode_text(query), first, before, limit)
+            return [row[0] for row in self._connection.execute(statement + "ORDER BY rowid LIMIT ?", values)]
+
+    def likely(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
+        """The candidates: they hold the phrase's very words."""
+        return self.candidates(phrase, first, before, limit)
+
+    def rows(self, ids: Sequence[int]) -> list[Row]:
+        """The sentences of these ids, in their order. Raises IndexDamaged."""
+        with self.snapshot():
+            return [self._row(identity) for identity in ids]
+
+    def _row(self, identity: int) -> Row:
+        found = self._connection.execute("SELECT line, text, crc FROM sentences WHERE id = ?", (identity,)).fetchone()
+        if found is None or not rows.same(found[2], b"example", (identity, found[0]), found[1]):
+            raise self._damaged(f"sentence {identity} does not match its checksum")
+        part = self.parts[bisect_right(self._firsts, identity) - 1]
+        return Row(rows.decode_text(found[1]), part.name, found[0], self.language)
+
+    def _facts(self) -> dict[str, Any]:
+        found = self._connection.execute("SELECT facts, crc FROM facts WHERE id = 1").fetchone()
+        if found is None or not isinstance(found[0], bytes) or crc32(found[0]) != found[1]:
+            raise self._damaged("its description does not match its checksum")
+        facts: dict[str, Any] = json.loads(found[0])
+        return facts
+
+    def _damaged(self, what: str) -> IndexDamaged:
+        return IndexDamaged(f"{self._path}: {what}; remove the file and make it again")
+
+
+def _check_head(path: Path) -> None:
+    """What the first bytes of a file say about it, before SQLite reads it."""
+    if not path.exists():
+        raise IndexMissing(f"{path}: no such file; name one that was made from text before")
+    head, size = _head(path), path.stat().st_size
+    if not _is_ours(head):
+        raise IndexUnsupported(f"{path}: is no store of example sentences; choose another file")
+    if (version := int.from_bytes(head[60:64], "big")) != _FORMAT:
+        raise IndexUnsupported(f"{path}: is of format {version}, expected {_FORMAT}; remove the file and make it again")
+    if size != int.from_bytes(head[16:18], "big") * int.from_bytes(head[28:32], "big"):
+        raise IndexDamaged(f"{path}: has {size} bytes, which is not its length; remove the file and make it again")
+
+
+def match_query(phrase: str) -> str:
+    """A query of the full-text table; nothing for a phrase without letter or digit."""
+    found, beginning = lookup(phrase)
+    if not found or not beginning:
+        return f'"{" ".join(found)}"' if found else ""
+    return f'characters : "{found[0]}"' if len(found) == 1 else f'"{" ".join(found)}" *'
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(100)
+
+
+def _is_ours(head: bytes) -> bool:
+    return head[:16] == b"SQLite format 3\0" and head[68:72] == _MAGIC.to_bytes(4, "big")
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=0)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    return connection
+
+
+def _write(path: Path, documents: Iterable[Document], language: str, progress: Progress) -> None:
+    """Make the file under another name; it takes its own when it is whole and on the disk."""
+    if path.exists() and not _is_ours(_head(path)):
+        raise IndexExists(f"{path}: holds something else already; choose another file")
+    _clear(path)
+    part = path.with_name(f"{path.name}.{os.getpid()}-{token_hex(4)}.part")
+    part.touch()  # the system says why it cannot be written, SQLite would not
+    connection = _connect(part.absolute().as_uri())
+    try:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        _fill(connection, documents, language, progress)
+        connection.close()
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        connection.close()
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _clear(path: Path) -> None:
+    """Remove what killed runs have left; what a living one is at is locked."""
+    for part in path.parent.glob(f"{escape(path.name)}.*.part"):
+        connection = sqlite3.connect(part, isolation_level=None, timeout=0)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                continue
+        finally:
+            connection.close()
+        part.unlink(missing_ok=True)
+
+
+def _fill(connection: sqlite3.Connection, documents: Iterable[Document], language: str, progress: Progress) -> None:
+    documents = list(documents)
+    total, before = sum(document.size for document in documents), 0
+    for statement in _SCHEMA:
+        connection.execute(statement)
+    connection.execute("BEGIN EXCLUSIVE")
+    parts: list[Part] = []
+    size = 0
+    for document in documents:
+        parts.append(Part(document.name, document.digest, size))
+        stream = document.sentences()
+        while batch := list(islice(stream, _BATCH)):
+            _insert(connection, size, batch)
+            size += len(batch)
+            progress(ProgressEvent(size, 0, before + document.consumed(), total, document.name))
+        before += document.size
+    connection.execute("COMMIT")  # what the full-text table still holds in memory is written
+    _merge(connection)
+    facts = {"language": language, "sentences": size, "parts": parts, "words": database.words_checksum(connection)}
+    content = json.dumps(facts).encode()
+    connection.execute("INSERT INTO facts VALUES (1, ?, ?)", (content, crc32(content)))
+
+
+def _insert(connection: sqlite3.Connection, first: int, batch: Sequence[Sentence]) -> None:
+    sentences, words = [], []
+    for identity, sentence in enumerate(batch, first):
+        text = rows.encode_text(sentence.text)
+        sentences.append((identity, sentence.line, text, rows.checksum(b"example", (identity, sentence.line), text)))
+        words.append((identity, _encoded(tokens(sentence.text)), _encoded(characters(sentence.text))))
+    connection.executemany("INSERT INTO sentences VALUES (?, ?, ?, ?)", sentences)
+    insert = "INSERT INTO words (rowid, tokens, characters) VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT))"
+    connection.executemany(insert, words)
+
+
+def _encoded(found: list[str]) -> bytes:
+    return rows.encode_text(" ".join(found))
+
+
+def _merge(connection: sqlite3.Connection) -> None:
+    """The full-text table in one piece, in steps between which Ctrl-C is heard."""
+    pages = -_MERGE_PAGES  # negative: begin to merge everything
+    while True:
+        before = connection.total_changes
+        connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (pages,))
+        if connection.total_changes - before < 2:
+            return
+        pages = _MERGE_PAGES

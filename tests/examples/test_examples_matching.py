@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import random
+from unicodedata import normalize
+
+import pytest
+from example_texts import SENTENCES, phrases_of
+
+from phrasemate.errors import InputError
+from phrasemate.examples import occurrences
+from phrasemate.examples.matching import lookup, tokens
+from phrasemate.text import words
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "expected"),
+    [
+        ("art", "The party of art, ART.", [(13, 16), (18, 21)]),
+        ("straße", "Große STRASSE, Straße", [(6, 13), (15, 21)]),
+        ("STRASSE", "eine Straße", [(5, 11)]),
+        ("masse", "Maße und Masse", [(0, 4), (9, 14)]),
+        ("s", "Maß s", [(4, 5)]),
+        ("ss", "ß", [(0, 1)]),
+        ("istanbul", "İİ İSTANBUL", [(3, 11)]),
+        ("x", "İİİ x", [(4, 5)]),  # İ in lower case is two characters; places stay
+        ("ırak", "Irak, IRAK, irak", [(0, 4), (6, 10)]),
+        ("λόγος", "ΛΌΓΟΣ λόγος", [(0, 5), (6, 11)]),
+        ("open source", "open  Source, OPEN\u00a0SOURCE", [(0, 12), (14, 25)]),
+        ("na na", "na na na na", [(0, 5), (6, 11)]),
+        ("ba ba c", "ba ba ba c", [(3, 10)]),
+        ("C++", "C++, not C", [(0, 3)]),
+        ("3", "3.5 or 3", [(7, 8)]),
+        ("ordinateur", "l’ordinateur d'ordinateur", [(2, 12), (15, 25)]),
+        ("dog", "The dog's dogs", [(4, 7)]),
+        ("don", "Don don't", [(0, 3)]),
+        ("ankara", "Ankara'da", [(0, 6)]),
+        ("eu", "EU:n", [(0, 2)]),
+        ("(art)", "an (art) is", [(3, 8)]),
+        ("水", "水曜日の水", [(4, 5)]),
+        ("手机", "智能手机和手机壳", [(2, 4), (5, 7)]),
+        ("自由软件", "自由软件基金会", [(0, 4)]),
+        ("น้ำ", "น้ำตาลและน้ำ", [(9, 12)]),
+        ("PC", "PC를 켜라", [(0, 2)]),
+        ("art", "", []),
+    ],
+)
+def test_occurrences(phrase: str, text: str, expected: list[tuple[int, int]]) -> None:
+    assert occurrences(phrase, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "expected"),
+    [
+        ("프린터", "프린터", True),
+        ("프린터", "프린터가", True),
+        ("프린터", "프린터이", False),  # 이 stands after a consonant
+        ("프린터", "프린터에서는", True),
+        ("사용자", "사용자들이", True),
+        ("사용자", "사용자입니다", True),
+        ("프린터", "프린터공장", False),
+        ("린터", "프린터", False),
+        ("파일", "파일로", True),  # ㄹ counts as a vowel before 로
+        ("화면", "화면로", False),
+        ("화면", "화면으로", True),
+        ("파", "파이", False),  # a pie
+        ("파", "파가", True),
+        ("지", "지도", False),  # a map
+        ("회", "회의", False),  # a meeting
+        ("물", "물을", True),
+        ("새 물", "새 물은", True),
+    ],
+)
+def test_korean_particles(phrase: str, text: str, expected: bool) -> None:
+    assert occurrences(phrase, text) == ([(0, len(phrase))] if expected else [])
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_composed_and_decomposed_characters_are_equal(form: str) -> None:
+    text = normalize("NFD", "le café, ") + normalize("NFC", "le Café")
+    assert [text[start:end] for start, end in occurrences(normalize(form, "café"), text)] == ["cafe\u0301", "Café"]
+    assert occurrences("cafe", text) == []
+
+
+def test_against_every_start_and_end() -> None:
+    draw = random.Random(0)
+    for _ in range(300):
+        text = "".join(draw.choice("aAbBß S.") for _ in range(12))
+        phrase = "".join(draw.choice("abs") for _ in range(draw.randint(1, 3)))
+        inside = {at for start, end in words(text) for at in range(start + 1, end)}
+        expected: list[tuple[int, int]] = []
+        for start in range(len(text)):
+            for end in range(start + 1, len(text) + 1):
+                free = not {start, end} & inside and (not expected or expected[-1][1] <= start)
+                if free and text[start:end].casefold() == phrase:
+                    expected.append((start, end))
+        assert occurrences(phrase, text) == expected, (phrase, text)
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_a_blank_phrase_is_refused(blank: str) -> None:
+    with pytest.raises(InputError, match="cannot look for an empty phrase"):
+        occurrences(blank, "text")
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("Open Source", (["open", "source"], False)),
+        ("水", (["水"], True)),
+        ("打印机", (["打印", "印机"], False)),
+        ("PC水", (["pc", "水"], True)),
+        ("İstanbul ırak", (["istanbul", "irak"], False)),
+        ("-->", ([], False)),
+    ],
+)
+def test_what_is_looked_up(phrase: str, expected: tuple[list[str], bool]) -> None:
+    assert lookup(phrase) == expected
+
+
+def test_every_run_of_words_has_its_tokens_in_the_text() -> None:
+    for text in SENTENCES:
+        held = tokens(text)
+        for phrase in phrases_of(text):
+            wanted, beginning = lookup(phrase.upper())
+            for at in range(len(held)):
+                *whole, last = held[at : at + len(wanted)]
+                if [*whole, last[: len(wanted[-1])] if beginning else last] == wanted:
+                    break
+            else:
+                pytest.fail(f"{phrase!r} is not looked up in {text!r}")
