@@ -1,0 +1,199 @@
+"""Example sentences for many phrases in one pass over the text (Aho and Corasick 1975).
+
+An index answers one phrase in milliseconds, but has to be built, and tens of thousands of phrases are tens of
+thousands of queries. Here every sentence is read once and tells which of the phrases it holds; only places in the file
+are kept, so memory depends on phrases and examples, not on the text.
+"""
+
+from __future__ import annotations
+
+import heapq
+import mmap
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import lru_cache
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+
+from phrasemate.errors import InputError, MissingExtra
+from phrasemate.examples.matching import Matcher
+from phrasemate.types import Phrase
+
+if TYPE_CHECKING:
+    from ahocorasick_rs import AhoCorasick
+
+__all__ = ["SentenceFiles"]
+
+Progress = Callable[[int, int], None]
+_Text = mmap.mmap | BytesIO
+
+_PLACE = 48  # bits of a place in a file: 256 TB
+_FILE = 16  # bits of the number of a file
+_SPACELESS = "\u0e00"  # Thai, and all beyond: scripts without spaces, and Korean, whose particles are joined
+_OFTEN = 1 << 20  # bytes between two reports of progress
+
+
+class SentenceFiles:
+    """Sentences, one a line (UTF-8), in which phrases are found; fulfils the ``Finder`` of `phrasemate.examples`.
+
+    Sentences of more than ``longest`` characters are passed over. Of those that hold a phrase a uniform sample is
+    given, in random order, the same for the same ``seed``: those with the smallest hash of seed and text. Sentences
+    that differ in nothing but case, punctuation and digits count once.
+    """
+
+    def __init__(self, *paths: str | Path, longest: int = 500) -> None:
+        self.paths, self.longest = [Path(path) for path in paths], longest
+
+    def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
+        """At most ``limit`` sentences with the phrase, each at least ``extra`` characters longer than it."""
+        return self.find_all([phrase], limit, extra, seed)[0]
+
+    def find_all(
+        self,
+        phrases: Sequence[str],
+        limit: int = 32,
+        extra: int = 10,
+        seed: int = 0,
+        progress: Progress = lambda done, total: None,
+    ) -> list[list[Phrase]]:
+        """The examples of each phrase, as `find` gives them; ``progress`` gets bytes read and bytes in all.
+
+        Raises InputError for a blank phrase, MissingExtra where the matcher is absent.
+        """
+        if not phrases:
+            return []
+        samples = _Samples(phrases, limit, extra, str(seed).encode())
+        with ExitStack() as stack:
+            texts = [_mapped(path) for path in self.paths]
+            for text in texts:
+                stack.callback(text.close)
+            for place, line in self._lines(texts, progress):
+                samples.offer(place, line)
+            return [[_example(phrase, texts, place) for place in samples.places(phrase)] for phrase in phrases]
+
+    def _lines(self, texts: Sequence[_Text], progress: Progress) -> Iterator[tuple[int, str]]:
+        """Place and text of each line that is not too long."""
+        total, done, told = sum(path.stat().st_size for path in self.paths), 0, 0
+        for number, text in enumerate(texts):
+            place = number << _PLACE
+            for raw in iter(text.readline, b""):
+                line = raw.decode().rstrip("\n")
+                if len(line) <= self.longest:
+                    yield place, line
+                place, done = place + len(raw), done + len(raw)
+                if done - told >= _OFTEN:
+                    told = done
+                    progress(done, total)
+        progress(done, total)
+
+
+class _Samples:
+    """For each phrase, the sentences with the smallest hashes; one integer each: hash, then place."""
+
+    def __init__(self, phrases: Sequence[str], limit: int, extra: int, seed: bytes) -> None:
+        self._limit, self._extra, self._seed = limit, extra, seed
+        if not all(map(str.strip, phrases)):
+            raise InputError("cannot look for an empty phrase; expected at least one character")
+        spellings: dict[str, list[str]] = defaultdict(list)
+        for phrase in dict.fromkeys(phrases):
+            spellings[_folded(" ".join(phrase.split()))].append(phrase)
+        self._spellings = list(spellings.values())
+        self._matcher = _matcher(list(spellings))
+        self._kept: dict[str, list[int]] = {phrase: [] for phrase in phrases}  # heaps of negated numbers
+
+    def offer(self, place: int, line: str) -> None:
+        """Keep the sentence for the phrases that it holds, if its hash is small enough."""
+        found = self._held(line)
+        if not found:
+            return
+        hash_ = self._hash(line)
+        for number, sure in found.items():
+            for phrase in self._spellings[number]:
+                if self._wanted(phrase, hash_, line) and ((sure and "ı" not in phrase) or _first(phrase, line)):
+                    self._keep(self._kept[phrase], hash_ << (_PLACE + _FILE) | place)
+
+    def _held(self, line: str) -> dict[int, bool]:
+        """The phrases that may be in a sentence, and whether they surely are, being between spaces."""
+        folded, found = _folded(line), dict[int, bool]()
+        same = line.isascii() or folded == line.casefold()  # but for case
+        padded = f" {folded} "
+        for number, start, end in self._matcher.find_matches_as_indexes(folded, overlapping=True):
+            before, after = padded[start], padded[end + 1]
+            if before == after == " " and same:
+                found[number] = True
+            elif number not in found and not _within(folded, start, end):
+                found[number] = False
+        return found
+
+    def places(self, phrase: str) -> list[int]:
+        """Where the sentences of a phrase begin, by their hashes."""
+        return [-number & ((1 << _PLACE + _FILE) - 1) for number in sorted(self._kept[phrase], reverse=True)]
+
+    def _wanted(self, phrase: str, hash_: int, line: str) -> bool:
+        kept = self._kept[phrase]
+        if len(line) < len(phrase) + self._extra or not self._limit:
+            return False
+        if len(kept) >= self._limit and hash_ >= -kept[0] >> _PLACE + _FILE:
+            return False
+        return all(-number >> _PLACE + _FILE != hash_ for number in kept)
+
+    def _keep(self, kept: list[int], number: int) -> None:
+        if len(kept) < self._limit:
+            heapq.heappush(kept, -number)
+        else:
+            heapq.heappushpop(kept, -number)
+
+    def _hash(self, line: str) -> int:
+        key = "".join(char for char in line.casefold() if char.isalpha())
+        return int.from_bytes(blake2b(key.encode(), digest_size=8, key=self._seed).digest(), "big")
+
+
+def _matcher(patterns: list[str]) -> AhoCorasick:
+    try:
+        from ahocorasick_rs import AhoCorasick
+    except ImportError as error:
+        raise MissingExtra("ahocorasick-rs", "dataset") from error
+    return AhoCorasick(patterns)
+
+
+def _folded(text: str) -> str:
+    """Without case, and with one kind of i: whatever `Matcher` takes for the same is the same here."""
+    if text.isascii():
+        return text.lower()
+    return normalize("NFC", text).replace("İ", "i").replace("ı", "i").casefold()
+
+
+def _within(text: str, start: int, end: int) -> bool:
+    """Whether letters of a script with spaces go on before or after, which spares the closer look of `Matcher`."""
+    return _joined(text[start - 1 : start + 1]) or _joined(text[end - 1 : end + 1])
+
+
+def _joined(two: str) -> bool:
+    return len(two) == 2 and two.isalnum() and two < _SPACELESS and two[1] < _SPACELESS
+
+
+def _first(phrase: str, line: str) -> tuple[int, int] | None:
+    """Where the phrase first stands in a sentence."""
+    return next(_matcher_of(phrase).spans(line), None)
+
+
+@lru_cache(maxsize=1 << 14)
+def _matcher_of(phrase: str) -> Matcher:
+    return Matcher(phrase)
+
+
+def _mapped(path: Path) -> _Text:
+    """The bytes of a file, without reading them; the system maps no empty file."""
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else BytesIO()
+
+
+def _example(phrase: str, texts: Sequence[_Text], place: int) -> Phrase:
+    text = texts[place >> _PLACE]
+    text.seek(place & ((1 << _PLACE) - 1))
+    line = text.readline().decode().rstrip("\n")
+    return Phrase(line, *(_first(phrase, line) or (0, len(line))))

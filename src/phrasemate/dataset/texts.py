@@ -1,0 +1,127 @@
+"""What a data set is made from, read once and kept: sentences, one a line, and the titles of a wiki.
+
+Each stage leaves a file in the work folder, named by what it was made from and how; it gets its name when it is whole,
+so that a stopped run does again only what it was doing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from phrasemate.dataset.dump import is_dump, pages
+from phrasemate.dataset.markup import paragraphs
+from phrasemate.errors import InputError
+from phrasemate.text import read, split_sentences
+
+__all__ = ["Reading", "Staged", "staged"]
+
+Progress = Callable[[str, int, int], None]
+
+_HOW = "1"  # counts up when the same file comes to give other sentences
+_GONE = "\ufffc"  # where markup.paragraphs left something out
+_STOPPED = re.compile(r"[.!?…。！？｡։।؟۔።။។]['\"”’»›)\]）」』]*$")
+_UNSTOPPED = frozenset({"th", "lo"})  # written without full stops
+_OFTEN = 1000  # sentences between two reports of progress
+
+
+class Reading(NamedTuple):
+    """How text files are read; see ``phrasemate.read``. Dumps have use for ``encoding`` only, if theirs is wrong."""
+
+    column: str | int | None = None
+    text_field: str = "text"
+    lines: str = "paragraph"
+    encoding: str | None = None
+    on_error: str = "raise"
+
+
+class Staged(NamedTuple):
+    """Files of sentences, and files of titles (page number, tab, title) for each dump among what was read."""
+
+    sentences: list[Path]
+    titles: list[Path]
+
+
+def staged(
+    work: Path, paths: Sequence[str | Path], language: str, reading: Reading, progress: Progress = lambda *_: None
+) -> Staged:
+    """The sentences of texts and dumps in ``work``, made where they are not there yet.
+
+    Raises ReadError for what cannot be read, InputError where no path is given.
+    """
+    if not paths:
+        raise InputError(f"no text in {language}; expected files, folders or dumps")
+    work.mkdir(parents=True, exist_ok=True)
+    dumps = [Path(path) for path in paths if is_dump(path)]
+    texts = [str(path) for path in paths if not is_dump(path)]
+    made = [_from_dump(work, path, language, reading.encoding, progress) for path in dumps]
+    sentences = [one for one, _ in made] + ([_from_texts(work, texts, language, reading, progress)] if texts else [])
+    return Staged(sentences, [titles for _, titles in made])
+
+
+def _from_dump(work: Path, path: Path, language: str, encoding: str | None, progress: Progress) -> tuple[Path, Path]:
+    stem = work / f"{language}-{_digest(_HOW, language, str(encoding), *_identity(path))}"
+    sentences, titles = stem.with_suffix(".txt"), stem.with_suffix(".titles.tsv")
+    if sentences.exists() and titles.exists():
+        return sentences, titles
+    namespaces: set[str] = set()
+    with _whole(titles) as title_file, _whole(sentences) as file:
+        show = partial(progress, f"reading {path.name}")
+        for page in pages(path, namespaces, show, encoding):
+            title_file.write(f"{page.id}\t{page.title}\n")
+            for line in paragraphs(page.text, namespaces):
+                file.writelines(f"{sentence}\n" for sentence in _sentences(line, language))
+    return sentences, titles
+
+
+def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Reading, progress: Progress) -> Path:
+    how = reading._replace(encoding=reading.encoding or "utf-8")._asdict()
+    corpus = read(*paths, **how, lang=language)
+    documents = list(corpus)
+    out = work / f"{language}-{_digest(_HOW, *(document.digest for document in documents))}.txt"
+    if out.exists():
+        return out
+    total, before, count = sum(document.size for document in documents), 0, 0
+    with _whole(out) as file:
+        for document in documents:
+            for sentence in document.sentences():
+                file.write(" ".join(sentence.text.split()) + "\n")
+                count += 1
+                if count % _OFTEN == 0:
+                    progress(f"reading {language} text", before + document.consumed(), total)
+            before += document.size
+    return out
+
+
+def _sentences(line: str, language: str) -> Iterator[str]:
+    """The whole sentences of a line of a wiki: no titles, no items of lists, nothing that lost a template."""
+    for start, end in split_sentences(line, language):
+        sentence = line[start:end]
+        if _GONE not in sentence and (language in _UNSTOPPED or _STOPPED.search(sentence)):
+            yield sentence
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[IO[str]]:
+    """A file that gets its name when all is written."""
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+        yield file
+    temporary.replace(path)
+
+
+def _identity(path: Path) -> tuple[str, str, str]:
+    """What tells a file from its later versions; a dump is too large to be read for it."""
+    if not path.exists():
+        return str(path), "", ""
+    facts = path.stat()
+    return str(path.resolve()), str(facts.st_size), str(facts.st_mtime_ns)
+
+
+def _digest(*parts: str) -> str:
+    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]

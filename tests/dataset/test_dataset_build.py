@@ -1,0 +1,232 @@
+"""Whole data sets: from tables and texts, from dumps with links; statistics, resuming, errors."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wiki_files import articles, dump, page, sql
+
+from phrasemate.dataset import Report, SentenceFiles, Settings, Side, build, build_files, read, texts
+from phrasemate.dataset.choose import divided
+from phrasemate.dataset.records import SPLITS, ExamplePair
+from phrasemate.errors import InputError, ReadError
+from phrasemate.examples import ExampleIndex
+from phrasemate.text import read as read_texts
+
+ANIMALS = {
+    "Hund": "dog",
+    "Katze": "cat",
+    "Pferd": "horse",
+    "Kuh": "cow",
+    "Vogel": "bird",
+    "Fisch": "fish",
+    "Maus": "mouse",
+    "Bär": "bear",
+    "Wolf": "wolf (animal)",
+    "Ente": "duck",
+}
+EVERYTHING = Settings(copies=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of ten pairs, and a text of two sentences for each word in both languages."""
+    monkeypatch.chdir(tmp_path)
+    Path("pairs.tsv").write_text("".join(f"{a}\t{b.split()[0]}\n" for a, b in ANIMALS.items()), "utf-8")
+    german = "".join(f"Heute läuft {a} über die Wiese. Gestern schlief {a} im Stall.\n" for a in ANIMALS)
+    english = "".join(
+        f"Today {b.split()[0]} runs over the meadow. Then {b.split()[0]} slept in a barn.\n" for b in ANIMALS.values()
+    )
+    Path("de.txt").write_text(german, "utf-8")
+    Path("en.txt.gz").write_bytes(gzip.compress(english.encode()))
+    return tmp_path
+
+
+def made(**changes: Any) -> Report:
+    sides = {"source": Side("de", ["de.txt"]), "target": Side("en", ["en.txt.gz"])}
+    return build_files(**{"out": "out", "pairs": "pairs.tsv", "settings": EVERYTHING} | sides | changes)
+
+
+def everything(folder: str | Path, pair: str = "de-en") -> list[ExamplePair]:
+    return [one for split in SPLITS for one in read(folder, pair, split)]
+
+
+def test_pairs_and_texts(folder: Path) -> None:
+    report = made()
+    found = everything("out")
+    assert {(one.source, one.target) for one in found} == {(a, b.split()[0]) for a, b in ANIMALS.items()}
+    assert sum(report.splits.values()) == report.given == len(found) == 10
+    dog = next(one for one in found if one.source == "Hund")
+    assert sorted(one.context for one in dog.source_examples) == [
+        "Gestern schlief Hund im Stall.",
+        "Heute läuft Hund über die Wiese.",
+    ]
+    assert {one.text for one in dog.target_examples} == {"dog"}
+    german, english = report.sides
+    assert (german.phrases, german.phrase_words, german.examples, german.examples_a_phrase) == (10, 1.0, 20, 2.0)
+    assert german.phrase_characters == sum(map(len, ANIMALS)) / 10
+    assert english.sentence_words == (6 + 6) / 2
+    noted = json.loads(Path("out/stats.json").read_text("utf-8"))["de-en"]
+    assert noted["splits"] == dict(report.splits)
+    assert noted["settings"]["copies"] == 1
+
+
+def test_the_filters_count(folder: Path) -> None:
+    with Path("pairs.tsv").open("a", encoding="utf-8") as file:
+        file.write("Hund\thound\nZebra\tzebra\nMai\tMay\nWolf\twolf\n\n")
+    report = made(settings=Settings(least=2))
+    assert report.given == 14
+    assert report.removed["time"] == 1
+    assert report.removed["copy"] == 3  # Wolf twice, Zebra
+    assert report.removed["few examples"] == 1  # hound is not in the text
+    assert sum(report.splits.values()) + sum(report.removed.values()) == report.given
+
+
+def test_an_example_index_does_as_well(folder: Path) -> None:
+    pairs = [(a, b.split()[0]) for a, b in ANIMALS.items()]
+    made()
+    one_pass = SentenceFiles(*Path("out/.work").glob("en-*.txt"))
+    with ExampleIndex.build(read_texts("de.txt", lang="de"), language="de") as index:
+        report = build("other", ("de", "en"), pairs, index, one_pass, EVERYTHING)
+    assert report.splits == {split: len(read("out", "de-en", split)) for split in SPLITS}
+    ours, theirs = everything("out"), everything("other")
+    assert [set(a.source_examples) == set(b.source_examples) for a, b in zip(ours, theirs, strict=True)] == [True] * 10
+
+
+def test_what_was_read_is_not_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made()
+    before = everything("out")
+    monkeypatch.setattr(texts, "split_sentences", None)
+    monkeypatch.setattr("phrasemate.text.readers.split_sentences", None)
+    made(force=True)
+    assert everything("out") == before
+
+
+def test_a_changed_text_is_read_again(folder: Path) -> None:
+    made()
+    with Path("de.txt").open("a", encoding="utf-8") as file:
+        file.write("Dort steht Hund neben Katze und wartet.\n")
+    made(force=True)
+    assert Counter(len(one.source_examples) for one in everything("out")) == {2: 8, 3: 2}
+
+
+def test_a_stop_leaves_only_whole_files(folder: Path) -> None:
+    def stop(what: str, done: int, total: int) -> None:
+        if what == "en examples":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        made(progress=stop)
+    assert not list(Path("out").glob("de-en/*"))
+    assert sorted(path.name[:3] for path in Path("out/.work").iterdir()) == ["de-", "en-"]
+    assert made().given == 10
+
+
+def test_an_existing_data_set_is_not_written_over(folder: Path) -> None:
+    made()
+    with pytest.raises(InputError, match="de-en: is there already; take another folder, or --force"):
+        made()
+
+
+def test_a_second_pair_is_added(folder: Path) -> None:
+    made()
+    build_files(
+        "out", Side("en", ["en.txt.gz"]), Side("de", ["de.txt"]), "pairs.tsv", columns=(2, 1), settings=EVERYTHING
+    )
+    assert sorted(json.loads(Path("out/stats.json").read_text("utf-8"))) == ["de-en", "en-de"]
+
+
+def test_dumps_and_links(folder: Path) -> None:
+    german = {
+        a: f"'''{a}''' ist ein [[Tier]].<ref>x</ref> Dort lebt {a} gern{{{{x}}}}. {a} ist {{{{y}}}} alt."
+        for a in ANIMALS
+    }
+    pages = [page(n, title, text) for n, (title, text) in enumerate(german.items(), 100)]
+    pages += [page(98, "1984", "Das Jahr 1984 war ein Jahr."), page(99, "Köter", "#REDIRECT [[Hund]]", redirect="Hund")]
+    Path("dewiki.xml.bz2").write_bytes(bz2.compress(dump(pages).encode()))
+    english = {
+        b.capitalize(): f"A {b.split()[0]} is an animal. Here lives a {b.split()[0]} today." for b in ANIMALS.values()
+    }
+    Path("enwiki.xml.bz2").write_bytes(bz2.compress(articles(english).encode()))
+    rows = [(n, "en", b.capitalize()) for n, b in enumerate(ANIMALS.values(), 100)]
+    rows += [(98, "en", "1984"), (99, "en", "Dog"), (100, "fr", "Chien"), (555, "en", "Nothing")]
+    Path("links.sql.gz").write_bytes(gzip.compress(sql(rows).encode()))
+    report = build_files(
+        "wiki",
+        Side("de", ["dewiki.xml.bz2"]),
+        Side("en", ["enwiki.xml.bz2"]),
+        links="links.sql.gz",
+        settings=Settings(least=2),
+    )
+    assert report.given == 11  # ten animals and a year; no redirect, no French, no page that is not there
+    assert report.removed == {"time": 1, "copy": 1}  # the wolf
+    found = everything("wiki")
+    assert ("Hund", "Dog") in {(one.source, one.target) for one in found}
+    for one in found:
+        texts_of_one = sorted(example.context for example in one.source_examples)
+        assert texts_of_one == sorted([f"{one.source} ist ein Tier.", f"Dort lebt {one.source} gern."])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pairs": None}, "give either a table of phrase pairs or a dump of langlinks"),
+        ({"links": "l.sql"}, "one of the two"),
+        ({"pairs": None, "links": "l.sql"}, "--links needs the dump that its page numbers belong to"),
+        ({"pairs": "none.tsv"}, "none.tsv: no such file"),
+        ({"target": Side("en", ["none.xml.bz2"])}, "none.xml.bz2: no such file"),
+        ({"target": Side("qqq", ["en.txt.gz"])}, "language 'qqq': the CLDR knows no such language"),
+        ({"columns": (1, 3)}, "pairs.tsv, line 1: 2 columns; expected 3, separated by tabs"),
+        ({"columns": (1, 1)}, "columns 1,1; expected two different numbers"),
+        ({"settings": Settings(least=3)}, r"no pair is left of 10 \(1 copy, 9 few examples\); give more pairs"),
+    ],
+)
+def test_one_clear_error(folder: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        made(**changes)
+
+
+def test_what_is_wrong_shows_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasemate.dataset.run.staged", None)
+    with pytest.raises(InputError, match=r"none.sql: no such file"):
+        made(pairs=None, links="none.sql", source=Side("de", ["pairs.tsv", "pairs.tsv.bz2"]))
+
+
+def test_sides_that_make_no_sense(folder: Path) -> None:
+    with pytest.raises(InputError, match="language 'German'; expected a code such as de"):
+        Side("German", ["de.txt"])
+    with pytest.raises(InputError, match="no text in de"):
+        build_files("out", Side("de", []), Side("en", ["en.txt.gz"]), "pairs.tsv")
+    Path("bad.txt").write_bytes("Tür\n".encode("latin-1"))
+    with pytest.raises(ReadError, match=r"bad.txt, line 1: .* is not UTF-8"):
+        build_files("out", Side("de", ["bad.txt"]), Side("en", ["en.txt.gz"]), "pairs.tsv")
+
+
+def test_pairs_that_are_not_utf8(folder: Path) -> None:
+    Path("pairs.tsv").write_bytes("Bär\tbear\n".encode("latin-1"))
+    with pytest.raises(ReadError, match=r"pairs.tsv, line 1: byte 0xE4 .* is not UTF-8"):
+        made()
+
+
+def test_no_two_at_once(folder: Path) -> None:
+    def again(what: str, done: int, total: int) -> None:
+        with pytest.raises(InputError, match="out: another process is writing it"):
+            made()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        made(progress=again)
+
+
+def test_splits_are_those_of_the_hash(folder: Path) -> None:
+    made()
+    pairs = [ExamplePair(a, b.split()[0]) for a, b in ANIMALS.items()]
+    expected = divided(pairs, EVERYTHING, Counter())
+    for split in SPLITS:
+        assert [one.target for one in read("out", "de-en", split)] == [one.target for one in expected[split]]

@@ -1,0 +1,104 @@
+"""``phrasemate dataset xpr``: options handed on, the table, errors in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from phrasemate.cli import app
+from phrasemate.dataset import read
+
+Invoke = Callable[..., Any]
+TEXTS = ("--source-text", "de.txt", "--target-text", "both.tsv", "--target-column", "2")
+
+
+@pytest.fixture
+def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """Runs a command in a folder with phrase pairs and texts."""
+    monkeypatch.chdir(tmp_path)
+    Path("pairs.tsv").write_text("menu\tSpeisekarte\ntable\tTisch\nrobot\tRobot\nMay\tMai\nfork\tGabel\n", "utf-8")
+    Path("de.txt").write_text(
+        "Die Speisekarte ist heute kurz. Der Tisch steht am Fenster.\nEin Tisch für zwei.\n", "utf-8"
+    )
+    Path("both.tsv").write_text("x\tThe menu is short today.\ny\tThe table is near the window.\n", "utf-8")
+
+    def run(*arguments: str) -> Any:
+        result = CliRunner().invoke(app, ["dataset", "xpr", *arguments], prog_name="phrasemate")
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+def test_the_table(invoke: Invoke) -> None:
+    done = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "2,1", *TEXTS)
+    assert done.exit_code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("de-en: 2 of 5 pairs (train ")
+    assert lines[1:4] == [
+        "  left out         1: ROUGE-L is above the threshold in both directions",
+        "  left out         1: a year, a date, a month",
+        "  left out         1: a side has too few example sentences",
+    ]
+    assert lines[5].split() == ["of", "a", "phrase", "of", "a", "sentence"]
+    assert lines[6].split() == ["language", "phrases", "words", "characters", "examples", "words", "characters"]
+    assert lines[7].split() == ["de", "2", "1.0", "8.0", "1.5", "4.7", "25.7"]  # (11 + 5) / 2, (5 + 5 + 4) / 3, 77 / 3
+    assert lines[8].split() == ["en", "2", "1.0", "4.5", "1.0", "5.5", "26.5"]
+
+
+def test_json_and_options(invoke: Invoke) -> None:
+    options = (
+        "--examples",
+        "1",
+        "--extra",
+        "3",
+        "--copies",
+        "1",
+        "--keep-times",
+        "--least",
+        "0",
+        "--seed",
+        "4",
+        "--json",
+    )
+    done = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "2,1", *TEXTS, *options)
+    facts = json.loads(done.stdout)
+    assert (facts["pair"], facts["given"], sum(facts["splits"].values()), facts["removed"]) == ("de-en", 5, 5, {})
+    found = [one for split in facts["splits"] for one in read("out", "de-en", split)]
+    assert {one.source: len(one.source_examples) for one in found} == {
+        "Speisekarte": 1, "Tisch": 1, "Robot": 0, "Mai": 0, "Gabel": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        (("pairs.tsv", "-o", "out", "--langs", "de", *TEXTS), 2, "--langs de: expected two language codes"),
+        (("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "a,b", *TEXTS), 2, "expected two numbers"),
+        (("-o", "out", "--langs", "de,en", *TEXTS), 1, "error: give either a table of phrase pairs or a dump"),
+        (("pairs.tsv", "-o", "out", "--langs", "de,en", *TEXTS, "--least", "40"), 1, "error: examples=32, least=40"),
+        (("none.tsv", "-o", "out", "--langs", "de,en", *TEXTS), 1, "error: none.tsv: no such file; check the path"),
+        (("pairs.tsv", "-o", "out", "--langs", "de,qqq", *TEXTS), 1, "error: language 'qqq': the CLDR knows no such"),
+    ],
+)
+def test_errors(invoke: Invoke, arguments: tuple[str, ...], code: int, expected: str) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == code
+    assert expected in result.stderr
+    assert code == 2 or result.stderr.count("\n") == 1
+
+
+def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("phrasemate.dataset.build_files", stop)
+    result = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", *TEXTS)
+    assert result.exit_code == 130
+    assert "stopped; out/.work keeps what was read; give the same command again" in result.stderr
