@@ -16,10 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.methods.checkpoint import Checkpoint
 
-__all__ = ["Event", "LoopSettings", "Task", "Trainer", "chosen_device", "learning_rate"]
+__all__ = ["Event", "LoopSettings", "Remembering", "Task", "Trainer", "autocast", "chosen_device", "learning_rate"]
 
 B = TypeVar("B")
 Metrics = dict[str, float]
@@ -37,10 +37,11 @@ Metrics = dict[str, float]
 class LoopSettings:
     """How long and how fast: see `configs/ccpr.toml` for each.
 
-    ``warmup`` counts steps; ``schedule`` is "cosine" or "linear", both down to zero at ``steps``; ``stop``: end at this
-    step though the schedule goes on (0: at ``steps``), for a model that another run goes on from; ``clip``: largest
-    norm of the gradient (0: none); ``precision`` "bf16" (autocast) or "fp32"; ``log``, ``evaluate``, ``checkpoint``:
-    every so many steps (evaluate 0: never).
+    ``warmup`` counts steps; ``schedule`` is "cosine" or "linear", both down to zero at ``steps``, or "constant";
+    ``stop``: end at this step though the schedule goes on (0: at ``steps``), for a model that another run goes on from;
+    ``clip``: largest norm of the gradient (0: none); ``precision`` "bf16" (autocast) or "fp32"; ``log``, ``evaluate``,
+    ``checkpoint``: every so many steps (evaluate 0: never); ``patience``: end when so many evaluations have passed
+    without a better score, and keep the best model instead of the last (0: never).
     """
 
     steps: int = 20_000
@@ -55,6 +56,7 @@ class LoopSettings:
     evaluate: int = 500
     checkpoint: int = 100
     seed: int = 0
+    patience: int = 0
 
     @property
     def end(self) -> int:
@@ -100,6 +102,19 @@ class Task(Protocol[B]):
         ...
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """A task with a memory beside its trained weights, such as a momentum encoder or a queue."""
+
+    def stepped(self) -> None:
+        """Called after each step of the optimizer."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """The memory, kept in checkpoints; a run that goes on writes it back into these very tensors."""
+        ...
+
+
 def chosen_device(name: str = "auto", threads: int | None = None) -> str:
     """Where to compute: "cpu" or "cuda"; ``threads`` are for the CPU.
 
@@ -112,12 +127,17 @@ def chosen_device(name: str = "auto", threads: int | None = None) -> str:
     return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
 
 
+def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
+    """Computes in ``precision``, "bf16" or "fp32"."""
+    return torch.autocast(device, torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
 def learning_rate(step: int, settings: LoopSettings) -> float:
     """The share of the highest learning rate at a step, counted from 0."""
     if step < settings.warmup:
         return (step + 1) / settings.warmup
     done = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
-    return (1 + math.cos(math.pi * done)) / 2 if settings.schedule == "cosine" else 1 - done
+    return {"cosine": (1 + math.cos(math.pi * done)) / 2, "linear": 1 - done, "constant": 1.0}[settings.schedule]
 
 
 class Trainer(Generic[B]):
@@ -127,19 +147,24 @@ class Trainer(Generic[B]):
     """
 
     def __init__(self, task: Task[B], settings: LoopSettings, folder: Path, facts: Mapping[str, Any]) -> None:
-        if settings.schedule not in ("cosine", "linear") or settings.precision not in ("bf16", "fp32"):
+        if settings.schedule not in ("cosine", "linear", "constant") or settings.precision not in ("bf16", "fp32"):
             raise InputError(
                 f"schedule {settings.schedule!r}, precision {settings.precision!r}; "
-                "expected cosine or linear, and bf16 or fp32"
+                "expected cosine, linear or constant, and bf16 or fp32"
             )
         self.task, self.settings, self.folder = task, settings, folder
         self.named = {name: p for name, p in task.module.named_parameters() if p.requires_grad}
         self.device = next(task.module.parameters()).device
         self.optimizer = self._make_optimizer()
         self.facts = json.loads(json.dumps({**facts, "loop": asdict(settings)}))
-        self.step, self.evaluated, self.best, self.seconds = 0, 0, -math.inf, 0.0
+        self.step, self.evaluated, self.best, self.seconds, self.stale = 0, 0, -math.inf, 0.0, 0
         self.last: Metrics = {}
         self._checkpoint = Checkpoint(folder / "checkpoint")
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done, or ``patience`` is used up."""
+        return self.step >= self.settings.end or 0 < self.settings.patience <= self.stale
 
     def run(self, minutes: float = math.inf, progress: Callable[[Event], None] = lambda _: None) -> Metrics:
         """Train to the end, or for so many minutes; returns the last metrics.
@@ -174,7 +199,8 @@ class Trainer(Generic[B]):
         if path.exists():
             try:
                 begun = dict(json.loads(path.read_text(encoding="utf-8")))
-            except (ValueError, TypeError) as error:
+                begun["loop"] = {**asdict(LoopSettings()), **begun["loop"]}  # a setting newer than the run
+            except (ValueError, TypeError, KeyError) as error:
                 raise CheckpointDamaged(f"{path}: not readable ({error}); give another folder") from error
             if begun != self.facts:
                 wrong = ", ".join(_differences(begun, self.facts))
@@ -196,6 +222,8 @@ class Trainer(Generic[B]):
             ahead: Future[list[B]] = pool.submit(self._batches, self.step)
             while self.step < settings.end and not over():
                 self._evaluate_if_due()
+                if self.finished:
+                    break
                 started = time.perf_counter()
                 batches = ahead.result()
                 ahead = pool.submit(self._batches, self.step + 1)
@@ -230,13 +258,14 @@ class Trainer(Generic[B]):
         norm = nn.utils.clip_grad_norm_(list(self.named.values()), self.settings.clip or math.inf)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if isinstance(self.task, Remembering):
+            self.task.stepped()
         return found | {"norm": float(norm)}
 
     @contextmanager
     def autocast(self) -> Iterator[None]:
         """The precision of the encoder."""
-        wanted = self.settings.precision == "bf16"
-        with torch.autocast(self.device.type, torch.bfloat16) if wanted else nullcontext():
+        with autocast(self.device.type, self.settings.precision):
             yield
 
     def _log(self, sums: Metrics) -> None:
@@ -255,7 +284,9 @@ class Trainer(Generic[B]):
         found = self.task.evaluate(self.autocast)
         self.task.module.train()
         self._write({"step": self.step, **{f"dev {name}": value for name, value in found.items()}})
-        if found["score"] > self.best or self.step >= self.settings.end:
+        better = found["score"] > self.best
+        self.stale = 0 if better else self.stale + 1
+        if better or (self.step >= self.settings.end and not self.settings.patience):
             self.best = max(self.best, found["score"])
             self._export(found)
         self.evaluated = self.step
@@ -280,11 +311,13 @@ class Trainer(Generic[B]):
         for name, parameter in self.named.items():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer/{key}/{name}"] = value
+        if isinstance(self.task, Remembering):
+            tensors |= {f"task/{name}": value for name, value in self.task.state().items()}
         tensors["random/cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
         lines = (self.folder / "metrics.jsonl").stat().st_size if (self.folder / "metrics.jsonl").exists() else 0
-        facts = {"step": self.step, "evaluated": self.evaluated, "best": self.best}
+        facts = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
         facts |= {"seconds": self.seconds, "metrics": lines}
         self._checkpoint.save(tensors, facts)
 
@@ -299,11 +332,15 @@ class Trainer(Generic[B]):
                 self.optimizer.state[parameter] = {
                     key: value if key == "step" else value.to(self.device) for key, value in state.items()
                 }
+        if isinstance(self.task, Remembering):
+            for name, value in self.task.state().items():
+                value.copy_(tensors[f"task/{name}"])
         torch.set_rng_state(tensors["random/cpu"])
         if "random/cuda" in tensors and self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random/cuda"], self.device)
         self.step, self.evaluated = int(facts["step"]), int(facts["evaluated"])
         self.best, self.seconds = float(facts["best"]), float(facts["seconds"])
+        self.stale = int(facts.get("stale", 0))
         with (self.folder / "metrics.jsonl").open("ab") as file:
             file.truncate(int(facts["metrics"]))  # what came after the checkpoint will come again
 

@@ -103,7 +103,7 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         "base": None,
         "share": 1.0,
         "layers": (),
-        "pooling": "ends",
+        "pooling": None,
         "sentence_prefix": "",
         "embedding_bits": 4,
         "project": None,

@@ -66,11 +66,12 @@ def test_exported_again_the_table_is_the_same_and_weights_are_within_a_step(made
         assert np.abs(value - second[name]).max() <= 0.5 * steps + 1e-6, name
 
 
-def test_heads_tokenizer_and_history_come_along(made: Path) -> None:
+def test_heads_tokenizer_and_history_come_along(made: Path, family: str) -> None:
     heads = load_file(made / "encoder" / "heads.safetensors")
     assert heads.keys() == HEADS.keys()
     assert all((heads[name] == value).all() for name, value in HEADS.items())
     assert json.loads((made / "encoder" / "training.json").read_text()) == {"steps": 7}
+    assert json.loads((made / "encoder" / "config.json").read_text())["pad_token_id"] == {"bert": 0, "xlmr": 1}[family]
     assert load_model(made / "model").runtime.tokenizer.encode("The old bank").ids == (
         Tokenizer.from_file(str(made / "encoder" / "tokenizer.json")).encode("The old bank").ids
     )

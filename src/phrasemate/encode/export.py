@@ -27,7 +27,7 @@ from phrasemate.encode.huggingface import (
 from phrasemate.encode.learned import MAX_WORDS, THRESHOLD
 from phrasemate.encode.project import add_projection
 from phrasemate.encode.segment import check_options
-from phrasemate.errors import InputError
+from phrasemate.errors import InputError, ModelError
 
 __all__ = ["export_model"]
 
@@ -42,7 +42,7 @@ def export_model(
     base: str | Path | None = None,
     share: float = 1.0,
     layers: Sequence[int] = (),
-    pooling: str = "ends",
+    pooling: str | None = None,
     sentence_prefix: str = "",
     embedding_bits: int = 4,
     project: Iterable[str] | None = None,
@@ -63,16 +63,16 @@ def export_model(
     training began with (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models"): what the training text lacks
     is not forgotten. The heads are not averaged. ``layers``: which layers' states the file gives (1 to depth, or 0
     for the input of the first; the last is always there). ``pooling``: what a phrase is by default, when there are no
-    ``heads`` (see `phrasemate.encode.project`). ``embedding_bits``: 4 or 8 for each value of the token table.
-    ``project``: plain text from which `add_projection` learns one to ``dim`` numbers. ``segment_threshold``,
-    ``max_words``: what the trained segmenter does by default (see `SegmentOptions`). ``signature``: how the weights
-    were made, kept in the configuration. ``licence``: a file to put beside the weights.
+    ``heads`` (see `phrasemate.encode.project`); None: what ``training.json`` says, else "ends". ``embedding_bits``: 4
+    or 8 for each value of the token table. ``project``: plain text from which `add_projection` learns one to ``dim``
+    numbers. ``segment_threshold``, ``max_words``: what the trained segmenter does by default (see `SegmentOptions`).
+    ``signature``: how the weights were made, kept in the configuration. ``licence``: a file to put beside the weights.
 
     Raises ModelError when the folder is not usable, ModelUnsupported for other architectures, InputError for bad
     options; an existing ``out`` is replaced only with ``force``. Nothing is left behind when it fails.
     """
     folder, out = Path(folder), Path(out)
-    if pooling not in DEFAULTS or embedding_bits not in (4, 8):
+    if pooling not in (None, *DEFAULTS) or embedding_bits not in (4, 8):
         raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4 or 8")
     if out.exists() and not force:
         raise InputError(f"{out}: exists; give another place, or --force to replace it")
@@ -92,7 +92,8 @@ def export_model(
     if heads and project is not None:
         raise InputError(f"{folder / names.HEADS}: has a trained projection, so none is learned; leave out --project")
     segmenter = _segmenter(heads, folder, segment_threshold, max_words)
-    made_how = {**read_training(folder), **({"share": share} if base is not None else {}), **(signature or {})}
+    training = read_training(folder)
+    made_how = {**training, **({"share": share} if base is not None else {}), **(signature or {})}
     table, positions = weights["embeddings.word_embeddings.weight"], additive(source, weights)
     tokenizer, common = read_tokenizer(folder, len(table))
     graph, arrays = build_graph(source, weights, kept), quantise(table, embedding_bits)
@@ -115,7 +116,7 @@ def export_model(
             "depth": depth,
             "layers": kept,
             "max_tokens": len(positions),
-            "pooling": pooling,
+            "pooling": pooling or _pooling(training, folder),
             "sentence_prefix": sentence_prefix,
             **segmenter,
             "common_words": common,
@@ -138,6 +139,14 @@ def _layers(layers: Iterable[int], depth: int) -> list[int]:
     if kept[0] < 0 or kept[-1] > depth:
         raise InputError(f"layers {kept}: expected numbers from 0 to {depth}")
     return kept
+
+
+def _pooling(training: Mapping[str, Any], folder: Path) -> str:
+    """What a phrase was in the training."""
+    pooling = training.get("pooling", "ends")
+    if pooling not in DEFAULTS:
+        raise ModelError(f"{folder}: trained with pooling {pooling!r}; expected {'|'.join(DEFAULTS)}; train again")
+    return str(pooling)
 
 
 def _segmenter(heads: Arrays, folder: Path, threshold: float, max_words: int | None) -> dict[str, Any]:

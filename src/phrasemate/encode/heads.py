@@ -1,9 +1,15 @@
 """``heads.safetensors``: the projection of phrases and the learned segmenter, read and checked.
 
-::
+One of these projections (see `Head` and `MeanHead`)::
 
-    start, end (width, dim), bias (dim,)                              vector of a span: H_i start + H_j end + bias
-    segment_start, segment_end (width,), segment_bias (1,)  optional  logit of a span: the same, with one number
+    start, end (width, dim), bias (dim,)                    of a span's two ends: H_i start + H_j end + bias
+    pooled_inner (width, hidden), pooled_inner_bias (hidden,), pooled_outer (hidden, dim), pooled_outer_bias (dim,)
+                                                            of a span's mean: ReLU(x inner + bias) outer + bias
+    tokens_inner, tokens_inner_bias, tokens_outer, tokens_outer_bias   the same, of each state before the mean
+
+and, if the model has learned to find phrases::
+
+    segment_start, segment_end (width,), segment_bias (1,)  logit of a span: H_i start + H_j end + bias
 
 All float32; the same in a folder of trained weights and in a model folder.
 """
@@ -21,13 +27,14 @@ from safetensors.numpy import load_file
 
 from phrasemate.encode.folder import CONFIG, REMEDY
 from phrasemate.encode.learned import LearnedSegmenter
-from phrasemate.encode.pool import Head
+from phrasemate.encode.pool import PLACES, Head, MeanHead, PhraseHead
 from phrasemate.errors import InputError, ModelDamaged, ModelError
 
 __all__ = ["Arrays", "head_of", "load_heads", "segmenter_of"]
 
 PROJECTION = ("start", "end", "bias")
 SEGMENTER = ("segment_start", "segment_end", "segment_bias")
+OF_MEANS = {place: tuple(f"{place}_{name}" for name in MeanHead._fields[1:]) for place in PLACES}
 
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -50,14 +57,19 @@ def load_heads(path: Path, width: int, error: type[ModelError], remedy: str) -> 
 
 def _wrong(arrays: Arrays, width: int) -> str:
     """What is wrong with the arrays and what was expected; nothing where all is well."""
-    names = {*PROJECTION, *(SEGMENTER if any(name in arrays for name in SEGMENTER) else ())}
+    place = _place(arrays)
+    names = {*OF_MEANS.get(place, PROJECTION), *(SEGMENTER if any(name in arrays for name in SEGMENTER) else ())}
     if names != set(arrays):
         return f"holds the arrays {', '.join(sorted(arrays)) or 'none'}, expected {', '.join(sorted(names))}"
-    dim = arrays["bias"].size
-    shapes = {"start": (width, dim), "end": (width, dim), "bias": (dim,)}
-    shapes |= {"segment_start": (width,), "segment_end": (width,), "segment_bias": (1,)}
+    shapes: dict[str, tuple[int, ...]] = {"segment_start": (width,), "segment_end": (width,), "segment_bias": (1,)}
+    if place:
+        hidden, dim = arrays[f"{place}_inner_bias"].size, arrays[f"{place}_outer_bias"].size
+        shapes |= dict(zip(OF_MEANS[place], ((width, hidden), (hidden,), (hidden, dim), (dim,)), strict=True))
+    else:
+        hidden = dim = arrays["bias"].size
+        shapes |= {"start": (width, dim), "end": (width, dim), "bias": (dim,)}
     for name, array in sorted(arrays.items()):
-        if array.shape != shapes[name] or not dim:
+        if array.shape != shapes[name] or not dim * hidden:
             return f"{name} has the shape {array.shape}, expected {shapes[name]} for states of {width} numbers"
         if array.dtype != np.float32:
             return f"{name} is {array.dtype}, expected float32"
@@ -66,8 +78,15 @@ def _wrong(arrays: Arrays, width: int) -> str:
     return ""
 
 
-def head_of(arrays: Arrays) -> Head | None:
+def _place(arrays: Arrays) -> str:
+    """Where the arrays project means of states (see `MeanHead`); nothing if they project spans' ends."""
+    return next((place for place in PLACES if any(name in arrays for name in OF_MEANS[place])), "")
+
+
+def head_of(arrays: Arrays) -> PhraseHead | None:
     """The projection, if there is one."""
+    if place := _place(arrays):
+        return MeanHead(place, *(arrays[name] for name in OF_MEANS[place]))
     return Head(*(arrays[name] for name in PROJECTION)) if arrays else None
 
 

@@ -27,6 +27,7 @@ __all__ = ["additive", "averaged", "read_config", "read_heads", "read_tokenizer"
 
 FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
 TRAINING = "training.json"
+KINDS = "embeddings.token_type_embeddings.weight"
 Weights = dict[str, NDArray[np.float32]]
 
 
@@ -57,11 +58,17 @@ def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Wei
     """
     if not 0 <= share <= 1:
         raise InputError(f"share {share}; expected 0 (the base alone) to 1 (the trained weights alone)")
+    weights, base = _one_kind(weights), _Complete(_one_kind(base), folder)
     for name, value in weights.items():
         if base[name].shape != value.shape:
             raise ModelError(f"{folder}: {name} has the shape {base[name].shape}, expected {value.shape}; not its base")
     made = {name: share * value + (1 - share) * base[name] for name, value in weights.items()}
     return _Complete({name: value.astype(np.float32) for name, value in made.items()}, folder)
+
+
+def _one_kind(weights: Weights) -> Weights:
+    """The same with the first token type alone, the only one in use: some folders carry more of them than others."""
+    return {**weights, KINDS: weights[KINDS][:1]} if KINDS in weights else dict(weights)
 
 
 def read_weights(folder: Path) -> Weights:
@@ -100,7 +107,7 @@ class _Complete(Weights):
 def additive(config: Mapping[str, Any], weights: Weights) -> NDArray[np.float32]:
     """(positions, dim): the vectors of positions and of token type 0, for a text that is not padded on its left."""
     first = int(config.get("pad_token_id", 1)) + 1 if FAMILIES[str(config["model_type"])] else 0
-    kinds = weights["embeddings.token_type_embeddings.weight"][0]
+    kinds = weights[KINDS][0]
     positions: NDArray[np.float32] = weights["embeddings.position_embeddings.weight"][first:] + kinds
     return np.ascontiguousarray(positions)
 

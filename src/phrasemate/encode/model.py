@@ -156,5 +156,5 @@ class Model:
 
     def _dim(self, pooling: str) -> int:
         if pooling == "head" and self.head is not None:
-            return int(self.head.start.shape[1])
+            return self.head.dim
         return 2 * self.width if pooling == "ends" else self.width

@@ -7,21 +7,60 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.runtime import States
 
-__all__ = ["POOLINGS", "Head", "pool_cls", "pool_ends", "pool_mean", "token_rows", "unit"]
+__all__ = [
+    "PLACES",
+    "POOLINGS",
+    "Head",
+    "MeanHead",
+    "PhraseHead",
+    "pool_cls",
+    "pool_ends",
+    "pool_mean",
+    "token_rows",
+    "unit",
+]
 
 POOLINGS = ("cls", "ends", "head", "mean")
+PLACES = ("pooled", "tokens")  # where a `MeanHead` projects
 
 CHUNK = 2_048  # vectors that are worked on at once: 1.5 MB, which the processor's cache holds
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
+
+
+class PhraseHead(Protocol):
+    """A trained projection of phrases to ``dim`` numbers: what the pooling ``head`` is.
+
+    ``before`` and ``after`` are its two halves: between them the vectors of one phrase in several contexts are averaged
+    (XPR, eq. 2); for one context, ``after(before(...))`` is the call itself.
+    """
+
+    @property
+    def dim(self) -> int: ...
+
+    def __call__(self, values: Floats, first: Rows, last: Rows) -> Floats:
+        """(tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
+        ...
+
+    def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
+        """The same at unit length."""
+        ...
+
+    def before(self, values: Floats, first: Rows, last: Rows) -> Floats:
+        """(spans, ...) what is averaged over the contexts of a phrase."""
+        ...
+
+    def after(self, vectors: Floats) -> Floats:
+        """(phrases, ...) averages -> (phrases, dim), not normalised."""
+        ...
 
 
 class Head(NamedTuple):
@@ -35,9 +74,21 @@ class Head(NamedTuple):
     end: Floats
     bias: Floats
 
+    @property
+    def dim(self) -> int:
+        return len(self.bias)
+
     def __call__(self, values: Floats, first: Rows, last: Rows) -> Floats:
         """(tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
         return self._added(values, first, last, lambda vectors: None, 1)
+
+    def before(self, values: Floats, first: Rows, last: Rows) -> Floats:
+        """As in `PhraseHead`: being linear, all of it."""
+        return self(values, first, last)
+
+    def after(self, vectors: Floats) -> Floats:
+        """As in `PhraseHead`."""
+        return vectors
 
     def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
         """The same at unit length: each chunk is added and scaled while it is in the cache, ``threads`` at once."""
@@ -64,6 +115,54 @@ class Head(NamedTuple):
             for at in places:
                 work(at)
         return vectors
+
+
+class MeanHead(NamedTuple):
+    """Two linear layers with a ReLU between them, around the mean of a phrase's token states (XPR's projection head).
+
+    ``place``: "pooled", the mean is projected (the paper), or "tokens", each state is before the mean (its released
+    code). ``inner`` (width, hidden), ``inner_bias`` (hidden,), ``outer`` (hidden, dim), ``outer_bias`` (dim,).
+    """
+
+    place: str
+    inner: Floats
+    inner_bias: Floats
+    outer: Floats
+    outer_bias: Floats
+
+    @property
+    def dim(self) -> int:
+        return len(self.outer_bias)
+
+    def __call__(self, values: Floats, first: Rows, last: Rows) -> Floats:
+        """As in `PhraseHead`."""
+        return self.after(self.before(values, first, last))
+
+    def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
+        """As in `PhraseHead`; the products take the threads that NumPy has."""
+        vectors = self(values, first, last)
+        return unit(vectors, out=vectors)
+
+    def before(self, values: Floats, first: Rows, last: Rows) -> Floats:
+        """As in `PhraseHead`."""
+        if self.place == "tokens":
+            edges = np.bincount(first, minlength=len(values) + 1) - np.bincount(last + 1, minlength=len(values) + 1)
+            inside = np.cumsum(edges[:-1]) > 0  # (tokens,) of the others no span has need
+            projected = np.zeros((len(values), self.dim), np.float32)
+            projected[inside] = self._projected(values[inside])
+            values = projected
+        return pool_mean(values, first, last)
+
+    def after(self, vectors: Floats) -> Floats:
+        """As in `PhraseHead`."""
+        return self._projected(vectors) if self.place == "pooled" else vectors
+
+    def _projected(self, vectors: Floats) -> Floats:
+        made = np.empty((len(vectors), self.dim), np.float32)
+        for at in range(0, len(vectors), CHUNK):
+            hidden = vectors[at : at + CHUNK] @ self.inner + self.inner_bias
+            made[at : at + CHUNK] = np.maximum(hidden, 0) @ self.outer + self.outer_bias
+        return made
 
 
 def _used(values: Floats, rows: Rows) -> tuple[Floats, Rows]:

@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 
 from phrasemate.encode.folder import CONFIG, HEADS, write_manifest
 from phrasemate.encode.model import Model, load_model
+from phrasemate.encode.pool import MeanHead
 from phrasemate.errors import InputError
 
 __all__ = ["add_projection", "principal_axes"]
@@ -47,7 +48,7 @@ def add_projection(folder: Path, texts: Iterable[str], dim: int, signature: Mapp
     the model has a trained segmenter, whose projection was trained with it.
     """
     model = load_model(folder)
-    if model.learned is not None:
+    if model.learned is not None or isinstance(model.head, MeanHead):
         raise InputError(f"{folder}: has a trained projection; export the untrained encoder to learn another")
     if not 0 < dim <= 2 * model.width:
         raise InputError(f"dim {dim}: expected 1 to {2 * model.width}, twice the model's width")

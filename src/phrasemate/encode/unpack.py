@@ -22,6 +22,7 @@ from phrasemate.errors import InputError, MissingExtra
 __all__ = ["unpack_model"]
 
 QUERY, KEY, VALUE = "query", "key", "value"
+PADDINGS = ("<pad>", "[PAD]")
 ROWS = 8_192  # rows of the token table at a time
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -49,7 +50,8 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
         weights = {**_embeddings(table), **_layers(constants, int(config["depth"]))}
         save_file(weights, made / "model.safetensors", {"format": "pt"})
         (made / "tokenizer.json").write_bytes(tokenizer)
-        _write(made / "config.json", _config(config, constants, nodes, weights))
+        padding = {"pad_token_id": _padding(tokenizer)}
+        _write(made / "config.json", _config(config, constants, nodes, weights) | padding)
         _write(made / TRAINING, config.get("signature") or {})
         if (folder / names.HEADS).exists():
             shutil.copyfile(folder / names.HEADS, made / names.HEADS)
@@ -99,7 +101,8 @@ def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
 
 def _product(constants: dict[str, NDArray[Any]], name: str) -> NDArray[np.float32]:
     """(out, in) float32 of the int8 codes (in, out) and a scale for each output."""
-    return (constants[name + ".codes"].astype(np.float32) * constants[name + ".scales"]).T
+    kernel: NDArray[np.float32] = constants[name + ".codes"].astype(np.float32) * constants[name + ".scales"]
+    return kernel.T
 
 
 def _config(
@@ -123,6 +126,15 @@ def _config(
         "hidden_act": next(name for name, approximate in ACTIVATIONS.items() if approximate == form),
         "position_embedding_type": "absolute",
     }
+
+
+def _padding(tokenizer: bytes) -> int:
+    """The number of the tokenizer's padding token; 0 where it has none."""
+    from tokenizers import Tokenizer
+
+    made = Tokenizer.from_buffer(tokenizer)
+    numbers = (made.token_to_id(each) for each in PADDINGS)
+    return next((number for number in numbers if number is not None), 0)
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

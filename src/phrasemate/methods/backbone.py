@@ -8,10 +8,11 @@ Memory Limited Setup", section 3), each is computed twice and only one is in mem
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -20,11 +21,24 @@ from torch import Tensor, nn
 
 from phrasemate.errors import InputError, ModelError
 
-__all__ = ["Backbone", "Batch", "Chunk", "Tokenizer", "chunked_backward", "token_rows"]
+__all__ = [
+    "Backbone",
+    "Batch",
+    "Chunk",
+    "Tokenizer",
+    "cached_backward",
+    "chunked_backward",
+    "gathered",
+    "grouped",
+    "padded",
+    "save_encoder",
+    "token_rows",
+]
 
 MAX_TOKENS = 160
 _SURROGATE = re.compile("[\ud800-\udfff]")
 Rows = NDArray[np.int64]
+C = TypeVar("C")
 
 
 class Batch(NamedTuple):
@@ -62,6 +76,16 @@ class Tokenizer:
 
     def __call__(self, texts: Sequence[str]) -> Batch:
         """Tokenize; each text gets its special tokens."""
+        return self._batch(texts)
+
+    def uncut(self, texts: Sequence[str]) -> Batch:
+        """The same, whatever the lengths."""
+        self._tokenizer.no_truncation()
+        batch = self._batch(texts)
+        self._tokenizer.enable_truncation(self.max_tokens)
+        return batch
+
+    def _batch(self, texts: Sequence[str]) -> Batch:
         encodings = self._tokenizer.encode_batch([_SURROGATE.sub("\ufffd", text) for text in texts])
         bounds = np.concatenate([[0], np.cumsum([len(each.ids) for each in encodings])]).astype(np.int64)
         ids = np.concatenate([each.ids for each in encodings]).astype(np.int64)
@@ -149,23 +173,10 @@ class Backbone(nn.Module):
 
     def chunks(self, batch: Batch, tokens: int) -> Iterator[Chunk]:
         """The batch in pieces of at most ``tokens`` padded tokens (a longer text is a piece of its own)."""
-        lengths = np.diff(batch.bounds)
-        order = np.argsort(lengths, kind="stable")
-        at = 0
-        while at < len(order):
-            last = at + 1
-            while last < len(order) and (last + 1 - at) * lengths[order[last]] <= tokens:
-                last += 1
-            yield self._padded(batch, order[at:last], lengths)
-            at = last
-
-    def _padded(self, batch: Batch, texts: Rows, lengths: Rows) -> Chunk:
-        longest = int(lengths[texts].max())
-        mask = np.arange(longest) < lengths[texts][:, None]  # (texts, longest)
-        rows = np.concatenate([np.arange(batch.bounds[i], batch.bounds[i + 1]) for i in texts])
-        ids = np.full(mask.shape, int(self.encoder.config.pad_token_id or 0), np.int64)
-        ids[mask] = batch.ids[rows]
-        return Chunk(*(torch.from_numpy(each).to(self.device) for each in (ids, mask, rows)))
+        padding = int(self.encoder.config.pad_token_id or 0)
+        for texts, mask in grouped(batch.bounds, tokens):
+            ids, rows = padded(batch.ids, batch.bounds, texts, mask, padding)
+            yield Chunk(*(torch.from_numpy(each).to(self.device) for each in (ids, mask, rows)))
 
     def forward(self, chunk: Chunk) -> Tensor:
         """(tokens, width): the states of a chunk's tokens, padding left out, as ``chunk.rows`` has them."""
@@ -176,14 +187,47 @@ class Backbone(nn.Module):
     def states(self, batch: Batch, tokens: int) -> Tensor:
         """(tokens, width) float32 states of a batch, in its order, as one graph."""
         chunks = list(self.chunks(batch, tokens))
-        return gathered([self(chunk) for chunk in chunks], chunks)
+        return gathered([self(chunk) for chunk in chunks], [chunk.rows for chunk in chunks])
 
 
-def gathered(found: Sequence[Tensor], chunks: Sequence[Chunk]) -> Tensor:
-    """Chunks' states in the order of the batch."""
-    rows = torch.cat([chunk.rows for chunk in chunks])
+def grouped(bounds: Rows, tokens: int) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
+    """The texts whose tokens begin and end at ``bounds``, by length, in groups of at most ``tokens`` padded tokens (a
+    longer text alone): which texts, and (texts, longest) which tokens there are.
+    """
+    lengths = np.diff(bounds)
+    order = np.argsort(lengths, kind="stable")
+    at = 0
+    while at < len(order):
+        last = at + 1
+        while last < len(order) and (last + 1 - at) * lengths[order[last]] <= tokens:
+            last += 1
+        texts = order[at:last]
+        yield texts, np.arange(lengths[texts].max()) < lengths[texts][:, None]
+        at = last
+
+
+def padded(ids: NDArray[Any], bounds: Rows, texts: Rows, mask: NDArray[np.bool_], padding: int) -> tuple[Rows, Rows]:
+    """The token numbers of a group (texts, longest), and (tokens,) where in ``ids`` each that is there comes from."""
+    rows = (bounds[texts][:, None] + np.arange(mask.shape[1]))[mask]
+    made = np.full(mask.shape, padding, np.int64)
+    made[mask] = ids[rows]
+    return made, rows
+
+
+def save_encoder(encoder: Any, tokenizer: Tokenizer, base: str | Path, folder: Path) -> None:
+    """Write the encoder into a Hugging Face folder, with the tokenizer of its base, unchanged where it can be."""
+    encoder.save_pretrained(folder)
+    path = Path(base) / "tokenizer.json"
+    if path.is_file():
+        shutil.copyfile(path, folder / path.name)
+    else:
+        tokenizer.save(folder / path.name)
+
+
+def gathered(found: Sequence[Tensor], rows: Sequence[Tensor]) -> Tensor:
+    """What was computed in chunks, in the order of the batch; ``rows``: the places of each chunk's."""
     states = torch.cat([each.float() for each in found])
-    return torch.empty_like(states).index_copy(0, rows, states)
+    return torch.empty_like(states).index_copy(0, torch.cat(list(rows)), states)
 
 
 def chunked_backward(
@@ -198,19 +242,32 @@ def chunked_backward(
     Each chunk is computed without a graph first; the objective's gradient with respect to the states is then carried
     through each chunk, computed again with the same dropout.
     """
-    chunks, randoms, found = list(backbone.chunks(batch, tokens)), [], []
+    chunks = list(backbone.chunks(batch, tokens))
+    rows = [chunk.rows for chunk in chunks]
+    return cached_backward(backbone, chunks, lambda found: objective(gathered(found, rows)), backbone.device, autocast)
+
+
+def cached_backward(
+    compute: Callable[[C], Tensor],
+    chunks: Sequence[C],
+    objective: Callable[[Sequence[Tensor]], Tensor],
+    device: torch.device,
+    autocast: Callable[[], Any] = nullcontext,
+) -> Tensor:
+    """The same of anything that is computed chunk by chunk: the loss of ``objective([compute(c) for c in chunks])``."""
+    randoms, found = [], []
     with torch.no_grad(), autocast():
         for chunk in chunks:
-            randoms.append(_random_state(backbone.device))
-            found.append(backbone(chunk))
-    states = gathered(found, chunks).requires_grad_()
-    loss = objective(states)
+            randoms.append(_random_state(device))
+            found.append(compute(chunk))
+    for each in found:
+        each.requires_grad_()
+    loss = objective(found)
     loss.backward()  # type: ignore[no-untyped-call]
-    assert states.grad is not None
-    for chunk, random in zip(chunks, randoms, strict=True):
-        with _replayed(random, backbone.device), autocast():
-            again = backbone(chunk)
-        again.backward(states.grad[chunk.rows].to(again.dtype))
+    for chunk, random, first in zip(chunks, randoms, found, strict=True):
+        with _replayed(random, device), autocast():
+            again = compute(chunk)
+        again.backward(first.grad)  # type: ignore[no-untyped-call]
     return loss.detach()
 
 

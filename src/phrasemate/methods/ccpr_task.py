@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,9 +16,9 @@ from torch.nn import functional
 
 from phrasemate.encode.heads import load_heads
 from phrasemate.errors import InputError, ModelError
-from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward
+from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, save_encoder
 from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings, on_device, sentence_vectors
-from phrasemate.methods.config import built
+from phrasemate.methods.config import tables_of
 from phrasemate.methods.elsewhere import Elsewhere
 from phrasemate.methods.examples import Alteration, Example, PairFile, Schedule
 from phrasemate.methods.spans import SpanBatch, collate
@@ -102,11 +101,7 @@ class Config:
             "optimizer": OptimizerSettings,
             "loop": LoopSettings,
         }
-        unknown = sorted(set(tables) - set(kinds))
-        if unknown:
-            raise InputError(f"[{unknown[0]}]: unknown; expected {', '.join(kinds)}")
-        made: dict[str, Any] = {name: built(kind, tables.get(name, {}), name) for name, kind in kinds.items()}
-        return cls(**made)
+        return cls(**tables_of(kinds, tables))
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
@@ -230,12 +225,7 @@ class CCPRTask:
 
     def save(self, folder: Path) -> None:
         """A Hugging Face folder with ``heads.safetensors``."""
-        self.backbone.encoder.save_pretrained(folder)
-        base = Path(self.config.model.base)
-        if (base / "tokenizer.json").is_file():
-            shutil.copyfile(base / "tokenizer.json", folder / "tokenizer.json")
-        else:
-            self.tokenizer.save(folder / "tokenizer.json")
+        save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder)
         heads = {name: value.detach().float().cpu().contiguous() for name, value in self.module.heads().items()}
         save_file(heads, folder / "heads.safetensors")
 

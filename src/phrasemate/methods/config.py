@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from phrasemate.errors import InputError
 
-__all__ = ["built", "overridden", "read_toml"]
+__all__ = ["built", "expect", "overridden", "read_toml", "tables_of"]
 
 T = TypeVar("T")
 
@@ -37,6 +37,20 @@ def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, A
             value = text.strip()
         made.setdefault(table, {})[key] = value
     return made
+
+
+def expect(name: str, value: str, among: Sequence[str]) -> None:
+    """Raises InputError where a setting is none of the words that it may be."""
+    if value not in among:
+        raise InputError(f"{name}: {value!r}; expected {', '.join(among[:-1])} or {among[-1]}")
+
+
+def tables_of(kinds: Mapping[str, type], tables: Mapping[str, Any]) -> dict[str, Any]:
+    """A dataclass for each table; raises InputError for an unknown table and what `built` does."""
+    unknown = sorted(set(tables) - set(kinds))
+    if unknown:
+        raise InputError(f"[{unknown[0]}]: unknown; expected {', '.join(kinds)}")
+    return {name: built(kind, tables.get(name, {}), name) for name, kind in kinds.items()}
 
 
 def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
