@@ -1,0 +1,251 @@
+"""``phrasemate vectors``: word vectors made, mapped, measured and looked at."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from phrasemate.cli import vectors_text
+from phrasemate.cli.shell import out as console
+from phrasemate.cli.vectors_text import Force, Json, steps
+
+if TYPE_CHECKING:
+    from phrasemate.vectors import WordVectors
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Static word vectors: make them, map two languages onto each other, measure them.",
+    epilog="""Examples:
+
+\b
+  phrasemate vectors distil english.txt -o vectors/en --lang en
+  phrasemate vectors map wiki.de.vec wiki.en.vec -o mapped --unsupervised
+  phrasemate vectors evaluate mapped/source mapped/target --lexicon de-en.txt""",
+)
+app.command("distil", epilog=vectors_text.DISTIL_EXAMPLES)(vectors_text.distil)
+app.command("train", epilog=vectors_text.TRAIN_EXAMPLES)(vectors_text.train)
+
+
+class Method(StrEnum):
+    """What a mapping does with the pairs it has."""
+
+    PROCRUSTES = "procrustes"
+    SYMMETRIC = "symmetric"
+
+
+class OnError(StrEnum):
+    """What becomes of a row that cannot be used."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+Columns = Annotated[
+    str, typer.Option("--columns", metavar="N,N", help="Columns of source and target word in the lexicon, from 1.")
+]
+Entries = Annotated[
+    str, typer.Option("--entries", metavar="A:B", help="Only the lexicon's source words number A to B, such as 1:5000.")
+]
+Limit = Annotated[
+    int | None, typer.Option("--limit", metavar="N", min=1, help="Read the first N words of each side (default: all).")
+]
+Skip = Annotated[
+    OnError,
+    typer.Option("--on-error", metavar="raise|skip", help="Stop at a row of a .vec file that is damaged, or skip it."),
+]
+Side = "A .vec or .vec.gz file of fastText, or a folder of word vectors"
+
+MAP_EXAMPLES = """Examples:
+
+\b
+  phrasemate vectors map wiki.de.vec wiki.en.vec.gz -o mapped --lexicon de-en.txt --limit 200000
+  phrasemate vectors map plain/de plain/en -o mapped --unsupervised
+  phrasemate vectors map plain/de plain/en -o mapped --lexicon de-en.txt --entries 1:100 --self-learning"""
+
+
+@app.command("map", epilog=MAP_EXAMPLES)
+def map_(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help=f"{Side}, most frequent words first.")],
+    target: Annotated[Path, typer.Argument(metavar="TGT", help="The same of the other language.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Gets the folders source and target.")],
+    lexicon: Annotated[
+        Path | None, typer.Option("--lexicon", metavar="FILE", help="Pairs of words to learn from, one a line.")
+    ] = None,
+    unsupervised: Annotated[
+        bool, typer.Option("--unsupervised", help="Learn from the vectors alone (VecMap; a long computation).")
+    ] = False,
+    self_learning: Annotated[
+        bool, typer.Option("--self-learning", help="Begin with the lexicon and go on as --unsupervised does.")
+    ] = False,
+    method: Annotated[
+        Method | None,
+        typer.Option(
+            "--method",
+            metavar="procrustes|symmetric",
+            help="Rotate the source onto the target, or re-weight both (default: procrustes with a lexicon, "
+            "symmetric with self-learning).",
+        ),
+    ] = None,
+    columns: Columns = "1,2",
+    entries: Entries = ":",
+    limit: Limit = None,
+    on_error: Skip = OnError.RAISE,
+    vocabulary: Annotated[
+        int, typer.Option("--vocabulary", metavar="N", min=2, help="Most frequent words that self-learning looks at.")
+    ] = 20_000,
+    initial: Annotated[
+        int, typer.Option("--initial", metavar="N", min=2, help="Those that --unsupervised begins with.")
+    ] = 4_000,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of self-learning.")] = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Map the word vectors of two languages into one space.
+
+    With a lexicon by a rotation (Smith et al. 2017), or without one by self-learning (Artetxe et al. 2018), which needs
+    vectors of comparable texts; its objective, the mean similarity of a word and its best counterpart, tells a failure.
+    """
+    from phrasemate.vectors import SelfLearning, map_supervised, map_unsupervised
+    from phrasemate.vectors.folder import check_free
+
+    if unsupervised == (lexicon is not None) or (self_learning and lexicon is None):
+        raise typer.BadParameter("give either --lexicon FILE (and --self-learning, if you like) or --unsupervised")
+    check_free(out, force)
+    pairs = None if lexicon is None else _lexicon(lexicon, columns, entries)
+    sides = _vectors(source, limit, on_error), _vectors(target, limit, on_error)
+    if pairs is not None and not self_learning:
+        mapped = map_supervised(*sides, pairs, (method or Method.PROCRUSTES).value)
+        how = f"{mapped.source.facts['pairs']:,} pairs of the lexicon"
+    else:
+        settings = SelfLearning(vocabulary=vocabulary, initial=initial, seed=seed)
+        with steps("stopped; nothing was written") as show:
+
+            def told(iteration: int, keep: float, objective: float) -> None:
+                show(f"self-learning, p {keep:.1f}, objective {objective:.4f}, iteration", iteration, 0)
+
+            mapped = map_unsupervised(*sides, settings, pairs, (method or Method.SYMMETRIC).value, told)
+        assert mapped.learnt is not None
+        how = f"self-learning, {mapped.learnt.iterations:,} iterations, objective {mapped.learnt.objective:.4f}"
+    mapped.save(out, force)
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), **mapped.source.facts}, ensure_ascii=False))
+    else:
+        typer.echo(f"{out}/source and {out}/target: {len(sides[0]):,} and {len(sides[1]):,} words, by {how}")
+
+
+EVALUATE_EXAMPLES = """Examples:
+
+\b
+  phrasemate vectors evaluate mapped/source mapped/target --lexicon de-en.txt
+  phrasemate vectors evaluate vectors/de vectors/en --lexicon en-de.tsv.gz --columns 2,1 --entries 5001:6500 --json"""
+
+
+@app.command("evaluate", epilog=EVALUATE_EXAMPLES)
+def evaluate(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help=f"{Side}: the words that are asked.")],
+    target: Annotated[Path, typer.Argument(metavar="TGT", help="The same of the other language, in the same space.")],
+    lexicon: Annotated[Path, typer.Option("--lexicon", metavar="FILE", help="Words and translations, a pair a line.")],
+    columns: Columns = "1,2",
+    entries: Entries = ":",
+    limit: Limit = None,
+    on_error: Skip = OnError.RAISE,
+    neighbours: Annotated[int, typer.Option("--neighbours", metavar="K", min=1, help="Neighbours of CSLS.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Measure how often the nearest word of the other language is a translation.
+
+    Accuracy at 1 among all target words, by cosine and by CSLS, of the lexicon's words that have a vector and a
+    translation with one. Without --entries, words that a mapping was learnt from are asked, too.
+    """
+    from phrasemate.vectors import induce
+
+    pairs = _lexicon(lexicon, columns, entries)
+    found = induce(_vectors(source, limit, on_error), _vectors(target, limit, on_error), pairs, neighbours).as_dict()
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(
+        f"{found['words']:,} words asked, {found['missing']:,} have no vector: accuracy at 1 "
+        f"{found['acc@1 nearest']:.4f} by cosine, {found['acc@1 csls']:.4f} by CSLS"
+    )
+
+
+INFO_EXAMPLES = """Examples:
+
+\b
+  phrasemate vectors info vectors/en
+  phrasemate vectors info wiki.de.vec --json"""
+
+
+@app.command("info", epilog=INFO_EXAMPLES)
+def info(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help=f"{Side}.")],
+    on_error: Skip = OnError.RAISE,
+    as_json: Json = False,
+) -> None:
+    """Say what word vectors are and how they were made; every byte is verified."""
+    found = _vectors(folder, None, on_error)
+    about = {"folder": str(folder), "language": found.language, "words": len(found), "dim": found.dim}
+    about |= {"first": list(found.words[:10]), "counts": found.counts is not None, **found.facts}
+    about["words"] = len(found)
+    if as_json:
+        typer.echo(json.dumps(about, ensure_ascii=False))
+        return
+    from phrasemate.cli.render import facts
+
+    console().print(facts(about))
+
+
+EXPORT_EXAMPLES = """Examples:
+
+\b
+  phrasemate vectors export vectors/en -o en.vec
+  phrasemate vectors export mapped/source -o de.vec.gz"""
+
+
+@app.command("export", epilog=EXPORT_EXAMPLES)
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of word vectors.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write: .vec or .vec.gz.")],
+    force: Force = False,
+) -> None:
+    """Write word vectors in the text format of fastText, which other programs read."""
+    from phrasemate.vectors import WordVectors, write_fasttext
+
+    found = WordVectors.load(folder)
+    write_fasttext(found, out, force)
+    typer.echo(f"{out}: {len(found):,} words of {found.dim} numbers")
+
+
+def _vectors(path: Path, limit: int | None, on_error: OnError) -> WordVectors:
+    """A folder, or a .vec file with its progress on standard error."""
+    from phrasemate.vectors import WordVectors, read_fasttext
+
+    if path.is_dir():
+        found = WordVectors.load(path)
+        return found if limit is None else found.first(limit)
+    skipped: list[Any] | None = [] if on_error is OnError.SKIP else None
+    with steps("stopped") as show:
+        found = read_fasttext(path, limit, skipped=skipped, progress=lambda *done: show(f"reading {path.name}", *done))
+    for item in (skipped or [])[: vectors_text.SHOWN]:
+        typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)
+    if skipped and len(skipped) > vectors_text.SHOWN:
+        typer.echo(f"skipped: {len(skipped) - vectors_text.SHOWN:,} more", err=True)
+    return found
+
+
+def _lexicon(path: Path, columns: str, numbers: str) -> list[tuple[str, str]]:
+    from phrasemate.vectors import entries, read_lexicon
+    from phrasemate.vectors.lexicon import parse_range
+
+    cells = columns.split(",")
+    if len(cells) != 2 or not all(cell.strip().isascii() and cell.strip().isdigit() for cell in cells):
+        raise typer.BadParameter(f"--columns {columns}: expected two numbers from 1, such as 2,1")
+    return entries(read_lexicon(path, (int(cells[0]), int(cells[1]))), *parse_range(numbers))

@@ -1,0 +1,255 @@
+"""``phrasemate vectors distil`` and ``phrasemate vectors train``: word vectors out of text."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phrasemate.cli.shell import EXIT_INTERRUPTED, err
+
+if TYPE_CHECKING:
+    from phrasemate.text import Corpus
+    from phrasemate.vectors import WordVectors
+
+__all__ = ["DISTIL_EXAMPLES", "TRAIN_EXAMPLES", "Force", "Json", "distil", "report", "steps", "train"]
+
+SHOWN = 20  # skipped lines that are listed; the rest are counted
+
+DISTIL_EXAMPLES = """Examples:
+
+\b
+  phrasemate vectors distil english.txt -o vectors/en --lang en
+  phrasemate vectors distil deutsch.txt.gz -o vectors/de --lang de --space vectors/en
+  phrasemate vectors distil both.tsv -o vectors/cs --column 2 --words 20000 --contexts 16
+
+A run that was stopped goes on where it was: give the same command again."""
+
+TRAIN_EXAMPLES = """Examples:
+
+\b
+  phrasemate vectors train english.txt -o plain/en --lang en
+  phrasemate vectors train both.tsv.gz -o plain/de --column 2 --lines sentence --words 20000 --min-count 3"""
+
+
+class Lines(StrEnum):
+    """What a line of a text file is."""
+
+    PARAGRAPH = "paragraph"
+    SENTENCE = "sentence"
+
+
+class OnError(StrEnum):
+    """What becomes of a line that cannot be read."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+class Pooling(StrEnum):
+    """What becomes of a word's token states."""
+
+    MEAN = "mean"
+    ENDS = "ends"
+    HEAD = "head"
+
+
+Texts = Annotated[
+    list[str], typer.Argument(metavar="TEXT", help="Files (.txt, .jsonl, .tsv, gzip of any), folders; - is stdin.")
+]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder of word vectors to make.")]
+Words = Annotated[int, typer.Option("--words", metavar="N", min=1, help="The most frequent words that get a vector.")]
+Dim = Annotated[int, typer.Option("--dim", metavar="N", min=1, help="Numbers of a vector.")]
+Lang = Annotated[str, typer.Option("--lang", metavar="LANG", help="Language of the texts, e.g. en or zh.")]
+Column = Annotated[
+    str | None, typer.Option("--column", metavar="NAME|N", help="Column of .tsv files: name, or number from 1.")
+]
+Field = Annotated[str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")]
+Split = Annotated[
+    Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
+]
+Skip = Annotated[
+    OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
+]
+Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of what is drawn by chance.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def distil(
+    texts: Texts,
+    out: Out,
+    lang: Lang = "",
+    words: Words = 50_000,
+    dim: Dim = 300,
+    contexts: Annotated[
+        int,
+        typer.Option("--contexts", metavar="N", min=1, help="Sentences that a word's vector is the mean of, at most."),
+    ] = 8,
+    least: Annotated[
+        int,
+        typer.Option(
+            "--least",
+            metavar="N",
+            min=1,
+            help="Sentences that are encoded for a word's sake; the others are there for other words (more: slower).",
+        ),
+    ] = 2,
+    space: Annotated[
+        Path | None,
+        typer.Option("--space", metavar="DIR", help="Word vectors of an earlier run whose space these shall share."),
+    ] = None,
+    pooling: Annotated[
+        Pooling,
+        typer.Option("--pooling", metavar="mean|ends|head", help="How token states become a word in its sentence."),
+    ] = Pooling.MEAN,
+    layer: Annotated[
+        int | None, typer.Option("--layer", metavar="N", min=0, help="Layer of the model (default: the last).")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the bundled one).")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
+    ] = None,
+    column: Column = None,
+    text_field: Field = "text",
+    lines: Split = Lines.PARAGRAPH,
+    on_error: Skip = OnError.RAISE,
+    encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Take a static vector for each frequent word of a text out of the encoder.
+
+    The mean over several sentences of the word's token states, reduced to --dim numbers. Words are found in any script
+    and lower-cased. All languages share the encoder's space; give --space so that they share the reduction, too.
+    """
+    from phrasemate.encode import load_model
+    from phrasemate.vectors import DistilSettings, Sentences, WordVectors
+    from phrasemate.vectors import distil as distilled
+    from phrasemate.vectors.folder import check_free
+
+    check_free(out, force)
+    started = time.perf_counter()
+    corpus = _corpus(texts, column, text_field, lines, lang, on_error, encoding)
+    known = None if space is None else WordVectors.load(space)
+    settings = DistilSettings(words, contexts, min(least, contexts), pooling.value, layer, seed)
+    partial = out.with_name(out.name + ".part")
+    with steps(f"stopped; {partial} keeps what is done; give the same command again to go on") as show:
+        encoder = load_model(model, threads=threads)
+        found = distilled(encoder, Sentences(corpus), settings, dim, known, lang, partial, show)
+    found.save(out, force)
+    report(out, found, started, as_json, corpus)
+
+
+def train(
+    texts: Texts,
+    out: Out,
+    lang: Lang = "",
+    words: Words = 50_000,
+    dim: Dim = 300,
+    window: Annotated[
+        int, typer.Option("--window", metavar="N", min=1, help="Neighbours on each side that say what a word means.")
+    ] = 5,
+    least: Annotated[
+        int, typer.Option("--min-count", metavar="N", min=1, help="Occurrences that a word needs to get a vector.")
+    ] = 5,
+    column: Column = None,
+    text_field: Field = "text",
+    lines: Split = Lines.PARAGRAPH,
+    on_error: Skip = OnError.RAISE,
+    encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Learn word vectors from nothing but a text of one language.
+
+    Positive pointwise mutual information of neighbouring words, reduced by a singular value decomposition. The vectors
+    of two languages have nothing in common until they are mapped: phrasemate vectors map. Needs
+    pip install 'phrasemate[vectors]'.
+    """
+    from phrasemate.vectors import Sentences
+    from phrasemate.vectors.folder import check_free
+    from phrasemate.vectors.ppmi import PPMISettings, train_ppmi
+
+    check_free(out, force)
+    started = time.perf_counter()
+    corpus = _corpus(texts, column, text_field, lines, lang, on_error, encoding)
+    with steps("stopped; nothing was written") as show:
+        found = train_ppmi(Sentences(corpus), PPMISettings(words, dim, window, least, seed=seed), lang, show)
+    found.save(out, force)
+    report(out, found, started, as_json, corpus)
+
+
+def _corpus(
+    texts: list[str], column: str | None, field: str, lines: Lines, lang: str, on_error: OnError, encoding: str
+) -> Corpus:
+    from phrasemate.text import read
+
+    return read(
+        *texts,
+        column=column,
+        text_field=field,
+        lines=lines.value,
+        lang=lang,
+        on_error=on_error.value,
+        encoding=encoding,
+    )
+
+
+@contextmanager
+def steps(stopped: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, on terminals only, for (what, done, of how many; 0: not known); what Ctrl-C leaves."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = err()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,}{task.fields[of]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task("reading", total=None, of="")
+    shown = "reading"
+
+    def show(what: str, done: int, total: int) -> None:
+        nonlocal shown
+        if what != shown:
+            shown = what
+            bar.reset(task, total=total or None, description=what)
+        bar.update(task, completed=done, of=f" of {total:,}" if total else "")
+
+    try:
+        with bar:
+            yield show
+    except KeyboardInterrupt:
+        typer.echo(stopped, err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def report(out: Path, found: WordVectors, started: float, as_json: bool, corpus: Corpus) -> None:
+    """What was made, in one line; before it what was skipped."""
+    seconds = time.perf_counter() - started
+    if as_json:
+        facts = {"out": str(out), "words": len(found), "dim": found.dim, "language": found.language, "seconds": seconds}
+        facts["skipped"] = [item._asdict() for item in corpus.skipped]
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    for item in corpus.skipped[:SHOWN]:
+        typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)
+    if len(corpus.skipped) > SHOWN:
+        typer.echo(f"skipped: {len(corpus.skipped) - SHOWN:,} more (all are in --json)", err=True)
+    last = f", the rarest {found.counts[-1]:,} times in the text" if found.counts is not None else ""
+    typer.echo(f"{out}: {len(found):,} words of {found.dim} numbers{last}, in {seconds:.1f} s")

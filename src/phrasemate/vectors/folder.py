@@ -1,0 +1,131 @@
+"""The folder of word vectors: what is in it, how it is written, and how its damage is found.
+
+::
+
+    words.json           the words, most frequent first
+    vectors.safetensors  matrix (words, dim) float32; counts (words,) int64 and the projection where there are any
+    MANIFEST.json        language, how they were made, size and SHA-256 of the others; its own SHA-256 is their hash
+
+A folder is written whole under another name and then renamed; a manifest is accepted only if it is byte for byte what
+would be written for its content, its own checksum included.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
+
+__all__ = ["FORMAT", "MANIFEST", "VERSION", "check_free", "read_folder", "write_folder"]
+
+FORMAT = "phrasemate-vectors"
+VERSION = 1
+WORDS, VECTORS, MANIFEST = "words.json", "vectors.safetensors", "MANIFEST.json"
+REMEDY = "make the vectors again"
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def write_folder(
+    folder: Path, words: Sequence[str], arrays: Arrays, facts: Mapping[str, Any], force: bool = False
+) -> str:
+    """Write and seal; returns the hash (64 hex digits).
+
+    Raises InputError as `check_free` does.
+    """
+    from safetensors.numpy import save_file
+
+    check_free(folder, force)
+    made = folder.with_name(folder.name + ".new")
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    (made / WORDS).write_text(json.dumps(list(words), ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, made / VECTORS)
+    (made / VECTORS).chmod(0o644)  # safetensors leaves its files private
+    content = _sealed(facts, {name: _entry(made / name) for name in (VECTORS, WORDS)})
+    (made / MANIFEST).write_bytes(content)
+    if folder.exists():
+        shutil.rmtree(folder)
+    made.rename(folder)
+    return sha256(content).hexdigest()
+
+
+def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[str, Any], str]:
+    """Words, arrays, facts and hash of a folder, every byte verified.
+
+    Raises ModelError when there are no word vectors, ModelUnsupported for a foreign or newer format, ModelDamaged when
+    a file is missing or altered.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    manifest, digest = _manifest(folder)
+    for name in (VECTORS, WORDS):
+        _check(folder / name, manifest["files"].get(name))
+    try:
+        words = json.loads((folder / WORDS).read_text(encoding="utf-8"))
+        arrays = load_file(folder / VECTORS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ModelDamaged(f"{folder}: not readable ({error}); {REMEDY}") from error
+    return words, arrays, manifest["facts"], digest
+
+
+def check_free(folder: Path, force: bool = False) -> None:
+    """Raises InputError unless word vectors may be written to ``folder``; to be asked before long work, too."""
+    if not folder.parent.is_dir():
+        raise InputError(f"{folder.parent}: no such folder; make it first")
+    if folder.exists() and not force:
+        raise InputError(f"{folder}: is there already; take another name, or --force to write it anew")
+    if folder.exists() and not any((folder / place / MANIFEST).is_file() for place in ("", "source", "target")):
+        raise InputError(f"{folder}: holds no word vectors, so it is not written over; take another name")
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
+
+
+def _sealed(facts: Mapping[str, Any], files: Mapping[str, Any]) -> bytes:
+    """The one form of a manifest; ``seal`` is the checksum of the rest of it."""
+    content = {"format": FORMAT, "version": VERSION, "facts": dict(facts), "files": dict(files)}
+    seal = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return (json.dumps(content | {"seal": seal}, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        inside = [child.name for child in sorted(folder.iterdir())] if folder.is_dir() else []
+        both = " (there are some in its folders source and target)" if {"source", "target"} <= set(inside) else ""
+        raise ModelError(f"{folder}: no word vectors here{both}; make some with: phrasemate vectors distil TEXT -o DIR")
+    raw = path.read_bytes()
+    try:
+        content = json.loads(raw)
+    except ValueError as error:
+        raise ModelDamaged(f"{path}: not readable as JSON ({error}); {REMEDY}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        seen = content.get("format") if isinstance(content, dict) else content
+        raise ModelUnsupported(f"{path}: of format {seen!r}, expected {FORMAT!r}; give a folder of word vectors")
+    version, facts, files = (content.get(name) for name in ("version", "facts", "files"))
+    if isinstance(version, int) and version > VERSION:
+        raise ModelUnsupported(f"{path}: version {version}, this phrasemate reads up to {VERSION}; upgrade phrasemate")
+    if not isinstance(facts, dict) or not isinstance(files, dict) or raw != _sealed(facts, files):
+        raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {REMEDY}")
+    return content, sha256(raw).hexdigest()
+
+
+def _check(path: Path, entry: Any) -> None:
+    try:
+        found = _entry(path)
+    except OSError as error:
+        raise ModelDamaged(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from error
+    if found != entry:
+        raise ModelDamaged(f"{path}: truncated or altered (not what {MANIFEST} says); {REMEDY}")

@@ -1,0 +1,80 @@
+"""What is done of a long sum over sentences, kept in a file now and then, so that a stopped run goes on there."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import InputError
+
+__all__ = ["Unfinished"]
+
+SECONDS = 30.0  # between two saves
+
+
+class Unfinished:
+    """A context manager around the sum: ``sums`` gets what is in the file, ``done`` says how far that is.
+
+    ``path`` None keeps nothing. ``facts`` tell what is being summed: raises InputError if the file was begun with
+    others. Left with an exception (Ctrl-C, too) the state is saved; left in peace the file goes.
+    """
+
+    def __init__(self, path: Path | None, facts: Mapping[str, Any], sums: NDArray[np.float32]) -> None:
+        self._path, self._sums = path, sums
+        self._facts = json.dumps(dict(facts), sort_keys=True)
+        self._saved, self._whole = time.monotonic(), True
+        self._kept = self.done = self._load() if path is not None and path.exists() else 0
+
+    def add(self, done: int, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        """Add vectors to their rows, after which the sums are of the first ``done`` sentences; now and then saved."""
+        self._whole = False  # Ctrl-C may come between the two
+        np.add.at(self._sums, rows, vectors)
+        self.done = done
+        self._whole = True
+        if time.monotonic() - self._saved >= SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        from safetensors.numpy import save_file
+
+        self._saved = time.monotonic()
+        if self._path is None or self.done == self._kept:
+            return
+        temporary = self._path.with_name(self._path.name + ".new")
+        save_file({"sums": self._sums}, temporary, metadata={"facts": self._facts, "done": str(self.done)})
+        temporary.replace(self._path)
+        self._kept = self.done
+
+    def _load(self) -> int:
+        from safetensors import SafetensorError, safe_open
+
+        assert self._path is not None
+        try:
+            with safe_open(self._path, "numpy") as file:
+                about, sums = file.metadata() or {}, file.get_tensor("sums")
+            done = int(about["done"])
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise InputError(f"{self._path}: not a readable state ({error}); delete it to start anew") from error
+        if about.get("facts") != self._facts or sums.shape != self._sums.shape:
+            raise InputError(f"{self._path}: was begun with other texts or settings; delete it to start anew")
+        self._sums[:] = sums
+        return done
+
+    def __enter__(self) -> Unfinished:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            if self._whole:
+                self._save()
+        elif self._path is not None:
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,114 @@
+"""Saved and loaded; every damaged byte shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
+from phrasemate.vectors import Projection, WordVectors
+
+FILES = ("MANIFEST.json", "vectors.safetensors", "words.json")
+
+
+def test_there_and_back(few: WordVectors, tmp_path: Path) -> None:
+    projection = Projection(np.ones((5, 3), np.float32), np.arange(3, dtype=np.float32))
+    digest = replace(few, projection=projection).save(tmp_path / "de")
+    found = WordVectors.load(tmp_path / "de")
+    assert (found.words, found.language, found.facts) == (few.words, "de", {"method": "by hand", "hash": digest})
+    np.testing.assert_array_equal(found.matrix, few.matrix)
+    np.testing.assert_array_equal(found.counts, few.counts)
+    assert found.projection is not None
+    np.testing.assert_array_equal(found.projection.kernel, np.ones((5, 3)))
+    np.testing.assert_array_equal(found.projection.bias, [0, 1, 2])
+    assert sorted(path.name for path in (tmp_path / "de").iterdir()) == list(FILES)
+
+
+def test_without_counts_and_projection(few: WordVectors, tmp_path: Path) -> None:
+    replace(few, counts=None).save(tmp_path / "de")
+    found = WordVectors.load(tmp_path / "de")
+    assert (found.counts, found.projection) == (None, None)
+
+
+def test_what_is_there_is_not_lost(few: WordVectors, tmp_path: Path) -> None:
+    few.save(tmp_path / "de")
+    with pytest.raises(InputError, match="is there already"):
+        few.save(tmp_path / "de")
+    few.first(2).save(tmp_path / "de", force=True)
+    assert len(WordVectors.load(tmp_path / "de")) == 2
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds no word vectors"):
+        few.save(tmp_path / "texts", force=True)
+    with pytest.raises(InputError, match="no such folder; make it first"):
+        few.save(tmp_path / "none" / "de")
+
+
+def test_a_write_that_was_killed(few: WordVectors, tmp_path: Path) -> None:
+    few.first(2).save(tmp_path / "de")
+    (tmp_path / "de.new").mkdir()
+    (tmp_path / "de.new" / "words.json").write_text("[")
+    assert len(WordVectors.load(tmp_path / "de")) == 2
+    few.save(tmp_path / "de", force=True)
+    assert len(WordVectors.load(tmp_path / "de")) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["de"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flipped_byte_and_every_cut_shows(few: WordVectors, tmp_path: Path, name: str) -> None:
+    few.save(tmp_path / "de")
+    path = tmp_path / "de" / name
+    whole = path.read_bytes()
+    for at in range(0, len(whole), max(1, len(whole) // 40)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(ModelError):
+            WordVectors.load(tmp_path / "de")
+        path.write_bytes(whole[:at])
+        with pytest.raises(ModelError):
+            WordVectors.load(tmp_path / "de")
+    path.write_bytes(whole)
+    assert len(WordVectors.load(tmp_path / "de")) == 4
+
+
+@pytest.mark.parametrize("name", ["vectors.safetensors", "words.json"])
+def test_a_missing_file(few: WordVectors, tmp_path: Path, name: str) -> None:
+    few.save(tmp_path / "de")
+    (tmp_path / "de" / name).unlink()
+    with pytest.raises(ModelDamaged, match=rf"{name}: cannot be read \(No such file"):
+        WordVectors.load(tmp_path / "de")
+
+
+def test_sealed_but_senseless(few: WordVectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WordVectors, "__post_init__", lambda self: None)
+    replace(few, words=("one",)).save(tmp_path / "de")
+    monkeypatch.undo()
+    with pytest.raises(ModelDamaged, match="1 words and vectors of shape"):
+        WordVectors.load(tmp_path / "de")
+
+
+def test_foreign_and_newer(few: WordVectors, tmp_path: Path) -> None:
+    few.save(tmp_path / "de")
+    path = tmp_path / "de" / "MANIFEST.json"
+    content = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(content | {"version": 2}))
+    with pytest.raises(ModelUnsupported, match="version 2, this phrasemate reads up to 1; upgrade"):
+        WordVectors.load(tmp_path / "de")
+    path.write_text(json.dumps(content | {"format": "phrasemate-model"}))
+    with pytest.raises(ModelUnsupported, match="of format 'phrasemate-model', expected 'phrasemate-vectors'"):
+        WordVectors.load(tmp_path / "de")
+    path.write_text("[1]")
+    with pytest.raises(ModelUnsupported, match="of format"):
+        WordVectors.load(tmp_path / "de")
+
+
+def test_nothing_there(few: WordVectors, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no word vectors here; make some with: phrasemate vectors distil"):
+        WordVectors.load(tmp_path / "none")
+    for side in ("source", "target"):
+        few.save(tmp_path / side)
+    with pytest.raises(ModelError, match="in its folders source and target"):
+        WordVectors.load(tmp_path)
