@@ -1,0 +1,318 @@
+"""Verbs over `Run`: make one, fuse several, normalise scores, correct hubness, re-rank.
+
+A `Run` is a ranking for each query, best first; ids of -1 fill rows that are shorter (their scores are -inf). Nothing
+here changes its arguments, knows a model or holds more than a few times what it is given. Equal scores stand in the
+order of their ids, unless a function says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import InputError
+from phrasemate.types import Phrase, PhrasePair, Run, Scorer
+
+__all__ = [
+    "MARGINS",
+    "csls",
+    "csls_lists",
+    "interpolate",
+    "margin",
+    "margin_lists",
+    "margin_of",
+    "min_max",
+    "neighbourhood",
+    "rank_positions",
+    "rerank",
+    "rrf",
+    "run_of",
+    "softmax",
+    "weighted_sum",
+    "whole",
+    "z_scores",
+]
+
+MARGINS = ("absolute", "csls", "distance", "quarter", "ratio")
+
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+_AT_ONCE = 1 << 24  # scores sorted together: 128 MB of positions
+_PAIRS = 1024  # handed to a scorer together
+
+
+def run_of(scores: NDArray[np.floating], k: int | None = None, name: str = "") -> Run:
+    """(queries, documents) scores -> the k best of each query (None: all of them).
+
+    A score of -inf says that the document is no candidate. Raises InputError for a matrix with NaN in it.
+    """
+    if scores.ndim != 2 or (k is not None and k < 1):
+        raise InputError(f"scores of shape {scores.shape} and k {k}; expected (queries, documents) and k of 1 or more")
+    queries, documents = scores.shape
+    k = min(documents if k is None else k, documents)
+    ids, kept = np.empty((queries, k), np.int64), np.empty((queries, k), np.float32)
+    rows = max(1, _AT_ONCE // max(documents, 1))
+    for at in range(0, queries, rows):
+        block = scores[at : at + rows].astype(np.float32)  # (rows, documents)
+        if np.isnan(block).any():
+            raise InputError(f"NaN among the scores of queries {at} to {at + len(block) - 1}; expected numbers or -inf")
+        order = np.argsort(-block, axis=1, kind="stable")[:, :k]  # (rows, k)
+        kept[at : at + rows] = np.take_along_axis(block, order, 1)
+        ids[at : at + rows] = np.where(kept[at : at + rows] == -np.inf, -1, order)
+    return Run(ids, kept, name)
+
+
+def rank_positions(run: Run) -> Doubles:
+    """(queries, k) the rank of each document, from 1; equal scores share the mean of their ranks; -1 has inf."""
+    there = run.ids >= 0
+    columns = np.broadcast_to(np.arange(run.ids.shape[1]), run.ids.shape)
+    if not run.ids.size:
+        return np.zeros(run.ids.shape)
+    edge = (run.scores[:, 1:] != run.scores[:, :-1]) | ~there[:, 1:]  # a new score begins here
+    first = np.pad(edge, ((0, 0), (1, 0)), constant_values=True)
+    last = np.pad(edge, ((0, 0), (0, 1)), constant_values=True)
+    begin = np.maximum.accumulate(np.where(first, columns, 0), axis=1)
+    end = np.minimum.accumulate(np.where(last, columns, columns[:, -1:])[:, ::-1], axis=1)[:, ::-1]
+    return np.where(there, (begin + end) / 2 + 1, np.inf)
+
+
+def interpolate(runs: Sequence[Run], weights: Sequence[float] | None = None, name: str = "") -> Run:
+    """Weighted interpolation of ranks: rank(d) = sum over runs of weight x rank in that run.
+
+    The ensembles of Glavaš and Vulić (ECIR 2019; weights .5/.5, .7/.3 ...; default: equal ones). What a run does not
+    list comes right after what it lists. Scores are the negative interpolated ranks; of equal ones,
+    those that the run with the greatest weight (the first of such) puts higher come first.
+    """
+    shares = _weights(runs, weights)
+    absent = [(run.ids >= 0).sum(1) + 1.0 for run in runs]  # each (queries,)
+    gains = [_zero_inf(missed[:, None] - rank_positions(run)) for run, missed in zip(runs, absent, strict=True)]
+    base = -sum(share * missed for share, missed in zip(shares, absent, strict=True))
+    return _fused(runs, [share * gain for share, gain in zip(shares, gains, strict=True)], base, shares, name)
+
+
+def rrf(runs: Sequence[Run], weights: Sequence[float] | None = None, k: float = 60.0, name: str = "") -> Run:
+    """Reciprocal rank fusion: score(d) = sum over runs of weight / (k + rank), 0 where a run does not list it.
+
+    Cormack, Clarke and Büttcher (SIGIR 2009), with k = 60; there all weights are 1, which is the default.
+    """
+    shares = _weights(runs, weights, 1.0)
+    gains = [share / (k + rank_positions(run)) for share, run in zip(shares, runs, strict=True)]
+    return _fused(runs, gains, np.zeros(len(runs[0].ids)), shares, name)
+
+
+def weighted_sum(
+    runs: Sequence[Run], weights: Sequence[float] | None = None, absent: float = 0.0, name: str = ""
+) -> Run:
+    """score(d) = sum over runs of weight x score (CombSUM of Fox and Shaw 1994 where the weights are 1, the default).
+
+    Normalise the scores first. ``absent`` is the score of what a run does not list: 0 suits `min_max` and `softmax`.
+    """
+    shares = _weights(runs, weights, 1.0)
+    gains = [share * _zero_inf(run.scores - absent) for share, run in zip(shares, runs, strict=True)]
+    return _fused(runs, gains, np.full(len(runs[0].ids), absent * sum(shares)), shares, name)
+
+
+def min_max(run: Run) -> Run:
+    """(score - lowest) / (highest - lowest) of each query's list: 0 to 1; where all are equal, 1."""
+    there = run.ids >= 0
+    low = np.where(there, run.scores, np.inf).min(1, initial=np.inf, keepdims=True)
+    high = np.where(there, run.scores, -np.inf).max(1, initial=-np.inf, keepdims=True)
+    return _scored(run, np.where(high > low, (run.scores - low) / np.where(high > low, high - low, 1), 1))
+
+
+def z_scores(run: Run) -> Run:
+    """(score - mean) / standard deviation of each query's list; where all are equal, 0."""
+    there = run.ids >= 0
+    number = np.maximum(there.sum(1, keepdims=True), 1)
+    scores = np.where(there, run.scores, 0).astype(np.float64)
+    mean = scores.sum(1, keepdims=True) / number
+    apart = np.where(there, scores - mean, 0)
+    deviation = np.sqrt((apart**2).sum(1, keepdims=True) / number)
+    return _scored(run, apart / np.where(deviation > 0, deviation, 1))
+
+
+def softmax(run: Run, temperature: float = 1.0) -> Run:
+    """exp(score / temperature) over its sum in each query's list. Raises InputError for a temperature of 0 or less."""
+    if not temperature > 0:
+        raise InputError(f"temperature {temperature}; expected more than 0")
+    there = run.ids >= 0
+    scores = np.where(there, run.scores, -np.inf).astype(np.float64)
+    highest = _zero_inf(scores.max(1, initial=-np.inf, keepdims=True))
+    powers = np.exp((scores - highest) / temperature)
+    return _scored(run, powers / np.maximum(powers.sum(1, keepdims=True), np.finfo(np.float64).tiny))
+
+
+def neighbourhood(run: Run, k: int) -> Floats:
+    """(queries,) the mean of the k highest scores of each list: of all, where there are fewer; 0 without any."""
+    there = (run.ids >= 0)[:, :k]
+    total = np.where(there, run.scores[:, :k], 0).sum(1, dtype=np.float64)
+    return (total / np.maximum(there.sum(1), 1)).astype(np.float32)  # type: ignore[no-any-return]
+
+
+def margin_of(similarity: Floats, own: Floats, other: Floats, how: str = "ratio") -> Floats:
+    """Similarities seen against those of the neighbours, element by element; the three shapes broadcast.
+
+    ``own`` and ``other``: mean similarities of the k nearest neighbours of x and of y. With b = (own + other) / 2:
+    `ratio` cos / b, `distance` cos - b, `absolute` cos (Artetxe and Schwenk, ACL 2019, section 3.1);
+    `csls` 2 cos - own - other (Conneau et al. 2018), which is twice the distance; `quarter` cos - b / 4, ours, for
+    encoders whose cosines mean the same everywhere (docs/mine.md). Where b is not positive, as among vectors that have
+    nothing in common, a ratio means nothing: it is taken of b = 1e-6.
+    """
+    if how == "absolute":
+        return similarity
+    if how == "csls":
+        return 2 * similarity - own - other
+    middle: Floats = (own + other) * np.float32(0.5)
+    if how == "distance":
+        return similarity - middle
+    if how == "quarter":
+        return similarity - middle * np.float32(0.25)
+    if how == "ratio":
+        ratio: Floats = similarity / middle.clip(np.float32(1e-6))
+        return ratio
+    raise InputError(f"margin {how!r}; expected one of {', '.join(MARGINS)}")
+
+
+def margin(scores: Floats, k: int = 4, how: str = "ratio") -> Floats:
+    """(queries, documents) cosines -> margins; the neighbours of a query are documents and the other way round."""
+    own = _top(scores, k).mean(1, keepdims=True)  # (queries, 1)
+    other = _top(scores.T, k).mean(1, keepdims=True).T  # (1, documents)
+    return margin_of(scores, own, other, how)
+
+
+def csls(scores: Floats, k: int = 10) -> Floats:
+    """(queries, documents) cosines -> cross-domain similarity local scaling, k = 10 as in Conneau et al. (2018)."""
+    return margin(scores, k, "csls")
+
+
+def margin_lists(run: Run, back: Run, k: int = 4, how: str = "ratio") -> Run:
+    """`margin` for what k-nearest-neighbour lists hold, without the matrix.
+
+    ``run``: for each query its nearest documents with their cosines; ``back``: for each document (row = id) its
+    nearest queries; both at least k deep, or the neighbourhoods are smaller than asked for. The lists are put in the
+    new order. Raises InputError for a document that ``back`` has no row for.
+    """
+    if run.ids.size and run.ids.max() >= len(back.ids):
+        raise InputError(f"document {run.ids.max()}: the lists the other way have {len(back.ids)} rows, one a document")
+    other = neighbourhood(back, k)
+    there = np.maximum(run.ids, 0)
+    others = other[there] if len(other) else np.zeros(run.ids.shape, np.float32)
+    return _sorted(_scored(run, margin_of(run.scores, neighbourhood(run, k)[:, None], others, how)))
+
+
+def csls_lists(run: Run, back: Run, k: int = 10) -> Run:
+    """`csls` for k-nearest-neighbour lists; see `margin_lists`."""
+    return margin_lists(run, back, k, "csls")
+
+
+def whole(text: str) -> Phrase:
+    """A sentence as a phrase of itself, for a `Scorer`. Raises InputError for an empty one."""
+    return Phrase(text, 0, len(text))
+
+
+def rerank(
+    run: Run,
+    scorer: Scorer,
+    n: int,
+    query: Callable[[int], Phrase],
+    document: Callable[[int], Phrase],
+    batch: int = _PAIRS,
+    name: str = "",
+) -> Run:
+    """Put the first n of each list in the order of ``scorer``; the others stay behind them, as they were.
+
+    ``query`` and ``document`` give the phrase (`whole` of a sentence) of a row and of an id; ``batch`` pairs are handed
+    over together. Scores are the scorer's; those of the others are shifted to lie below them.
+    """
+    if n < 1 or batch < 1:
+        raise InputError(f"n {n} and batch {batch}; expected 1 or more of each")
+    there = run.ids >= 0
+    places = np.argwhere(there[:, :n])  # (pairs, 2)
+    pairs = (PhrasePair(query(int(row)), document(int(run.ids[row, column]))) for row, column in places)
+    found = [np.zeros(0, np.float32)]
+    while part := list(islice(pairs, batch)):
+        found.append(_checked(scorer.score(part), len(part)))
+    scores = np.where(there, run.scores, 0)
+    scores[places[:, 0], places[:, 1]] = np.concatenate(found)
+    if n < scores.shape[1]:
+        lowest = np.nextafter(scores[:, :n].min(1, keepdims=True), np.float32(-np.inf))
+        scores[:, n:] = lowest + (scores[:, n:] - scores[:, n : n + 1])  # below, whatever the rounding
+    return _sorted(_scored(Run(run.ids, scores, name or run.name), scores))
+
+
+def _checked(scores: Floats, pairs: int) -> Floats:
+    scores = np.asarray(scores, np.float32)
+    if scores.shape != (pairs,) or not np.isfinite(scores).all():
+        raise InputError(
+            f"numbers of shape {scores.shape} from the scorer for {pairs} pairs; expected a finite one each"
+        )
+    return scores
+
+
+def _top(scores: Floats, k: int) -> Floats:
+    """(rows, k) the highest of each row, in no order. Raises InputError for k below 1."""
+    if k < 1:
+        raise InputError(f"k {k}; expected 1 or more neighbours")
+    if scores.shape[1] <= k:
+        return scores
+    rows = max(1, _AT_ONCE // scores.shape[1])
+    parts = [np.partition(scores[at : at + rows], -k, axis=1)[:, -k:] for at in range(0, len(scores), rows)]
+    return np.concatenate(parts) if parts else np.zeros((0, k), np.float32)
+
+
+def _weights(runs: Sequence[Run], weights: Sequence[float] | None, equal: float | None = None) -> list[float]:
+    if not runs or len({len(run.ids) for run in runs}) != 1:
+        raise InputError(f"runs of {[len(run.ids) for run in runs]} queries; expected one or more, all of one number")
+    shares = [equal or 1 / len(runs)] * len(runs) if weights is None else list(weights)
+    if len(shares) != len(runs) or min(shares) < 0:
+        raise InputError(f"weights {shares} for {len(runs)} runs; expected one for each, 0 or more")
+    return shares
+
+
+def _fused(runs: Sequence[Run], gains: Sequence[Doubles], base: Doubles, shares: Sequence[float], name: str) -> Run:
+    """Every document of any run, with the sum of its gains and the base of its query.
+
+    Equal ones in the order of the first run with the greatest share, then by id.
+    """
+    there = np.concatenate([run.ids.ravel() >= 0 for run in runs])
+    rows = np.concatenate([np.repeat(np.arange(len(run.ids)), run.ids.shape[1]) for run in runs])[there]
+    ids = np.concatenate([run.ids.ravel() for run in runs])[there]
+    span = int(ids.max(initial=0)) + 1
+    keys, inverse = np.unique(rows * span + ids, return_inverse=True)  # each pair of query and document once
+    row, document = keys // span, keys % span
+    sums = np.bincount(inverse, np.concatenate([gain.ravel() for gain in gains])[there], len(keys))
+    scores = (sums + base[row]).astype(np.float32)
+    places, leader = np.full(len(keys), np.inf), int(np.argmax(shares))
+    own = np.concatenate([np.full(run.ids.size, number == leader) for number, run in enumerate(runs)])[there]
+    places[inverse[own]] = rank_positions(runs[leader])[runs[leader].ids >= 0]
+    order = np.lexsort((document, places, -scores, row))
+    return _listed(row[order], document[order], scores[order], len(base), name)
+
+
+def _listed(row: Ids, ids: Ids, scores: Floats, queries: int, name: str) -> Run:
+    """Triples by ascending row -> lists of one length, filled with -1 and -inf."""
+    counts = np.bincount(row, minlength=queries)
+    column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (queries, int(counts.max(initial=0)))
+    run = Run(np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32), name)
+    run.ids[row, column], run.scores[row, column] = ids, scores
+    return run
+
+
+def _scored(run: Run, scores: NDArray[np.floating]) -> Run:
+    """The same lists with other scores, -inf where nothing is listed."""
+    return Run(run.ids, np.where(run.ids >= 0, scores, -np.inf).astype(np.float32), run.name)
+
+
+def _sorted(run: Run) -> Run:
+    """The lists in the order of their scores; equal ones stay in the order in which they were."""
+    order = np.argsort(-run.scores, axis=1, kind="stable")
+    return Run(np.take_along_axis(run.ids, order, 1), np.take_along_axis(run.scores, order, 1), run.name)
+
+
+def _zero_inf(values: NDArray[np.floating]) -> Doubles:
+    return np.where(np.isfinite(values), values, 0.0)
