@@ -16,7 +16,7 @@ from phrasemate.cli.shell import err, out
 if TYPE_CHECKING:
     from phrasemate.evaluate.report import Table
 
-__all__ = ["CCPR_EXAMPLES", "app", "ccpr"]
+__all__ = ["CCPR_EXAMPLES", "app", "ccpr", "print_table", "progress_bars"]
 
 WIDTH = 200  # cells
 
@@ -110,13 +110,13 @@ def ccpr(
         seed=seed,
         out=folder,
     )
-    with _progress() as show:
+    with progress_bars() as show:
         result = run(settings, show)
     if as_json:
         typer.echo(json.dumps(result.as_dict(), ensure_ascii=False, default=float))
         return
     for table in result.tables:
-        _print(table)
+        print_table(table)
     from phrasemate.evaluate.report import signature_line
 
     typer.echo(signature_line(result.signature))
@@ -132,7 +132,7 @@ def _parts(only: str) -> list[Part]:
     return [part for part in Part if not named or part.value in named]
 
 
-def _print(table: Table) -> None:
+def print_table(table: Table) -> None:
     """A table for people, as wide as it needs: a cut figure would mislead."""
     from rich import box
     from rich.table import Table as Drawn
@@ -155,7 +155,7 @@ def _numeric(table: Table, number: int) -> bool:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on standard error, on terminals only."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

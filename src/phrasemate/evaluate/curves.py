@@ -11,7 +11,7 @@ from phrasemate.evaluate.plots import need_matplotlib
 
 __all__ = ["draw_curves", "read_metrics"]
 
-LOSSES = ("loss", "align", "segment", "sentence", "mean")
+LOSSES = ("loss", "dev loss", "align", "segment", "sentence", "mean")
 SHARES = ("acc@1", "dev acc@1", "dev score", "dev sentences", "dev f1")
 Lines = Sequence[Mapping[str, Any]]
 
@@ -44,8 +44,9 @@ def draw_curves(metrics: Path, out: Path) -> bool:
     with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9}):
         figure = Figure(figsize=(7, 6), layout="constrained")
         axes = figure.subplots(2, 1, sharex=True)
+        by_loss = any("dev loss" in line for line in lines)  # then the score is a loss too, and no share
         for axis, names, title in zip(axes, (LOSSES, SHARES), ("loss", "share right"), strict=True):
-            for name in names:
+            for name in (name for name in names if not (by_loss and name == "dev score")):
                 _plot(axis, lines, name)
             axis.set_ylabel(title)
             axis.grid(alpha=0.3)

@@ -93,10 +93,42 @@ def _retrieval(axes: Any, points: Any) -> None:
     axes.legend()
 
 
+def _heat(axes: Any, table: Any) -> None:
+    """MAP of each model (row) on each test pair (column), each cell with its figure."""
+    rows = table["rows"]
+    name, *tested = rows[0]
+    values = [[row[pair] if row[pair] is not None else float("nan") for pair in tested] for row in rows]
+    axes.imshow(values, cmap="viridis", vmin=0, vmax=1, aspect="auto")
+    for y, row in enumerate(values):
+        for x, value in enumerate(row):
+            axes.text(x, y, f"{value:.3f}", ha="center", va="center", color="white" if value < 0.6 else "black")
+    axes.set_xticks(range(len(tested)), tested)
+    axes.set_yticks(range(len(rows)), [row[name] for row in rows])
+    axes.set_xlabel("tested on")
+    axes.set_ylabel(name)
+    axes.set_title(table["title"])
+
+
+def _by_number(what: str) -> Callable[[Any, Any], None]:
+    def plot(axes: Any, points: Any) -> None:
+        """acc@1 of each row by a number that was varied."""
+        for name in dict.fromkeys(point["row"] for point in points):
+            some = sorted((point["value"], point["acc@1"]) for point in points if point["row"] == name)
+            axes.plot(*zip(*some, strict=True), "o-", label=name)
+        axes.set_xlabel(what)
+        axes.set_ylabel("acc@1")
+        axes.legend()
+
+    return plot
+
+
 _PLOTS: dict[str, tuple[str, Callable[[Any, Any], None]]] = {
     "phrases": ("phrases acc@1", _bars),
     "segmenter_thresholds": ("segmenter_curves", _thresholds),
     "segmenter_sizes": ("segmenter_curves", _sizes),
     "segmenter_retrieval": ("segmenter_retrieval", _retrieval),
     "polysemy": ("polysemy", _bars),
+    "zero_shot": ("zero-shot", _heat),
+    "xpr_examples": ("by examples", _by_number("example sentences of a phrase")),
+    "xpr_layers": ("by layer", _by_number("layer")),
 }

@@ -1,0 +1,111 @@
+"""Rankers of sentences across languages without training: the three baselines of the paper on BiCLA.
+
+Glavaš and Vulić, "Zero-Shot Language Transfer for Cross-Lingual Sentence Retrieval Using Bidirectional Attention Model"
+(ECIR 2019), section 3.2. Sentences are lists of words (`phrasemate.text.stopwords.content_words`); each ranker gives
+the (queries, documents) float32 matrix of its scores, of which `phrasemate.rank.run_of` makes a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.encode.pool import unit
+from phrasemate.errors import InputError
+from phrasemate.vectors.neighbours import nearest
+from phrasemate.vectors.words import WordVectors
+
+__all__ = ["MU", "agg", "qlm", "sums", "tbt", "translated"]
+
+MU = 0.95  # the paper, section 4.1
+AT_ONCE = 1_000_000  # scores that are added up together
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Ids = NDArray[np.int64]
+Sentences = Sequence[Sequence[str]]
+
+
+def qlm(queries: Sentences, documents: Sentences, mu: float = MU) -> Floats:
+    """QLM, the query likelihood under a unigram model of each document, with Jelinek-Mercer smoothing (eq. 8)::
+
+        P(q | d) = prod over words t of q of  mu tf(t, d) / |d| + (1 - mu) cf(t) / |C|
+
+    tf counts t in the document, cf in the collection C of all documents, |.| all words. The scores are log P(q | d)
+    less the log of all second terms, which is the same for all documents: so a document that shares no word with the
+    query has 0. Words that no document has are left out, being 0 for all.
+
+    Raises InputError for a mu not between 0 and 1.
+    """
+    if not 0 < mu < 1:
+        raise InputError(f"mu {mu}; expected a weight between 0 and 1")
+    number = {word: i for i, word in enumerate(dict.fromkeys(word for each in documents for word in each))}
+    document, term, tf = _counted(documents, number)
+    sizes = np.array([len(each) for each in documents], np.float64)
+    frequency = np.bincount(term, tf, minlength=len(number)) / max(sizes.sum(), 1)  # cf / |C|
+    weights = np.log1p(mu * tf / sizes[document] / ((1 - mu) * frequency[term]))
+    order = np.argsort(term, kind="stable")  # postings: the documents of each term, one term after the other
+    bounds = np.searchsorted(term[order], np.arange(len(number) + 1))
+    return _added(_counted(queries, number), (document[order], weights[order], bounds), len(queries), len(documents))
+
+
+def _counted(sentences: Sentences, number: dict[str, int]) -> tuple[Ids, Ids, Doubles]:
+    """(row, term, count) of the words of each sentence that have a number."""
+    pairs = [(row, number[word]) for row, each in enumerate(sentences) for word in each if word in number]
+    found, counts = np.unique(np.array(pairs, np.int64).reshape(-1, 2), axis=0, return_counts=True)
+    return found[:, 0], found[:, 1], counts.astype(np.float64)
+
+
+def _added(asked: tuple[Ids, Ids, Doubles], postings: tuple[Ids, Doubles, Ids], rows: int, columns: int) -> Floats:
+    """(rows, columns): for each word of a query, times its count, the weights of the documents that hold it."""
+    query, term, count = asked
+    document, weights, bounds = postings
+    scores, size = np.zeros((rows, columns), np.float32), max(1, AT_ONCE // max(columns, 1))
+    for at in range(0, rows, size):
+        some = slice(*np.searchsorted(query, [at, at + size]))
+        lengths = bounds[term[some] + 1] - bounds[term[some]]
+        ends = np.cumsum(lengths)
+        places = np.arange(lengths.sum()) + np.repeat(bounds[term[some]] - ends + lengths, lengths)
+        cells = np.repeat(query[some] - at, lengths) * columns + document[places]
+        block = np.bincount(cells, weights[places] * np.repeat(count[some], lengths), minlength=size * columns)
+        scores[at : at + size] = block.reshape(size, columns)[: rows - at]
+    return scores
+
+
+def agg(queries: Sentences, documents: Sentences, source: WordVectors, target: WordVectors) -> Floats:
+    """AGG, the cosine of summed word vectors (eq. 6)::
+
+        cos(sum over words t of q of v(t), sum over words u of d of v(u))
+
+    ``source`` and ``target`` hold the vectors of the queries' and the documents' words, of one space; words without a
+    vector are left out. A sentence without any has a cosine of 0 with everything.
+    """
+    return sums(queries, source) @ sums(documents, target).T
+
+
+def sums(sentences: Sentences, vectors: WordVectors) -> Floats:
+    """(sentences, dim) the sum of the vectors of each sentence's words, at unit length (zeros where it has none)."""
+    found = np.zeros((len(sentences), vectors.dim), np.float32)
+    for row, each in zip(found, sentences, strict=True):
+        row[:] = vectors.matrix[vectors.rows(each)].sum(0)
+    return unit(found)
+
+
+def tbt(queries: Sentences, documents: Sentences, source: WordVectors, target: WordVectors, mu: float = MU) -> Floats:
+    """TbT, term by term: `qlm` of the query in which each word is replaced by its nearest target word::
+
+    P(q | d) = prod over words t of q of  P(argmax over target words u of cos(v(t), v(u)) | d)
+    """
+    return qlm(translated(queries, source, target), documents, mu)
+
+
+def translated(queries: Sentences, source: WordVectors, target: WordVectors) -> list[list[str]]:
+    """The nearest of all words of ``target`` for each word, by cosine; a word without a vector (a name) stays."""
+    asked = list(dict.fromkeys(word for each in queries for word in each if word in source))
+    if not asked:
+        return [list(each) for each in queries]
+    rows, _ = nearest(unit(source.matrix[source.rows(asked)]), unit(target.matrix))
+    found = {word: target.words[row] for word, row in zip(asked, rows[:, 0], strict=True)}
+    return [[found.get(word, word) for word in each] for each in queries]

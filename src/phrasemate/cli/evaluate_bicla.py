@@ -1,0 +1,139 @@
+"""``phrasemate evaluate bicla``: rankers, ensembles and zero-shot transfer in sentence retrieval across languages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from phrasemate.cli import evaluate as shared
+from phrasemate.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from phrasemate.evaluate.bicla import Floats, TrainedRanker
+
+__all__ = ["EXAMPLES", "bicla", "trained_in"]
+
+EXAMPLES = """Examples:
+
+\b
+  phrasemate evaluate bicla --data corpora --vectors vectors/
+  phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ -o figures
+  phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ --only transfer --pairs de-en,cs-en
+  phrasemate evaluate bicla --data corpora --vectors vectors/ --first 100 --json"""
+
+
+class Part(StrEnum):
+    """The parts of the evaluation."""
+
+    RANKERS = "rankers"
+    ENSEMBLES = "ensembles"
+    TRANSFER = "transfer"
+
+
+def bicla(
+    data: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="Folder of the corpora, with sentence_bench/europarl in it.")
+    ],
+    vectors: Annotated[
+        Path,
+        typer.Option("--vectors", metavar="DIR", help="Folder of word vectors of one space, one for each language."),
+    ],
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            "--runs",
+            metavar="DIR",
+            help="Folder with the runs of 'phrasemate train bicla' anywhere in it (default: none).",
+        ),
+    ] = None,
+    pairs: Annotated[
+        str, typer.Option("--pairs", metavar="XX-YY,...", help="Test sets, by source and target language.")
+    ] = "de-en,cs-en,hu-en,cs-de,hu-de,cs-hu",
+    only: Annotated[
+        str, typer.Option("--only", metavar="PART,...", help="Of rankers, ensembles, transfer (default: all).")
+    ] = "",
+    bundled: Annotated[
+        bool, typer.Option("--bundled/--no-bundled", help="With rows of the bundled encoder, or without.")
+    ] = True,
+    first: Annotated[
+        int, typer.Option("--first", metavar="N", min=0, help="Only the first N sentences of each set (0: all).")
+    ] = 0,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads on the CPU (default: all cores).")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write bicla.json and the heat map, as SVG, here.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+) -> None:
+    """Reproduce the evaluation of BiCLA: who finds the translation of a sentence among a thousand?
+
+    Prints MAP of rankers, of ensembles and of zero-shot transfer, the paper's figures beside them, and one line that
+    says how they were made. docs/bicla.md says which files are read.
+    """
+    from phrasemate.evaluate.bicla import Settings, run
+    from phrasemate.evaluate.report import signature_line
+
+    settings = Settings(
+        data=data,
+        vectors=vectors,
+        pairs=tuple(pair.strip() for pair in pairs.split(",") if pair.strip()),
+        parts=_parts(only),
+        bundled=bundled,
+        first=first,
+        threads=threads,
+        out=folder,
+    )
+    trained = trained_in(runs, threads) if runs else ()
+    with shared.progress_bars() as show:
+        result = run(settings, trained, show)
+    if as_json:
+        typer.echo(json.dumps(result.as_dict(), ensure_ascii=False, default=float))
+        return
+    for table in result.tables:
+        shared.print_table(table)
+    typer.echo(signature_line(result.signature))
+    for path in result.written:
+        typer.echo(f"wrote {path}", err=True)
+
+
+def trained_in(folder: Path, threads: int | None = None) -> Sequence[TrainedRanker]:
+    """The trained models of a folder and of those in it. Raises InputError where there is none."""
+    try:
+        from phrasemate.methods.bicla_folder import folders_in
+        from phrasemate.train import chosen_device
+    except ImportError as error:
+        raise MissingExtra(error.name or "torch", "train") from error
+    device = chosen_device("auto", threads)
+    found = [_ranker(path, device) for path in folders_in(folder)]
+    if not found:
+        raise InputError(f"{folder}: no run of 'phrasemate train bicla' in it; leave --runs out to go without")
+    return found
+
+
+def _ranker(folder: Path, device: str) -> TrainedRanker:
+    from phrasemate.evaluate.bicla import TrainedRanker
+    from phrasemate.methods.bicla import score_matrix
+    from phrasemate.methods.bicla_folder import load_bicla
+
+    model, facts, digest = load_bicla(folder, device)
+    kind = "BiCLA" if model.settings.cross else "InAtt"
+    pair = str(facts.get("data", {}).get("pair", ""))
+
+    def score(queries: Sequence[Floats], documents: Sequence[Floats], progress: Callable[[int, int], None]) -> Floats:
+        return score_matrix(model, queries, documents, progress=progress)
+
+    return TrainedRanker(kind, pair, digest, model.dim, score, dict(facts.get("vectors", {})))
+
+
+def _parts(only: str) -> tuple[str, ...]:
+    named = [name.strip() for name in only.split(",") if name.strip()]
+    unknown = [name for name in named if name not in list(Part)]
+    if unknown:
+        raise typer.BadParameter(f"--only {only}: no part {', '.join(unknown)}; there are {', '.join(Part)}")
+    return tuple(part.value for part in Part if not named or part.value in named)

@@ -1,0 +1,52 @@
+"""``phrasemate train bicla``: sentence pairs and word vectors -> a run folder that holds a BiCLA."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phrasemate.cli import train as shared
+
+__all__ = ["EXAMPLES", "bicla"]
+
+EXAMPLES = """Examples:
+
+\b
+  phrasemate train bicla configs/bicla.toml -o runs/bicla/de-en --data pairs/ --vectors vectors/
+  phrasemate train bicla configs/bicla.toml -o runs/bicla/cs-hu --data pairs/ --vectors vectors/ --set data.pair=cs-hu
+  phrasemate train bicla configs/bicla.toml -o runs/inatt/de-en --data pairs/ --vectors vectors/ --set model.cross=false
+  phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/
+
+A run that was stopped goes on where it was: give the same command again."""
+
+
+def bicla(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file such as configs/bicla.toml.")],
+    *,
+    run: shared.Run,
+    data: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")
+    ],
+    vectors: Annotated[
+        Path,
+        typer.Option("--vectors", metavar="DIR", help="Folder of word vectors, one for each language, such as de."),
+    ],
+    changes: shared.Changes = None,
+    minutes: shared.Minutes = None,
+    device: shared.Device = "auto",
+    threads: shared.Threads = None,
+    as_json: shared.AsJson = False,
+) -> None:
+    """Train a ranker of sentences across languages by cross-attention (BiCLA).
+
+    Takes sentence pairs, source and target language separated by a tab, and word vectors of one multilingual space.
+    Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out loss.
+    """
+    with shared._training():
+        from phrasemate.methods.bicla_task import BiCLATask, Config
+        from phrasemate.train import Trainer, chosen_device
+    settings = Config.of(shared._tables(config, changes))
+    task = BiCLATask(settings, data, vectors, chosen_device(device, threads))
+    shared._train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json, "phrasemate evaluate bicla")
