@@ -1,0 +1,299 @@
+"""Mining sentence mates: how many of those that are hidden are found, and what the search of large collections costs.
+
+Mates: up to 1,000 pairs of Tatoeba are hidden among sentences of the parallel texts, so that no others are mates: with
+``--apart sources`` each side is taken from other documents (the largest sources of the language for its side, all
+sources that are not among them for English, from all pairs of languages), with ``--apart lines`` from other lines of
+the same ones, and sentences whose mate, as the parallel text has it, stands on the other side are left out. Where a
+language has fewer sentences than asked for, all there are are taken.
+
+The threshold is calibrated in two folds: each half of the pairs is tested at the threshold that is fitted to the other
+half, and the wrong pairs of both runs are averaged. Pairs are strictly right or wrong, or "lenient": a pair counts as
+right if its English is nearly that of the right one (Tatoeba has "I didn't know that" beside "I didn't know"), and not
+at all if it is nearly what the parallel text gives (Dice coefficient of groups of three letters above 0.75).
+
+Search: vectors of real sentences, repeated with noise up to ``--vectors`` a side; in a process of its own, whose
+peak memory is measured.
+
+    python bench/mine.py --languages de,cs,ru,zh,ar --size 50000
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from common import parser, report, signature
+from numpy.typing import NDArray
+
+from phrasemate import Document, Model, load_model
+from phrasemate.mine import Mate, Mined, Mining, mine
+from phrasemate.mine.choose import is_copy
+from phrasemate.mine.collection import normal
+from phrasemate.mine.neighbours import Exact, use_threads
+from phrasemate.mine.records import THRESHOLDS
+from phrasemate.mine.stages import neighbours
+
+LEAST, MOST = 10, 400  # characters of an English sentence; the other side has at least four
+NEAR = 0.75
+SYSTEMS = {
+    "F1": Mining(),
+    "F1 without words": Mining(rerank="none"),
+    "F1 by ratio": Mining(margin="ratio", rerank="none"),
+    "F1 by cosine": Mining(margin="absolute", rerank="none"),
+}
+HEADER = ["pair", "sentences", "English", "mates", "threshold", "precision", "recall", *SYSTEMS, "F1 strictly"]
+HEADER += ["F1 at default", "best F1", "wrong", "encoding s", "search s", "words s"]
+LOW = {"quarter": 0.4, "ratio": 1.0, "absolute": 0.6}  # a threshold below all that are fitted
+Pair = tuple[str, str]
+
+
+def bare(text: str) -> str:
+    """Letters only, so that sentences which differ in numbers or punctuation are the same."""
+    return "".join(filter(str.isalpha, text.casefold()))
+
+
+class Row(NamedTuple):
+    """A line of a parallel text."""
+
+    other: str
+    english: str
+    origin: str
+
+
+def parallel(data: Path, lang: str, seed: int) -> list[Row]:
+    """The lines of a parallel text, shuffled, of reasonable lengths."""
+    with gzip.open(data / "parallel" / f"en-{lang}.tsv.gz", "rt", encoding="utf-8") as file:
+        cells = (line.rstrip("\n").split("\t") for line in file)
+        rows = {Row(cell[1], cell[0], cell[2]) for cell in cells}
+    found = sorted(row for row in rows if LEAST <= len(row.english) <= MOST and len(row.other) >= 4)
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def tatoeba(data: Path, lang: str, count: int) -> list[Pair]:
+    """(other, English) pairs of which no sentence comes twice."""
+    sides = [(data / "sentence_bench" / "tatoeba" / f"{lang}-en.{side}").read_text("utf-8") for side in (lang, "en")]
+    found: list[Pair] = []
+    seen: tuple[set[str], set[str]] = set(), set()
+    for pair in zip(*(side.rstrip("\n").split("\n") for side in sides), strict=True):
+        if not any(bare(text) in known for text, known in zip(pair, seen, strict=True)):
+            found.append(pair)
+            for text, known in zip(pair, seen, strict=True):
+                known.add(bare(text))
+    return found[:count]
+
+
+class Task:
+    """Two collections with hidden pairs; ``mates`` has what the parallel text says of its sentences."""
+
+    def __init__(self, args: argparse.Namespace, lang: str) -> None:
+        self.lang, self.gold = lang, tatoeba(args.data, lang, args.pairs)
+        self.gold = [(normal(one), normal(two)) for one, two in self.gold]
+        self.english = dict(self.gold)
+        rest = args.size - len(self.gold)
+        rows = parallel(args.data, lang, args.seed)
+        if args.apart == "sources":
+            own, english = self._by_source(args, rows, rest)
+        else:
+            own, english = self._by_line(args, rows, rest)
+        self.mates = {normal(row.other): row.english for row in own}
+        taken = {bare(text) for text in self.mates.values()}
+        self.source = self._mixed([one for one, _ in self.gold], list(self.mates), rest, args.seed)
+        english = [text for text in english if bare(text) not in taken]
+        self.target = self._mixed([two for _, two in self.gold], english, rest, args.seed)
+
+    def _by_source(self, args: argparse.Namespace, rows: list[Row], rest: int) -> tuple[list[Row], list[str]]:
+        """The largest sources of the language for its side, all others for English."""
+        counts = Counter(row.origin for row in rows).most_common()
+        enough = next((at for at in range(1, len(counts)) if sum(n for _, n in counts[:at]) >= rest), len(counts))
+        own = {origin for origin, _ in counts[:enough]}
+        languages = sorted(path.name[3:5] for path in (args.data / "parallel").glob("en-*.tsv.gz"))
+        others = {row.english: row for one in languages for row in parallel(args.data, one, args.seed)}
+        english = sorted(text for text, row in others.items() if row.origin not in own)
+        random.Random(args.seed).shuffle(english)
+        return [row for row in rows if row.origin in own][:rest], english
+
+    def _by_line(self, args: argparse.Namespace, rows: list[Row], rest: int) -> tuple[list[Row], list[str]]:
+        """The first half of the lines for one side, the second half for the other."""
+        half = len(rows) // 2
+        others = {bare(row.other) for row in rows[:half]}
+        return rows[:half][:rest], [row.english for row in rows[half:] if bare(row.other) not in others]
+
+    def _mixed(self, gold: list[str], others: Sequence[str], rest: int, seed: int) -> list[str]:
+        known = {bare(text) for text in gold}
+        texts = gold + [text for text in dict.fromkeys(others) if bare(text) not in known][:rest]
+        random.Random(seed + 1).shuffle(texts)
+        return texts
+
+    def run(self, model: Model, work: Path, settings: Mining, known: Sequence[Pair] = ()) -> Mined:
+        """Mine; the work folder keeps what does not depend on the settings."""
+        given = replace(settings, languages=(self.lang, "en"))
+        sides = (Document.from_texts(name, texts) for name, texts in (("source", self.source), ("target", self.target)))
+        return mine(*([side] for side in sides), model, work, given, known, progress=tell(self.lang))
+
+    def measure(self, model: Model, work: Path) -> list[Any]:
+        """The row of the table."""
+        folds, clock = (self.gold[::2], self.gold[1::2]), Counter[str]()
+        found, thresholds = {}, {}
+        for name, settings in SYSTEMS.items():
+            thresholds[name] = []
+            for fold in folds:
+                with self.run(model, work, settings, fold) as mined:
+                    clock.update(mined.report.seconds)
+                    assert mined.report.calibration is not None
+                    thresholds[name].append(mined.report.calibration.threshold)
+            with self.run(model, work, replace(settings, threshold=LOW[settings.margin])) as mined:
+                found[name] = list(mined)
+        first = next(iter(SYSTEMS))
+        precision, recall, _, wrong = self.scores(found[first], folds, thresholds[first])
+        f1 = [self.scores(found[name], folds, thresholds[name])[2] for name in SYSTEMS]
+        strictly = self.scores(found[first], folds, thresholds[first], strict=True)[2]
+        default = self.scores(found[first], folds, [THRESHOLDS["quarter", "words"]] * 2)[2]
+        best = max(self.scores(found[first], folds, [at, at])[2] for at in np.arange(0.5, 1.5, 0.01))
+        sizes = len(self.source), len(self.target), len(self.gold)
+        figures = [float(np.mean(thresholds[first])), precision, recall, *f1, strictly, default, best, wrong]
+        return [f"{self.lang}-en", *sizes, *figures, *(clock[name] for name in ("encoding", "searching", "reranking"))]
+
+    def scores(
+        self, found: Sequence[Mate], folds: Sequence[Sequence[Pair]], thresholds: Sequence[float], strict: bool = False
+    ) -> tuple[float, float, float, float]:
+        """Precision, recall, F1 and wrong pairs: each fold at the threshold that is fitted to the other one."""
+        right, wrong = 0, 0
+        for tested, threshold in zip((folds[1], folds[0]), thresholds, strict=True):
+            own = {one for one, _ in tested}
+            taken = [mate for mate in found if mate.score >= threshold]
+            judged = [(mate.source in own, self._judged(mate, strict)) for mate in taken]
+            right += sum(mine and good is True for mine, good in judged)
+            wrong += sum(good is False for _, good in judged)
+        mean_wrong = wrong / 2
+        precision, recall = right / max(right + mean_wrong, 1), right / len(self.gold)
+        return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9), mean_wrong
+
+    def _judged(self, mate: Mate, strict: bool) -> bool | None:
+        """Whether a pair is right; None if nobody knows."""
+        if (true := self.english.get(mate.source)) is not None:
+            return mate.target == true or (not strict and is_copy(true, mate.target, NEAR))
+        return None if not strict and is_copy(self.mates.get(mate.source, ""), mate.target, NEAR) else False
+
+
+def tell(lang: str) -> Any:
+    """Progress on standard error, at most every ten seconds."""
+    last = time.perf_counter()
+
+    def show(what: str, done: int, total: int) -> None:
+        nonlocal last
+        if time.perf_counter() - last > 10:
+            last = time.perf_counter()
+            print(f"{lang}: {what}, {done:,} of {total:,}", file=sys.stderr)
+
+    return show
+
+
+def grown(vectors: NDArray[np.float32], count: int, noise: float, seed: int) -> NDArray[np.float16]:
+    """``count`` vectors: the given ones, and them with noise (a cosine of about 0.94 with what they come from)."""
+    draw, found = np.random.default_rng(seed), np.empty((count, vectors.shape[1]), np.float16)
+    for at in range(0, count, len(vectors)):
+        some = vectors[draw.permutation(len(vectors))[: count - at]]
+        some = some + (draw.standard_normal(some.shape) * noise / np.sqrt(some.shape[1]) if at else 0)
+        found[at : at + len(some)] = some / np.linalg.norm(some, axis=1, keepdims=True)
+    return found
+
+
+def prepare(args: argparse.Namespace, model: Model) -> None:
+    """Vectors of two languages, as files."""
+    pairs = parallel(args.data, args.languages.split(",")[0], args.seed)
+    for side, name in enumerate(("source", "target")):
+        texts = [row[side] for row in pairs[side * args.real // 2 :][: args.real]]  # half of them are mates
+        real = model.encode_sentences(texts)
+        np.save(args.work / f"{name}.npy", grown(real, args.vectors, args.noise, args.seed + side))
+
+
+def search(args: argparse.Namespace) -> dict[str, Any]:
+    """Search both ways; runs in a process of its own."""
+    use_threads(args.threads)
+    sides = [np.load(args.work / f"{name}.npy", mmap_mode="r") for name in ("source", "target")]
+    facts: dict[str, Any] = {"vectors": f"{len(sides[0]):,} x {len(sides[1]):,}", "engine": args.engine}
+    begin, runs = time.perf_counter(), {}
+    for name, (asked, database) in (("forward", sides), ("backward", sides[::-1])):
+        runs[name] = neighbours(args.work, name, asked, database, 4, args.engine, "bench", lambda *_: None)[0]
+    facts["seconds"], facts["peak memory MB"] = time.perf_counter() - begin, peak()
+    draw = np.random.default_rng(args.seed)
+    for name, (asked, database) in (("forward", sides), ("backward", sides[::-1])):
+        some = np.sort(draw.choice(len(asked), min(1000, len(asked)), replace=False))
+        exact = Exact(database).search(asked[some].astype(np.float32), 4)[0]
+        same = [len(set(one) & set(other)) / 4 for one, other in zip(runs[name].ids[some], exact, strict=True)]
+        facts[f"recall@4 {name}"] = float(np.mean(same))
+    return facts
+
+
+def peak() -> float:
+    """Most memory that this process has had resident, in MB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+
+
+def searched(args: argparse.Namespace, model: Model) -> None:
+    """The second table."""
+    prepare(args, model)
+    command = [sys.executable, __file__, *sys.argv[1:], "--part", "child", "--work", str(args.work)]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    facts: dict[str, Any] = json.loads(answer)
+    made = {"real": args.real, "noise": args.noise, "threads": args.threads or "all", "seed": args.seed}
+    report("mine_search", list(facts), [list(facts.values())], signature(model, **made))
+
+
+def mates(args: argparse.Namespace, model: Model) -> None:
+    """The first table."""
+    rows = []
+    for lang in args.languages.split(","):
+        folder = args.work / f"{lang}-{args.apart}-{args.size}"
+        rows.append(Task(args, lang).measure(model, folder))
+        print(rows[-1], file=sys.stderr)
+    means = [float(np.mean([row[at] for row in rows])) for at in range(4, len(HEADER))]
+    rows.append(["mean", "", "", "", *means])
+    report("mine", HEADER, rows, signature(model, size=args.size, pairs=args.pairs, seed=args.seed))
+
+
+def main() -> None:
+    """Print both tables."""
+    options = parser(__doc__)
+    options.add_argument("--languages", default="de,cs,ru,zh,ar", help="codes, with commas (default: %(default)s)")
+    options.add_argument("--size", type=int, default=50_000, help="sentences a side (default: %(default)s)")
+    options.add_argument("--pairs", type=int, default=1_000, help="hidden pairs (default: %(default)s)")
+    options.add_argument(
+        "--apart", choices=["sources", "lines"], default="sources", help="what both sides do not share"
+    )
+    options.add_argument("--vectors", type=int, default=200_000, help="a side, for the search (default: %(default)s)")
+    options.add_argument("--real", type=int, default=10_000, help="of them encoded a side (default: %(default)s)")
+    options.add_argument("--noise", type=float, default=0.35, help="of the others (default: %(default)s)")
+    options.add_argument("--engine", choices=["exact", "approximate"], default="approximate")
+    options.add_argument("--part", choices=["both", "mates", "search", "child"], default="both")
+    options.add_argument("--work", type=Path, help="keep vectors here, go on there (default: a temporary folder)")
+    args = options.parse_args()
+    if args.part == "child":
+        print(json.dumps(search(args)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        args.work = args.work or Path(folder)
+        args.work.mkdir(parents=True, exist_ok=True)
+        model = load_model(args.model, args.threads)
+        if args.part != "search":
+            mates(args, model)
+        if args.part != "mates":
+            searched(args, model)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""``phrasemate mine``: two collections that are not aligned -> the sentences that are translations of each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from phrasemate.cli.shell import EXIT_INTERRUPTED, err
+
+if TYPE_CHECKING:
+    from phrasemate.mine import Counts, Mined, Report
+    from phrasemate.text import Corpus
+
+__all__ = ["EXAMPLES", "mine"]
+
+SHOWN = 20  # skipped lines that are listed; the rest are counted
+
+EXAMPLES = """Examples:
+
+\b
+  phrasemate mine german.txt english.txt -o pairs.tsv --source-lang de --target-lang en
+  phrasemate mine german/ english/ -o memory.tmx --source-lang de --target-lang en --calibrate known.tsv
+  phrasemate mine a.txt.gz b.txt.gz -o pairs.jsonl --lines sentence --threshold 1.15 --work mining
+  phrasemate align pairs.tsv -o links.txt              word links of what was found
+
+A run that was stopped goes on where it was: give the same command again."""
+
+
+class Lines(StrEnum):
+    """What a line of a text file is."""
+
+    PARAGRAPH = "paragraph"
+    SENTENCE = "sentence"
+
+
+class OnError(StrEnum):
+    """What becomes of a line that cannot be read."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+class Check(StrEnum):
+    """How a sentence's language is checked."""
+
+    NONE = "none"
+    SCRIPT = "script"
+    LANGUAGE = "language"
+
+
+class Pairing(StrEnum):
+    """Which of the pairs above the threshold are taken."""
+
+    GREEDY = "greedy"
+    MUTUAL = "mutual"
+    ALL = "all"
+
+
+class Margin(StrEnum):
+    """How a cosine is set against those of the neighbours."""
+
+    QUARTER = "quarter"
+    RATIO = "ratio"
+    DISTANCE = "distance"
+    CSLS = "csls"
+    ABSOLUTE = "absolute"
+
+
+class Rerank(StrEnum):
+    """How promising pairs are looked at again."""
+
+    WORDS = "words"
+    NONE = "none"
+
+
+class Engine(StrEnum):
+    """How neighbours are searched."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    APPROXIMATE = "approximate"
+
+
+def _lang(side: str) -> Any:
+    return typer.Option(f"--{side}-lang", metavar="LANG", help=f"Language of the {side} text, e.g. de.")
+
+
+def _column(side: str) -> Any:
+    return typer.Option(f"--{side}-column", metavar="NAME|N", help="Column of a .tsv file: name, or number from 1.")
+
+
+def mine(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="A file (.txt, .jsonl, .tsv, gzip of any) or a folder.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="The same in the other language.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The pairs, as .tsv, .jsonl or .tmx.")],
+    source_lang: Annotated[str, _lang("source")] = "",
+    target_lang: Annotated[str, _lang("target")] = "",
+    check: Annotated[
+        Check,
+        typer.Option(
+            "--check", metavar="none|script|language", help="Drop sentences in another script, or language (an extra)."
+        ),
+    ] = Check.SCRIPT,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibrate", metavar="FILE", help="Known mates (source, tab, target) that the threshold is fitted to."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option("--threshold", metavar="X", help="The least score of a pair (default: see docs/mine.md)."),
+    ] = None,
+    pairing: Annotated[
+        Pairing,
+        typer.Option("--pairs", metavar="greedy|mutual|all", help="No sentence twice, only mutual best, or all."),
+    ] = Pairing.GREEDY,
+    margin: Annotated[
+        Margin,
+        typer.Option(
+            "--margin", metavar="NAME", help="Of the sentences' score: quarter, ratio, distance, csls or absolute."
+        ),
+    ] = Margin.QUARTER,
+    rerank: Annotated[
+        Rerank, typer.Option("--rerank", metavar="words|none", help="Look at promising pairs again, word by word.")
+    ] = Rerank.WORDS,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Nearest neighbours, each way.")] = 4,
+    length_ratio: Annotated[
+        float,
+        typer.Option("--length-ratio", metavar="X", min=0, help="Drop pairs of more unlike lengths (0: keep all)."),
+    ] = 2.5,
+    copies: Annotated[
+        float,
+        typer.Option("--copies", metavar="X", min=0, max=1, help="Drop pairs that are more alike (1: keep all)."),
+    ] = 0.75,
+    engine: Annotated[
+        Engine, typer.Option("--engine", metavar="auto|exact|approximate", help="How neighbours are searched.")
+    ] = Engine.AUTO,
+    lines: Annotated[
+        Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
+    ] = Lines.PARAGRAPH,
+    source_column: Annotated[str | None, _column("source")] = None,
+    target_column: Annotated[str | None, _column("target")] = None,
+    text_field: Annotated[
+        str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")
+    ] = "text",
+    on_error: Annotated[
+        OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
+    ] = OnError.RAISE,
+    encoding: Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")] = "utf-8",
+    work: Annotated[
+        Path | None,
+        typer.Option("--work", metavar="DIR", help="Keep vectors and neighbours here (default: till it is done)."),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the bundled one).")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads (default: all cores).")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Start anew, write over what is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+) -> None:
+    """Find the sentences of two collections that are translations of each other.
+
+    The collections need not be aligned, nor of one size. Each sentence is compared with all of the other side; a pair
+    scores high if both are nearer to each other than to all others, and if every word has its match. A sentence that
+    stands several times is compared once and reported with all its places.
+
+    A .tsv line is: source, target, score, places of the source, places of the target (document:line, several with
+    " | " between). What is computed is kept in FILE.work until the pairs are written, or in --work for good: there,
+    other thresholds and filters take seconds.
+    """
+    from phrasemate.encode import load_model
+    from phrasemate.mine import Mining, write_mates
+    from phrasemate.mine import mine as run
+    from phrasemate.mine.output import check_output
+    from phrasemate.text import read
+
+    if calibrate is not None and threshold is not None:
+        raise typer.BadParameter("--threshold and --calibrate: give one of them")
+    check_output(out, force)
+    settings = Mining(
+        k=k,
+        margin=margin.value,
+        threshold=threshold,
+        pairing=pairing.value,
+        length_ratio=length_ratio or None,
+        copies=copies if 0 < copies < 1 else None,
+        languages=(source_lang, target_lang),
+        check=check.value,
+        engine=engine.value,
+        rerank=rerank.value,
+    )
+    columns = {"source": source_column, "target": target_column}
+    texts = [
+        read(
+            path,
+            column=columns[side],
+            text_field=text_field,
+            lines=lines.value,
+            lang=lang,
+            on_error=on_error.value,
+            encoding=encoding,
+        )
+        for side, path, lang in (("source", source, source_lang), ("target", target, target_lang))
+    ]
+    folder = work or out.with_name(out.name + ".work")
+    known = _known(calibrate)
+    encoder = load_model(model, threads=threads)
+    with (
+        _progress(folder) as show,
+        run(texts[0], texts[1], encoder, folder, settings, known, threads=threads, force=force, progress=show) as mined,
+    ):
+        write_mates(out, mined, settings.languages)
+        _say(out, mined, texts, as_json)
+        if work is None:
+            mined.work.remove()
+
+
+def _known(path: Path | None) -> list[tuple[str, str]]:
+    """The pairs of a file with tabs."""
+    if path is None:
+        return []
+    from phrasemate.align import ParallelText
+
+    return [pair for pair in ParallelText(path) if all(pair)]
+
+
+@contextmanager
+def _progress(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each step on standard error, on terminals only; when stopped, what to do."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = err()
+    columns = (
+        TextColumn("{task.description:16}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.completed:,.0f}{task.fields[rate]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    tasks: dict[str, Any] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if what not in tasks:  # what was done before the first event, perhaps by an earlier run, is no speed of ours
+            tasks[what] = bar.add_task(what, total=total or None, completed=done, rate=""), done
+        task, first = tasks[what]
+        elapsed = bar.tasks[task].elapsed or 0.0
+        rate = f", {(done - first) / elapsed:,.0f}/s" if elapsed > 0 and done > first else ""
+        bar.update(task, completed=done, rate=rate)
+
+    try:
+        with bar:
+            yield show
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; {folder} keeps what is done; give the same command again to go on", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _say(out: Path, mined: Mined, texts: Sequence[Corpus], as_json: bool) -> None:
+    report, skipped = mined.report, [item for text in texts for item in text.skipped]
+    if as_json:
+        facts = {"out": str(out), **asdict(report), "skipped": [item._asdict() for item in skipped]}
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    from phrasemate.cli.render import count
+
+    for item in skipped[:SHOWN]:
+        typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)
+    if len(skipped) > SHOWN:
+        typer.echo(f"skipped: {len(skipped) - SHOWN:,} more (all are in --json)", err=True)
+    typer.echo(f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more")
+    for line in _details(report):
+        typer.echo(f"  {line}")
+
+
+def _details(report: Report) -> Iterator[str]:
+    yield f"source: {_counts(report.source)}"
+    yield f"target: {_counts(report.target)}"
+    how = f"{report.engine} search, recall {min(report.recall):.3f}; {report.unlike:,} dropped for their lengths"
+    yield f"{report.candidates:,} candidates ({how}), {report.promising:,} promising ({report.copies:,} copies dropped)"
+    if fitted := report.calibration:
+        yield (
+            f"calibrated: {fitted.found:,} of {fitted.known:,} known pairs found, about {fitted.mates:,} other mates "
+            f"in all; expected precision {fitted.precision:.3f}, recall {fitted.recall:.3f}, F1 {fitted.f1:.3f}"
+        )
+    yield ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
+
+
+def _counts(counts: Counts) -> str:
+    dropped = f"{counts.foreign:,} of another script or language or without letters, {counts.long:,} too long"
+    return f"{counts.read:,} sentences, {counts.distinct:,} different ones; dropped: {dropped}"

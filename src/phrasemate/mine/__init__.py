@@ -1,0 +1,29 @@
+"""Sentence mates between two collections that are not aligned: bitext mining.
+
+from phrasemate import load_model, read
+from phrasemate.mine import mine, write_mates
+
+with mine(read("german/", lang="de"), read("english/", lang="en"), load_model()) as mined:
+    write_mates("pairs.tsv", mined)
+"""
+
+from __future__ import annotations
+
+from phrasemate.mine.choose import Calibration
+from phrasemate.mine.collection import Counts, Place
+from phrasemate.mine.output import write_mates
+from phrasemate.mine.records import Mate, Mining, Report, SentenceEncoder
+from phrasemate.mine.run import Mined, mine
+
+__all__ = [
+    "Calibration",
+    "Counts",
+    "Mate",
+    "Mined",
+    "Mining",
+    "Place",
+    "Report",
+    "SentenceEncoder",
+    "mine",
+    "write_mates",
+]

@@ -1,0 +1,115 @@
+"""Whether a sentence is in the language that it should be in: by its script, or by an optional language identifier."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from unicodedata import name
+
+from phrasemate.errors import InputError, MissingExtra
+
+__all__ = ["CHECKS", "LanguageCheck", "checker", "script_of"]
+
+CHECKS = ("none", "script", "language")
+LanguageCheck = Callable[[str], bool]
+"""Whether a sentence may stay."""
+
+CONFIDENCE = 0.8  # below it an identifier is not believed: of true sentences it then drops at most 0.2 in a hundred
+SHARE = 0.3  # of the letters: Russian text about programs may be half Latin, a whole English sentence has none
+_CODE = re.compile(r"[a-z]{2,3}")
+_SCRIPTS = {
+    "ARABIC": "ar ckb fa ps sd ug ur",
+    "ARMENIAN": "hy",
+    "BENGALI": "as bn",
+    "CJK": "ja ko yue zh",
+    "CYRILLIC": "ba be bg ce cv kk ky mk mn ru sr tg tt uk",
+    "DEVANAGARI": "bh hi mai mr ne sa",
+    "ETHIOPIC": "am ti",
+    "GEORGIAN": "ka",
+    "GREEK": "el",
+    "GUJARATI": "gu",
+    "GURMUKHI": "pa",
+    "HANGUL": "ko",
+    "HEBREW": "he yi",
+    "HIRAGANA": "ja",
+    "KANNADA": "kn",
+    "KATAKANA": "ja",
+    "KHMER": "km",
+    "LAO": "lo",
+    "LATIN": "kk mn sr tg tt ug",  # beside another one; and of every language that is not named here at all
+    "MALAYALAM": "ml",
+    "MYANMAR": "my",
+    "ORIYA": "or",
+    "SINHALA": "si",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+    "THAI": "th",
+    "TIBETAN": "bo dz",
+}
+
+
+def checker(language: str, check: str = "script") -> LanguageCheck:
+    """What tells whether a sentence is in ``language``, a code such as "de"; without one, all that hold a letter stay.
+
+    `script`: at least three tenths of the letters are in a script of the language. `language`: also, no other
+    language is at least 0.8 likely (py3langid). `none`: all stay, sentences without a letter too. Raises InputError
+    for another word or no code of a language, MissingExtra without py3langid.
+    """
+    if check not in CHECKS:
+        raise InputError(f"check {check!r}; expected one of {', '.join(CHECKS)}")
+    code = language.lower().replace("_", "-").split("-")[0]
+    if code and not _CODE.fullmatch(code):
+        raise InputError(f"language {language!r}; expected a code such as de or zh")
+    if check == "none":
+        return lambda text: True
+    if not code:
+        if check == "language":
+            raise InputError("no language to check for; give the codes of both languages, such as de and en")
+        return lambda text: any(map(str.isalpha, text))
+    if check == "script":
+        return lambda text: in_scripts(text, scripts_of(code))
+    identify = identifier(code)
+    return lambda text: in_scripts(text, scripts_of(code)) and identify(text)
+
+
+@cache
+def scripts_of(code: str) -> frozenset[str]:
+    """The scripts that a language is written in."""
+    found = frozenset(script for script, codes in _SCRIPTS.items() if code in codes.split())
+    return found or frozenset({"LATIN"})
+
+
+@cache
+def script_of(character: str) -> str:
+    """The script of a letter, as the first word of its Unicode name: LATIN, CYRILLIC, CJK; "" for all else."""
+    return name(character, "").split(" ")[0] if character.isalpha() else ""
+
+
+def in_scripts(text: str, wanted: frozenset[str]) -> bool:
+    """Whether the text has letters, and enough of them in the wanted scripts."""
+    letters = [script for script in map(script_of, text) if script]
+    return bool(letters) and sum(script in wanted for script in letters) >= SHARE * len(letters)
+
+
+def identifier(code: str) -> LanguageCheck:
+    """Language identification by py3langid (a multinomial naive Bayes over byte n-grams; Lui and Baldwin 2012)."""
+    known = _identifier()
+    if code not in known.nb_classes:
+        raise InputError(f"language {code!r} is unknown to py3langid; use the check 'script'")
+
+    def same(text: str) -> bool:
+        found, probability = known.classify(text)
+        return bool(found == code or probability < CONFIDENCE)
+
+    return same
+
+
+@cache
+def _identifier() -> Any:
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError as error:
+        raise MissingExtra("py3langid", "identify") from error
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

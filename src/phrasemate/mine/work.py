@@ -1,0 +1,239 @@
+"""The work folder of a run: what it was begun with, and large arrays that are written block by block.
+
+Every finished part carries a checksum. What does not hold it (torn, altered, of another run) counts as not done and is
+made again, so that a run may be killed at any moment and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import DTypeLike, NDArray
+
+from phrasemate.errors import InputError
+
+__all__ = ["Blocks", "WorkFolder", "checked", "seal"]
+
+FORMAT, VERSION = "phrasemate-mine", 1
+SETTINGS = "work.json"
+_LOCK = "lock"
+_OURS = frozenset(
+    {"work", "source", "target", "forward", "backward", "scores"}
+)  # first parts of the names of our files
+
+
+class WorkFolder:
+    """A folder with what a run has done so far; made where it is missing. A context manager; one process at a time.
+
+    ``settings`` say what the run is; a folder that was begun with others is refused, unless ``force`` empties it. One
+    for ``scratch`` goes when it is closed.
+    Raises InputError for that, for a folder of something else, and while another process works in it.
+    """
+
+    def __init__(
+        self, path: str | Path, settings: Mapping[str, Any], force: bool = False, scratch: bool = False
+    ) -> None:
+        self.path, self._scratch = Path(path), scratch
+        strangers = self._strangers()
+        if strangers:
+            raise InputError(f"{self.path}: holds {strangers[0]!r} but no {SETTINGS}; expected an empty folder or none")
+        try:
+            self.path.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be made ({error.strerror}); check the path") from error
+        self._lock = FileLock(self.path / _LOCK)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise InputError(f"{self.path}: another process is working there; wait for it to end") from error
+        try:
+            self._begin(json.loads(json.dumps(dict(settings))), force)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _strangers(self) -> list[str]:
+        """What lies there, if it is no work folder."""
+        if not self.path.exists() or (self.path / SETTINGS).exists():
+            return []
+        if not self.path.is_dir():
+            raise InputError(f"{self.path}: is a file; expected a folder to work in")
+        return sorted(found.name for found in self.path.iterdir() if found.name not in (_LOCK, f"{SETTINGS}.part"))
+
+    def _begin(self, settings: dict[str, Any], force: bool) -> None:
+        file = self.path / SETTINGS
+        self.resumed = file.exists() and not force
+        if self.resumed:
+            self._compare(self._known(file), settings)
+            return
+        self.remove(keep_folder=True)
+        write_whole(file, json.dumps({"format": FORMAT, "version": VERSION, "settings": settings}, indent=1))
+
+    def _known(self, file: Path) -> dict[str, Any]:
+        try:
+            content = json.loads(file.read_text("utf-8"))
+            known: dict[str, Any] = content["settings"]
+            ours = (content["format"], content["version"], type(known)) == (FORMAT, VERSION, dict)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{file}: damaged, cannot tell how the run was begun; --force starts anew") from error
+        if not ours:
+            raise InputError(f"{file}: of another version of phrasemate; use that one, or --force to start anew")
+        return known
+
+    def _compare(self, known: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        keys = sorted(key for key in known.keys() | settings.keys() if known.get(key) != settings.get(key))
+        if keys:
+            changes = ", ".join(f"{key} {_short(known.get(key))}, now {_short(settings.get(key))}" for key in keys)
+            raise InputError(
+                f"{self.path}: was begun with {changes}; give the same again, another --work, or --force to start anew"
+            )
+
+    def remove(self, keep_folder: bool = False) -> None:
+        """Delete what phrasemate wrote there, and the folder if nothing else is in it."""
+        for found in list(self.path.iterdir()) if self.path.exists() else ():
+            if found.name.split(".")[0] in _OURS:
+                found.unlink()
+        if not keep_folder:
+            self._lock.release()
+            (self.path / _LOCK).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.rmdir()
+
+    def __enter__(self) -> WorkFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others use it."""
+        if self._scratch:
+            self.remove()
+        else:
+            self._lock.release()
+
+
+class Blocks:
+    """An array (rows, width) on disk, written in blocks of ``block`` rows, read as a memory map.
+
+    ``NAME.bin`` holds the numbers and ``NAME.log`` a line for each finished block: its number, its key and a checksum.
+    ``keys`` name what each block is made of; one that was made of something else is to be made again.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, shape: tuple[int, int], dtype: DTypeLike, block: int, keys: Sequence[str]
+    ) -> None:
+        self.shape, self.dtype, self.block, self.keys = shape, np.dtype(dtype), block, keys
+        self._bin, self._log = folder / f"{name}.bin", folder / f"{name}.log"
+        if len(keys) != self.count:
+            raise InputError(f"{len(keys)} keys for {self.count} blocks of {name}; expected one for each")
+        with self._bin.open("ab") as file:  # longer or shorter than before: the blocks that stay as they are stay valid
+            file.truncate(shape[0] * shape[1] * self.dtype.itemsize)
+        self.done = self._verified()
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are in all."""
+        return -(-self.shape[0] // self.block)
+
+    @property
+    def missing(self) -> list[int]:
+        """The blocks that are not done, in order."""
+        return [number for number in range(self.count) if number not in self.done]
+
+    def rows(self, number: int) -> slice:
+        return slice(number * self.block, min((number + 1) * self.block, self.shape[0]))
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """(rows, width), read-only; rows of blocks that are not done hold anything."""
+        if not self.shape[0] * self.shape[1]:  # an empty file cannot be mapped
+            return np.zeros(self.shape, self.dtype)
+        return np.memmap(self._bin, self.dtype, "r", shape=self.shape)
+
+    def write(self, number: int, values: NDArray[Any]) -> None:
+        """Keep a block; it counts as done when its numbers are on the disk."""
+        rows = self.rows(number)
+        raw = np.ascontiguousarray(values, self.dtype)
+        if raw.shape != (rows.stop - rows.start, self.shape[1]):
+            raise InputError(f"block {number} of {self._bin} has shape {raw.shape}; expected {rows}, {self.shape[1]}")
+        with self._bin.open("rb+") as file:
+            file.seek(rows.start * self.shape[1] * self.dtype.itemsize)
+            file.write(raw.tobytes())
+            _settle(file)
+        with self._log.open("a", encoding="ascii") as log:
+            log.write(f"\n{self._line(number, raw)}\n")  # a torn line before it stays one of its own
+            _settle(log)
+        self.done.add(number)
+
+    def _line(self, number: int, raw: NDArray[Any]) -> str:
+        return f"{number} {self.keys[number]} {self.dtype.str} {raw.shape[1]} {crc32(raw.tobytes()):08x}"
+
+    def _verified(self) -> set[int]:
+        """The blocks whose numbers and keys are what the log says."""
+        try:
+            logged = set(self._log.read_text("ascii", "replace").splitlines())
+        except OSError:
+            return set()
+        begun = {line.split(" ")[0] for line in logged}
+        array, numbers = self.array, (number for number in range(self.count) if str(number) in begun)
+        return {number for number in numbers if self._line(number, array[self.rows(number)]) in logged}
+
+
+def seal(path: Path, content: Mapping[str, Any], files: Iterable[Path]) -> None:
+    """Write a JSON file with ``content`` and the checksums of finished files beside it."""
+    sums = {file.name: _sha256(file) for file in files}
+    text = json.dumps({"content": dict(content), "files": sums}, ensure_ascii=False)
+    write_whole(path, f"{crc32(text.encode()):08x} {text}")
+
+
+def checked(path: Path) -> dict[str, Any] | None:
+    """The content of a file of `seal`, or None unless it and all files that it names are as they were written."""
+    try:
+        crc, _, text = path.read_text("utf-8").rstrip("\n").partition(" ")
+        if crc != f"{crc32(text.encode()):08x}":
+            return None
+        known = json.loads(text)
+        content: dict[str, Any] = known["content"]
+        return content if all(_sha256(path.with_name(name)) == sha for name, sha in known["files"].items()) else None
+    except (OSError, ValueError):
+        return None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small file: a reader sees the old one or the new one."""
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        _settle(file)
+    part.replace(path)
+
+
+def _settle(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sha256(path: Path) -> str:
+    digest = sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."

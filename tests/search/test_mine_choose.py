@@ -1,0 +1,146 @@
+"""From neighbours to pairs: candidates, one-to-one, filters and calibration, by hand and against plain loops."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from phrasemate.errors import InputError
+from phrasemate.mine.choose import Candidates, calibrate, candidates, is_copy, length_filter, one_to_one
+from phrasemate.rank import margin, run_of
+from phrasemate.types import Run
+
+
+def pairs(*rows: tuple[int, int, float]) -> Candidates:
+    """Pairs with their scores, in order."""
+    source, target, score = zip(*rows, strict=True) if rows else ((), (), ())
+    scores = np.array(score, np.float32)
+    return Candidates(np.array(source, np.int32), np.array(target, np.int32), scores, scores)
+
+
+@pytest.mark.parametrize("how", ["absolute", "csls", "distance", "quarter", "ratio"])
+def test_candidates_against_the_whole_matrix(how: str) -> None:
+    cosines = np.random.default_rng(0).uniform(0.1, 1, (9, 14)).astype(np.float32)
+    forward, backward = run_of(cosines, 3), run_of(cosines.T, 3)
+    found = candidates(forward, backward, how)
+    scores = margin(cosines, 3, how)
+    expected = {
+        (s, t)
+        for s, t in product(range(9), range(14))
+        if t in np.argsort(-cosines[s])[:3] or s in np.argsort(-cosines[:, t])[:3]
+    }
+    assert set(zip(found.source.tolist(), found.target.tolist(), strict=True)) == expected
+    assert found.score == pytest.approx(scores[found.source, found.target], abs=1e-5)
+    assert found.cosine == pytest.approx(cosines[found.source, found.target])
+    assert (np.diff(found.score) <= 0).all()
+    floor = float(np.median(found.score))
+    assert candidates(forward, backward, how, floor).score.tolist() == found.score[found.score >= floor].tolist()
+
+
+def test_neighbours_that_were_not_found() -> None:
+    forward = Run(np.array([[1, -1]]), np.array([[0.9, -np.inf]], np.float32))
+    backward = Run(np.array([[-1, -1], [0, -1]]), np.array([[-np.inf] * 2, [0.9, -np.inf]], np.float32))
+    found = candidates(forward, backward)
+    assert list(zip(found.source, found.target, strict=True)) == [(0, 1)]
+    assert found.score.tolist() == pytest.approx([0.9 / ((0.9 + 0.9) / 2)])
+
+
+def test_one_to_one() -> None:
+    some = pairs((0, 0, 0.9), (1, 0, 0.8), (0, 1, 0.7), (1, 1, 0.6), (2, 0, 0.5), (3, 3, 0.4))
+    assert one_to_one(some, "greedy").tolist() == [0, 3, 5]
+    assert one_to_one(some, "mutual").tolist() == [0, 5]  # (1, 1): 1 likes 0 better
+    assert one_to_one(some, "all").tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(InputError, match="pairs 'first'; expected one of greedy, mutual, all"):
+        one_to_one(some, "first")
+    for pairing in ("greedy", "mutual", "all"):
+        assert one_to_one(pairs(), pairing).tolist() == []
+
+
+@pytest.mark.parametrize("pairing", ["greedy", "mutual", "all"])
+def test_a_higher_floor_gives_the_beginning(pairing: str) -> None:
+    draw = np.random.default_rng(1)
+    every = sorted(((s, t, draw.random()) for s, t in product(range(8), range(8))), key=lambda row: -row[2])
+    whole = one_to_one(pairs(*every), pairing).tolist()
+    for count in range(1, 64):
+        part = one_to_one(pairs(*every[:count]), pairing).tolist()
+        assert part == whole[: len(part)] == [number for number in whole if number < count]
+
+
+def test_lengths_are_seen_against_what_is_usual() -> None:
+    # targets are usually twice as long (with the slack of 8): the fourth is as long as its source, the fifth 8 times
+    source = np.array([12, 42, 92, 92, 12], np.int32)
+    target = np.array([2 * 20 - 8, 2 * 50 - 8, 2 * 100 - 8, 92, 8 * 20 - 8], np.int32)
+    some = pairs(*((n, n, 1 - n / 10) for n in range(5)))
+    assert length_filter(some, source, target, 1.9).tolist() == [True, True, True, False, False]
+    assert length_filter(some, source, target, 2.1).tolist() == [True, True, True, True, False]
+    assert length_filter(some, source, target, 4.1).tolist() == [True, True, True, True, True]
+    assert length_filter(pairs(), source, target, 2.0).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "copy"),
+    [
+        ("LibreOffice 7.5", "libreoffice 7.5!", True),
+        ("OK", "ok.", True),
+        ("OK", "no", False),
+        ("The quick brown fox", "The quick brown fax", True),  # 12 of 14 groups of three on each side: 24 / 28 > 0.75
+        ("Der Hund schläft im Haus.", "The dog sleeps in the house.", False),
+        ("Привет, мир", "Hello, world", False),
+        ("东京是日本的首都", "東京は日本の首都です", False),
+    ],
+)
+def test_copies(source: str, target: str, copy: bool) -> None:
+    assert is_copy(source, target, 0.75) is copy
+    assert is_copy(target, source, 0.75) is copy
+
+
+def test_the_share_of_a_copy() -> None:
+    # thequickbrownfox / thequickbrownfax: 14 groups each, 12 in common
+    assert is_copy("The quick brown fox", "The quick brown fax", 2 * 12 / (14 + 14) - 0.001)
+    assert not is_copy("The quick brown fox", "The quick brown fax", 2 * 12 / (14 + 14) + 0.001)
+
+
+def test_calibration_by_hand() -> None:
+    """40 known pairs; other pairs are right while scores are high, then nobody is."""
+    known = [(n, n) for n in range(40)]
+    rows = [(n, n, 1.0 - n / 1000) for n in range(30)]  # 30 known ones, from 1.0 down
+    rows += [(100 + n, 100 + n, 0.9995 - n / 1000 / 2) for n in range(60)]  # twice as many others beside them
+    rows += [(200 + n, 200 + n, 0.5 - n / 1000) for n in range(100)]  # far below: anything
+    rows += [(30, 31, 0.45)]  # a sentence of a known pair with a wrong one
+    chosen = pairs(*sorted(rows, key=lambda row: -row[2]))
+    found = calibrate(chosen, known)
+    assert (found.known, found.found, found.recall) == (40, 30, 30 / 40)
+    # others over recall, at each known pair from half of them on: least at the first, where the others lag behind
+    expected = min((sum(r[2] >= 1.0 - n / 1000 for r in rows[30:90])) / ((n + 1) / 40) for n in range(19, 30))
+    assert found.mates == round(expected)
+    others = sum(row[2] >= found.threshold - 1e-6 for row in rows[30:90])
+    assert found.precision == pytest.approx((found.mates + 40) * found.recall / (others + 30), abs=0.005)
+    assert found.f1 == pytest.approx(2 * found.precision * found.recall / (found.precision + found.recall))
+    assert found.threshold == pytest.approx(1.0 - 29 / 1000)
+
+
+def test_calibration_without_other_mates() -> None:
+    known = [(n, n) for n in range(20)]
+    rows = [(n, n, 1.0 - n / 100) for n in range(20)] + [(100 + n, 100 + n, 0.85 - n / 10000) for n in range(200)]
+    found = calibrate(pairs(*sorted(rows, key=lambda row: -row[2])), known)
+    assert found.mates == 0
+    assert found.threshold == pytest.approx(1.0 - 15 / 100)  # 15 and the known pair that stands with the others
+    assert found.precision == pytest.approx(20 * (16 / 20) / 17, abs=0.06)
+
+
+def test_equal_scores_are_taken_together() -> None:
+    known = [(n, n) for n in range(20)]
+    rows = [(n, n, 0.9) for n in range(20)] + [(100 + n, 100 + n, 0.9) for n in range(10)]
+    found = calibrate(pairs(*rows), known)
+    assert (found.threshold, found.found) == (pytest.approx(0.9), 20)
+
+
+def test_what_cannot_be_calibrated_with() -> None:
+    with pytest.raises(InputError, match="3 pairs to calibrate with; expected 20 or more"):
+        calibrate(pairs((0, 0, 1.0)), [(0, 0)] * 3)
+    with pytest.raises(InputError, match="none of the pairs to calibrate with was found"):
+        calibrate(pairs((0, 1, 1.0)), [(n, n) for n in range(20)])
+    with pytest.raises(InputError, match="none of the pairs to calibrate with was found"):
+        calibrate(pairs(), [(n, n) for n in range(20)])

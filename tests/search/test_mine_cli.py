@@ -1,0 +1,114 @@
+"""``phrasemate mine``: options, output, what is said; with an encoder that knows the mates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mine_fakes import NumberEncoder, english, german
+from typer.testing import CliRunner
+
+from phrasemate.cli import app
+from phrasemate.mine.records import THRESHOLDS
+
+Invoke = Callable[..., Any]
+COMMON = ("--rerank", "none", "--lines", "sentence")
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Invoke:
+    monkeypatch.chdir(tmp_path)
+    Path("de.txt").write_text("".join(german(n) + "\n" for n in [*range(30), 3]), "utf-8")
+    Path("en.txt").write_text("".join(english(n) + "\n" for n in range(20, 50)), "utf-8")
+    Path("known.tsv").write_text("".join(f"{german(n)}\t{english(n)}\n" for n in range(100, 130)), "utf-8")
+    monkeypatch.setattr("phrasemate.encode.load_model", lambda path=None, threads=None: NumberEncoder())
+
+    def run(*arguments: str) -> Any:
+        result = CliRunner().invoke(app, ["mine", *arguments], prog_name="phrasemate")
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+def test_mine(invoke: Invoke) -> None:
+    done = invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON, "--source-lang", "de", "--target-lang", "en")
+    assert done.exit_code == 0
+    rows = [line.split("\t") for line in Path("pairs.tsv").read_text("utf-8").splitlines()]
+    assert {(row[0], row[1]) for row in rows} == {(german(n), english(n)) for n in range(20, 30)}
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"pairs.tsv: 10 pairs with a score of {THRESHOLDS['quarter', '']:.4f} or more"
+    assert lines[1].strip().startswith("source: 31 sentences, 30 different ones; dropped: 0 of another script")
+    assert "exact search, recall 1.000" in lines[3]
+    assert sorted(path.name for path in Path().iterdir()) == ["de.txt", "en.txt", "known.tsv", "pairs.tsv"]
+
+
+def test_calibrated_and_json(invoke: Invoke) -> None:
+    done = invoke("de.txt", "en.txt", "-o", "pairs.jsonl", *COMMON, "--calibrate", "known.tsv", "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["pairs"], facts["calibration"]["known"], facts["calibration"]["found"]) == (10, 30, 30)
+    assert facts["threshold"] == facts["calibration"]["threshold"]
+    assert facts["source"] == {"read": 31, "long": 0, "foreign": 0, "distinct": 30}
+    assert len(Path("pairs.jsonl").read_text("utf-8").splitlines()) == 10
+    done = invoke("de.txt", "en.txt", "-o", "pairs.tmx", *COMMON, "--calibrate", "known.tsv")
+    assert "calibrated: 30 of 30 known pairs found" in done.stdout
+
+
+def test_a_work_folder_that_is_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert invoke("de.txt", "en.txt", "-o", "a.tsv", *COMMON, "--work", "w").exit_code == 0
+    stopped = NumberEncoder(stop_after=0)
+    monkeypatch.setattr("phrasemate.encode.load_model", lambda path=None, threads=None: stopped)
+    done = invoke("de.txt", "en.txt", "-o", "b.tsv", *COMMON, "--work", "w", "--threshold", "0.3", "--pairs", "all")
+    assert done.exit_code == 0
+    assert Path("w/work.json").exists()
+    Path("de.txt").write_text("Etwas anderes.\n")
+    done = invoke("de.txt", "en.txt", "-o", "c.tsv", *COMMON, "--work", "w")
+    assert done.exit_code == 1
+    assert "was begun with source" in done.stderr
+
+
+def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = NumberEncoder(stop_after=1)
+    monkeypatch.setattr("phrasemate.encode.load_model", lambda path=None, threads=None: encoder)
+    done = invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON)
+    assert done.exit_code == 130
+    assert "stopped; pairs.tsv.work keeps what is done; give the same command again" in done.stderr
+    encoder.stop_after = 1
+    assert invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON).exit_code == 0  # one side was there
+    assert not Path("pairs.tsv.work").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        (("none.txt", "en.txt", "-o", "x.tsv"), 1, "none.txt: no such file"),
+        (("de.txt", "en.txt", "-o", "x.txt"), 1, "expected a name that ends in .jsonl, .tmx, .tsv"),
+        (("de.txt", "en.txt", "-o", "known.tsv"), 1, "is there already"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--threshold", "1", "--calibrate", "known.tsv"), 2, "give one of them"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--calibrate", "de.txt"), 1, "1 column; expected 2"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--length-ratio", "0.5"), 1, "length ratio 0.5; expected more than 1"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--margin", "csls"), 1, "have no usual threshold"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--source-lang", "ru"), 1, "source: none of 31 sentences can be used"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--check", "language"), 1, "no language to check for"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--engine", "approximate"), 1, "approximate search needs 20,000"),
+    ],
+)
+def test_errors(invoke: Invoke, arguments: tuple[str, ...], code: int, expected: str) -> None:
+    done = invoke(*arguments, *COMMON)
+    assert done.exit_code == code
+    assert expected in done.stderr
+
+
+def test_text_that_is_none(invoke: Invoke) -> None:
+    Path("bad.txt").write_bytes(b"Gr\xfc\xdfe aus K\xf6ln\n" * 3)
+    done = invoke("bad.txt", "en.txt", "-o", "x.tsv", *COMMON)
+    assert done.exit_code == 1
+    assert "bad.txt, line 1: byte 0xFC at offset 2 is not UTF-8" in done.stderr
+    Path("bad.txt").write_bytes(f"{german(20)}\n".encode() + b"\xff\n" + f"{german(21)}\n".encode())
+    done = invoke("bad.txt", "en.txt", "-o", "x.tsv", *COMMON, "--on-error", "skip")
+    assert "skipped: bad.txt, line 2" in done.stderr
+    assert len(Path("x.tsv").read_text("utf-8").splitlines()) == 2

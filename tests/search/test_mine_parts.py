@@ -1,0 +1,175 @@
+"""The parts of mining: sentences on disk, languages, neighbours, word matches."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from phrasemate.errors import InputError, MissingExtra
+from phrasemate.mine import language
+from phrasemate.mine.collection import collect, normal
+from phrasemate.mine.language import checker, script_of
+from phrasemate.mine.neighbours import Approximate, Exact, engine_for
+from phrasemate.mine.words import WordMatch, low_quarter
+from phrasemate.rank import whole
+from phrasemate.types import Document, PhrasePair
+
+
+def test_a_collection(tmp_path: Path) -> None:
+    texts = ["Ein Satz.", "", "Noch  einer,\u2028zum Beispiel.", "Ein Satz.", "x" * 2001, "12.", "Schlu\u0308ssel"]
+    documents = [Document.from_texts("a", texts), Document.from_texts("b", ["Ein\tSatz."])]
+    held = collect(tmp_path, "source", documents, ["Verborgen.", "Ein Satz."], checker("de"))
+    assert [held.text(n) for n in range(len(held))] == [
+        "Ein Satz.", "Noch einer, zum Beispiel.", "Schlüssel", "Verborgen.",
+    ]  # fmt: skip
+    assert held.texts(slice(1, 3)) == ["Noch einer, zum Beispiel.", "Schlüssel"]
+    assert held.lengths.tolist() == [9, 25, 9, 10]
+    assert held.hidden == 3
+    counts = held.counts
+    assert (counts.read, counts.long, counts.foreign, counts.distinct) == (8, 1, 2, 3)
+    assert held.places(0) == (("a", 1), ("a", 4), ("b", 1))
+    assert held.places(3) == ()
+    assert held.find({"Schlüssel", "nichts"}) == {"Schlüssel": 2}
+    again = collect(tmp_path, "source", documents, ["Verborgen.", "Ein Satz."], lambda text: pytest.fail("was read"))
+    assert (again.key, again.counts) == (held.key, held.counts)
+
+
+def test_half_characters_do_not_stop_a_collection(tmp_path: Path) -> None:
+    assert normal("half \ud83d here") == "half ? here"
+    held = collect(tmp_path, "source", [Document.from_texts("a", ["half \ud83d here"])], [], checker(""))
+    assert held.text(0) == "half ? here"
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "stays"),
+    [
+        ("ru", "Откройте окно настроек LibreOffice Writer.", True),
+        ("ru", "Open the settings window.", False),
+        ("uk_UA", "Це речення.", True),
+        ("sr", "Ovo je rečenica.", True),
+        ("zh-CN", "打开 settings 窗口", True),
+        ("zh", "설정 창을 엽니다", False),
+        ("ja", "設定ウィンドウを開く", True),
+        ("ko", "설정", True),
+        ("ar", "افتح النافذة", True),
+        ("el", "Άνοιξε το παράθυρο", True),
+        ("de", "Öffne das Fenster", True),
+        ("de", "Открой окно", False),
+        ("xx", "Any language that is not listed is written in Latin", True),
+        ("de", "12 + 34 = 46", False),
+        ("", "1234", False),
+        ("", "Щ", True),
+    ],
+)
+def test_scripts(code: str, text: str, stays: bool) -> None:
+    assert checker(code)(text) is stays
+
+
+def test_scripts_of_letters() -> None:
+    assert [script_of(letter) for letter in "aéЖ中あ한ج1 "] == [
+        "LATIN", "LATIN", "CYRILLIC", "CJK", "HIRAGANA", "HANGUL", "ARABIC", "", "",
+    ]  # fmt: skip
+
+
+def test_a_language_identifier() -> None:
+    pytest.importorskip("py3langid")
+    german = checker("de", "language")
+    assert german("Der Hund schläft heute Nacht im Haus meiner Großmutter.")
+    assert not german("The dog sleeps in the house of my grandmother tonight.")
+    assert german("OK")  # too little to tell
+    assert not german("Собака спит в доме моей бабушки.")
+    with pytest.raises(InputError, match="'xx' is unknown to py3langid"):
+        checker("xx", "language")
+
+
+def test_checks_that_make_no_sense(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checker("de", "none")("1234")
+    with pytest.raises(InputError, match="check 'all'; expected one of none, script, language"):
+        checker("de", "all")
+    with pytest.raises(InputError, match="expected a code such as de"):
+        checker("German")
+    with pytest.raises(InputError, match="no language to check for"):
+        checker("", "language")
+    language._identifier.cache_clear()
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    with pytest.raises(MissingExtra, match=r"phrasemate\[identify\]"):
+        checker("de", "language")
+
+
+def vectors(count: int, dim: int = 16, seed: int = 0) -> Any:
+    """Unit vectors in clusters."""
+    draw = np.random.default_rng(seed)
+    centres = draw.standard_normal((50, dim))
+    found = centres[draw.integers(0, 50, count)] + draw.standard_normal((count, dim)) * 0.7
+    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float16)
+
+
+def test_exact_neighbours_against_a_plain_loop() -> None:
+    database, queries = vectors(60), vectors(7, seed=1).astype(np.float32)
+    ids, cosines = Exact(database).search(queries, 4)
+    for query, found, scores in zip(queries, ids, cosines, strict=True):
+        every = [float(query @ each.astype(np.float32)) for each in database]
+        assert found.tolist() == sorted(range(60), key=lambda row: -every[row])[:4]
+        assert scores == pytest.approx(sorted(every, reverse=True)[:4], abs=1e-5)
+    assert Exact(database[:2]).search(queries, 4)[0].shape == (7, 2)
+
+
+def test_approximate_neighbours_reach_the_recall(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasemate.mine.neighbours._BLOCK", 1000)
+    database, queries = vectors(3000), vectors(200, seed=1).astype(np.float32)
+    told: list[int] = []
+    search = Approximate(database, queries[:100], 4, told.append)
+    exact = Exact(database).search(queries, 4)
+    ids, cosines = search.search(queries, 4)
+    recall = np.mean([len(set(one) & set(other)) / 4 for one, other in zip(ids, exact[0], strict=True)])
+    assert search.recall >= 0.995
+    assert recall >= 0.98
+    assert cosines[:, 0] == pytest.approx(exact[1][:, 0], abs=0.01)
+    assert np.median(np.abs(cosines - exact[1])) < 1e-3  # compared in float16, the common part put back
+    assert told == [0, 1000, 2000, 3000]
+
+
+def test_which_engine() -> None:
+    assert engine_for("auto", 100_000, 100_000, 384) == "exact"
+    assert engine_for("auto", 200_000, 100_000, 384) == "approximate"
+    assert engine_for("auto", 10_000_000, 10_000, 384) == "exact"  # too few to learn codes from
+    assert engine_for("auto", 200_000, 200_000, 383) == "exact"
+    assert engine_for("exact", 10**6, 10**6, 384) == "exact"
+    with pytest.raises(InputError, match="approximate search needs 20,000"):
+        engine_for("approximate", 1000, 1000, 384)
+    with pytest.raises(InputError, match="engine 'fast'; expected one of"):
+        engine_for("fast", 1, 1, 2)
+
+
+def test_the_worst_quarter_of_the_words() -> None:
+    cosines = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.4], [0.5, 0.6], [0.7, 0.1]], np.float32)
+    rows, columns = [0.9, 0.8, 0.4, 0.6, 0.7], [0.9, 0.8]  # best matches; a quarter of 5 and of 2 words is one
+    assert low_quarter(cosines) == pytest.approx((min(rows) + min(columns)) / 2)
+    eight = np.diag(np.arange(1, 9) / 10).astype(np.float32)
+    assert low_quarter(eight) == pytest.approx((0.1 + 0.2) / 2)
+    assert low_quarter(np.zeros((0, 3), np.float32)) == 0.0
+
+
+def test_words_that_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = {"hund": 0, "dog": 0, "katze": 1, "cat": 1, "schläft": 2, "sleeps": 2, "der": 3, "die": 3, "the": 3}
+    asked: list[str] = []
+
+    def word_vectors(model: Any, sentences: Any, layer: Any, pooling: str) -> list[Any]:
+        asked.extend(sentence.text for sentence in sentences)
+        return [5 * np.eye(4, dtype=np.float32)[[space[w.lower()] for w in each.words()]] for each in sentences]
+
+    monkeypatch.setattr("phrasemate.mine.words.word_vectors", word_vectors)
+
+    class Model:
+        hash = "h"
+
+    scorer = WordMatch(Model())  # type: ignore[arg-type]
+    texts = [("Der Hund schläft", "The dog sleeps"), ("Der Hund schläft", "The cat sleeps"), ("Der Hund", "!!")]
+    found = scorer.score([PhrasePair(whole(one), whole(other)) for one, other in texts])
+    assert found.tolist() == pytest.approx([1.0, 0.0, 0.0])
+    assert sorted(asked) == sorted({text for pair in texts for text in pair})  # each once
+    assert scorer.signature == "words h"

@@ -1,0 +1,202 @@
+"""Mining from end to end, with an encoder that knows the mates: what is found, reported, calibrated, written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mine_fakes import NumberEncoder, document, english, german
+
+from phrasemate.errors import InputError
+from phrasemate.mine import Mining, Place, mine, write_mates
+from phrasemate.text.formats.bilingual import read_units
+from phrasemate.types import Document, PhrasePair
+
+PLAIN = Mining(threshold=0.5, rerank="none")
+GERMAN = [german(n) for n in range(60)]
+ENGLISH = [english(n) for n in range(40, 100)]
+MATES = {(german(n), english(n)) for n in range(40, 60)}
+
+
+def found(source: Sequence[str], target: Sequence[str], settings: Mining = PLAIN, **more: Any) -> list[tuple[str, str]]:
+    with mine(document("de", source), document("en", target), NumberEncoder(), settings=settings, **more) as mined:
+        return [mate[:2] for mate in mined]
+
+
+def test_planted_mates_are_found_and_nothing_else() -> None:
+    with mine(document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=PLAIN) as mined:
+        mates = list(mined)
+        assert {mate[:2] for mate in mates} == MATES
+        assert list(mined) == mates  # may be read again
+        assert len(mined) == mined.report.pairs == 20
+        assert [mate.score for mate in mates] == sorted((mate.score for mate in mates), reverse=True)
+        assert all(0.9 < mate.cosine <= 1 for mate in mates)
+        assert (mined.report.source.distinct, mined.report.engine, mined.report.recall) == (60, "exact", (1.0, 1.0))
+        work = mined.work.path
+        assert work.is_dir()
+    assert not work.exists()  # a temporary one
+
+
+def test_a_sentence_that_comes_again_is_encoded_once_and_reported_with_all_its_places() -> None:
+    source = [Document.from_texts("a.txt", [german(1), "  Dies ist der Satz Nummer 1,  auf Deutsch. ", german(2)])]
+    source += document("b.txt", [german(3), german(1)])
+    encoder = NumberEncoder()
+    with mine(source, document("en", [english(1), english(9), english(1)]), encoder, settings=PLAIN) as mined:
+        (mate,) = mined
+        assert mined.report.source.read, mined.report.source.distinct == (5, 3)
+    assert mate.source_places == (Place("a.txt", 1), Place("a.txt", 2), Place("b.txt", 2))
+    assert mate.target_places == (Place("en", 1), Place("en", 3))
+    assert sorted(encoder.encoded) == sorted([german(1), german(2), german(3), english(1), english(9)])
+
+
+def test_copies_are_no_mates() -> None:
+    same = "Version 7 of the program is the latest."
+    source, target = [same, german(8)], [same.upper(), "Version 7 of this program is the latest!", english(8)]
+    assert found(source, target) == [(german(8), english(8))]
+    kept = found(source, target, Mining(threshold=0.5, rerank="none", copies=None))
+    assert kept[0] == (same, "Version 7 of this program is the latest!") or len(kept) == 2
+
+
+def test_unlike_lengths_are_no_mates() -> None:
+    long = english(7) + " It goes on and on" * 20
+    others = [german(n) for n in range(20, 30)], [english(n) for n in range(20, 30)]
+    source, target = [*others[0], german(7)], [*others[1], long]
+    assert (german(7), long) not in found(source, target)
+    assert (german(7), long) in found(source, target, Mining(threshold=0.5, rerank="none", length_ratio=None))
+
+
+def test_one_to_one_and_all() -> None:
+    target = [english(5), "In English: this is the sentence 5.", english(6)]
+    assert [s for s, _ in found([german(5), german(6)], target)].count(german(5)) == 1
+    everything = found([german(5), german(6)], target, Mining(threshold=0.5, rerank="none", pairing="all"))
+    assert [s for s, _ in everything].count(german(5)) == 2
+    assert len(found([german(5), german(6)], target, Mining(threshold=0.5, rerank="none", pairing="mutual"))) == 2
+
+
+def test_a_threshold_only_cuts() -> None:
+    with mine(document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=PLAIN) as mined:
+        scores = [mate.score for mate in mined]
+    settings = Mining(threshold=scores[9], rerank="none")
+    with mine(document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings) as mined:
+        assert [mate.score for mate in mined] == scores[:10]
+
+
+def test_calibration_hides_known_pairs_and_leaves_them_out_of_what_is_found() -> None:
+    known = [(german(n), english(n)) for n in range(200, 230)]
+    settings = Mining(rerank="none")
+    with mine(document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings, known=known) as run:
+        calibration = run.report.calibration
+        assert {mate[:2] for mate in run} == MATES
+    assert calibration is not None
+    assert (calibration.known, calibration.found) == (30, 30)
+    assert 15 <= calibration.mates <= 20  # an estimate from below
+    assert calibration.recall == 1.0
+    assert calibration.precision > 0.9
+    assert run.report.threshold == calibration.threshold
+    assert run.report.source.distinct == 60
+
+
+def test_known_pairs_of_the_collections_themselves_are_found_as_well() -> None:
+    known = [(german(n), english(n)) for n in range(40, 60)]
+    settings = Mining(rerank="none")
+    with mine(document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings, known=known) as run:
+        assert {mate[:2] for mate in run} == MATES
+
+
+class Dislikes:
+    """A scorer that does not like one number; tells what it was asked."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.asked = f" {number}", 0
+
+    def score(self, pairs: Sequence[PhrasePair]) -> np.ndarray:
+        self.asked += len(pairs)
+        return np.array([-1.0 if self.number in pair.source.text else 0.0 for pair in pairs], np.float32)
+
+
+def test_a_scorer_has_a_say() -> None:
+    scorer = Dislikes(45)
+    settings = Mining(threshold=0.5, weight=0.6)
+    assert set(found(GERMAN, ENGLISH, settings, scorer=scorer)) == MATES - {(german(45), english(45))}
+    assert scorer.asked >= 20
+
+
+def test_margins_without_a_usual_threshold() -> None:
+    for settings in (Mining(margin="csls", rerank="none"), Mining(margin="absolute", rerank="none")):
+        with pytest.raises(InputError, match="have no usual threshold; give one, or known pairs"):
+            found(GERMAN, ENGLISH, settings)
+    with pytest.raises(InputError, match="with a scorer have no usual threshold"):
+        found(GERMAN, ENGLISH, Mining(), scorer=Dislikes(1))
+    with pytest.raises(InputError, match=r"needs a phrasemate\.Model"):
+        found(GERMAN, ENGLISH, Mining())
+
+
+@pytest.mark.parametrize("margin", ["absolute", "csls", "distance", "quarter", "ratio"])
+def test_every_margin_ranks_the_mates_first(margin: str) -> None:
+    settings = Mining(margin=margin, threshold=0.0, rerank="none")
+    assert set(found(GERMAN, ENGLISH, settings)[:20]) == MATES
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"margin": "cosine"}, "margin 'cosine'; expected one of"),
+        ({"pairing": "best"}, "pairing 'best'; expected one of"),
+        ({"check": "yes"}, "check 'yes'; expected one of"),
+        ({"rerank": "x"}, "rerank 'x'; expected one of"),
+        ({"k": 0}, "k 0; expected 1 or more"),
+        ({"length_ratio": 1.0}, "length ratio 1.0; expected more than 1"),
+        ({"copies": 1.5}, "copies 1.5; expected a share"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        Mining(**settings)
+
+
+def test_an_encoder_that_gives_no_unit_vectors() -> None:
+    class Long(NumberEncoder):
+        def encode_sentences(self, texts: Sequence[str]) -> np.ndarray:
+            return super().encode_sentences(texts) * 3
+
+    with pytest.raises(InputError, match="vectors of length 3; expected unit vectors"):
+        mine(document("de", GERMAN), document("en", ENGLISH), Long(), settings=PLAIN)
+
+
+def test_a_side_without_sentences() -> None:
+    with pytest.raises(InputError, match="target: none of 2 sentences can be used"):
+        found(GERMAN, ["12 : 34", "..."])
+
+
+def test_fewer_sentences_than_neighbours() -> None:
+    assert found([german(3)], [english(3)], Mining(k=4, threshold=0.5, rerank="none")) == [(german(3), english(3))]
+
+
+def test_writing(tmp_path: Path) -> None:
+    with mine(document("d e", [german(1)]), document("en", [english(1)] * 2), NumberEncoder(), settings=PLAIN) as mined:
+        for name in ("pairs.tsv", "pairs.jsonl", "pairs.tmx"):
+            write_mates(tmp_path / name, mined, ("de", "en"))
+        (mate,) = mined
+    row = (tmp_path / "pairs.tsv").read_text("utf-8")
+    assert row == f"{german(1)}\t{english(1)}\t{mate.score:.4f}\td e:1\ten:1 | en:2\n"
+    (line,) = (tmp_path / "pairs.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(line) == {
+        "source": german(1),
+        "target": english(1),
+        "score": round(mate.score, 4),
+        "cosine": round(mate.cosine, 4),
+        "source_places": [{"document": "d e", "line": 1}],
+        "target_places": [{"document": "en", "line": 1}, {"document": "en", "line": 2}],
+    }
+    (unit,) = read_units(tmp_path / "pairs.tmx")
+    assert [(side.language, side.text) for side in unit.sides] == [("de", german(1)), ("en", english(1))]
+    assert unit.metadata["score"] == f"{mate.score:.4f}"
+    assert unit.sides[1].metadata["place"] == ["en:1", "en:2"]
+    with pytest.raises(InputError, match=r"expected a name that ends in \.jsonl, \.tmx, \.tsv"):
+        write_mates(tmp_path / "pairs.txt", [mate])
+    with pytest.raises(InputError, match="no such folder"):
+        write_mates(tmp_path / "nowhere" / "pairs.tsv", [mate])
