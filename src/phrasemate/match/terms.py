@@ -1,0 +1,303 @@
+"""From two term lists and text to matches: examples, vectors, candidates, and which of them count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.encode import Model
+from phrasemate.encode.represent import by_examples
+from phrasemate.errors import InputError
+from phrasemate.examples import Finder, occurrences
+from phrasemate.match.graph import Candidates, assign, candidates, matching_function
+from phrasemate.text.terms import Term, TermPair
+from phrasemate.types import Phrase
+
+__all__ = [
+    "THRESHOLDS",
+    "Match",
+    "MatchSettings",
+    "Matching",
+    "Side",
+    "match_terms",
+    "pooling_of",
+    "select",
+    "term_pairs",
+]
+
+THRESHOLDS = {"csls": 0.2, "ratio": 1.15}  # margin -> the least that is a match (docs/match.md)
+READABLE = 80  # characters: of many sentences, those of about this length are shown
+
+Ids = NDArray[np.int64]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSettings:
+    """How terms are compared, and what counts as a match. Raises InputError for what makes no sense.
+
+    ``examples``: sentences a term; ``bare``, ``pooling``, ``layer`` as in `by_examples` ("": `pooling_of` the model).
+    ``margin``: csls or ratio, over the ``neighbours`` nearest. ``threshold``: the least margin (None: that of
+    `THRESHOLDS`), ``least_score``: the least cosine. ``candidates``: matches of a source term at most; ``mutual``:
+    only terms that are each other's best; ``one_to_one``: no term twice, with the greatest sum of margins.
+    ``evidence``: sentences that are kept of each side.
+    """
+
+    examples: int = 8
+    bare: float = 1.5  # bench/match.py, development pairs
+    pooling: str = ""
+    layer: int | None = None
+    margin: str = "csls"
+    neighbours: int = 10  # Conneau et al. (2018)
+    threshold: float | None = None
+    least_score: float = -1.0
+    candidates: int = 1
+    mutual: bool = False
+    one_to_one: bool = False
+    evidence: int = 1
+
+    def __post_init__(self) -> None:
+        if self.margin not in THRESHOLDS:
+            raise InputError(f"margin {self.margin!r}; expected one of {', '.join(THRESHOLDS)}")
+        for name, least in (("examples", 0), ("neighbours", 1), ("candidates", 1), ("evidence", 0), ("bare", 0)):
+            if not getattr(self, name) >= least:
+                raise InputError(f"{name} {getattr(self, name)}; expected {least} or more")
+        if self.one_to_one and self.candidates > 1:
+            raise InputError(f"{self.candidates} candidates a term, but one to one; leave one of them out")
+
+    @property
+    def least_margin(self) -> float:
+        return THRESHOLDS[self.margin] if self.threshold is None else self.threshold
+
+
+class Side(NamedTuple):
+    """A term list, and where its example sentences come from (None: only the terms' own contexts)."""
+
+    terms: Sequence[Term]
+    finder: Finder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A source term and a target term: ``score`` is their cosine, ``rank`` that of the target among the source's.
+
+    ``source_examples``, ``target_examples``: how many sentences each was compared by (0: by its wording alone);
+    ``source_evidence``, ``target_evidence``: some of them.
+    """
+
+    source: Term
+    target: Term
+    score: float
+    margin: float
+    rank: int
+    mutual: bool
+    source_examples: int
+    target_examples: int
+    source_evidence: tuple[Phrase, ...]
+    target_evidence: tuple[Phrase, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; start and end are characters of the sentence."""
+        figures = {"score": round(self.score, 4), "margin": round(self.margin, 4)}
+        counts = {"source_examples": self.source_examples, "target_examples": self.target_examples}
+        shown = {"source_evidence": self.source_evidence, "target_evidence": self.target_evidence}
+        sentences = {
+            name: [{"text": each.context, "start": each.start, "end": each.end} for each in found]
+            for name, found in shown.items()
+        }
+        place = {"mutual": self.mutual, "rank": self.rank}
+        return {"source": self.source.text, "target": self.target.text, **figures, **place, **counts, **sentences}
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What came of two lists: ``matches`` in the order of the source list, and the terms of each side without one.
+
+    ``repeated``: how many terms of each side stand in their list before, and were passed over. ``alone``: how many
+    have no sentence that contains them.
+    """
+
+    matches: tuple[Match, ...]
+    source_unmatched: tuple[Term, ...]
+    target_unmatched: tuple[Term, ...]
+    repeated: tuple[int, int]
+    alone: tuple[int, int]
+    settings: MatchSettings
+
+    def as_dict(self) -> dict[str, Any]:
+        """What there is to say of the whole, for JSON."""
+        names = ("source", "target")
+        return {
+            "matches": len(self.matches),
+            "mutual": sum(match.mutual for match in self.matches),
+            "source_unmatched": [term.text for term in self.source_unmatched],
+            "target_unmatched": [term.text for term in self.target_unmatched],
+            "in_no_sentence": dict(zip(names, self.alone, strict=True)),
+            "repeated": dict(zip(names, self.repeated, strict=True)),
+            "margin": self.settings.margin,
+            "threshold": self.settings.least_margin,
+        }
+
+
+def match_terms(
+    source: Side,
+    target: Side,
+    model: Model,
+    settings: MatchSettings | None = None,
+    progress: Progress = lambda *_: None,
+) -> Matching:
+    """Match the terms of two lists.
+
+    ``progress`` is called with what is being done, how much of it is done, and of how much. Raises InputError for a
+    list without terms, MissingExtra where an assignment one to one needs a package that is absent.
+    """
+    settings = settings or MatchSettings()
+    if settings.one_to_one:
+        matching_function()
+    lists = _different(source.terms, "source"), _different(target.terms, "target")
+    first = _prepared(lists[0], source.finder, "source", model, settings, progress)
+    second = _prepared(lists[1], target.finder, "target", model, settings, progress)
+    found = candidates(first.vectors, second.vectors, settings.neighbours, settings.margin, settings.candidates)
+    kept = select(found, settings)
+    return Matching(
+        tuple(_matches(kept, first, second, settings.evidence)),
+        _without(first.terms, kept.sources),
+        _without(second.terms, kept.targets),
+        (len(source.terms) - len(first.terms), len(target.terms) - len(second.terms)),
+        (first.alone, second.alone),
+        settings,
+    )
+
+
+class _Prepared(NamedTuple):
+    """The terms of a list, each wording once, with their sentences and vectors (terms, dim)."""
+
+    terms: list[Term]
+    examples: list[list[Phrase]]
+    vectors: NDArray[np.float32]
+
+    @property
+    def alone(self) -> int:
+        """How many have no sentence."""
+        return sum(not found for found in self.examples)
+
+
+def _prepared(
+    terms: list[Term], finder: Finder | None, name: str, model: Model, settings: MatchSettings, progress: Progress
+) -> _Prepared:
+    named = f"{name} {terms[0].language}".strip()
+    examples = _examples(terms, finder, named, settings.examples, progress)
+    texts, pooling = [term.text for term in terms], settings.pooling or pooling_of(model)
+
+    def show(done: int, total: int) -> None:
+        progress(f"encoding, {named}", done, total)
+
+    return _Prepared(
+        terms, examples, by_examples(model, texts, examples, pooling, settings.layer, settings.bare, show)[0]
+    )
+
+
+def pooling_of(model: Model) -> str:
+    """What term vectors are made of: the mean of the token states, and the model's trained projection if it has one."""
+    return "mean" if model.head is None else "mean+head"
+
+
+def select(found: Candidates, settings: MatchSettings) -> Candidates:
+    """Those of the candidates that are matches."""
+    kept = (found.margins >= settings.least_margin) & (found.scores >= settings.least_score)
+    if settings.mutual:
+        kept &= found.mutual
+    if settings.one_to_one:
+        eligible = found.only(kept)
+        return eligible.only(assign(eligible))
+    return found.only(kept & (found.ranks <= settings.candidates))
+
+
+def term_pairs(matching: Matching, contexts: bool = False) -> Iterable[TermPair]:
+    """The matches as rows for `phrasemate.text.terms.write_pairs`; evidence has its term in ``[[ ]]``.
+
+    ``contexts``: the evidence becomes contexts of the terms, and the figures a note of the target (for a term base).
+    """
+    for match in matching.matches:
+        source, target = match.source, match.target
+        if contexts:
+            figures = f"margin {match.margin:.3f}, {'mutual best' if match.mutual else f'rank {match.rank}'}"
+            source = replace(source, contexts=_with(match.source_evidence, source.contexts))
+            note = f"{target.note}; {figures}" if target.note else figures
+            target = replace(target, contexts=_with(match.target_evidence, target.contexts), note=note)
+        yield TermPair(source, target, match.score, {} if contexts else _facts(match, matching.settings.evidence))
+
+
+def _with(evidence: Sequence[Phrase], contexts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*contexts, *(phrase.context for phrase in evidence)]))
+
+
+def _facts(match: Match, evidence: int) -> dict[str, Any]:
+    facts: dict[str, Any] = {"margin": round(match.margin, 6), "mutual": "yes" if match.mutual else "no"}
+    facts |= {"rank": match.rank, "target_id": match.target.id}
+    facts |= {"source_examples": match.source_examples, "target_examples": match.target_examples}
+    for name, found in (("source", match.source_evidence), ("target", match.target_evidence)):
+        for number in range(evidence):
+            facts[f"{name}_evidence_{number + 1}"] = _marked(found[number]) if number < len(found) else ""
+    return facts
+
+
+def _marked(phrase: Phrase) -> str:
+    """The context with its phrase in ``[[ ]]``."""
+    return f"{phrase.context[: phrase.start]}[[{phrase.text}]]{phrase.context[phrase.end :]}"
+
+
+def _different(terms: Iterable[Term], name: str) -> list[Term]:
+    """The terms, each wording once. Raises InputError where there is none."""
+    found: dict[str, Term] = {}
+    for term in terms:
+        text = " ".join(term.text.split())
+        if text:
+            found.setdefault(text, replace(term, text=text))
+    if not found:
+        raise InputError(f"no term in the {name} list; expected at least one")
+    return list(found.values())
+
+
+def _examples(
+    terms: Sequence[Term], finder: Finder | None, name: str, limit: int, progress: Progress
+) -> list[list[Phrase]]:
+    """Up to ``limit`` sentences for each term: its own contexts first, then those of the text."""
+    found = []
+    for done, term in enumerate(terms, 1):
+        own = [Phrase(text, *spans[0]) for text in term.contexts if (spans := occurrences(term.text, text))]
+        more = finder.find(term.text, limit) if finder is not None and limit > len(own) else []
+        found.append(list({phrase.context: phrase for phrase in [*own, *more]}.values())[:limit])
+        progress(f"examples, {name}", done, len(terms))
+    return found
+
+
+def _matches(kept: Candidates, first: _Prepared, second: _Prepared, evidence: int) -> Iterable[Match]:
+    for source, target, score, margin, rank, mutual in zip(*(column.tolist() for column in kept), strict=True):
+        own, other = first.examples[source], second.examples[target]
+        yield Match(
+            first.terms[source],
+            second.terms[target],
+            score,
+            margin,
+            rank,
+            mutual,
+            len(own),
+            len(other),
+            _evidence(own, evidence),
+            _evidence(other, evidence),
+        )
+
+
+def _evidence(examples: Sequence[Phrase], count: int) -> tuple[Phrase, ...]:
+    """Those whose length is nearest to a line."""
+    return tuple(sorted(examples, key=lambda phrase: abs(len(phrase.context) - READABLE))[:count])
+
+
+def _without(terms: Sequence[Term], ids: Ids) -> tuple[Term, ...]:
+    matched = set(ids.tolist())
+    return tuple(term for number, term in enumerate(terms) if number not in matched)

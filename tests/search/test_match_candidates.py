@@ -1,0 +1,135 @@
+"""Which pairs of terms may match: margins, mutual best and one to one, against the whole matrix and by hand."""
+
+from __future__ import annotations
+
+import sys
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from phrasemate.errors import InputError, MissingExtra
+from phrasemate.match import Candidates, MatchSettings, assign, candidates, select
+
+HALF = np.sqrt(0.75)
+
+
+def vectors(*degrees: float) -> np.ndarray:
+    """Points on the unit circle."""
+    angles = np.radians(np.array(degrees))
+    return np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32)
+
+
+def drawn(n: int, m: int, seed: int = 0, dim: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Sources, and targets of which some are near to a source."""
+    draw = np.random.default_rng(seed)
+    source = draw.standard_normal((n, dim))
+    target = np.concatenate([source + draw.standard_normal((n, dim)) / 2, draw.standard_normal((n + m, dim))])[:m]
+    return tuple((x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32) for x in (source, target))
+
+
+def test_margins_by_hand() -> None:
+    found = candidates(vectors(0, 90), vectors(0, 60), k=2)
+    # cosines: 1, 1/2; 0, sqrt(3)/2. Means over both of the other list: .75, .433; .5, .683
+    cosines = np.array([[1, 0.5], [0, HALF]])
+    own, other = cosines.mean(1), cosines.mean(0)
+    expected = 2 * cosines - own[:, None] - other[None]
+    assert found.sources.tolist() == [0, 0, 1, 1]
+    assert found.targets.tolist() == [0, 1, 1, 0]  # by falling margin
+    assert found.scores == pytest.approx([1, 0.5, HALF, 0], abs=1e-6)
+    assert found.margins == pytest.approx(expected[found.sources, found.targets], abs=1e-6)
+    assert found.ranks.tolist() == [1, 2, 1, 2]
+    assert found.mutual.tolist() == [True, False, True, False]
+    ratios = candidates(vectors(0, 90), vectors(0, 60), k=2, how="ratio")
+    assert ratios.margins[0] == pytest.approx(1 / ((0.75 + 0.5) / 2), abs=1e-6)
+
+
+@pytest.mark.parametrize("how", ["csls", "ratio"])
+@pytest.mark.parametrize("shape", [(40, 60), (60, 40), (5, 3), (1, 1)])
+def test_as_by_the_whole_matrix(how: str, shape: tuple[int, int]) -> None:
+    source, target = drawn(*shape)
+    cosines = source @ target.T
+    own = np.sort(cosines, 1)[:, -10:].mean(1)[:, None]
+    other = np.sort(cosines, 0)[-10:].mean(0)[None]
+    margins = 2 * cosines - own - other if how == "csls" else cosines / np.maximum((own + other) / 2, 1e-6)
+    found = candidates(source, target, 10, how, depth=100)  # deep enough for every pair
+    assert len(found.sources) == cosines.size
+    best = found.only(found.ranks == 1)
+    assert best.targets.tolist() == margins.argmax(1).tolist()
+    assert best.margins == pytest.approx(margins.max(1), abs=1e-5)
+    mutual = [(i, j) for i, j in enumerate(margins.argmax(1)) if margins[:, j].argmax() == i]
+    assert list(zip(*(column[found.mutual].tolist() for column in found[:2]), strict=True)) == mutual
+
+
+def test_what_is_far_from_both_is_no_candidate_and_the_best_stay() -> None:
+    source, target = drawn(300, 300)
+    few, all_ = candidates(source, target), candidates(source, target, depth=300)
+    assert len(few.sources) < 300 * 40 < len(all_.sources) == 300 * 300
+    assert few.only(few.ranks == 1).targets.tolist() == all_.only(all_.ranks == 1).targets.tolist()
+
+
+def pairs(*rows: tuple[int, int, float]) -> Candidates:
+    sources, targets, margins = zip(*rows, strict=True)
+    ranks = [1 + sum(a == s and n > m for a, _, n in rows) for s, _, m in rows]
+    found = np.array(sources), np.array(targets), np.array(margins, np.float32), np.array(margins, np.float32)
+    return Candidates(*found, np.array(ranks), np.zeros(len(rows), np.bool_))
+
+
+def taken(found: Candidates) -> list[tuple[int, int]]:
+    return list(zip(found.sources.tolist(), found.targets.tolist(), strict=True))
+
+
+def test_one_to_one_gives_up_a_best_pair_for_a_greater_sum() -> None:
+    found = pairs((0, 0, 0.9), (0, 1, 0.8), (1, 0, 0.8), (1, 1, 0.1))
+    assert taken(found.only(assign(found))) == [(0, 1), (1, 0)]  # .8 + .8 > .9 + .1
+    lone = pairs((0, 0, 0.9), (1, 0, 0.8), (2, 0, 0.7))
+    assert taken(lone.only(assign(lone))) == [(0, 0)]
+    assert assign(pairs((4, 7, 0.5))).tolist() == [True]
+    assert assign(found.only(np.zeros(4, np.bool_))).tolist() == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_to_one_as_by_trying_every_assignment(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    rows = [(i, j, float(draw.random())) for i in range(5) for j in range(6) if draw.random() < 0.5]
+    worth = {(i, j): margin for i, j, margin in pairs_of(rows)}
+    best = max(
+        sum(worth.get((i, j), 0) for i, j in enumerate(order)) for order in permutations([*range(6), *[-1] * 5], 5)
+    )
+    found = pairs(*rows)
+    chosen = taken(found.only(assign(found)))
+    assert len({i for i, _ in chosen}) == len({j for _, j in chosen}) == len(chosen)
+    assert sum(worth[pair] for pair in chosen) == pytest.approx(best, abs=1e-4)
+
+
+def pairs_of(rows: list[tuple[int, int, float]]) -> list[tuple[int, int, float]]:
+    """With margins counted from the least one."""
+    least = min(margin for *_, margin in rows)
+    return [(i, j, margin - least) for i, j, margin in rows]
+
+
+def test_what_is_selected() -> None:
+    found = candidates(*drawn(40, 60))
+    assert (select(found, MatchSettings(threshold=0.3)).margins >= 0.3).all()
+    assert (select(found, MatchSettings(threshold=-9, least_score=0.9)).scores >= 0.9).all()
+    assert select(found, MatchSettings(threshold=-9, mutual=True)).mutual.all()
+    three = select(found, MatchSettings(threshold=-9, candidates=3))
+    assert np.bincount(three.sources).tolist() == [3] * 40
+    alone = select(found, MatchSettings(threshold=-9, one_to_one=True))
+    assert len(set(alone.targets.tolist())) == len(alone.targets) == 40
+    assert MatchSettings(margin="ratio").least_margin == 1.15
+
+
+def test_settings_without_sense() -> None:
+    for wrong in (
+        {"margin": "distance"}, {"candidates": 0}, {"neighbours": 0}, {"examples": -1}, {"bare": float("nan")},
+        {"candidates": 2, "one_to_one": True},
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            MatchSettings(**wrong)
+
+
+def test_one_to_one_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.sparse.csgraph", None)
+    with pytest.raises(MissingExtra, match=r"phrasemate\[match\]"):
+        assign(pairs((0, 0, 0.9)))

@@ -1,0 +1,174 @@
+"""Two term lists and text: examples, matches, evidence, and what is left without a match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import match_fakes as fakes
+import pytest
+
+from phrasemate.errors import InputError
+from phrasemate.examples import ExampleIndex
+from phrasemate.match import Match, Matching, MatchSettings, Side, match_terms, term_pairs
+from phrasemate.text.terms import Term
+from phrasemate.types import Document, Phrase
+
+EASY = MatchSettings(threshold=0.1, neighbours=2)
+
+
+@pytest.fixture(autouse=True)
+def _encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasemate.match.terms.by_examples", fakes.by_examples)
+
+
+def a_model(head: Any = None) -> Any:
+    return SimpleNamespace(head=head, calls=[])
+
+
+def terms(*words: str, language: str = "") -> list[Term]:
+    return [Term(word, language) for word in words]
+
+
+def finder(text: str) -> ExampleIndex:
+    return ExampleIndex.build([Document.from_texts("text", text.splitlines())])
+
+
+def wordings(matches: Sequence[Match]) -> list[tuple[str, str]]:
+    return [(match.source.text, match.target.text) for match in matches]
+
+
+def both(settings: MatchSettings = EASY, model: Any = None) -> Matching:
+    with finder(fakes.GERMAN) as german, finder(fakes.ENGLISH) as english:
+        source = Side(terms("Hund", "Katze", "Löffel", "Haus", "Hund", "Kätzchen"), german)
+        target = Side(terms("house", "cloud", "cat", "dog"), english)
+        return match_terms(source, target, model or a_model(), settings)
+
+
+def test_matches_and_what_has_none() -> None:
+    found = both()
+    assert wordings(found.matches) == [("Hund", "dog"), ("Katze", "cat"), ("Haus", "house"), ("Kätzchen", "cat")]
+    assert [match.mutual for match in found.matches] == [True, True, True, False]  # of the two for "cat", one is nearer
+    assert [term.text for term in found.source_unmatched] == ["Löffel"]
+    assert [term.text for term in found.target_unmatched] == ["cloud"]
+    assert found.repeated == (1, 0)  # the second Hund
+    assert found.alone == (2, 1)  # Löffel and Kätzchen; cloud
+
+
+def test_no_term_twice() -> None:
+    found = both(MatchSettings(threshold=0.1, neighbours=2, one_to_one=True))
+    assert wordings(found.matches) == [("Hund", "dog"), ("Katze", "cat"), ("Haus", "house")]
+    assert [term.text for term in found.source_unmatched] == ["Löffel", "Kätzchen"]
+
+
+def test_several_candidates() -> None:
+    found = both(MatchSettings(threshold=-9, candidates=2))
+    assert [match.rank for match in found.matches] == [1, 2] * 5
+    assert not found.source_unmatched
+
+
+def test_evidence_is_of_readable_length() -> None:
+    with finder("Ein Hund bellt.\nDer Hund " + "x" * 70 + ".\nDer Hund " + "und noch ein Wort " * 20) as german:
+        (match,) = match_terms(
+            Side(terms("Hund"), german), Side(terms("dog")), a_model(), MatchSettings(threshold=-1, evidence=2)
+        ).matches
+    assert match.source_examples == 3
+    assert [phrase.text for phrase in match.source_evidence] == ["Hund", "Hund"]
+    assert [len(phrase.context) for phrase in match.source_evidence] == [80, 15]
+    assert (match.target_examples, match.target_evidence) == (0, ())
+
+
+def test_the_contexts_of_a_term_base_come_first() -> None:
+    model = a_model()
+    source = Term("Hund", contexts=("Kein Wort davon.", "Ein alter Hund schläft."))
+    with finder(fakes.GERMAN) as german:
+        match_terms(Side([source], german), Side(terms("dog")), model, MatchSettings(examples=2))
+    ((words, examples, _), _) = model.calls
+    assert words == ["Hund"]
+    assert examples[0][0] == Phrase("Ein alter Hund schläft.", 10, 14)
+    assert len(examples[0]) == 2
+
+
+def test_no_examples_are_looked_for_when_none_are_wanted() -> None:
+    model = a_model()
+    assert both(MatchSettings(examples=0), model).alone == (5, 4)
+    assert model.calls[0][1] == [[]] * 5
+
+
+def test_what_vectors_are_made_of() -> None:
+    for head, settings, expected in (
+        (None, EASY, ("mean", None, 1.5)),
+        ("any", EASY, ("mean+head", None, 1.5)),
+        ("any", MatchSettings(pooling="ends", layer=3, bare=0), ("ends", 3, 0)),
+    ):
+        model = a_model(head)
+        both(settings, model)
+        assert [call[2] for call in model.calls] == [expected] * 2
+
+
+def test_progress_says_what_is_done() -> None:
+    seen = []
+    source, target = Side(terms("Hund", "Katze", language="de")), Side(terms("dog", language="en"))
+    match_terms(source, target, a_model(), progress=lambda *event: seen.append(event))
+    assert seen == [
+        ("examples, source de", 1, 2),
+        ("examples, source de", 2, 2),
+        ("encoding, source de", 2, 2),
+        ("examples, target en", 1, 1),
+        ("encoding, target en", 1, 1),
+    ]
+
+
+def test_an_empty_list_is_refused() -> None:
+    with pytest.raises(InputError, match="no term in the target list"):
+        match_terms(Side(terms("Hund")), Side([Term(" ")]), a_model())
+
+
+def test_rows_of_a_table_and_of_a_term_base() -> None:
+    found = both(MatchSettings(threshold=0.1, neighbours=2, evidence=2, mutual=True))
+    first, *_, last = term_pairs(found)
+    assert first.metadata == {
+        "margin": round(found.matches[0].margin, 6),
+        "mutual": "yes",
+        "rank": 1,
+        "target_id": "",
+        "source_examples": 2,
+        "target_examples": 1,
+        "source_evidence_1": first.metadata["source_evidence_1"],
+        "source_evidence_2": first.metadata["source_evidence_2"],
+        "target_evidence_1": "The [[dog]] barked all night.",
+        "target_evidence_2": "",
+    }
+    shown = {first.metadata[f"source_evidence_{number}"] for number in (1, 2)}
+    assert shown == {"Der [[Hund]] bellte laut im Garten.", "Die Katze sah den [[Hund]] an."}
+    assert list(last.metadata) == list(first.metadata)  # a table needs the same columns in each row
+    entry = next(iter(term_pairs(found, contexts=True)))
+    assert set(entry.source.contexts) == {"Der Hund bellte laut im Garten.", "Die Katze sah den Hund an."}
+    assert entry.target.note == f"margin {found.matches[0].margin:.3f}, mutual best"
+
+
+def test_for_json() -> None:
+    found = both()
+    assert found.matches[0].as_dict() == {
+        "source": "Hund",
+        "target": "dog",
+        "score": round(found.matches[0].score, 4),
+        "margin": round(found.matches[0].margin, 4),
+        "mutual": True,
+        "rank": 1,
+        "source_examples": 2,
+        "target_examples": 1,
+        "source_evidence": [{"text": "Der Hund bellte laut im Garten.", "start": 4, "end": 8}],
+        "target_evidence": [{"text": "The dog barked all night.", "start": 4, "end": 7}],
+    }
+    assert found.as_dict() == {
+        "matches": 4,
+        "mutual": 3,
+        "source_unmatched": ["Löffel"],
+        "target_unmatched": ["cloud"],
+        "in_no_sentence": {"source": 2, "target": 1},
+        "repeated": {"source": 1, "target": 0},
+        "margin": "csls",
+        "threshold": 0.1,
+    }
