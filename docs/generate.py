@@ -33,7 +33,21 @@ COMPLETION = {
     "--show-completion": "Show the completion script for the current shell.",
 }
 VERBATIM = "\b\n"
-MODULES = ("text", "encode", "encode.export", "index", "search", "align", "evaluate", "demo", "types", "errors")
+MODULES = (
+    *(
+        "text",
+        "encode",
+        "encode.export",
+        "encode.represent",
+        "encode.unpack",
+        "index",
+        "search",
+        "rank",
+        "baselines",
+        "align",
+    ),
+    *("examples", "dataset", "match", "mine", "vectors", "evaluate", "demo", "types", "errors"),
+)
 
 
 def commands(command: Any = None, path: str = "phrasemate") -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,23 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli import align, demo, evaluate, index, model, search, train
+from phrasemate.cli import (
+    align,
+    dataset,
+    demo,
+    evaluate,
+    evaluate_bicla,
+    evaluate_xpr,
+    examples,
+    index,
+    match,
+    mine,
+    model,
+    search,
+    train,
+    train_bicla,
+    vectors,
+)
 from phrasemate.cli.shell import RootGroup, settle_streams
 
 __all__ = ["app", "main"]
@@ -37,9 +53,17 @@ app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLES)(search.search)
 app.command("align", epilog=align.ALIGN_EXAMPLES)(align.align)
 app.command("pairs", epilog=align.PAIRS_EXAMPLES)(align.pairs)
+app.command("examples", epilog=examples.EXAMPLES)(examples.examples)
+app.command("match", epilog=match.EXAMPLES)(match.match)
+app.command("mine", epilog=mine.EXAMPLES)(mine.mine)
+train.app.command("bicla", epilog=train_bicla.EXAMPLES)(train_bicla.bicla)
+evaluate.app.command("xpr", epilog=evaluate_xpr.EXAMPLES)(evaluate_xpr.xpr)
+evaluate.app.command("bicla", epilog=evaluate_bicla.EXAMPLES)(evaluate_bicla.bicla)
+app.add_typer(vectors.app, name="vectors")
 app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(model.app, name="model")
+app.add_typer(dataset.app, name="dataset")
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 
 

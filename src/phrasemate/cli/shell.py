@@ -61,7 +61,8 @@ class RootGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order in which a newcomer needs them."""
-        return ["index", "search", "align", "pairs", "train", "evaluate", "model", "demo"]
+        text = ["index", "search", "align", "pairs", "examples", "dataset", "match", "mine", "vectors"]
+        return [*text, "train", "evaluate", "model", "demo"]
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -1,0 +1,60 @@
+"""``phrasemate evaluate xpr``: phrases through their example sentences, by setting and method."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phrasemate.cli.evaluate import print_table, progress_bars
+
+__all__ = ["EXAMPLES", "xpr"]
+
+EXAMPLES = """Examples:
+
+\b
+  phrasemate evaluate xpr configs/xpr-rows.toml --data my-set
+  phrasemate evaluate xpr rows.toml --data my-set --only unsupervised --most 300
+  phrasemate evaluate xpr rows.toml --data my-set --split dev --json
+  phrasemate evaluate xpr rows.toml --data my-set -o figures"""
+
+
+def xpr(
+    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="A TOML file of rows; docs/evaluate.md describes it.")],
+    *,
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="A data set of phrasemate dataset xpr.")],
+    split: Annotated[str, typer.Option("--split", metavar="test|dev", help="The part to measure on.")] = "test",
+    most: Annotated[
+        int, typer.Option("--most", metavar="N", min=0, help="The first N phrase pairs of each part (0: all).")
+    ] = 0,
+    only: Annotated[str, typer.Option("--only", metavar="TABLE,...", help="These tables only.")] = "",
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the intervals.")] = 0,
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write xpr.json and the plots, as SVG, here.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+) -> None:
+    """Reproduce the tables of XPR: acc@1 of phrase retrieval in both directions, by setting.
+
+    ROWS names the models and word vectors to compare, table by table. p compares with a table's first row.
+    """
+    from phrasemate.evaluate.report import signature_line
+    from phrasemate.evaluate.xpr import Settings, run
+
+    wanted = tuple(name.strip() for name in only.split(",") if name.strip())
+    settings = Settings(rows, data, split, most, wanted, threads, seed, folder)
+    with progress_bars() as show:
+        result = run(settings, show)
+    if as_json:
+        typer.echo(json.dumps(result.as_dict(), ensure_ascii=False, default=float))
+        return
+    for table in result.tables:
+        print_table(table)
+    typer.echo(signature_line(result.signature))
+    for path in result.written:
+        typer.echo(f"wrote {path}", err=True)

@@ -1,0 +1,237 @@
+"""The evaluation of XPR (Zheng et al. 2022) on a data set of its form: acc@1 in both directions, by setting.
+
+A query is a phrase of the test part; the candidates are the phrases of the other side of the test part. Vectors are
+compared by cosine (eq. 5). Candidates that mean the same by the data set's own word are no wrong answers: those whose
+pair shares a wording with the query's pair on either side. Figures of several seeds are averaged query by query before
+they are tested; p is of the paired randomisation test over all queries of all pairs, against the table's first row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.dataset import ExamplePair, language_pairs, read
+from phrasemate.encode import Model, load_model
+from phrasemate.encode.pool import unit
+from phrasemate.encode.represent import by_examples
+from phrasemate.errors import InputError
+from phrasemate.evaluate.metrics import Ranking
+from phrasemate.evaluate.report import Table, signature, write_json
+from phrasemate.evaluate.significance import randomisation_test, stratified
+from phrasemate.evaluate.xpr_rows import LISTED, Row, read_rows
+from phrasemate.types import Phrase
+from phrasemate.vectors import WordVectors, procrustes, tokens
+
+__all__ = ["Result", "Settings", "evaluate_rows", "rank_mates", "run"]
+
+EPSILON = 2e-6  # two ways to compute the same float32 dot product differ by less
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Progress = Callable[[str, int, int], None]
+Sides = tuple[Floats, Floats]
+Scores = dict[str, Doubles]  # pair -> (2 x phrases,): the chance that each query finds its mate first
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``rows``: a file as `read_rows` has it, its folders relative to it; ``data``: a data set's folder; ``most``: so
+    many phrase pairs of each test part, and of each training part for a mapping (0: all); ``only``: tables to make.
+    """
+
+    rows: Path
+    data: Path
+    split: str = "test"
+    most: int = 0
+    only: tuple[str, ...] = ()
+    threads: int | None = None
+    seed: int = 0
+    out: Path | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """Tables, what goes into the JSON beside them, the signature, and the files that were written."""
+
+    tables: list[Table] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)
+    signature: dict[str, Any] = field(default_factory=dict)
+    written: list[Path] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
+
+
+def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
+    """Measure every row. Raises InputError, before anything is computed, for rows or data that are not there."""
+    rows = [row for row in read_rows(settings.rows) if not settings.only or row.table in settings.only]
+    unknown = sorted(set(settings.only) - {row.table for row in rows})
+    if unknown or not rows:
+        raise InputError(f"{settings.rows}: no table {', '.join(unknown)}; leave --only out to have all")
+    pairs = language_pairs(settings.data)
+    if not pairs:
+        raise InputError(f"{settings.data}: no data set; expected folders such as de-en with train, dev, test.jsonl")
+    if settings.out is not None:
+        from phrasemate.evaluate.plots import need_matplotlib
+
+        need_matplotlib()
+        settings.out.mkdir(parents=True, exist_ok=True)
+    measured = _Measured(settings, pairs)
+    scores = evaluate_rows(rows, measured, progress)
+    result = Result([_table(name, rows, scores, settings.seed) for name in dict.fromkeys(row.table for row in rows)])
+    result.more = {f"by {what}": _curve(rows, scores, what) for what in LISTED}
+    facts = {"data": str(settings.data.name), "split": settings.split, "most": settings.most, "seed": settings.seed}
+    result.signature = signature(measured.models, **facts)
+    if settings.out is not None:
+        from phrasemate.evaluate.plots import draw
+
+        path = settings.out / "xpr.json"
+        write_json(path, result.tables, result.signature, result.more)
+        result.written = [path, *draw(result.as_dict(), settings.out)]
+    return result
+
+
+class _Measured:
+    """The data set and the models, each read once."""
+
+    def __init__(self, settings: Settings, pairs: Sequence[str]) -> None:
+        self.settings, self.pairs, self.models = settings, list(pairs), dict[str, Model]()
+        self._data: dict[tuple[str, str], list[ExamplePair]] = {}
+        self._loaded: tuple[Path | None, Model] | None = None
+
+    def data(self, pair: str, split: str) -> list[ExamplePair]:
+        if (pair, split) not in self._data:
+            found = read(self.settings.data, pair, split)
+            self._data[pair, split] = found[: self.settings.most or None]
+        return self._data[pair, split]
+
+    def model(self, folder: Path | None) -> Model:
+        """The model of a folder; only the latest stays in memory."""
+        if self._loaded is None or self._loaded[0] != folder:
+            self._loaded = folder, load_model(folder, self.settings.threads)
+            self.models[str(folder.name) if folder else "bundled"] = self._loaded[1]
+        return self._loaded[1]
+
+
+def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dict[tuple[str, str], Scores]:
+    """(table, name) -> pair -> the queries' chances to find their mates first, of both directions, mean of seeds."""
+    jobs = [(row, pair) for row in rows for pair in row.pairs or measured.pairs]
+    found: dict[tuple[str, str], Scores] = {(row.table, row.name): {} for row in rows}
+    for done, (row, pair) in enumerate(jobs):
+        progress(f"{row.table}: {row.name} {pair}", done, len(jobs))
+        test = measured.data(pair, measured.settings.split)
+        chances = [np.concatenate(_chances(_vectors(row, pair, seed, measured), test)) for seed in row.seeds]
+        found[row.table, row.name][pair] = np.mean(chances, axis=0)
+    return found
+
+
+def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_]) -> Ranking:
+    """Where candidate i stands for query i, among those j that are ``rivals`` (i, j) of it; vectors of unit length.
+
+    A query without a vector (zeros) finds nothing.
+    """
+    scores = queries @ candidates.T
+    own = scores.diagonal()[:, None]
+    higher = (rivals & (scores > own + EPSILON)).sum(1).astype(np.float64)
+    tied = (rivals & (np.abs(scores - own) <= EPSILON)).sum(1).astype(np.float64)
+    return Ranking(np.where(queries.any(1) & candidates.any(1), higher, np.inf), tied)
+
+
+def _chances(sides: Sides, pairs: Sequence[ExamplePair]) -> tuple[Doubles, Doubles]:
+    rivals = _rivals(pairs)
+    return rank_mates(*sides, rivals).hits(1), rank_mates(*sides[::-1], rivals.T).hits(1)
+
+
+def _rivals(pairs: Sequence[ExamplePair]) -> NDArray[np.bool_]:
+    """(n, n): whether pair j has neither wording of pair i."""
+    same = np.zeros((len(pairs), len(pairs)), np.bool_)
+    for side in ([pair.source.casefold() for pair in pairs], [pair.target.casefold() for pair in pairs]):
+        numbers = np.unique(np.array(side), return_inverse=True)[1]
+        same |= numbers[:, None] == numbers[None, :]
+    return ~same
+
+
+def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
+    """The vectors of both sides of the test part, (n, dim) each."""
+    base = measured.settings.rows.parent
+
+    def of(pairs: Sequence[ExamplePair]) -> Sides:
+        if row.vectors:
+            langs = pair.split("-")
+            spaces = [WordVectors.load(_there(row.folder(base, pair, seed, lang))) for lang in langs]
+            texts = [[each.source for each in pairs], [each.target for each in pairs]]
+            return _means(spaces[0], texts[0]), _means(spaces[1], texts[1])
+        return _encoded(measured.model(row.folder(base, pair, seed)), row, pairs)
+
+    test = of(measured.data(pair, measured.settings.split))
+    if not row.mapped:
+        return test
+    source, target = of(measured.data(pair, "train"))
+    known = source.any(1) & target.any(1)
+    return unit(test[0] @ procrustes(source[known], target[known])), test[1]
+
+
+def _encoded(model: Model, row: Row, pairs: Sequence[ExamplePair]) -> Sides:
+    def side(phrases: list[str], examples: list[Sequence[Phrase]]) -> Floats:
+        return by_examples(model, phrases, examples, row.pooling, row.layer or None)[0]
+
+    return (
+        side([each.source for each in pairs], [each.source_examples[: row.examples] for each in pairs]),
+        side([each.target for each in pairs], [each.target_examples[: row.examples] for each in pairs]),
+    )
+
+
+def _means(space: WordVectors, phrases: Sequence[str]) -> Floats:
+    """(phrases, dim): the mean of the vectors of a phrase's words at unit length; zeros where none is known."""
+    vectors = np.zeros((len(phrases), space.dim), np.float32)
+    for number, phrase in enumerate(phrases):
+        rows = space.rows(token.word for token in tokens(phrase))
+        if len(rows):
+            vectors[number] = space.matrix[rows].mean(0)
+    return unit(vectors)
+
+
+def _there(folder: Path | None) -> Path:
+    if folder is None or not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; expected word vectors made by phrasemate vectors")
+    return folder
+
+
+def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores], seed: int) -> Table:
+    own = [row for row in rows if row.table == name]
+    pairs = list(dict.fromkeys(pair for row in own for pair in scores[name, row.name]))
+    cells = []
+    for row in own:
+        found = scores[name, row.name]
+        values = [float(found[pair].mean()) if pair in found else None for pair in pairs]
+        mean = stratified(list(found.values()), seed=seed)
+        cells.append((row.name, *values, mean, None if row is own[0] else _p(scores[name, own[0].name], found)))
+    note = f"acc@1, mean of both directions; p against {own[0].name}, over the pairs that both have"
+    return Table(name, name, (name, *pairs, "mean", "p"), tuple(cells), note)
+
+
+def _p(first: Scores, second: Scores) -> float:
+    shared = [pair for pair in first if pair in second]
+    if not shared:
+        return 1.0
+    return randomisation_test(
+        np.concatenate([first[pair] for pair in shared]), np.concatenate([second[pair] for pair in shared])
+    )
+
+
+def _curve(rows: Sequence[Row], scores: dict[tuple[str, str], Scores], what: str) -> list[dict[str, Any]]:
+    """The points of what a row gave as a list: its value and acc@1, the mean over pairs."""
+    points = []
+    for row in rows:
+        name, comma, _ = row.name.partition(f", {what} ")
+        if comma:
+            mean = float(np.mean([each.mean() for each in scores[row.table, row.name].values()]))
+            points.append({"row": f"{row.table}: {name}", "value": getattr(row, what), "acc@1": mean})
+    return points

@@ -1,0 +1,184 @@
+"""The evaluation of XPR: ranks by hand, a plain loop, rows that mean what they say, clear errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from phrasemate.cli import app
+from phrasemate.dataset import ExamplePair, write
+from phrasemate.errors import InputError
+from phrasemate.evaluate.xpr import Settings, _chances, _means, evaluate_rows, rank_mates, run
+from phrasemate.evaluate.xpr_rows import Row, read_rows
+from phrasemate.types import Phrase
+from phrasemate.vectors import WordVectors
+
+ROWS = """
+[[row]]
+table = "unsupervised"
+name = "XPR"
+model = "bundled"
+examples = [0, 2]
+
+[[row]]
+table = "unsupervised"
+name = "CLWE"
+vectors = "vectors/{lang}"
+"""
+EVERY = np.ones((3, 3), bool)
+
+
+def unit(*rows: tuple[float, ...]) -> np.ndarray:
+    made = np.array(rows, np.float32)
+    return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-9)
+
+
+def test_ranks_by_hand() -> None:
+    queries = unit((1, 0), (0, 1), (1, 1))
+    candidates = unit((1, 0), (1, 0), (1, 0.9))
+    rivals = ~np.eye(3, dtype=bool)
+    found = rank_mates(queries, candidates, rivals)
+    # first: ties with the second; second: 0 with its own, 0 with the first (tied), more with the third; third: alone
+    assert found.higher.tolist() == [0, 1, 0]
+    assert found.tied.tolist() == [1, 1, 0]
+    assert found.hits(1).tolist() == [1 / 2, 0, 1]
+
+
+def test_a_query_without_a_vector_finds_nothing() -> None:
+    found = rank_mates(np.zeros((1, 2), np.float32), unit((1, 0)), np.zeros((1, 1), bool))
+    assert found.hits(1).tolist() == [0]
+
+
+def test_pairs_that_share_a_wording_are_no_rivals() -> None:
+    pairs = [ExamplePair("Bank", "bank"), ExamplePair("bank", "bench"), ExamplePair("Ufer", "Bank")]
+    vectors = unit((1, 0), (1, 0), (1, 0))
+    sources, targets = _chances((vectors, vectors), pairs)
+    # the first pair shares its source with the second and its target with the third: no rival; they are each other's
+    assert sources.tolist() == targets.tolist() == [1, 1 / 2, 1 / 2]
+
+
+def test_chances_against_a_plain_loop() -> None:
+    draw = np.random.default_rng(3)
+    source, target = (unit(*draw.normal(size=(40, 5))) for _ in range(2))
+    pairs = [ExamplePair(f"s{i // 2}", f"t{i}") for i in range(40)]
+    found = _chances((source, target), pairs)
+    for one, other, chances in ((source, target, found[0]), (target, source, found[1])):
+        for i in range(40):
+            best = max(float(one[i] @ other[j]) for j in range(40) if i // 2 != j // 2)
+            assert chances[i] == float(one[i] @ other[i] > best)
+
+
+def test_a_phrase_is_the_mean_of_its_known_words() -> None:
+    space = WordVectors(["red", "house"], np.array([[1, 0], [0, 1]], np.float32))
+    found = _means(space, ["red house", "Red boat", "boat"])
+    assert np.allclose(found, [[0.5**0.5, 0.5**0.5], [1, 0], [0, 0]])
+
+
+class Counted:
+    """Stands for the data set: eight phrases whose vectors are made of word vectors under a base folder."""
+
+    def __init__(self, base: Path, seeds: int = 0) -> None:
+        self.settings, self.pairs = SimpleNamespace(rows=base / "rows.toml", split="test"), ["de-en"]
+        self.asked: list[str] = []
+
+    def data(self, pair: str, split: str) -> list[ExamplePair]:
+        self.asked.append(split)
+        return [ExamplePair(f"w{i}", f"w{i}") for i in range(8)]
+
+
+def save_spaces(base: Path, turned: np.ndarray, seed: str = "") -> None:
+    matrix = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
+    names = [f"w{i}" for i in range(8)]
+    (base / f"v{seed}").mkdir()
+    WordVectors(names, matrix).save(base / f"v{seed}" / "de")
+    WordVectors(names, matrix @ turned.astype(np.float32)).save(base / f"v{seed}" / "en")
+
+
+def test_a_mapping_undoes_a_rotation(tmp_path: Path) -> None:
+    turned = np.linalg.qr(np.random.default_rng(2).normal(size=(4, 4)))[0]
+    save_spaces(tmp_path, turned)
+    rows = [Row("t", "as it is", vectors="v/{lang}"), Row("t", "mapped", vectors="v/{lang}", mapped=True)]
+    data = Counted(tmp_path)
+    found = evaluate_rows(rows, data, lambda *_: None)
+    assert found["t", "mapped"]["de-en"].tolist() == [1.0] * 16
+    assert found["t", "as it is"]["de-en"].mean() < 0.6
+    assert data.asked.count("train") == 1  # only the mapping may look at it
+
+
+def test_seeds_are_averaged_query_by_query(tmp_path: Path) -> None:
+    save_spaces(tmp_path, np.eye(4), "0")
+    save_spaces(tmp_path, -np.eye(4), "1")
+    found = evaluate_rows([Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], Counted(tmp_path), lambda *_: None)
+    assert found["t", "r"]["de-en"].tolist() == [0.5] * 16  # right with the one, never with the other
+
+
+def test_lists_make_rows(tmp_path: Path) -> None:
+    (tmp_path / "rows.toml").write_text(ROWS)
+    rows = read_rows(tmp_path / "rows.toml")
+    assert [(row.name, row.examples) for row in rows] == [
+        ("XPR, examples 0", 0),
+        ("XPR, examples 2", 2),
+        ("CLWE", 32),
+    ]
+    assert rows[2].folder(tmp_path, "de-en", 0, "de") == tmp_path / "vectors/de"
+    assert rows[0].folder(tmp_path, "de-en", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "nothing"),
+        ("[[row]]\nname = 'a'\ntable = 't'", "either model or vectors"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nseeds = [0, 1]", "no {seed}"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\npoolng = 'mean'", "poolng is unknown"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nexamples = true", "examples is True"),
+        ("[[row]]\nname = 'a'\nmodel = 'x'", "table"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\n" * 2, "two rows"),
+        ("row = ", "not readable as TOML"),
+    ],
+)
+def test_wrong_rows_are_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "rows.toml").write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_rows(tmp_path / "rows.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    german = ["das rote Haus", "ein kalter Fluss", "der alte Baum", "die lange Straße"]
+    english = ["the red house", "a cold river", "the old tree", "the long road"]
+    pairs = [
+        ExamplePair(g, e, (Phrase(f"Hier ist {g}.", 9, 9 + len(g)),), (Phrase(f"Here is {e}.", 8, 8 + len(e)),))
+        for g, e in zip(german, english, strict=True)
+    ]
+    (tmp_path / "set" / "de-en").mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        write(tmp_path / "set" / "de-en" / f"{split}.jsonl", pairs)
+    (tmp_path / "rows.toml").write_text(ROWS.replace("[0, 2]", "[0, 1]"))
+    save_spaces(tmp_path, np.eye(4))
+    (tmp_path / "v").rename(tmp_path / "vectors")
+    call = ["evaluate", "xpr", str(tmp_path / "rows.toml"), "--data", str(tmp_path / "set"), "--threads", "1"]
+    result = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "out"), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    rows = found["unsupervised"]["rows"]
+    assert [row["de-en"] for row in rows[:2]] == [1.0, 1.0]  # four phrases that the bundled model tells apart
+    assert rows[2]["de-en"] == 0  # no word of theirs has a vector
+    assert [point["value"] for point in found["by examples"]] == [0, 1]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"xpr.json", "xpr_examples.svg"}
+    shown = CliRunner().invoke(app, [*call, "--only", "unsupervised", "--most", "2"])
+    assert shown.exit_code == 0
+    assert "signature:" in shown.output
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    (tmp_path / "rows.toml").write_text(ROWS)
+    with pytest.raises(InputError, match="no data set"):
+        run(Settings(tmp_path / "rows.toml", tmp_path))
+    with pytest.raises(InputError, match="no table supervised"):
+        run(Settings(tmp_path / "rows.toml", tmp_path, only=("supervised",)))
