@@ -137,6 +137,7 @@ def test_lists_make_rows(tmp_path: Path) -> None:
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nseeds = [0, 1]", "no {seed}"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\npoolng = 'mean'", "poolng is unknown"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nexamples = true", "examples is True"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nbare = -0.5", "bare are 0 or more"),
         ("[[row]]\nname = 'a'\nmodel = 'x'", "table"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\n" * 2, "two rows"),
         ("row = ", "not readable as TOML"),
@@ -182,3 +183,18 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         run(Settings(tmp_path / "rows.toml", tmp_path))
     with pytest.raises(InputError, match="no table supervised"):
         run(Settings(tmp_path / "rows.toml", tmp_path, only=("supervised",)))
+
+
+def test_the_bare_phrase_is_mixed_in(tmp_path: Path) -> None:
+    """Without a weight the examples alone speak; with a great one, hardly anything but the phrase does."""
+    from phrasemate import load_model
+    from phrasemate.evaluate.xpr import _encoded
+
+    pairs = [ExamplePair("Bank", "bank", (Phrase("Er sitzt auf der Bank.", 17, 21),), ())]
+    model = load_model(threads=1)
+    alone, mixed, bare = (
+        _encoded(model, Row("t", "r", model="bundled", examples=count, bare=weight), pairs)[0]
+        for count, weight in ((1, 0.0), (1, 1000.0), (0, 0.0))
+    )
+    assert float(mixed[0] @ bare[0]) > 0.9999
+    assert float(alone[0] @ bare[0]) < 0.95

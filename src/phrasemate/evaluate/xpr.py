@@ -180,7 +180,7 @@ def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
 
 def _encoded(model: Model, row: Row, pairs: Sequence[ExamplePair]) -> Sides:
     def side(phrases: list[str], examples: list[Sequence[Phrase]]) -> Floats:
-        return by_examples(model, phrases, examples, row.pooling, row.layer or None)[0]
+        return by_examples(model, phrases, examples, row.pooling, row.layer or None, row.bare)[0]
 
     return (
         side([each.source for each in pairs], [each.source_examples[: row.examples] for each in pairs]),
