@@ -64,6 +64,9 @@ def test_distil_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("phrasemate.vectors.distil", stop)
     result = invoke("distil", "en.txt", "-o", "en", "--dim", "4")
+    assert (result.exit_code, result.stderr) == (130, "stopped; nothing was written\n")
+    Path("en.part").write_bytes(b"")
+    result = invoke("distil", "en.txt", "-o", "en", "--dim", "4")
     assert result.exit_code == 130
     assert "stopped; en.part keeps what is done; give the same command again" in result.stderr
 

@@ -125,7 +125,7 @@ def map_(
         how = f"{mapped.source.facts['pairs']:,} pairs of the lexicon"
     else:
         settings = SelfLearning(vocabulary=vocabulary, initial=initial, seed=seed)
-        with steps("stopped; nothing was written") as show:
+        with steps() as show:
 
             def told(iteration: int, keep: float, objective: float) -> None:
                 show(f"self-learning, p {keep:.1f}, objective {objective:.4f}, iteration", iteration, 0)
@@ -232,7 +232,7 @@ def _vectors(path: Path, limit: int | None, on_error: OnError) -> WordVectors:
         found = WordVectors.load(path)
         return found if limit is None else found.first(limit)
     skipped: list[Any] | None = [] if on_error is OnError.SKIP else None
-    with steps("stopped") as show:
+    with steps() as show:
         found = read_fasttext(path, limit, skipped=skipped, progress=lambda *done: show(f"reading {path.name}", *done))
     for item in (skipped or [])[: vectors_text.SHOWN]:
         typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)

@@ -144,7 +144,7 @@ def distil(
     known = None if space is None else WordVectors.load(space)
     settings = DistilSettings(words, contexts, min(least, contexts), pooling.value, layer, seed)
     partial = out.with_name(out.name + ".part")
-    with steps(f"stopped; {partial} keeps what is done; give the same command again to go on") as show:
+    with steps(partial) as show:
         encoder = load_model(model, threads=threads)
         found = distilled(encoder, Sentences(corpus), settings, dim, known, lang, partial, show)
     found.save(out, force)
@@ -185,7 +185,7 @@ def train(
     check_free(out, force)
     started = time.perf_counter()
     corpus = _corpus(texts, column, text_field, lines, lang, on_error, encoding)
-    with steps("stopped; nothing was written") as show:
+    with steps() as show:
         found = train_ppmi(Sentences(corpus), PPMISettings(words, dim, window, least, seed=seed), lang, show)
     found.save(out, force)
     report(out, found, started, as_json, corpus)
@@ -208,8 +208,11 @@ def _corpus(
 
 
 @contextmanager
-def steps(stopped: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, on terminals only, for (what, done, of how many; 0: not known); what Ctrl-C leaves."""
+def steps(partial: Path | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, on terminals only, for (what, done, of how many; 0: not known).
+
+    Ctrl-C says what it leaves: ``partial``, or nothing.
+    """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = err()
@@ -235,7 +238,8 @@ def steps(stopped: str) -> Iterator[Callable[[str, int, int], None]]:
         with bar:
             yield show
     except KeyboardInterrupt:
-        typer.echo(stopped, err=True)
+        kept = f"{partial} keeps what is done; give the same command again to go on"
+        typer.echo(f"stopped; {kept if partial and partial.exists() else 'nothing was written'}", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 

@@ -35,12 +35,13 @@ def by_examples(
     """((phrases, dim) float32 of unit length, (phrases,) how many examples each is made of).
 
     Each example is one occurrence of its phrase; examples are averaged as they come out of the encoder, not at unit
-    length (eq. 2). A phrase without examples is its own context, and its count is 0. ``bare`` mixes the phrase without
-    a sentence into the others: mean of the n examples + ``bare`` / sqrt(n) x phrase, both at unit length (0, the
-    default, is the paper's; the fewer examples, the less their mean can be trusted). ``pooling`` and ``layer`` as in
-    `Model.encode`; "mean+head" puts the vectors of several side by side, with equal weight. A sentence that serves several phrases is encoded once; memory holds one block of token states,
-    and the vectors. ``progress`` is called with how many sentences are encoded, and of how many. Raises InputError
-    for lists of unequal length, a blank phrase, and a pooling or layer that the model lacks.
+    length (eq. 2). A phrase without examples is its own context, and its count is 0. ``bare`` mixes the phrase
+    without a sentence into the others: mean of the n examples + ``bare`` / sqrt(n) x phrase, both at unit length (0,
+    the default, is the paper's; the fewer examples, the less their mean can be trusted). ``pooling`` and ``layer`` as
+    in `Model.encode`; "mean+head" puts the vectors of several side by side, with equal weight. A sentence that serves
+    several phrases is encoded once; memory holds one block of token states, and the vectors. ``progress`` is called
+    with how many sentences are encoded, and of how many. Raises InputError for lists of unequal length, a blank
+    phrase, and a pooling or layer that the model lacks.
     """
     if len(phrases) != len(examples):
         raise InputError(f"{len(phrases)} phrases and examples for {len(examples)}; expected a list for each phrase")
