@@ -6,8 +6,8 @@
 Text: the sides of the parallel corpora, each by itself, repeated lines once; English from those with German, French and
 Spanish. One projection is learnt from all languages together. OUT/LANG are the vectors, OUT/states/LANG the mean states
 before the projection; what is there already is kept, and a run that was stopped goes on. The table: accuracy at 1 of
-English words' nearest neighbours in the other language and back, words 5,001 to 6,500 of the MUSE lexicons, which is
-where tests are usually taken from.
+English words' nearest neighbours in the other language and back, by default for the words 5,001 to 6,500 of the MUSE
+lexicons, which is where tests are usually taken from.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from phrasemate.vectors import (
     project,
     read_lexicon,
 )
+from phrasemate.vectors.lexicon import parse_range
 
 LANGUAGES = ("en", "de", "cs", "hu", "fr", "es", "ru", "ja", "zh", "ko")
 ENGLISH = ("de", "fr", "es")
@@ -62,13 +63,13 @@ def show(what: str, done: int, total: int) -> None:
     print(f"\r{what} {done:,}{f' of {total:,}' if total else ''}    ", end="", file=sys.stderr, flush=True)
 
 
-def rows(vectors: dict[str, WordVectors], folder: Path) -> Iterable[list[Any]]:
+def rows(vectors: dict[str, WordVectors], folder: Path, asked: tuple[int, int | None]) -> Iterable[list[Any]]:
     """English to each language and back."""
     for language, other in vectors.items():
         if language == "en":
             continue
         for name, columns, pair in (("en-{}", (1, 2), ("en", language)), ("{}-en", (2, 1), (language, "en"))):
-            lexicon = entries(read_lexicon(folder / f"en-{language}.tsv.gz", columns), 5001, 6500)
+            lexicon = entries(read_lexicon(folder / f"en-{language}.tsv.gz", columns), *asked)
             found = induce(vectors[pair[0]], vectors[pair[1]], lexicon).as_dict()
             yield [name.format(other.language), *found.values()]
 
@@ -83,6 +84,7 @@ def main() -> None:
     options.add_argument("--least", type=int, default=2)
     options.add_argument("--dim", type=int, default=300)
     options.add_argument("--pooling", default="mean", help="mean, ends or head (default: %(default)s)")
+    options.add_argument("--entries", default="5001:6500", help="words of the lexicon that are asked (%(default)s)")
     args = options.parse_args()
     (args.out / "states").mkdir(parents=True, exist_ok=True)
     model = load_model(args.model, args.threads)
@@ -99,8 +101,8 @@ def main() -> None:
     vectors = {language: project(side, projection) for language, side in states.items()}
     for language, side in vectors.items():
         side.save(args.out / language, force=True)
-    facts = signature(model, **asdict(settings), dim=args.dim)
-    report("word_vectors", HEADER, list(rows(vectors, args.data / "dictionaries")), facts)
+    facts = signature(model, **asdict(settings), dim=args.dim, entries=args.entries)
+    report("word_vectors", HEADER, list(rows(vectors, args.data / "dictionaries", parse_range(args.entries))), facts)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ EXAMPLES = """Examples:
 \b
   phrasemate mine german.txt english.txt -o pairs.tsv --source-lang de --target-lang en
   phrasemate mine german/ english/ -o memory.tmx --source-lang de --target-lang en --calibrate known.tsv
-  phrasemate mine a.txt.gz b.txt.gz -o pairs.jsonl --lines sentence --threshold 1.15 --work mining
+  phrasemate mine a.txt.gz b.txt.gz -o pairs.jsonl --lines sentence --threshold 0.95 --work mining
   phrasemate align pairs.tsv -o links.txt              word links of what was found
 
 A run that was stopped goes on where it was: give the same command again."""
