@@ -16,7 +16,7 @@ from phrasemate.cli.shell import err, out
 if TYPE_CHECKING:
     from phrasemate.evaluate.report import Table
 
-__all__ = ["CCPR_EXAMPLES", "app", "ccpr", "print_table", "progress_bars"]
+__all__ = ["CCPR_EXAMPLES", "app", "ccpr", "print_result", "print_table", "progress_bars"]
 
 WIDTH = 200  # cells
 
@@ -112,16 +112,7 @@ def ccpr(
     )
     with progress_bars() as show:
         result = run(settings, show)
-    if as_json:
-        typer.echo(json.dumps(result.as_dict(), ensure_ascii=False, default=float))
-        return
-    for table in result.tables:
-        print_table(table)
-    from phrasemate.evaluate.report import signature_line
-
-    typer.echo(signature_line(result.signature))
-    for path in result.written:
-        typer.echo(f"wrote {path}", err=True)
+    print_result(result, as_json)
 
 
 def _parts(only: str) -> list[Part]:
@@ -130,6 +121,20 @@ def _parts(only: str) -> list[Part]:
     if unknown:
         raise typer.BadParameter(f"--only {only}: no part {', '.join(unknown)}; there are {', '.join(Part)}")
     return [part for part in Part if not named or part.value in named]
+
+
+def print_result(result: Any, as_json: bool) -> None:
+    """The tables of an evaluation's ``Result``, its signature, and what was written; or one JSON object."""
+    from phrasemate.evaluate.report import signature_line
+
+    if as_json:
+        typer.echo(json.dumps(result.as_dict(), ensure_ascii=False, default=float))
+        return
+    for table in result.tables:
+        print_table(table)
+    typer.echo(signature_line(result.signature))
+    for path in result.written:
+        typer.echo(f"wrote {path}", err=True)
 
 
 def print_table(table: Table) -> None:

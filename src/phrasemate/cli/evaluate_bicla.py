@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -77,7 +76,6 @@ def bicla(
     says how they were made. docs/bicla.md says which files are read.
     """
     from phrasemate.evaluate.bicla import Settings, run
-    from phrasemate.evaluate.report import signature_line
 
     settings = Settings(
         data=data,
@@ -92,14 +90,7 @@ def bicla(
     trained = trained_in(runs, threads) if runs else ()
     with shared.progress_bars() as show:
         result = run(settings, trained, show)
-    if as_json:
-        typer.echo(json.dumps(result.as_dict(), ensure_ascii=False, default=float))
-        return
-    for table in result.tables:
-        shared.print_table(table)
-    typer.echo(signature_line(result.signature))
-    for path in result.written:
-        typer.echo(f"wrote {path}", err=True)
+    shared.print_result(result, as_json)
 
 
 def trained_in(folder: Path, threads: int | None = None) -> Sequence[TrainedRanker]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from phrasemate.cli.evaluate import print_table, progress_bars
+from phrasemate.cli.evaluate import print_result, progress_bars
 
 __all__ = ["EXAMPLES", "xpr"]
 
@@ -43,18 +42,10 @@ def xpr(
 
     ROWS names the models and word vectors to compare, table by table. p compares with a table's first row.
     """
-    from phrasemate.evaluate.report import signature_line
     from phrasemate.evaluate.xpr import Settings, run
 
     wanted = tuple(name.strip() for name in only.split(",") if name.strip())
     settings = Settings(rows, data, split, most, wanted, threads, seed, folder)
     with progress_bars() as show:
         result = run(settings, show)
-    if as_json:
-        typer.echo(json.dumps(result.as_dict(), ensure_ascii=False, default=float))
-        return
-    for table in result.tables:
-        print_table(table)
-    typer.echo(signature_line(result.signature))
-    for path in result.written:
-        typer.echo(f"wrote {path}", err=True)
+    print_result(result, as_json)
