@@ -263,7 +263,7 @@ def mates(args: argparse.Namespace, model: Model) -> None:
         print(rows[-1], file=sys.stderr)
     means = [float(np.mean([row[at] for row in rows])) for at in range(4, len(HEADER))]
     rows.append(["mean", "", "", "", *means])
-    report("mine", HEADER, rows, signature(model, size=args.size, pairs=args.pairs, seed=args.seed))
+    report("mine", HEADER, rows, signature(model, apart=args.apart, size=args.size, pairs=args.pairs, seed=args.seed))
 
 
 def main() -> None:

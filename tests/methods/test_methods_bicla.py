@@ -181,6 +181,23 @@ def score_of(model: BiCLA, first: list[Floats], second: list[Floats]) -> float:
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
+def test_all_pairs_at_once_are_the_pairs_one_by_one(settings: Settings) -> None:
+    """The scores, and the gradients of their sum."""
+    model, gradients = network(settings), []
+    first, second = (pad(sentences(lengths, seed=len(lengths))) for lengths in ([3, 1, 0], [2, 5, 1, 4]))
+    for together in (True, False):
+        a, b = model.encode(first), model.encode(second)
+        if together:
+            scores = model.all_pairs(a, b)
+        else:
+            scores = torch.stack([model(a.rows(row, row + 1).each(4), b) for row in range(3)])
+        gradients.append((scores, torch.autograd.grad(scores.sum(), list(model.parameters()))))
+    assert torch.allclose(gradients[0][0], gradients[1][0], atol=1e-6)
+    for one, other in zip(gradients[0][1], gradients[1][1], strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
 @pytest.mark.parametrize(("chunk", "cells"), [(4096, 1 << 17), (3, 40), (1, 1), (5, 1 << 17), (4096, 90)])
 def test_blocks_change_nothing(settings: Settings, chunk: int, cells: int) -> None:
     """Every pair by itself against blocks of every size, the last partial one and sentences without words included."""

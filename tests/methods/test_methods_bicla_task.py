@@ -151,6 +151,26 @@ def test_the_gradient_is_that_of_equation_7(tables: dict[str, Any], folders: tup
     assert reported["tokens"] == float(batch.sentences.lengths.sum())
 
 
+def test_shared_negatives_are_all_of_the_step_but_the_mates(tables: dict[str, Any], folders: tuple[Path, Path]) -> None:
+    """K times the mean hinge over them, recomputed pair by pair; equal second sentences are no negatives."""
+    train = folders[0] / "xx-yy" / "train.tsv"
+    train.write_text("".join(train.read_text().splitlines(keepends=True)[:12]) * 2)  # each pair twice
+    tables["loss"] = {"shared": True, "l2": 0.0}
+    task = task_of(tables, folders)
+    batch = next(batch for number in range(99) if (batch := task.batch(number)).mates.sum() > 4)
+    reported = task.backward(batch, nothing, 1.0)
+    texts = [tuple(map(tuple, v[:n].tolist())) for v, n in zip(*batch.sentences, strict=True)]
+    hinges = []
+    for first in range(4):
+        own = score(task, batch, first, 4 + 5 * first)
+        for second in range(4, 24):
+            if texts[second] != texts[4 + 5 * first]:
+                hinges.append(max(0.0, (1 - own + score(task, batch, first, second)).item()))
+    assert reported["loss"] == pytest.approx(4 * np.mean(hinges), abs=1e-5)
+    assert len(hinges) == 4 * 20 - int(batch.mates.sum())
+    assert all(parameter.grad.abs().sum() > 0 for parameter in task.module.parameters())
+
+
 def nothing() -> Any:
     return torch.autocast("cpu", enabled=False)
 

@@ -79,6 +79,11 @@ class Encoded(NamedTuple):
         """Some of the sentences."""
         return Encoded(self.states[start:end], self.mask[start:end])
 
+    def apart(self) -> list[Tensor]:
+        """(T_i, 2H) of each sentence, without padding."""
+        lengths = self.mask.sum(1).int().tolist()
+        return [row[:length] for row, length in zip(self.states, lengths, strict=True)]
+
 
 def pad(sentences: Sequence[Floats]) -> Padded:
     """Sentences (T_i, dim) of word vectors, side by side; T_i may be 0. Raises InputError for none."""
@@ -149,6 +154,11 @@ class BiCLA(nn.Module):
         left, right = self._crossed(first, second, 0), self._crossed(second, first, 1)
         e1, e2 = self.summed(left, first.mask, 0), self.summed(right, second.mask, 1)  # (n, 2H)
         return torch.tanh(((e1 @ self.score_weight) * e2).sum(1) + self.score_bias)  # eq. 5
+
+    def all_pairs(self, first: Encoded, second: Encoded) -> Tensor:
+        """(m, n) scores of m first sentences with each of n second ones: the same numbers as `forward`, quicker."""
+        block = _Block(self, second.apart())
+        return torch.tanh(torch.stack([block.scores(query) for query in first.apart()]))
 
     def _crossed(self, own: Encoded, other: Encoded, side: int) -> Tensor:
         """(n, T, 2H) hbar: each word as a mean of the words of the other sentence."""
@@ -249,9 +259,8 @@ class _Block:
         (w12, b12), (w21, b21) = self._model.match(0), self._model.match(1)
         asked = torch.cat([query @ w12, query @ w21.T])
         m = (asked @ self._states.flatten(0, 1).T).view(2, len(query), *self._mask.shape)
-        # tanh x = 2 sigmoid(2 x) - 1, and sigmoid is six times as quick
-        m.add_(torch.stack([b12, b21])[:, None, None, None]).mul_(2).sigmoid_()
-        return m.mul_(2).exp_()
+        m = m + torch.stack([b12, b21])[:, None, None, None]
+        return torch.exp(2 * torch.sigmoid(2 * m))  # tanh x = 2 sigmoid(2 x) - 1, and sigmoid is six times as quick
 
 
 def _by_length(sentences: Sequence[Floats], size: int) -> Iterator[NDArray[np.int64]]:
@@ -264,9 +273,7 @@ def _states(model: BiCLA, sentences: Sequence[Floats]) -> list[Tensor]:
     """(T_i, 2H) states of each sentence."""
     found: list[Tensor] = []
     for at in range(0, len(sentences), ENCODED):
-        part = pad(sentences[at : at + ENCODED])
-        rows = zip(model.encode(part).states, part.lengths.tolist(), strict=True)
-        found += [row[:length].clone() for row, length in rows]
+        found += [row.clone() for row in model.encode(pad(sentences[at : at + ENCODED])).apart()]
     return found
 
 

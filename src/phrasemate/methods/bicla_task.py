@@ -54,10 +54,15 @@ class DataSettings:
 
 @dataclass(frozen=True)
 class LossSettings:
-    """eq. 7: ``margin`` is its eps, ``l2`` its lambda."""
+    """eq. 7: ``margin`` is its eps, ``l2`` its lambda.
+
+    ``shared``: every second sentence of a step is a negative of every first one but those that it is the mate of, or
+    that read as the mate does; they count as much as the K negatives of the paper do.
+    """
 
     margin: float = 1.0
     l2: float = 1e-4
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,10 +122,14 @@ class Pairs(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """``pairs`` (m) first sentences, then m (1 + K) second ones: the mate of each and its negatives."""
+    """``pairs`` (m) first sentences, then m (1 + K) second ones: the mate of each and its negatives.
+
+    ``mates`` (m, m (1 + K)): where a second sentence reads as the mate of a first one does.
+    """
 
     sentences: Padded
     pairs: int
+    mates: Tensor
 
 
 class BiCLATask:
@@ -160,8 +169,9 @@ class BiCLATask:
     def backward(self, batch: Batch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
         """See `Task.backward`; ``loss`` is without the L2 term, ``acc@1`` the true pairs above all their negatives."""
         with autocast():
-            scores = self._scores(batch)
-        loss = contrastive_loss(scores, self.config.loss.margin)
+            scores = self._shared(batch) if self.config.loss.shared else self._scores(batch)
+        negatives = scores[:, 1:].isfinite().sum() / len(scores)
+        loss = contrastive_loss(scores, self.config.loss.margin) * self.config.data.negatives / negatives
         squares = torch.stack([parameter.square().sum() for parameter in self.module.parameters()]).sum()
         ((loss + self.config.loss.l2 * squares) * scale).backward()  # type: ignore[no-untyped-call]
         return {
@@ -194,11 +204,19 @@ class BiCLATask:
         scores: Tensor = self.module(first, second)
         return scores.view(-1, times).float()
 
+    def _shared(self, batch: Batch) -> Tensor:
+        """(m, 1 + m (1 + K)), the true pairs first; -inf for what is no negative."""
+        encoded = self.module.encode(batch.sentences)
+        scores = self.module.all_pairs(encoded.rows(0, batch.pairs), encoded.rows(batch.pairs, None)).float()
+        own = scores[:, :: 1 + self.config.data.negatives].diagonal()[:, None]  # (m, 1)
+        return torch.cat([own, scores.masked_fill(batch.mates.to(scores.device), -torch.inf)], 1)
+
     def _batch(self, pairs: Pairs, rows: Sequence[int], negatives: Sequence[Sequence[int]]) -> Batch:
         left, right = (space.matrix for space in self.spaces)
         second = [number for row, others in zip(rows, negatives, strict=True) for number in (row, *others)]
         sentences = [left[pairs.first[row]] for row in rows] + [right[pairs.second[number]] for number in second]
-        return Batch(pad(sentences), len(rows))
+        mates = pairs.group[list(rows)][:, None] == pairs.group[second]
+        return Batch(pad(sentences), len(rows), torch.from_numpy(mates))
 
     def _read(self, path: Path) -> Pairs:
         data = self.config.data
