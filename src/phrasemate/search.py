@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.encode.confidence import HITS, Confidence, features
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.types import Encoder, Hit, Phrase
 
-__all__ = ["Group", "Query", "Result", "Searcher", "parse_query"]
+__all__ = ["DOUBT", "Group", "Query", "Result", "Searcher", "parse_query"]
 
-FETCH = 100  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
+FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600
+DOUBT = 0.2  # nineteen of twenty such answers are wrong (bench/confidence.py)
 MARKS = re.compile(r"\\?(\[\[|\]\])")
 EXPECTED = r"mark one phrase or several as [[phrase]]; write \[[ or \]] for literal brackets"
 
@@ -50,16 +52,28 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer for one phrase of a query; ``groups`` by falling score."""
+    """The answer for one phrase of a query; ``groups`` by falling score.
+
+    ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1; None where the model
+    that encodes the queries was not calibrated for it (see `phrasemate.encode.confidence`).
+    """
 
     query: str
     phrase: Phrase
     groups: tuple[Group, ...]
+    confidence: float | None = None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether there is probably no equivalent: groups, but a confidence below `DOUBT`."""
+        return bool(self.groups) and self.confidence is not None and self.confidence < DOUBT
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; offsets count in the query without its marks."""
         groups = [group.as_dict() for group in self.groups]
-        return {"phrase": self.phrase.text, "start": self.phrase.start, "end": self.phrase.end, "groups": groups}
+        sure = None if self.confidence is None else round(self.confidence, 3)
+        place = {"phrase": self.phrase.text, "start": self.phrase.start, "end": self.phrase.end}
+        return {**place, "confidence": sure, "groups": groups}
 
 
 class Searcher:
@@ -108,14 +122,28 @@ class Searcher:
         A query without marks is answered for every phrase that the model's segmenter proposes in it. Arguments and
         errors as in `search`.
         """
-        if k < 1 or contexts < 0:
-            raise InputError(f"k {k} and contexts {contexts}: expected k of 1 or more and contexts of 0 or more")
+        _check(k, contexts)
         asked = [(query, phrase) for query in queries for phrase in self.phrases(query)]
         if not asked:
             return []
         vectors = self.model.encode([phrase for _, phrase in asked])
-        groups = self._groups(vectors, k, contexts, documents, languages)
-        return [Result(query, phrase, found) for (query, phrase), found in zip(asked, groups, strict=True)]
+        found = self._groups(vectors, k, contexts, documents, languages)
+        return [Result(query, phrase, *each) for (query, phrase), each in zip(asked, found, strict=True)]
+
+    def search_vectors(
+        self,
+        vectors: NDArray[np.float32],
+        k: int = 10,
+        contexts: int = 5,
+        documents: Sequence[str] | None = None,
+        languages: Sequence[str] | None = None,
+    ) -> list[tuple[tuple[Group, ...], float | None]]:
+        """Groups and confidence, as in `Result`, of each vector, (n, dim) of unit length, however it was made.
+
+        Arguments and errors as in `search`.
+        """
+        _check(k, contexts)
+        return self._groups(vectors, k, contexts, documents, languages)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
         """The marked phrases of a query, or those that the segmenter proposes where none is marked."""
@@ -131,22 +159,41 @@ class Searcher:
         contexts: int,
         documents: Sequence[str] | None,
         languages: Sequence[str] | None,
-    ) -> list[tuple[Group, ...]]:
-        """Up to k groups for each vector: looks at more hits for those whose hits so far hold fewer wordings."""
+    ) -> list[tuple[tuple[Group, ...], float | None]]:
+        """Up to k groups for each vector, and how sure the first is.
+
+        Looks at more hits for those whose hits so far hold fewer wordings.
+        """
         answers: list[tuple[Group, ...]] = [()] * len(vectors)
-        pending, fetch = np.arange(len(vectors)), max(FETCH, 2 * k)
+        sure: list[float | None] = [None] * len(vectors)
+        first = max(FETCH, 2 * k)
+        pending, fetch = np.arange(len(vectors)), first
         while len(pending):
             with self.index.snapshot():  # or a phrase that is found may be deleted before it is looked up
                 run = self.index.search(vectors[pending], fetch, documents, languages)
                 full = run.ids >= 0
                 hits = iter(self.index.hits(run.ids[full], run.scores[full]))
             for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
-                answers[row] = _group([next(hits) for _ in range(number)], k, contexts)
+                found = [next(hits) for _ in range(number)]
+                answers[row] = _groups_of(_wordings(found)[:k], contexts)
+                if fetch == first:
+                    sure[row] = self._confidence(_wordings(found[:HITS]))
             short = np.array([len(answers[row]) < k for row in pending], bool)
             pending, fetch = pending[short & full.all(1)], fetch * 4
             if fetch > max(FETCH_MOST, 2 * k):
                 break
-        return answers
+        return list(zip(answers, sure, strict=True))
+
+    def _confidence(self, wordings: Sequence[Sequence[Hit]]) -> float | None:
+        calibrated: Confidence | None = getattr(self.model, "confidence", None)
+        if calibrated is None or not wordings:
+            return None if calibrated is None else 0.0
+        return float(calibrated.of([features([hit.score for hit in hits] for hits in wordings)])[0])
+
+
+def _check(k: int, contexts: int) -> None:
+    if k < 1 or contexts < 0:
+        raise InputError(f"k {k} and contexts {contexts}: expected k of 1 or more and contexts of 0 or more")
 
 
 def parse_query(query: str) -> Query:
@@ -184,13 +231,17 @@ def _trimmed(text: str, start: int, end: int, query: str) -> Phrase:
     return Phrase(text, end - len(phrase.lstrip()), start + len(phrase.rstrip()))
 
 
-def _group(hits: Sequence[Hit], k: int, contexts: int) -> tuple[Group, ...]:
-    """Hits by falling score -> the k best wordings."""
+def _wordings(hits: Sequence[Hit]) -> list[list[Hit]]:
+    """Hits by falling score -> those of each wording together, the best wording first."""
     wordings: dict[str, list[Hit]] = {}
     for hit in hits:
         wordings.setdefault(" ".join(hit.text.casefold().split()), []).append(hit)
+    return list(wordings.values())
+
+
+def _groups_of(wordings: Sequence[Sequence[Hit]], contexts: int) -> tuple[Group, ...]:
     groups = []
-    for found in list(wordings.values())[:k]:
+    for found in wordings:
         different: dict[str, Hit] = {}
         for hit in found:  # the best hit of a sentence stays
             different.setdefault(hit.context, hit)

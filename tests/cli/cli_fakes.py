@@ -26,6 +26,7 @@ class FakeResult:
     query: str
     phrase: Phrase
     groups: tuple[FakeGroup, ...]
+    doubtful: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {"phrase": self.phrase.text, "groups": [group.text for group in self.groups]}

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from phrasemate.cli.render import clean, count, facts, kwic, marked, print_results
+from phrasemate.search import Group, Result
 from phrasemate.types import Hit, Phrase
 
 
@@ -89,3 +90,12 @@ def test_facts_are_never_cut() -> None:
 
 def test_long_lists_are_counted() -> None:
     assert facts({"words": ["w"] * 500}).plain == "words  " + ", ".join("w" * 12) + " ... (500 in all)"
+
+
+@pytest.mark.parametrize(("sure", "said"), [(None, False), (0.0, True), (0.199, True), (0.2, False), (1.0, False)])
+def test_a_doubtful_answer_says_so(sure: float | None, said: bool) -> None:
+    groups = (Group("bank", 0.9, 1, (hit("a bank", "bank"),)),)
+    pipe = io.StringIO()
+    print_results(Console(file=pipe, width=80, _environ={}), [Result("q", Phrase("auf der Bank", 8, 12), groups, sure)])
+    assert ("probably no equivalent" in pipe.getvalue()) == said
+    assert "bank  0.900" in pipe.getvalue()

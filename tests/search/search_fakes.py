@@ -16,6 +16,7 @@ class FakeModel:
     """A phrase's vector is its number in the order of asking, as the first of two values."""
 
     dim = 2
+    confidence: Any = None
 
     def __init__(self) -> None:
         self.batches: list[list[Phrase]] = []

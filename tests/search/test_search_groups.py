@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import exp, log
 from typing import Any
 
 import numpy as np
 import pytest
 from search_fakes import FakeIndex, FakeModel, hit
 
+from phrasemate.encode.confidence import Confidence
 from phrasemate.errors import InputError, QueryError
 from phrasemate.search import FETCH, FETCH_MOST, Group, Result, Searcher
 from phrasemate.types import Hit, Phrase
@@ -189,5 +191,23 @@ def test_as_dict() -> None:
         "phrase": "Bank",
         "start": 4,
         "end": 8,
+        "confidence": None,
         "groups": [{"text": "bank", "score": 0.1235, "count": 2, "hits": hits}],
     }
+
+
+def test_the_confidence_is_of_the_wordings_whatever_is_asked_for() -> None:
+    """It sees the best hit of each wording, not how many groups or contexts the caller wants."""
+    index = FakeIndex([hit("bank", 0.9, " 1"), hit("Bank", 0.8, " 2"), hit("bench", 0.5), hit("seat", 0.4)])
+    searcher = Searcher(index)  # type: ignore[arg-type]
+    assert searcher.search(QUERY).confidence is None  # a model that was not calibrated
+    index.model.confidence = Confidence(-1.0, (1.0, 2.0, 0.5))
+    expected = 1 / (1 + exp(-(-1 + 0.9 + 2 * (0.9 - (0.5 + 0.4) / 2) + 0.5 * log(2))))
+    for options in ({}, {"k": 1}, {"k": 60}, {"contexts": 0}):
+        assert searcher.search(QUERY, **options).confidence == pytest.approx(expected)
+
+
+def test_nothing_found_is_no_confidence() -> None:
+    index = FakeIndex([])
+    index.model.confidence = Confidence(5.0, (1.0, 1.0, 1.0))
+    assert Searcher(index).search(QUERY).confidence == 0.0  # type: ignore[arg-type]

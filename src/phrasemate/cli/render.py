@@ -90,6 +90,7 @@ def print_results(console: Console, results: Iterable[Result]) -> None:
 
 def _pretty(result: Result, width: int) -> Iterator[Text]:
     yield marked(result.phrase, "bold yellow")
+    yield from _doubts(result)
     for rank, group in enumerate(result.groups, 1):
         yield Text.assemble((f"{rank:3}  ", "dim"), (clean(group.text), "bold cyan"), (_figures(group), "dim"))
         for hit in group.hits:
@@ -100,6 +101,7 @@ def _pretty(result: Result, width: int) -> Iterator[Text]:
 
 def _plain(result: Result) -> Iterator[Text]:
     yield marked(result.phrase)
+    yield from _doubts(result)
     for rank, group in enumerate(result.groups, 1):
         yield Text(f"{rank:3}. {clean(group.text)}{_figures(group)}")
         for hit in group.hits:
@@ -107,6 +109,12 @@ def _plain(result: Result) -> Iterator[Text]:
             yield Text(" " * INDENT).append_text(marked(hit.phrase)).append(place)
     if not result.groups:
         yield Text("     nothing found")
+
+
+def _doubts(result: Result) -> Iterator[Text]:
+    """A line where there is probably nothing to be found."""
+    if result.doubtful:
+        yield Text(f"     probably no equivalent here (confidence {result.confidence:.0%})", "yellow")
 
 
 def _figures(group: Group) -> str:

@@ -40,7 +40,7 @@ With --json, one JSON object a line is printed for each query, in the order of t
 
 \b
   {"query": "auf der [[Bank]]", "results": [
-    {"phrase": "Bank", "start": 8, "end": 12, "groups": [
+    {"phrase": "Bank", "start": 8, "end": 12, "confidence": 0.92, "groups": [
       {"text": "bench", "score": 0.91, "count": 3, "hits": [
         {"context": "He sat on the bench.", "start": 14, "end": 19, "score": 0.91,
          "document": "park.txt", "line": 7, "language": "en", "metadata": {}}]}]}]}

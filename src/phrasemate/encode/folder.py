@@ -8,6 +8,7 @@
     embeddings.safetensors  the token table in 4 or 8 bit, positions, biases of the sum
     heads.safetensors       the projection of phrases, the learned segmenter (only when the model has them)
     MANIFEST.json           size and SHA-256 of each of the others; its own SHA-256 is the model's hash
+    confidence.json         not sealed, may be missing: see `phrasemate.encode.confidence`
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from phrasemate.encode.confidence import CONFIDENCE
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 
 __all__ = [
@@ -51,7 +53,7 @@ def write_manifest(folder: Path) -> str:
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)}
         for path in sorted(folder.iterdir())
-        if path.is_file() and path.name != MANIFEST
+        if path.is_file() and path.name not in (MANIFEST, CONFIDENCE)
     }
     content = _sealed(files)
     temporary = folder / (MANIFEST + ".new")

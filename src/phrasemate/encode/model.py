@@ -9,6 +9,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.encode.confidence import load_confidence
 from phrasemate.encode.folder import HEADS, REMEDY, bundled_folder, check_folder
 from phrasemate.encode.heads import head_of, load_heads, segmenter_of
 from phrasemate.encode.pool import POOLINGS, pool_cls, pool_ends, pool_mean, token_rows, unit
@@ -45,7 +46,8 @@ class Model:
     """An encoder with what it takes to turn phrases and sentences into vectors; made by `load_model`.
 
     ``segmenter`` finds the phrases: ``learned`` if the model was trained for it (else that is None), or ``ngram``. To
-    force one, assign it: ``model.segmenter = model.ngram``.
+    force one, assign it: ``model.segmenter = model.ngram``. ``confidence`` (None if not
+    fitted) tells how sure a search is.
     """
 
     def __init__(self, folder: Path, threads: int | None = None, bundled: bool = False) -> None:
@@ -56,6 +58,7 @@ class Model:
         heads = load_heads(folder / HEADS, self.width, ModelDamaged, REMEDY) if (folder / HEADS).exists() else {}
         self.head = head_of(heads)
         self.learned = segmenter_of(heads, self.config, folder)
+        self.confidence = load_confidence(folder, self.hash)
         self.ngram = NgramSegmenter(self.config.get("common_words", ()))
         self.segmenter: Segmenter = self.learned or self.ngram
         self.pooling = "head" if self.head else str(self.config["pooling"])

@@ -1,0 +1,194 @@
+"""Fit the confidence that a search tells: how likely the best group is an equivalent of the phrase that was asked.
+
+    python bench/confidence.py .cache/confidence --languages de fr es cs
+    python bench/confidence.py .cache/confidence --write     # into the model's folder, as confidence.json
+
+Text: the first lines of the parallel corpora, on which the bundled model was not trained. Queries: phrases that the
+segmenter proposes in the foreign sides and that are linked to an English phrase. Collection: the English sides, each
+sentence once, in several sizes; the mate of the query's own sentence does not count as found. Right: the best group
+has a wording that some sentence pair links to this foreign wording; so a right answer in other words counts as wrong,
+and the confidence is rather too low than too high. Fitted on all languages but one, reported on that one, in turn; what
+is written is fitted on all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from common import parser, report, signature
+from numpy.typing import NDArray
+
+from phrasemate import load_model
+from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings, align_files, pair_files
+from phrasemate.encode import Model
+from phrasemate.encode.confidence import HITS, OTHERS, Confidence, features, fit_confidence
+from phrasemate.search import DOUBT
+from phrasemate.types import Phrase
+
+MEASURES = ("mean confidence", "ECE", "AUC", "Brier", "right if >= .5", "share >= .5", "right if < .2")
+HEADER = ["language", "sentences", "queries", "right", *MEASURES]
+EVERY = PhraseSettings(max_words=6, rate=1e9)  # no wording is barred: what the segmenter proposes may hold any
+
+Floats = NDArray[np.float32]
+
+
+class Query(NamedTuple):
+    """A phrase in its sentence, the English sentence of that, and the wordings that are right."""
+
+    phrase: Phrase
+    mate: str
+    right: frozenset[str]
+
+
+class Collection(NamedTuple):
+    """The phrases of English sentences: (n, dim) vectors, (n,) the sentence of each, their wordings."""
+
+    sentences: list[str]
+    vectors: Floats
+    owners: NDArray[np.int64]
+    wordings: list[str]
+
+
+def folded(text: str) -> str:
+    """As `phrasemate.search` groups wordings."""
+    return " ".join(text.casefold().split())
+
+
+def lines(data: Path, lang: str, count: int) -> list[tuple[str, str]]:
+    """(other, English) of the first lines, none twice."""
+    with gzip.open(data / "parallel" / f"en-{lang}.tsv.gz", "rt", encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t")[:2] for line, _ in zip(file, range(count), strict=False)]
+    return list(
+        dict.fromkeys((other, english) for english, other in rows if 20 < len(english) < 300 and len(other) > 10)
+    )
+
+
+def linked(model: Model, rows: Sequence[tuple[str, str]], out: Path) -> Iterator[dict[str, Any]]:
+    """The sentence pairs with their phrase pairs, as ``phrasemate pairs`` writes them."""
+    text, links = out.with_suffix(".tsv"), out.with_suffix(".links")
+    if not out.exists():
+        text.write_text("".join(f"{other}\t{english}\n" for other, english in rows), encoding="utf-8")
+        align_files(ParallelText(text), links, NeuralAligner(model, method="softmax"), force=True)
+        pair_files(ParallelText(text), links, out, EVERY, force=True)
+    for line in out.read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def queries(model: Model, rows: Sequence[dict[str, Any]], count: int, seed: int) -> list[Query]:
+    """A phrase of each of so many sentences: drawn from those that the segmenter proposes and that are linked."""
+    table: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        for start, end, other_start, other_end in row["pairs"]:
+            table[folded(row["source"][start:end])].add(folded(row["target"][other_start:other_end]))
+    draw = np.random.default_rng(seed)
+    picked = [rows[i] for i in draw.permutation(len(rows))[: 2 * count]]
+    found = []
+    for row, spans in zip(picked, model.segment([row["source"] for row in picked]), strict=True):
+        own = {(pair[0], pair[1]) for pair in row["pairs"]}
+        usable = [span for span in spans if (span.start, span.end) in own]
+        if usable:
+            span = usable[draw.integers(len(usable))]
+            phrase = Phrase(row["source"], span.start, span.end)
+            found.append(Query(phrase, row["target"], frozenset(table[folded(phrase.text)])))
+    return found[:count]
+
+
+def collection(model: Model, sentences: list[str], kept: Path) -> Collection:
+    """What an index of the sentences would hold; made once."""
+    if not kept.exists():
+        made = model.extract(sentences)
+        spans = zip(sentences, made, strict=True)
+        wordings = [folded(text[s:e]) for text, each in spans for s, e in zip(each.starts, each.ends, strict=True)]
+        owners = np.repeat(np.arange(len(made)), [len(each.starts) for each in made])
+        vectors = np.concatenate([each.vectors for each in made])
+        np.savez(kept, vectors=vectors, owners=owners, wordings=np.array(wordings))
+    with np.load(kept) as saved:
+        return Collection(sentences, saved["vectors"], saved["owners"], saved["wordings"].tolist())
+
+
+def answers(model: Model, asked: Sequence[Query], among: Collection, size: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Features (queries, 3) of what a search in the first ``size`` sentences finds, and which are right (queries,)."""
+    vectors = model.encode([query.phrase for query in asked])
+    held = int(np.searchsorted(among.owners, size))
+    given, right = np.zeros((len(asked), 3), np.float32), np.zeros(len(asked), bool)
+    for at in range(0, len(asked), 100):
+        scores = vectors[at : at + 100] @ among.vectors[:held].T  # (100, n)
+        best = np.argpartition(-scores, HITS + 50, axis=1)[:, : HITS + 50]
+        for row, columns in enumerate(best):
+            query = asked[at + row]
+            order = columns[np.argsort(-scores[row, columns])]
+            groups: dict[str, list[float]] = {}
+            for column in [c for c in order if among.sentences[among.owners[c]] != query.mate][:HITS]:
+                groups.setdefault(among.wordings[column], []).append(float(scores[row, column]))
+            given[at + row] = features(groups.values())
+            right[at + row] = next(iter(groups)) in query.right
+    return given, right
+
+
+def measures(confidence: Floats, right: NDArray[np.bool_]) -> list[float]:
+    """Mean, calibration error in ten bins of equal size, AUC, Brier score, and how much is right above and below."""
+    order = np.argsort(confidence)
+    bins = np.array_split(order, 10)
+    error = sum(len(b) * abs(confidence[b].mean() - right[b].mean()) for b in bins) / len(order)
+    ranks = np.empty(len(order))
+    ranks[order] = np.arange(1, len(order) + 1)
+    positive = int(right.sum())
+    auc = (ranks[right].sum() - positive * (positive + 1) / 2) / max(positive * (len(right) - positive), 1)
+    sure, doubtful = confidence >= 0.5, confidence < DOUBT
+    brier = np.mean((confidence - right) ** 2)
+    found = [confidence.mean(), error, auc, brier, right[sure].mean(), sure.mean(), right[doubtful].mean()]
+    return list(map(float, found))
+
+
+def main() -> None:
+    """Find, fit, report; write if asked."""
+    options = parser(__doc__)
+    options.add_argument("out", type=Path)
+    options.add_argument("--languages", nargs="+", default=["de", "fr", "es", "cs"], metavar="LANG")
+    options.add_argument("--lines", type=int, default=6_000, help="of each language")
+    options.add_argument("--queries", type=int, default=800, help="of each language")
+    options.add_argument("--sizes", type=int, nargs="+", default=[1_000, 4_000, 20_000], help="sentences searched")
+    options.add_argument("--write", action="store_true", help="put the result into the model's folder")
+    args = options.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    model = load_model(args.model, args.threads)
+    sets, english = {}, set()
+    for lang in args.languages:
+        rows = list(linked(model, lines(args.data, lang, args.lines), args.out / f"en-{lang}.jsonl"))
+        english.update(row["target"] for row in rows)
+        sets[lang] = queries(model, rows, args.queries, args.seed)
+        print(f"{lang}: {len(rows):,} sentence pairs, {len(sets[lang]):,} queries", file=sys.stderr)
+    drawn = np.random.default_rng(args.seed).permutation(sorted(english)).tolist()
+    among = collection(model, drawn[: max(args.sizes)], args.out / f"{model.hash[:12]}-{max(args.sizes)}.npz")
+    found = {(lang, size): answers(model, sets[lang], among, size) for lang in sets for size in args.sizes}
+    rows = []
+    for lang in sets:
+        fitted = fit(found, [each for each in sets if each != lang] or [lang])
+        for size in args.sizes:
+            given, right = found[lang, size]
+            rows.append(
+                [lang, min(size, len(drawn)), len(right), float(right.mean()), *measures(fitted.of(given), right)]
+            )
+    final = fit(found, list(sets))
+    facts = signature(model, lines=args.lines, queries=args.queries, others=OTHERS, seed=args.seed)
+    report("confidence", HEADER, rows, facts)
+    print(final)
+    if args.write:
+        final.save(model.folder, model.hash, facts)
+
+
+def fit(found: dict[tuple[str, int], tuple[Floats, NDArray[np.bool_]]], languages: Sequence[str]) -> Confidence:
+    """On all sizes of these languages."""
+    chosen = [both for (lang, _), both in found.items() if lang in languages]
+    return fit_confidence(np.concatenate([x for x, _ in chosen]), np.concatenate([y for _, y in chosen]))
+
+
+if __name__ == "__main__":
+    main()
