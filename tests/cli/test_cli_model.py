@@ -26,6 +26,7 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "tiny"
     made.mkdir()
     config = {"format": "phrasemate-model", "version": 1, "name": "tiny", "width": 8, "pooling": "ends"}
+    config |= {"layers": [2], "max_tokens": 16}
     (made / "config.json").write_text(json.dumps(config), "utf-8")
     for name in ("tokenizer.json.gz", "encoder.onnx", "embeddings.safetensors"):
         (made / name).write_bytes(name.encode() * 10)

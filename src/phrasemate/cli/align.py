@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.shell import EXIT_INTERRUPTED, err
+from phrasemate.cli.options import JsonAtEnd, Model, OnError, Threads, say_skipped
+from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
     from phrasemate.align import Aligner, ParallelText, Report
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ALIGN_EXAMPLES", "PAIRS_EXAMPLES", "align", "pairs"]
 
-SHOWN = 20  # skipped lines that are listed; the rest are counted
 
 ALIGN_EXAMPLES = """Examples:
 
@@ -61,13 +60,6 @@ class Symmetrise(StrEnum):
     GROW_DIAG_FINAL_AND = "grow-diag-final-and"
 
 
-class OnError(StrEnum):
-    """What becomes of a pair that cannot be used."""
-
-    RAISE = "raise"
-    SKIP = "skip"
-
-
 Columns = Annotated[
     str, typer.Option("--columns", metavar="N,N", help="Source and target column of a file with tabs, from 1.")
 ]
@@ -82,7 +74,6 @@ Skip = Annotated[
     typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be used, or leave its line empty."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Start anew, write over what is there.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
 
 
 def align(
@@ -115,14 +106,10 @@ def align(
     layer: Annotated[
         int | None, typer.Option("--layer", metavar="N", min=0, help="Layer of the model (default: the last).")
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the bundled one).")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
-    ] = None,
+    model: Model = None,
+    threads: Threads = None,
     force: Force = False,
-    as_json: Json = False,
+    as_json: JsonAtEnd = False,
 ) -> None:
     """Link the words of a parallel text.
 
@@ -134,7 +121,7 @@ def align(
 
     text = _text(source, target, columns, langs, on_error)
     aligner = _aligner(method, how, layer, model, threads)
-    with _progress(out) as show:
+    with stages(lambda: _kept(out)) as show:
         report = align_files(text, out, aligner, tokenised, force, show)
     _say(report, text.skipped, "link", as_json)
 
@@ -167,7 +154,7 @@ def pairs(
     tokenised: Tokenised = False,
     on_error: Skip = OnError.RAISE,
     force: Force = False,
-    as_json: Json = False,
+    as_json: JsonAtEnd = False,
 ) -> None:
     """Take the phrase pairs out of a parallel text with word links.
 
@@ -182,7 +169,7 @@ def pairs(
         raise typer.BadParameter(f"{len(files)} files; expected SRC TGT LINKS, or one file with tabs and LINKS")
     text = _text(files[0], files[1] if len(files) == 3 else None, columns, langs, on_error)
     settings = PhraseSettings(max_words, rate, least, loose)
-    with _progress(out) as show:
+    with stages(lambda: _kept(out)) as show:
         report = pair_files(text, files[-1], out, settings, tokenised, force, show)
     _say(report, text.skipped, "phrase pair", as_json)
 
@@ -214,36 +201,8 @@ def _aligner(
     return EflomalAligner(how.value) if how else EflomalAligner()
 
 
-@contextmanager
-def _progress(out: Path) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, on terminals only; when stopped, what to do."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = err()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.completed:,} of {task.total:,} lines{task.fields[rate]}"),
-        TimeRemainingColumn(compact=True),
-    )
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    tasks = {}
-
-    def show(what: str, done: int, total: int) -> None:
-        if what not in tasks:  # what was done before the first event, perhaps by an earlier run, is no speed of ours
-            tasks[what] = bar.add_task(what, total=total, completed=done, rate=""), done
-        task, first = tasks[what]
-        elapsed = bar.tasks[task].elapsed or 0.0
-        rate = f", {(done - first) / elapsed:,.0f}/s" if elapsed > 0 and done > first else ""
-        bar.update(task, completed=done, rate=rate)
-
-    try:
-        with bar:
-            yield show
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; {out}.part keeps what is done; give the same command again to go on", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+def _kept(out: Path) -> str:
+    return f"{out}.part keeps what is done; give the same command again to go on"
 
 
 def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool) -> None:
@@ -253,10 +212,7 @@ def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool) -
         return
     from phrasemate.cli.render import count
 
-    for item in skipped[:SHOWN]:
-        typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)
-    if len(skipped) > SHOWN:
-        typer.echo(f"skipped: {len(skipped) - SHOWN:,} more (all are in --json)", err=True)
+    say_skipped(skipped, " (all are in --json)")
     before = f", {report.lines - report.new:,} were there" if report.new != report.lines else ""
     blank = f"; {count(report.blank, 'line')} without text" if report.blank else ""
     typer.echo(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.shell import EXIT_INTERRUPTED, err
+from phrasemate.cli.options import JsonAtEnd, OnError
+from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
     from phrasemate.dataset import Report
@@ -63,13 +62,6 @@ class Unit(StrEnum):
 
     WORDS = "words"
     CHARACTERS = "characters"
-
-
-class OnError(StrEnum):
-    """What becomes of a line that cannot be read."""
-
-    RAISE = "raise"
-    SKIP = "skip"
 
 
 @app.callback()
@@ -143,7 +135,7 @@ def xpr(
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Another number draws other splits.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write over a data set that is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    as_json: JsonAtEnd = False,
 ) -> None:
     from phrasemate.dataset import Reading, Settings, Side, build_files
 
@@ -158,7 +150,8 @@ def xpr(
             languages, (source_text, target_text), (source_column, target_column), strict=True
         )
     ]
-    with _progress(out) as show:
+    left = f"{out}/.work keeps what was read; give the same command again to go on"
+    with stages(lambda: left) as show:
         report = build_files(
             out, sides[0], sides[1], pairs, links, (int(numbers[0]), int(numbers[1])), settings, force, show
         )
@@ -191,26 +184,3 @@ def _two(given: str, option: str, expected: str) -> tuple[str, str]:
     if len(parts) != 2 or not all(parts):
         raise typer.BadParameter(f"{option} {given}: expected {expected}")
     return parts[0], parts[1]
-
-
-@contextmanager
-def _progress(out: Path) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each stage on standard error, on terminals only; when stopped, what to do."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = err()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(compact=True))
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    tasks = {}
-
-    def show(what: str, done: int, total: int) -> None:
-        if what not in tasks:
-            tasks[what] = bar.add_task(what.replace("[", "("), total=total or None)
-        bar.update(tasks[what], completed=done)
-
-    try:
-        with bar:
-            yield show
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; {out}/.work keeps what was read; give the same command again to go on", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None

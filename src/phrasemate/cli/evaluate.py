@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.shell import err, out
+from phrasemate.cli.options import Threads
+from phrasemate.cli.progress import stages
+from phrasemate.cli.shell import out
 
 if TYPE_CHECKING:
     from phrasemate.evaluate.report import Table
@@ -28,6 +28,7 @@ CCPR_EXAMPLES = """Examples:
   phrasemate evaluate ccpr --data corpora --only phrases --model untrained=base:ends --model CPR=run/cpr
   phrasemate evaluate ccpr --data corpora --only phrases --muse --distractors 5000000 -o figures"""
 
+progress_bars = stages
 app = typer.Typer(help="Measure models on the protocols of the papers.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -80,9 +81,7 @@ def ccpr(
     cs: Annotated[
         int, typer.Option("--cs", metavar="N", min=1, help="Sentence pairs of the large Czech gold alignment to use.")
     ] = 500,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
-    ] = None,
+    threads: Threads = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the bootstrap and the tests.")] = 0,
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write ccpr.json and the plots, as SVG, here.")
@@ -110,7 +109,7 @@ def ccpr(
         seed=seed,
         out=folder,
     )
-    with progress_bars() as show:
+    with stages() as show:
         result = run(settings, show)
     print_result(result, as_json)
 
@@ -157,30 +156,3 @@ def print_table(table: Table) -> None:
 
 def _numeric(table: Table, number: int) -> bool:
     return not any(isinstance(row[number], str) for row in table.rows)
-
-
-@contextmanager
-def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, on terminals only."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = err()
-    columns: Sequence[Any] = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.completed:,} of {task.total:,}"),
-        TimeRemainingColumn(compact=True),
-    )
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    tasks: dict[str, Any] = {}
-
-    def show(what: str, done: int, total: int) -> None:
-        if what not in tasks:
-            for old in tasks.values():
-                bar.update(old, visible=False)
-            tasks[what] = bar.add_task(what, total=total)
-        bar.update(tasks[what], completed=done, total=total)
-
-    with bar:
-        yield show

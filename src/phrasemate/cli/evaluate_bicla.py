@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phrasemate.cli import evaluate as shared
+from phrasemate.cli.progress import stages
 from phrasemate.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def bicla(
         out=folder,
     )
     trained = trained_in(runs, threads) if runs else ()
-    with shared.progress_bars() as show:
+    with stages() as show:
         result = run(settings, trained, show)
     shared.print_result(result, as_json)
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli.evaluate import print_result, progress_bars
+from phrasemate.cli.evaluate import print_result
+from phrasemate.cli.options import Threads
+from phrasemate.cli.progress import stages
 
 __all__ = ["EXAMPLES", "xpr"]
 
@@ -29,9 +31,7 @@ def xpr(
         int, typer.Option("--most", metavar="N", min=0, help="The first N phrase pairs of each part (0: all).")
     ] = 0,
     only: Annotated[str, typer.Option("--only", metavar="TABLE,...", help="These tables only.")] = "",
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
-    ] = None,
+    threads: Threads = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the intervals.")] = 0,
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write xpr.json and the plots, as SVG, here.")
@@ -46,6 +46,6 @@ def xpr(
 
     wanted = tuple(name.strip() for name in only.split(",") if name.strip())
     settings = Settings(rows, data, split, most, wanted, threads, seed, folder)
-    with progress_bars() as show:
+    with stages() as show:
         result = run(settings, show)
     print_result(result, as_json)

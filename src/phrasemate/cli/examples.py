@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phrasemate.cli.options import Encoding, OnError, OrList, say_skipped
 from phrasemate.cli.shell import err, out
 from phrasemate.errors import InputError
 
@@ -19,11 +20,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from phrasemate.examples import Example, ExampleIndex
-    from phrasemate.text import Corpus, Skipped
+    from phrasemate.text import Corpus
 
 __all__ = ["EXAMPLES", "examples"]
 
-SHOWN = 20  # skipped lines that are listed; the rest are counted
 
 EXAMPLES = """Examples:
 
@@ -56,13 +56,6 @@ class Lines(StrEnum):
 
     PARAGRAPH = "paragraph"
     SENTENCE = "sentence"
-
-
-class OnError(StrEnum):
-    """What becomes of a line that cannot be read."""
-
-    RAISE = "raise"
-    SKIP = "skip"
 
 
 def examples(
@@ -103,10 +96,8 @@ def examples(
     lines: Annotated[
         Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
     ] = Lines.PARAGRAPH,
-    on_error: Annotated[
-        OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
-    ] = OnError.RAISE,
-    encoding: Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")] = "utf-8",
+    on_error: OrList = OnError.RAISE,
+    encoding: Encoding = "utf-8",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each phrase.")] = False,
 ) -> None:
     from phrasemate.text import read
@@ -130,7 +121,7 @@ def examples(
             encoding=encoding,
         )
     with _source(index, language, corpus, store, lang) as source:
-        _say_skipped(corpus.skipped if corpus else ())
+        say_skipped(corpus.skipped if corpus else ())
         found = ((phrase, source.examples(phrase, n, extra, seed)) for phrase in _counted(wanted))
         counts = _print(found, as_json)
     if len(wanted) > 1:
@@ -226,11 +217,3 @@ def _say_counts(counts: Counter[int], asked: int) -> None:
     typer.echo(
         f"{total:,} phrases: {full:,} with {asked}, {total - full - none:,} with fewer, {none:,} with none", err=True
     )
-
-
-def _say_skipped(skipped: Sequence[Skipped]) -> None:
-    for item in skipped[:SHOWN]:
-        where = f"{item.file}, line {item.line}" if item.line else item.file
-        typer.echo(f"skipped: {where}: {item.reason}", err=True)
-    if len(skipped) > SHOWN:
-        typer.echo(f"skipped: {len(skipped) - SHOWN:,} more", err=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phrasemate.cli.options import Encoding, OnError, OrList, Threads, say_skipped
 from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, out
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-SHOWN = 20  # skipped lines that are listed; the rest are counted
 
 app = typer.Typer(
     cls=DefaultGroup,
@@ -52,13 +52,6 @@ class Lines(StrEnum):
 
     PARAGRAPH = "paragraph"
     SENTENCE = "sentence"
-
-
-class OnError(StrEnum):
-    """What becomes of a line that cannot be read."""
-
-    RAISE = "raise"
-    SKIP = "skip"
 
 
 ADD_EXAMPLES = """Examples:
@@ -101,10 +94,8 @@ def add(
     lines: Annotated[
         Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
     ] = Lines.PARAGRAPH,
-    on_error: Annotated[
-        OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
-    ] = OnError.RAISE,
-    encoding: Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")] = "utf-8",
+    on_error: OrList = OnError.RAISE,
+    encoding: Encoding = "utf-8",
     model: Annotated[
         Path | None,
         typer.Option(
@@ -122,9 +113,7 @@ def add(
     max_words: Annotated[
         int | None, typer.Option("--max-words", metavar="N", min=1, help="Longest phrase (default: the model's).")
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
-    ] = None,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Build an index of texts, or append to one.
@@ -189,22 +178,13 @@ def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_j
         return
     from phrasemate.cli.render import count
 
-    _list_skipped(skipped)
+    say_skipped(skipped, " (all are in --json)")
     typer.echo(
         f"{directory}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
         f"{report.seconds:.1f} s ({report.sentences / max(report.seconds, 1e-9):,.0f} sentences/s); documents: "
         f"{report.documents_added:,} new, {report.replaced:,} replaced, {report.unchanged:,} unchanged"
         + (f"; {len(skipped):,} skipped" if skipped else "")
     )
-
-
-def _list_skipped(skipped: Sequence[Skipped]) -> None:
-    for item in skipped[:SHOWN]:
-        where = f"{item.file}, line {item.line}" if item.line else item.file
-        rest = " and the rest of the file" if item.whole and item.line else ""
-        typer.echo(f"skipped: {where}{rest}: {item.reason}", err=True)
-    if len(skipped) > SHOWN:
-        typer.echo(f"skipped: {len(skipped) - SHOWN:,} more (all are in --json)", err=True)
 
 
 STATS_EXAMPLES = """Examples:

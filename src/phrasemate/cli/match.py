@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.shell import err
+from phrasemate.cli.options import Model, OnError, OrList, Threads, say_skipped
+from phrasemate.cli.progress import stages
 from phrasemate.errors import InputError, ReadError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLES", "match"]
 
 WRITTEN = (".tsv", ".csv", ".jsonl", ".xlsx", ".tbx")
-SHOWN = 20  # skipped lines that are listed; the rest are counted
 
 EXAMPLES = """Examples:
 
@@ -51,13 +51,6 @@ sentence's term are characters:
    "source_evidence": [{"text": "Die Speisekarte ist lang.", "start": 4, "end": 15}], "target_evidence": [...]}
   {"matches": 1, "source_unmatched": ["Bank"], "target_unmatched": [], ...}
 """
-
-
-class OnError(StrEnum):
-    """What becomes of a line of text that cannot be read."""
-
-    RAISE = "raise"
-    SKIP = "skip"
 
 
 class Margin(StrEnum):
@@ -95,9 +88,7 @@ def match(
     target_lang: Annotated[str, _lang("target")] = "",
     source_column: Annotated[str | None, _column("source")] = None,
     target_column: Annotated[str | None, _column("target")] = None,
-    on_error: Annotated[
-        OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at text that cannot be read, or list it.")
-    ] = OnError.RAISE,
+    on_error: OrList = OnError.RAISE,
     to: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="The matches, as .tsv, .csv, .jsonl, .xlsx or .tbx."),
@@ -151,12 +142,8 @@ def match(
     layer: Annotated[
         int | None, typer.Option("--layer", metavar="N", min=0, help="Layer of the model (default: the last).")
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the bundled one).")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
-    ] = None,
+    model: Model = None,
+    threads: Threads = None,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> None:
@@ -186,7 +173,7 @@ def match(
         ]
         _check_languages(to, sides)
         loaded = load_model(model, threads=threads)
-        with _progress() as show:
+        with stages() as show:
             found = match_terms(sides[0], sides[1], loaded, settings, show)
     if to is not None:
         write_matches(to, found)
@@ -272,26 +259,5 @@ def _finder(stack: ExitStack, texts: Sequence[str], index: Path | None, lang: st
     corpus = read(*texts, lang=lang, on_error=on_error.value)
     with IndexingBar() as bar:
         made = stack.enter_context(ExampleIndex.build(corpus, None, lang, bar.show))
-    for item in corpus.skipped[:SHOWN]:
-        typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)
-    if len(corpus.skipped) > SHOWN:
-        typer.echo(f"skipped: {len(corpus.skipped) - SHOWN:,} more", err=True)
+    say_skipped(corpus.skipped)
     return made
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each thing that is done, on standard error, on terminals only."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = err()
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(compact=True)
-    tasks: dict[str, Any] = {}
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-
-        def show(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done)
-
-        yield show

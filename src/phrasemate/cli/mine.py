@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.shell import EXIT_INTERRUPTED, err
+from phrasemate.cli.options import Encoding, JsonAtEnd, Model, OnError, OrList, Threads, say_skipped
+from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
     from phrasemate.mine import Counts, Mined, Report
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "mine"]
 
-SHOWN = 20  # skipped lines that are listed; the rest are counted
 
 EXAMPLES = """Examples:
 
@@ -38,13 +37,6 @@ class Lines(StrEnum):
 
     PARAGRAPH = "paragraph"
     SENTENCE = "sentence"
-
-
-class OnError(StrEnum):
-    """What becomes of a line that cannot be read."""
-
-    RAISE = "raise"
-    SKIP = "skip"
 
 
 class Check(StrEnum):
@@ -151,22 +143,16 @@ def mine(
     text_field: Annotated[
         str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")
     ] = "text",
-    on_error: Annotated[
-        OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
-    ] = OnError.RAISE,
-    encoding: Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")] = "utf-8",
+    on_error: OrList = OnError.RAISE,
+    encoding: Encoding = "utf-8",
     work: Annotated[
         Path | None,
         typer.Option("--work", metavar="DIR", help="Keep vectors and neighbours here (default: till it is done)."),
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the bundled one).")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads (default: all cores).")
-    ] = None,
+    model: Model = None,
+    threads: Threads = None,
     force: Annotated[bool, typer.Option("--force", help="Start anew, write over what is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    as_json: JsonAtEnd = False,
 ) -> None:
     """Find the sentences of two collections that are translations of each other.
 
@@ -216,7 +202,7 @@ def mine(
     known = _known(calibrate)
     encoder = load_model(model, threads=threads)
     with (
-        _progress(folder) as show,
+        stages(lambda: f"{folder} keeps what is done; give the same command again to go on") as show,
         run(texts[0], texts[1], encoder, folder, settings, known, threads=threads, force=force, progress=show) as mined,
     ):
         write_mates(out, mined, settings.languages)
@@ -234,38 +220,6 @@ def _known(path: Path | None) -> list[tuple[str, str]]:
     return [pair for pair in ParallelText(path) if all(pair)]
 
 
-@contextmanager
-def _progress(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each step on standard error, on terminals only; when stopped, what to do."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = err()
-    columns = (
-        TextColumn("{task.description:16}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.completed:,.0f}{task.fields[rate]}"),
-        TimeRemainingColumn(compact=True),
-    )
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    tasks: dict[str, Any] = {}
-
-    def show(what: str, done: int, total: int) -> None:
-        if what not in tasks:  # what was done before the first event, perhaps by an earlier run, is no speed of ours
-            tasks[what] = bar.add_task(what, total=total or None, completed=done, rate=""), done
-        task, first = tasks[what]
-        elapsed = bar.tasks[task].elapsed or 0.0
-        rate = f", {(done - first) / elapsed:,.0f}/s" if elapsed > 0 and done > first else ""
-        bar.update(task, completed=done, rate=rate)
-
-    try:
-        with bar:
-            yield show
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; {folder} keeps what is done; give the same command again to go on", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-
-
 def _say(out: Path, mined: Mined, texts: Sequence[Corpus], as_json: bool) -> None:
     report, skipped = mined.report, [item for text in texts for item in text.skipped]
     if as_json:
@@ -274,10 +228,7 @@ def _say(out: Path, mined: Mined, texts: Sequence[Corpus], as_json: bool) -> Non
         return
     from phrasemate.cli.render import count
 
-    for item in skipped[:SHOWN]:
-        typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)
-    if len(skipped) > SHOWN:
-        typer.echo(f"skipped: {len(skipped) - SHOWN:,} more (all are in --json)", err=True)
+    say_skipped(skipped, " (all are in --json)")
     typer.echo(f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more")
     for line in _details(report):
         typer.echo(f"  {line}")

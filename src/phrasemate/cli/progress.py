@@ -1,26 +1,71 @@
-"""The progress bar of indexing: share of the bytes, sentences, rate, remaining time; on standard error."""
+"""Progress bars: drawn on standard error, on terminals only."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+import typer
 
-from phrasemate.cli.shell import err
+from phrasemate.cli.shell import EXIT_INTERRUPTED, err
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from phrasemate.index import ProgressEvent
 
-__all__ = ["IndexingBar"]
+__all__ = ["IndexingBar", "stages"]
+
+
+@contextmanager
+def stages(kept: Callable[[], str] | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each stage: ``show(what, done, total)``, total 0 where it is not known.
+
+    ``kept`` says what is there when the user stops the work with Ctrl-C, and what to do then.
+    """
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = err()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[count]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    tasks: dict[str, Any] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            for old, _ in tasks.values():
+                bar.update(old, visible=False)
+            # what was done before the first event, perhaps by an earlier run, is no speed of ours
+            tasks[what] = bar.add_task(what, total=None, completed=done, count=""), done
+        task, first = tasks[what]
+        elapsed = bar.tasks[task].elapsed or 0.0
+        rate = f", {(done - first) / elapsed:,.0f}/s" if elapsed > 0 and done > first else ""
+        count = f"{done:,}{f' of {total:,}' if total else ''}{rate}"
+        bar.update(task, completed=done, total=total or None, count=count, visible=True)
+
+    try:
+        with bar:
+            yield show
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        typer.echo(f"stopped; {kept()}", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 class IndexingBar:
-    """``show`` is the ``progress`` of ``Index.add``; ``sentences`` counts what is stored. Draws on terminals only."""
+    """``show`` is the ``progress`` of ``Index.add``; ``sentences`` counts what is stored."""
 
     def __init__(self, console: Console | None = None) -> None:
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
         console = console or err()
         self.sentences = 0
         self._bar = Progress(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phrasemate.cli.options import Threads
 from phrasemate.cli.shell import out
 from phrasemate.errors import InputError
 
@@ -68,9 +69,7 @@ def search(
         typer.Option("--language", metavar="LANG", help="Only in this language (may be given several times)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each query.")] = False,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
-    ] = None,
+    threads: Threads = None,
     model: Annotated[
         Path | None,
         typer.Option(

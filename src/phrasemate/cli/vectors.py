@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phrasemate.cli import vectors_text
+from phrasemate.cli.options import OnError, say_skipped
+from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out as console
-from phrasemate.cli.vectors_text import Force, Json, steps
+from phrasemate.cli.vectors_text import Force, Json
 
 if TYPE_CHECKING:
     from phrasemate.vectors import WordVectors
@@ -38,13 +40,6 @@ class Method(StrEnum):
 
     PROCRUSTES = "procrustes"
     SYMMETRIC = "symmetric"
-
-
-class OnError(StrEnum):
-    """What becomes of a row that cannot be used."""
-
-    RAISE = "raise"
-    SKIP = "skip"
 
 
 Columns = Annotated[
@@ -125,7 +120,7 @@ def map_(
         how = f"{mapped.source.facts['pairs']:,} pairs of the lexicon"
     else:
         settings = SelfLearning(vocabulary=vocabulary, initial=initial, seed=seed)
-        with steps() as show:
+        with stages(lambda: "nothing was written") as show:
 
             def told(iteration: int, keep: float, objective: float) -> None:
                 show(f"self-learning, p {keep:.1f}, objective {objective:.4f}, iteration", iteration, 0)
@@ -232,12 +227,9 @@ def _vectors(path: Path, limit: int | None, on_error: OnError) -> WordVectors:
         found = WordVectors.load(path)
         return found if limit is None else found.first(limit)
     skipped: list[Any] | None = [] if on_error is OnError.SKIP else None
-    with steps() as show:
+    with stages(lambda: "nothing was written") as show:
         found = read_fasttext(path, limit, skipped=skipped, progress=lambda *done: show(f"reading {path.name}", *done))
-    for item in (skipped or [])[: vectors_text.SHOWN]:
-        typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)
-    if skipped and len(skipped) > vectors_text.SHOWN:
-        typer.echo(f"skipped: {len(skipped) - vectors_text.SHOWN:,} more", err=True)
+    say_skipped(skipped or ())
     return found
 
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.shell import EXIT_INTERRUPTED, err
+from phrasemate.cli.options import Encoding, Model, OnError, OrList, Threads, say_skipped
+from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
     from phrasemate.text import Corpus
     from phrasemate.vectors import WordVectors
 
-__all__ = ["DISTIL_EXAMPLES", "TRAIN_EXAMPLES", "Force", "Json", "distil", "report", "steps", "train"]
+__all__ = ["DISTIL_EXAMPLES", "TRAIN_EXAMPLES", "Force", "Json", "distil", "report", "train"]
 
-SHOWN = 20  # skipped lines that are listed; the rest are counted
 
 DISTIL_EXAMPLES = """Examples:
 
@@ -45,13 +43,6 @@ class Lines(StrEnum):
     SENTENCE = "sentence"
 
 
-class OnError(StrEnum):
-    """What becomes of a line that cannot be read."""
-
-    RAISE = "raise"
-    SKIP = "skip"
-
-
 class Pooling(StrEnum):
     """What becomes of a word's token states."""
 
@@ -74,10 +65,6 @@ Field = Annotated[str, typer.Option("--text-field", metavar="NAME", help="Field 
 Split = Annotated[
     Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
 ]
-Skip = Annotated[
-    OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
-]
-Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of what is drawn by chance.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -113,16 +100,12 @@ def distil(
     layer: Annotated[
         int | None, typer.Option("--layer", metavar="N", min=0, help="Layer of the model (default: the last).")
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the bundled one).")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
-    ] = None,
+    model: Model = None,
+    threads: Threads = None,
     column: Column = None,
     text_field: Field = "text",
     lines: Split = Lines.PARAGRAPH,
-    on_error: Skip = OnError.RAISE,
+    on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
     force: Force = False,
@@ -144,7 +127,7 @@ def distil(
     known = None if space is None else WordVectors.load(space)
     settings = DistilSettings(words, contexts, min(least, contexts), pooling.value, layer, seed)
     partial = out.with_name(out.name + ".part")
-    with steps(partial) as show:
+    with stages(lambda: _left(partial)) as show:
         encoder = load_model(model, threads=threads)
         found = distilled(encoder, Sentences(corpus), settings, dim, known, lang, partial, show)
     found.save(out, force)
@@ -166,7 +149,7 @@ def train(
     column: Column = None,
     text_field: Field = "text",
     lines: Split = Lines.PARAGRAPH,
-    on_error: Skip = OnError.RAISE,
+    on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
     force: Force = False,
@@ -185,7 +168,7 @@ def train(
     check_free(out, force)
     started = time.perf_counter()
     corpus = _corpus(texts, column, text_field, lines, lang, on_error, encoding)
-    with steps() as show:
+    with stages(lambda: "nothing was written") as show:
         found = train_ppmi(Sentences(corpus), PPMISettings(words, dim, window, least, seed=seed), lang, show)
     found.save(out, force)
     report(out, found, started, as_json, corpus)
@@ -207,40 +190,9 @@ def _corpus(
     )
 
 
-@contextmanager
-def steps(partial: Path | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, on terminals only, for (what, done, of how many; 0: not known).
-
-    Ctrl-C says what it leaves: ``partial``, or nothing.
-    """
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    console = err()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,}{task.fields[of]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = bar.add_task("reading", total=None, of="")
-    shown = "reading"
-
-    def show(what: str, done: int, total: int) -> None:
-        nonlocal shown
-        if what != shown:
-            shown = what
-            bar.reset(task, total=total or None, description=what)
-        bar.update(task, completed=done, of=f" of {total:,}" if total else "")
-
-    try:
-        with bar:
-            yield show
-    except KeyboardInterrupt:
-        kept = f"{partial} keeps what is done; give the same command again to go on"
-        typer.echo(f"stopped; {kept if partial and partial.exists() else 'nothing was written'}", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+def _left(partial: Path) -> str:
+    kept = f"{partial} keeps what is done; give the same command again to go on"
+    return kept if partial.exists() else "nothing was written"
 
 
 def report(out: Path, found: WordVectors, started: float, as_json: bool, corpus: Corpus) -> None:
@@ -251,9 +203,6 @@ def report(out: Path, found: WordVectors, started: float, as_json: bool, corpus:
         facts["skipped"] = [item._asdict() for item in corpus.skipped]
         typer.echo(json.dumps(facts, ensure_ascii=False))
         return
-    for item in corpus.skipped[:SHOWN]:
-        typer.echo(f"skipped: {item.file}, line {item.line}: {item.reason}", err=True)
-    if len(corpus.skipped) > SHOWN:
-        typer.echo(f"skipped: {len(corpus.skipped) - SHOWN:,} more (all are in --json)", err=True)
+    say_skipped(corpus.skipped, " (all are in --json)")
     last = f", the rarest {found.counts[-1]:,} times in the text" if found.counts is not None else ""
     typer.echo(f"{out}: {len(found):,} words of {found.dim} numbers{last}, in {seconds:.1f} s")

@@ -1,0 +1,7 @@
+"""``python -m phrasemate`` is ``phrasemate``."""
+
+from __future__ import annotations
+
+from phrasemate.cli import main
+
+main()

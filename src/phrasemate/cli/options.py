@@ -1,0 +1,47 @@
+"""Options that several commands have, and what they all say in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from phrasemate.text import Skipped
+
+__all__ = ["Encoding", "JsonAtEnd", "Model", "OnError", "OrList", "Threads", "say_skipped"]
+
+SHOWN = 20  # skipped lines that are listed; the rest are counted
+
+
+class OnError(StrEnum):
+    """What becomes of a line that cannot be read."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+OrList = Annotated[
+    OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
+]
+Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")]
+Model = Annotated[
+    Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the bundled one).")
+]
+Threads = Annotated[
+    int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
+]
+JsonAtEnd = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
+
+
+def say_skipped(skipped: Sequence[Skipped], more: str = "") -> None:
+    """The first lines that were passed over, on standard error; ``more``: where the others are told."""
+    for item in skipped[:SHOWN]:
+        where = f"{item.file}, line {item.line}" if item.line else item.file
+        rest = " and the rest of the file" if item.whole and item.line else ""
+        typer.echo(f"skipped: {where}{rest}: {item.reason}", err=True)
+    if len(skipped) > SHOWN:
+        typer.echo(f"skipped: {len(skipped) - SHOWN:,} more{more}", err=True)

@@ -1,0 +1,56 @@
+"""The bar of each stage: what it shows, and what is said when the work is stopped."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import typer
+from rich.console import Console
+
+from phrasemate.cli import progress
+from phrasemate.cli.progress import stages
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """A terminal 120 cells wide, in the place of standard error."""
+    drawn = io.StringIO()
+    console = Console(file=drawn, force_terminal=True, width=120, _environ={})
+    monkeypatch.setattr(progress, "err", lambda: console)
+    return drawn
+
+
+def test_stages_come_one_after_the_other(screen: io.StringIO) -> None:
+    with stages() as show:
+        show("reading", 10, 0)
+        show("encoding [en]", 250, 1000)
+        show("encoding [en]", 1000, 1000)
+    drawn = screen.getvalue()
+    assert "reading" in drawn
+    assert "encoding [en]" in drawn  # not read as markup
+    assert "1,000 of 1,000" in drawn
+
+
+def test_nothing_is_drawn_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = io.StringIO()
+    monkeypatch.setattr(progress, "err", lambda: Console(file=pipe, _environ={}))
+    with stages() as show:
+        show("encoding", 1, 2)
+    assert pipe.getvalue().strip() == ""
+
+
+def test_what_was_done_before_is_no_speed_of_ours(screen: io.StringIO) -> None:
+    with stages() as show:
+        show("linking", 5000, 9000)
+    assert "/s" not in screen.getvalue()
+
+
+def test_a_stopped_run_says_what_it_left(screen: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as left, stages(lambda: "x.part keeps it") as show:
+        show("linking", 1, 2)
+        raise KeyboardInterrupt
+    assert left.value.exit_code == 130
+    assert capsys.readouterr().err == "stopped; x.part keeps it\n"
+    with pytest.raises(KeyboardInterrupt), stages():
+        raise KeyboardInterrupt
