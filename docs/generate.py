@@ -46,7 +46,7 @@ MODULES = (
         "baselines",
         "align",
     ),
-    *("examples", "dataset", "match", "mine", "vectors", "evaluate", "demo", "types", "errors"),
+    *("concordance", "examples", "dataset", "terms", "match", "mine", "vectors", "evaluate", "demo", "types", "errors"),
 )
 
 

@@ -4,4 +4,7 @@ from __future__ import annotations
 
 from phrasemate.cli import main
 
-main()
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    main()

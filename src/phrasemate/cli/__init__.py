@@ -23,6 +23,8 @@ from phrasemate.cli import (
     mine,
     model,
     search,
+    serve,
+    terms,
     train,
     train_bicla,
     vectors,
@@ -51,6 +53,8 @@ app = typer.Typer(
 )
 app.add_typer(index.app, name="index")
 app.command("search", epilog=search.EXAMPLES)(search.search)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("terms", epilog=terms.EXAMPLES)(terms.terms)
 app.command("align", epilog=align.ALIGN_EXAMPLES)(align.align)
 app.command("pairs", epilog=align.PAIRS_EXAMPLES)(align.pairs)
 app.command("examples", epilog=examples.EXAMPLES)(examples.examples)

@@ -61,8 +61,8 @@ class RootGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order in which a newcomer needs them."""
-        text = ["index", "search", "align", "pairs", "examples", "dataset", "match", "mine", "vectors"]
-        return [*text, "train", "evaluate", "model", "demo"]
+        text = ["index", "search", "serve", "terms", "align", "pairs", "examples", "dataset", "match", "mine"]
+        return [*text, "vectors", "train", "evaluate", "model", "demo"]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -78,6 +78,9 @@ class RootGroup(TyperGroup):
         except BrokenPipeError:
             _close_stdout()
             raise typer.Exit(EXIT_PIPE) from None
+        except MemoryError:
+            log.debug("raised here:", exc_info=True)
+            fail("there is not enough memory; free some, or raise the limit, and give the command again")
         except OSError as error:
             log.debug("raised here:", exc_info=True)
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))

@@ -32,7 +32,7 @@ from phrasemate.index.records import (
 from phrasemate.index.stats import statistics
 from phrasemate.index.store import Store
 from phrasemate.index.view import View
-from phrasemate.types import Document, Hit, Phrase, Run
+from phrasemate.types import Document, Hit, Phrase, Run, Sentence
 
 if TYPE_CHECKING:
     from phrasemate.encode import Model
@@ -235,6 +235,19 @@ class Index:
                     where = Phrase(row.text, int(starts[at]), int(ends[at]))
                     found.append(Hit(where, score, owner.name, row.line, owner.language, phrase, row.metadata))
         return found
+
+    def around(self, phrase: int, count: int = 2) -> tuple[list[Sentence], list[Sentence]]:
+        """Up to ``count`` sentences before and after the one of a phrase id, in its document and in their order.
+
+        Raises InputError if there is no such phrase, or if it was deleted.
+        """
+        with self.store.reading():
+            own = self.store.sentence_of(phrase)
+            if own is None:
+                raise InputError(f"{self.path}: phrase {phrase} was deleted; search again")
+            near = [(row.position, Sentence(row.text, row.line, row.metadata)) for row in self.store.near(own, count)]
+        before = [sentence for position, sentence in near if position < own.position]
+        return before, [sentence for position, sentence in near if position > own.position]
 
     def containing(self, phrase: str, limit: int = 100) -> list[int]:
         """Ids of sentences whose text contains ``phrase``, upper and lower case alike, ascending."""

@@ -202,6 +202,14 @@ class Store:
         if seen != expected:
             raise self.damaged(f"{seen} sentences found, expected {expected}")
 
+    def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
+        """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""
+        for raw in self.connection.execute(
+            f"SELECT {_SENTENCE} FROM sentences WHERE document = ? AND position BETWEEN ? AND ? ORDER BY position",
+            (sentence.document, sentence.position - count, sentence.position + count),
+        ):
+            yield self._sentence(raw)
+
     def _sentence(self, raw: tuple[Any, ...]) -> SentenceRow:
         *numbers, text, metadata, spans, crc = raw
         if not rows.same(crc, b"sentence", tuple(numbers), text, metadata, spans):

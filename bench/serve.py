@@ -1,0 +1,250 @@
+"""How quick the server is, alone and with many users, and whether it does what its OpenAPI description says.
+
+Starts ``phrasemate serve`` on an index, in a process of its own. Then, over loopback:
+
+- alone: one user after another, each with a sentence that nobody has asked about: opens the page with it, clicks a
+  phrase, and asks /api/v1/search for a marked phrase of yet another sentence. Median and 99th percentile of each.
+- together: ``--users`` users, each on a connection of its own, do the same without a pause for ``--seconds``; what goes
+  wrong is counted, and the server's memory (anonymous, in MB) is read before and in each quarter.
+- schemathesis: ``--examples`` requests for each operation, half of them against the description.
+
+Sentences are the German side of Europarl and Tatoeba, each used once; the users run on the server's cores, too.
+
+    python bench/serve.py INDEX --users 50 --seconds 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+from common import parser, report, signature
+
+from phrasemate.text import words
+
+HEADER = ["users", "request", "answers", "errors", "per s", "median ms", "p90 ms", "p99 ms", "worst ms"]
+LEAST, MOST = 20, 400  # characters of a sentence
+AT = re.compile(rb'name="at" value="(\d+-\d+)"')
+MEMORY = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)  # without files that are mapped into memory
+PASSES = re.compile(r"^phrasemate_encoder_(calls|passes)_total (\S+)$", re.MULTILINE)
+
+
+class Place(NamedTuple):
+    """Where a server is."""
+
+    port: int
+    process: int
+
+
+@dataclass
+class Times:
+    """Seconds of each kind of request, and what went wrong."""
+
+    seconds: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def rows(self, users: int, wall: float) -> list[list[Any]]:
+        kinds = [*self.seconds, "all"]
+        found = {**self.seconds, "all": [x for each in self.seconds.values() for x in each]}
+        rows = []
+        for kind in kinds:
+            wrong = sum(n for name, n in self.errors.items() if kind in ("all", name.split(":")[0]))
+            middle, most, nearly, worst = 1000 * np.percentile(found[kind], [50, 90, 99, 100])
+            shown = [f"{ms:.0f}" for ms in (middle, most, nearly, worst)]
+            rows.append([users, kind, len(found[kind]), wrong, f"{len(found[kind]) / wall:.1f}", *shown])
+        return rows
+
+
+class Connection:
+    """One user's connection to the server, kept alive."""
+
+    def __init__(self, port: int, times: Times) -> None:
+        self._port, self._times = port, times
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, kind: str, target: str, body: bytes | None = None) -> bytes:
+        """The body of the answer, which is timed; empty if something went wrong, which is counted."""
+        method = "GET" if body is None else "POST"
+        head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\n"
+        if body is not None:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        begun = time.perf_counter()
+        try:
+            status, answer = await asyncio.wait_for(self._exchange(head.encode() + b"\r\n" + (body or b"")), 30)
+        except (OSError, asyncio.IncompleteReadError, TimeoutError, ValueError) as error:
+            self._times.errors[f"{kind}: {type(error).__name__}"] += 1
+            self.close()
+            return b""
+        self._times.seconds[kind].append(time.perf_counter() - begun)
+        if status != 200:
+            self._times.errors[f"{kind}: {status}"] += 1
+            return b""
+        return answer
+
+    async def _exchange(self, sent: bytes) -> tuple[int, bytes]:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 20)
+        reader, writer = self._streams
+        writer.write(sent)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head)
+        assert length is not None, head
+        return int(head.split()[1]), await reader.readexactly(int(length[1]))
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+async def one_user(port: int, sentences: Iterator[str], times: Times, until: float, rounds: int) -> None:
+    """Page, click, search, again and again."""
+    connection = Connection(port, times)
+    while rounds and time.perf_counter() < until:
+        rounds -= 1
+        text = quote(next(sentences))
+        places = AT.findall(await connection.ask("page", f"/?q={text}"))
+        if places:
+            await connection.ask("click", f"/?q={text}&at={random.choice(places).decode()}")
+        body = json.dumps({"query": marked(next(sentences))}).encode()
+        await connection.ask("search", "/api/v1/search", body)
+    connection.close()
+
+
+def marked(sentence: str) -> str:
+    """The longest word in [[ ]]."""
+    start, end = max(words(sentence), key=lambda word: word[1] - word[0])
+    return f"{sentence[:start]}[[{sentence[start:end]}]]{sentence[end:]}"
+
+
+async def metric(at: Place) -> dict[str, float]:
+    """The server's memory in MB, and how often its encoder was asked."""
+    text = (await Connection(at.port, Times()).ask("metrics", "/metrics")).decode()
+    memory = MEMORY.search(Path(f"/proc/{at.process}/status").read_text())
+    assert memory is not None
+    return {"memory": int(memory[1]) / 1000, **{name: float(value) for name, value in PASSES.findall(text)}}
+
+
+async def together(at: Place, users: int, seconds: float, sentences: Iterator[str]) -> tuple[Times, dict[str, Any]]:
+    times, facts = Times(), {}
+    before = await metric(at)
+    memory = [before["memory"]]
+    until = time.perf_counter() + seconds
+    tasks = [asyncio.create_task(one_user(at.port, sentences, times, until, -1)) for _ in range(users)]
+    for _ in range(4):
+        await asyncio.sleep(seconds / 4)
+        memory.append((await metric(at))["memory"])
+    await asyncio.gather(*tasks)
+    after = await metric(at)
+    facts["memory_mb"] = " ".join(f"{each:.0f}" for each in memory)
+    passes = after["passes"] - before["passes"]
+    facts["calls_per_pass"] = round((after["calls"] - before["calls"]) / passes, 2)
+    return times, facts
+
+
+def german(data: Path, seed: int) -> Iterator[str]:
+    """Sentences in random order, each once."""
+    with gzip.open(data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as file:
+        found = {line.split("\t")[1] for line in file}
+    fit = sorted(text for text in found if LEAST <= len(text) <= MOST and not set(text) & set("[]\\") and words(text))
+    random.Random(seed).shuffle(fit)
+    return iter(fit)
+
+
+@contextmanager
+def server(index: Path, threads: int | None) -> Iterator[Place]:
+    """A server of its own."""
+    program = "from phrasemate.cli import main; main()"
+    command = [sys.executable, "-c", program, "serve", str(index), "--port", "0", "--json"]
+    if threads:
+        command += ["--threads", str(threads)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        url = urlsplit(json.loads(process.stdout.readline())["url"])
+        assert url.port is not None
+        yield Place(url.port, process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def conform(port: int, examples: int) -> Counter[str]:
+    """What schemathesis finds, by kind; see tests/server/test_server_schema.py for what is asked for."""
+    import schemathesis
+    from hypothesis import HealthCheck, given, settings
+    from schemathesis.config import SchemathesisConfig
+    from schemathesis.generation import GenerationMode
+
+    sys.path.append(str(Path(__file__).parents[1] / "tests" / "server"))
+    from server_checks import CHECKS, PATHS, POSTED
+
+    found: Counter[str] = Counter()
+    config = SchemathesisConfig.from_str(CHECKS)
+    description = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json", config=config)
+    quiet = settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    for path in PATHS:
+        for mode in GenerationMode if path in POSTED else [GenerationMode.POSITIVE]:
+            operation = description[path]["POST" if path in POSTED else "GET"]
+
+            @quiet
+            @given(case=operation.as_strategy(generation_mode=mode))
+            def each(case: Any) -> None:
+                found["requests"] += 1
+                case.call_and_validate()
+
+            try:
+                each()
+            except Exception as error:
+                found["findings"] += 1
+                print(f"{path}: {error}", file=sys.stderr)
+    return found
+
+
+def main() -> None:
+    made = parser(__doc__)
+    made.add_argument("index", type=Path)
+    made.add_argument("--users", type=int, default=50)
+    made.add_argument("--seconds", type=float, default=60.0)
+    made.add_argument("--warm", type=float, default=20.0, help="seconds of them before that, which do not count")
+    made.add_argument("--alone", type=int, default=200, help="rounds of one user (default: %(default)s)")
+    made.add_argument("--examples", type=int, default=0, help="of schemathesis for each operation (default: none)")
+    options: argparse.Namespace = made.parse_args()
+    random.seed(options.seed)
+    sentences = german(options.data, options.seed)
+    rows: list[list[Any]] = []
+    facts: dict[str, Any] = {"index": options.index.name, "users": options.users, "seconds": options.seconds}
+    with server(options.index, options.threads) as at:
+        asyncio.run(one_user(at.port, sentences, Times(), float("inf"), 20))  # warms up
+        if options.alone:
+            times, begun = Times(), time.perf_counter()
+            asyncio.run(one_user(at.port, sentences, times, float("inf"), options.alone))
+            rows += times.rows(1, time.perf_counter() - begun)
+        if options.users:
+            asyncio.run(together(at, options.users, options.warm, sentences))
+            times, more = asyncio.run(together(at, options.users, options.seconds, sentences))
+            rows += times.rows(options.users, options.seconds)
+            facts |= {**more, "errors": dict(times.errors)}
+        if options.examples:
+            facts["schemathesis"] = dict(conform(at.port, options.examples))
+    report("serve", HEADER, rows, signature(None, **facts))
+
+
+if __name__ == "__main__":
+    main()

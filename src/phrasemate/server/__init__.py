@@ -1,0 +1,7 @@
+"""The server: the REST service and the concordance page. docs/serve.md explains it."""
+
+from __future__ import annotations
+
+from phrasemate.server.settings import Settings
+
+__all__ = ["Settings"]

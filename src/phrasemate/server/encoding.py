@@ -1,0 +1,288 @@
+"""One model for all requests: what they ask for at the same time is encoded together, and kept for the next click.
+
+The runtime has one queue of batches and is no place for two threads. Here one thread has it to itself: it takes what
+waits, all of a kind together, and gives each its part. A request that comes alone waits for nobody.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Condition, Lock, Thread
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import PhrasemateError
+from phrasemate.types import Phrase, Span
+
+__all__ = ["SharedModel"]
+
+SLICE = 2_000  # characters that a request gives in at once; others come in between
+TOGETHER = 8_000  # characters that are encoded together: 0.6 s on one core
+
+Floats = NDArray[np.float32]
+
+
+class _Job(NamedTuple):
+    kind: Any  # jobs of equal kinds can be done together
+    work: Callable[[list[Any]], Sequence[Any]]  # items -> a result for each
+    items: Sequence[Any]
+    size: int
+    later: bool  # not the first slice of what somebody waits for
+    result: Future[Sequence[Any]]
+
+
+class SharedModel:
+    """A `phrasemate.Model` for many threads; what is not named here is the model's own.
+
+    ``vectors``: how many phrase vectors are kept. What `segment` finds is encoded in the same pass, so a click on one
+    of its phrases needs no encoder. ``asked`` and ``passes`` count calls and passes of the encoder.
+    """
+
+    def __init__(self, model: Any, vectors: int = 20_000) -> None:
+        self._model = model
+        self._pooling = getattr(model, "pooling", None)
+        self._kept = _Kept(vectors)
+        self._jobs: deque[_Job] = deque()
+        self._some, self._closed = Condition(), False
+        self.asked = self.passes = 0
+        Thread(target=self._run, name="encoder", daemon=True).start()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    @property
+    def alone(self) -> Any:
+        """The model itself, which is not for several threads."""
+        return self._model
+
+    def close(self) -> None:
+        """End the thread; what waits is still done."""
+        with self._some:
+            self._closed = True
+            self._some.notify_all()
+
+    def encode(self, phrases: Sequence[Phrase], pooling: str | None = None, layer: int | None = None) -> Floats:
+        """(phrases, dim) float32, as `Model.encode`; the model's own vectors are kept."""
+        if not phrases:
+            return self._whole("encode", phrases, pooling, layer)
+        if (pooling or self._pooling, layer) != (self._pooling, None):
+            work = lambda some: self._model.encode(some, pooling, layer)  # noqa: E731
+            return np.array(self._sliced(("encode", pooling, layer), work, phrases, _context), np.float32)
+        found = [self._kept.vector(phrase) for phrase in phrases]
+        missing = [phrase for phrase, vector in zip(phrases, found, strict=True) if vector is None]
+        made = iter(self._sliced("encode", self._model.encode, missing, _context))
+        for number, phrase in enumerate(phrases):
+            if found[number] is None:
+                found[number] = vector = next(made)
+                self._kept.put(phrase.context, {(phrase.start, phrase.end): vector})
+        return np.array(found, np.float32)
+
+    def segment(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[list[Span]]:
+        """As `Model.segment`; what is found in the model's own way is encoded too, and both are kept.
+
+        With a ``threshold`` it is not: that finds any number of spans.
+        """
+        kind = (tuple(sorted(frequent)), tuple(sorted(options.items())))
+        if "threshold" in options:
+            return self._sliced(("segment", *kind), lambda some: self._model.segment(some, frequent, **options), texts)
+        found = [self._kept.spans(text, kind) for text in texts]
+        missing = [text for text, spans in zip(texts, found, strict=True) if spans is None]
+        made = iter(self.extract(missing, frequent, **options))
+        for number, text in enumerate(texts):
+            if found[number] is None:
+                phrases = next(made)
+                columns = (phrases.starts, phrases.ends, phrases.scores)
+                spans = list(map(Span, *(column.tolist() for column in columns)))
+                self._kept.put(text, dict(zip([span[:2] for span in spans], phrases.vectors, strict=True)), kind, spans)
+                found[number] = spans
+        return [list(spans or ()) for spans in found]
+
+    def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Any]:
+        """As `Model.extract`, but for the last bits."""
+        kind = ("extract", tuple(sorted(frequent)), tuple(sorted(options.items())))
+        return self._sliced(kind, lambda some: self._model.extract(some, frequent, **options), texts)
+
+    def encode_sentences(self, texts: Sequence[str], layer: int | None = None) -> Floats:
+        """(texts, width) float32, as `Model.encode_sentences`."""
+        if not texts:
+            return self._whole("encode_sentences", texts, layer)
+        kind = ("sentences", layer)
+        found = self._sliced(kind, lambda some: self._model.encode_sentences(some, layer), texts)
+        return np.array(found, np.float32)
+
+    @property
+    def runtime(self) -> _SharedRuntime:
+        """The runtime, for those who take token states."""
+        return _SharedRuntime(self)
+
+    def _whole(self, name: str, *arguments: Any) -> Floats:
+        """Of nothing: (0, dim), which needs no encoder."""
+        found: Floats = getattr(self._model, name)(*arguments)
+        return found
+
+    def _sliced(
+        self, kind: Any, work: Callable[[list[Any]], Sequence[Any]], items: Sequence[Any], text: Any = str
+    ) -> list[Any]:
+        """The results of all items, a slice after another."""
+        results: list[Any] = []
+        at = 0
+        while at < len(items):
+            first, size = at, 0
+            while at < len(items) and (at == first or size < SLICE):
+                if at == first or text(items[at]) != text(items[at - 1]):  # a context is encoded once
+                    size += len(text(items[at]))
+                at += 1
+            results.extend(self.do(kind, work, items[first:at], size, later=first > 0))
+        return results
+
+    def do(
+        self,
+        kind: Any,
+        work: Callable[[list[Any]], Sequence[Any]],
+        items: Sequence[Any],
+        size: int,
+        later: bool = False,
+    ) -> Any:
+        """Have the thread do ``work`` on ``items``, with what others want of the same kind, and wait for it."""
+        job = _Job(kind, work, items, size, later, Future())
+        with self._some:
+            if self._closed:
+                raise PhrasemateError("the server is stopping")
+            self.asked += 1
+            self._jobs.append(job)
+            self._some.notify()
+        return job.result.result()
+
+    def _run(self) -> None:
+        while jobs := self._next():
+            try:
+                results = jobs[0].work([item for job in jobs for item in job.items])
+                at = 0
+                for job in jobs:
+                    job.result.set_result(results[at : at + len(job.items)])
+                    at += len(job.items)
+            except BaseException as error:
+                self._alone(jobs, error)
+
+    def _alone(self, jobs: Sequence[_Job], error: BaseException) -> None:
+        """One of several has failed: each for itself, or the others would fail with it."""
+        for job in jobs:
+            if job.result.done():
+                continue
+            try:
+                job.result.set_result(job.work(list(job.items)) if len(jobs) > 1 else _fail(error))
+            except BaseException as own:
+                job.result.set_exception(own)
+
+    def _next(self) -> list[_Job]:
+        """The job that has waited longest, and those of its kind; none at the end.
+
+        Every other time first slices have precedence: a query does not wait for a whole document, nor the other way.
+        """
+        with self._some:
+            self._some.wait_for(lambda: self._jobs or self._closed)
+            if not self._jobs:
+                return []
+            first = self._jobs[0]
+            if self.passes % 2 == 0:
+                first = next((job for job in self._jobs if not job.later), first)
+            taken, rest, size = [first], deque[_Job](), first.size
+            for job in self._jobs:
+                if job is not first and job.kind == first.kind and size + job.size <= TOGETHER:
+                    taken.append(job)
+                    size += job.size
+                elif job is not first:
+                    rest.append(job)
+            self._jobs = rest
+            self.passes += 1
+        return taken
+
+
+def _context(phrase: Phrase) -> str:
+    return phrase.context
+
+
+def _fail(error: BaseException) -> Any:
+    raise error
+
+
+class _SharedRuntime:
+    """Token states, a few texts at a time."""
+
+    def __init__(self, shared: SharedModel) -> None:
+        self._shared, self._runtime = shared, shared.alone.runtime
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    def blocks(self, texts: Sequence[str], layer: int | None = None) -> Iterator[tuple[slice, Any]]:
+        """As `Runtime.blocks`."""
+        at = 0
+        while at < len(texts):
+            some = [texts[at]]
+            while at + len(some) < len(texts) and sum(map(len, some)) < SLICE:
+                some.append(texts[at + len(some)])
+            first = at
+            work = lambda given: [list(self._runtime.blocks(given, layer))]  # noqa: E731
+            for part, states in self._shared.do(object(), work, some, 0, later=at > 0)[0]:
+                yield slice(first + part.start, first + part.stop), states
+            at += len(some)
+
+
+@dataclass(slots=True)
+class _Text:
+    vectors: dict[tuple[int, int], Floats] = field(default_factory=dict)  # (start, end) -> (dim,)
+    spans: dict[Any, list[Span]] = field(default_factory=dict)  # what a way of segmenting found
+
+    @property
+    def size(self) -> int:
+        return 1 + len(self.vectors) + sum(map(len, self.spans.values()))
+
+
+_NOTHING = _Text()
+
+
+class _Kept:
+    """What was found in the texts that were asked about lately, ``most`` vectors and spans in all; for many threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._count = most, 0
+        self._texts: OrderedDict[str, _Text] = OrderedDict()
+        self._lock = Lock()
+
+    def vector(self, phrase: Phrase) -> Floats | None:
+        return self._find(phrase.context).vectors.get((phrase.start, phrase.end))
+
+    def spans(self, text: str, kind: Any) -> list[Span] | None:
+        return self._find(text).spans.get(kind)
+
+    def put(
+        self,
+        text: str,
+        vectors: Mapping[tuple[int, int], Floats],
+        kind: Any = None,
+        spans: list[Span] | None = None,
+    ) -> None:
+        with self._lock:
+            if (kept := self._texts.pop(text, None)) is None:
+                kept = _Text()
+            else:
+                self._count -= kept.size
+            kept.vectors.update((span, vector.copy()) for span, vector in vectors.items())  # no view of a whole batch
+            if spans is not None:
+                kept.spans[kind] = spans
+            self._texts[text] = kept
+            self._count += kept.size
+            while self._count > self._most:
+                self._count -= self._texts.popitem(last=False)[1].size
+
+    def _find(self, text: str) -> _Text:
+        with self._lock:
+            if text in self._texts:
+                self._texts.move_to_end(text)
+            return self._texts.get(text, _NOTHING)

@@ -1,0 +1,243 @@
+"""The indexes that are served: opened once, shared by all requests, opened again when their folder was made anew."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from phrasemate.errors import IndexError_, IndexMissing, InputError, ModelError, ReadError
+from phrasemate.index import Index
+from phrasemate.index.manifest import Manifest
+from phrasemate.search import Searcher
+from phrasemate.server.encoding import SharedModel
+from phrasemate.server.refusal import Refusal
+from phrasemate.server.settings import Settings
+
+__all__ = ["Library"]
+
+CHECK_SECONDS = 1.0  # between two looks at the folder of an index
+
+log = logging.getLogger("phrasemate.server")
+
+Answer = TypeVar("Answer")
+
+
+class Library:
+    """The indexes in ``folders``, each under the name of its folder.
+
+    All that was built with one model shares it. What a writer commits is seen by the next search; a folder that was
+    made anew is opened again, and the old one is closed when the last request has left it. ``model``: for tests, in the
+    place of the one that an index names. Raises IndexError_ or ModelError for an index that cannot be used.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[str | Path],
+        settings: Settings | None = None,
+        threads: int | None = None,
+        model: Any = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self._models = _Models(self.settings, threads, model)
+        self._workers = ThreadPoolExecutor(self.settings.threads, "worker")
+        self._shelves: dict[str, _Shelf] = {}
+        try:
+            for name, folder in _named([Path(folder) for folder in folders]).items():
+                self._shelves[name] = _Shelf(name, folder, self._models, threads)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the indexes, in the order in which they were given."""
+        return tuple(self._shelves)
+
+    @contextmanager
+    def use(self, name: str = "") -> Iterator[Searcher]:
+        """A searcher on the index of that name (default: the first). To be called in a worker's thread, see `ask`.
+
+        Raises Refusal for a name that is not there, or an index that cannot be used any more.
+        """
+        shelf = self._shelves.get(name or self.names[0])
+        if shelf is None:
+            raise Refusal("unknown_index", f"there is no index {name[:100]!r}; there are: {', '.join(self.names)}")
+        with shelf.use() as searcher:
+            yield searcher
+
+    def ask(self, name: str, question: Callable[[Searcher], Answer]) -> Answer:
+        """``question`` of a searcher on an index: call it as ``await app.work(library.ask, name, question)``."""
+        with self.use(name) as searcher:
+            return question(searcher)
+
+    def submit(self, work: Callable[..., Answer], *arguments: Any) -> Any:
+        """Have a worker's thread call ``work``: a `concurrent.futures.Future`."""
+        return self._workers.submit(work, *arguments)
+
+    @property
+    def passes(self) -> tuple[int, int]:
+        """How often the encoders were asked, and how many passes that took."""
+        return self._models.passes
+
+    def close(self) -> None:
+        """Close all, when what is being worked on is done."""
+        self._workers.shutdown(cancel_futures=True)
+        for shelf in self._shelves.values():
+            shelf.close()
+        self._models.close()
+
+
+class _Models:
+    """Models by their hash."""
+
+    def __init__(self, settings: Settings, threads: int | None, model: Any) -> None:
+        self._settings, self._threads, self._given = settings, threads, model
+        self._loaded: dict[str, SharedModel] = {}
+        self._lock = Lock()
+
+    def of(self, manifest: Manifest) -> SharedModel:
+        """The model that an index was built with, or the one in its place, which may be another."""
+        from phrasemate.encode import load_model
+
+        with self._lock:
+            if manifest.model_hash not in self._loaded:
+                model = self._given or load_model(manifest.model_path, threads=self._threads)
+                self._loaded.setdefault(model.hash, SharedModel(model, self._settings.vectors))
+                return self._loaded[model.hash]
+            return self._loaded[manifest.model_hash]
+
+    @property
+    def passes(self) -> tuple[int, int]:
+        models = list(self._loaded.values())
+        return sum(model.asked for model in models), sum(model.passes for model in models)
+
+    def close(self) -> None:
+        for model in self._loaded.values():
+            model.close()
+
+
+class _Stamp(NamedTuple):
+    """What tells one folder from another in its place: the store's file, and index.json as it was last written."""
+
+    store: tuple[int, int]
+    manifest: tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Open:
+    """An open index; ``users`` requests are in it."""
+
+    index: Index
+    searcher: Searcher
+    stamp: _Stamp
+    users: int = 0
+    retired: bool = False
+
+
+class _Shelf:
+    """One place for an index."""
+
+    def __init__(self, name: str, folder: Path, models: _Models, threads: int | None) -> None:
+        self.name, self._folder, self._models, self._threads = name, folder, models, threads
+        self._lock, self._opening = Lock(), Lock()
+        self._looked = time.monotonic()
+        self._open: _Open = self._opened()
+
+    @contextmanager
+    def use(self) -> Iterator[Searcher]:
+        self._look()
+        with self._lock:
+            used = self._open
+            used.users += 1
+        try:
+            yield used.searcher
+        except (IndexError_, ModelError):
+            log.exception("index %s", self.name)
+            raise
+        except InputError as error:
+            path = str(used.index.path)
+            if isinstance(error, ReadError) or path not in str(error):
+                raise
+            raise InputError(str(error).replace(path, self.name)) from error  # where it is, is no business of a client
+        finally:
+            with self._lock:
+                used.users -= 1
+                if used.retired and not used.users:
+                    used.index.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._retire(self._open)
+
+    def _look(self) -> None:
+        """Open the folder again if it is another one; who comes meanwhile takes the old one."""
+        if time.monotonic() - self._looked < CHECK_SECONDS or not self._opening.acquire(blocking=False):
+            return
+        try:
+            stamp = _stamp(self._folder)
+            if stamp != self._open.stamp and self._is_another(stamp):
+                made = self._opened()
+                with self._lock:
+                    old, self._open = self._open, made
+                    self._retire(old)
+                log.info("index %s: opened again", self.name)
+            self._looked = time.monotonic()
+        finally:
+            self._opening.release()
+
+    def _is_another(self, stamp: _Stamp) -> bool:
+        manifest = Manifest.read(self._folder / "index.json")
+        if stamp.store == self._open.stamp.store and manifest.model_hash == self._open.index.manifest.model_hash:
+            self._open.stamp = stamp  # only grown: the open one sees that by itself
+            return False
+        return True
+
+    def _opened(self) -> _Open:
+        stamp = _stamp(self._folder)
+        model = self._models.of(Manifest.read(self._folder / "index.json"))
+        index = Index.open(self._folder, model.alone, readonly=True, threads=self._threads)
+        try:
+            index.search(np.zeros((1, index.manifest.dim), np.float32), 1)  # reads the vectors in
+        except BaseException:
+            index.close()
+            raise
+        return _Open(index, Searcher(index, model), stamp)
+
+    @staticmethod
+    def _retire(old: _Open) -> None:
+        old.retired = True
+        if not old.users:
+            old.index.close()
+
+
+def _stamp(folder: Path) -> _Stamp:
+    try:
+        store, manifest = (folder / "store.sqlite").stat(), (folder / "index.json").stat()
+    except OSError as error:
+        raise IndexMissing(f"no index at {folder}; make one with: phrasemate index TEXT -o DIR") from error
+    return _Stamp((store.st_dev, store.st_ino), (manifest.st_ino, manifest.st_mtime_ns))
+
+
+def _named(folders: Sequence[Path]) -> dict[str, Path]:
+    """Each folder under its name; the second ``idx`` is ``idx-2``."""
+    if not folders:
+        raise InputError("no index was given; expected one folder or more")
+    named: dict[str, Path] = {}
+    seen: Counter[str] = Counter()
+    for folder in folders:
+        name = base = folder.resolve().name or "index"
+        while name in named:
+            seen[base] += 1
+            name = f"{base}-{seen[base] + 1}"
+        named[name] = folder
+    return named

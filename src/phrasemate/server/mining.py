@@ -1,0 +1,28 @@
+"""Mining of two small lists, for the REST service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phrasemate.mine import Mining, mine
+from phrasemate.server.schemas import Mine
+from phrasemate.types import Document
+
+__all__ = ["mined"]
+
+
+def mined(model: Any, asked: Mine) -> dict[str, Any]:
+    """The answer to a request: pairs of numbers of sentences."""
+    settings = Mining(threshold=asked.threshold, languages=(asked.source_language, asked.target_language))
+    texts = [Document.from_texts(side, getattr(asked, side)) for side in ("source", "target")]
+    with mine([texts[0]], [texts[1]], model, settings=settings, threads=1) as found:
+        pairs = [
+            {
+                "source": mate.source_places[0].line - 1,
+                "target": mate.target_places[0].line - 1,
+                "score": round(mate.score, 4),
+                "cosine": round(mate.cosine, 4),
+            }
+            for mate in found
+        ]
+        return {"threshold": found.report.threshold, "pairs": pairs}

@@ -1,0 +1,113 @@
+// Reviewing the terms of a document: with the mouse, or by keys from row to row.
+"use strict";
+(() => {
+  const form = document.getElementById("review"), asking = document.getElementById("document");
+  const status = document.getElementById("status");
+
+  if (asking) {
+    asking.addEventListener("submit", () => {
+      const button = asking.querySelector("button[type=submit]");
+      button.textContent = "Reading the document …";
+      status.textContent = "Reading the document. This can take half a minute.";
+      setTimeout(() => { button.disabled = true; });
+    });
+    addEventListener("pageshow", () => {
+      const button = asking.querySelector("button[type=submit]");
+      button.disabled = false;
+      button.textContent = "Find terms";
+    });
+  }
+  if (!form) return;
+
+  const rows = [...form.querySelectorAll("tbody tr")];
+  const verdictOf = (row) => (row.querySelector(".verdict input:checked") || { value: "undecided" }).value;
+  const shown = () => rows.filter((row) => !row.hidden);
+  let unsaved = false;
+
+  function refresh() {
+    const show = document.getElementById("show").value;
+    const search = document.getElementById("search").value.trim().toLowerCase();
+    const counts = { accepted: 0, rejected: 0, undecided: 0 };
+    for (const row of rows) {
+      const verdict = verdictOf(row);
+      counts[verdict]++;
+      row.className = verdict;
+      const text = `${row.dataset.term} ${row.querySelector(".equivalent").value}`.toLowerCase();
+      row.hidden = !(show === "all" || verdict === show) || !text.includes(search);
+    }
+    document.getElementById("tally").textContent =
+      `${counts.accepted} accepted, ${counts.rejected} rejected, ${counts.undecided} undecided`;
+    if (!rows.some((row) => row.tabIndex === 0 && !row.hidden)) {
+      const first = shown()[0];
+      if (first) first.tabIndex = 0;
+    }
+  }
+
+  function decide(row, verdict) {
+    row.querySelector(`.verdict input[value="${verdict}"]`).checked = true;
+    unsaved = true;
+    const at = shown().indexOf(row);
+    refresh();
+    if (row.hidden && document.activeElement === document.body) visit(shown()[Math.min(at, shown().length - 1)]);
+  }
+
+  function choose(row, button) {
+    row.querySelector(".equivalent").value = button.dataset.text;
+    row.querySelector("input[name^=evidence]").value = button.dataset.evidence;
+    const evidence = row.querySelector(".found");
+    if (evidence) quote(evidence, button.dataset.evidence, button.dataset.text);
+    decide(row, "accepted");
+  }
+
+  function quote(place, sentence, phrase) {
+    const at = sentence.toLowerCase().indexOf(phrase.toLowerCase()), bold = document.createElement("b");
+    if (at < 0) { place.textContent = sentence; return; }
+    bold.textContent = sentence.slice(at, at + phrase.length);
+    place.replaceChildren(sentence.slice(0, at), bold, sentence.slice(at + phrase.length));
+  }
+
+  function visit(row) {
+    if (!row) return;
+    for (const each of rows) each.tabIndex = each === row ? 0 : -1;
+    row.focus();
+    row.scrollIntoView({ block: "nearest" });
+  }
+
+  form.addEventListener("click", (event) => {
+    const button = event.target.closest(".choices button");
+    if (button) choose(button.closest("tr"), button);
+  });
+  form.addEventListener("change", (event) => {
+    const row = event.target.closest("tbody tr");
+    if (row && event.target.matches(".equivalent")) decide(row, event.target.value.trim() ? "accepted" : "undecided");
+    else if (row) { unsaved = true; refresh(); }
+    else if (event.target.id === "show") refresh();
+  });
+  document.getElementById("search").addEventListener("input", refresh);
+  form.addEventListener("keydown", (event) => {
+    const row = event.target.closest("tbody tr");
+    if (event.key === "Enter" && event.target.matches("input")) { // or it would send the form
+      event.preventDefault();
+      if (event.target.matches(".equivalent")) { decide(row, "accepted"); visit(row); }
+      return;
+    }
+    if (!row || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") { visit(row); return; }
+    if (event.target !== row) return;
+    const list = shown(), at = list.indexOf(row);
+    const button = /^[1-9]$/.test(event.key) ? row.querySelectorAll(".choices button")[event.key - 1] : null;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") visit(list[at + (event.key === "ArrowDown" ? 1 : -1)]);
+    else if (event.key === "a") { decide(row, "accepted"); visit(list[at + 1]); }
+    else if (event.key === "r") { decide(row, "rejected"); visit(list[at + 1]); }
+    else if (event.key === "u") decide(row, "undecided");
+    else if (event.key === "e") { row.querySelector(".equivalent").focus(); row.querySelector(".equivalent").select(); }
+    else if (button) choose(row, button);
+    else return;
+    event.preventDefault();
+  });
+  form.addEventListener("submit", () => { unsaved = false; });
+  addEventListener("beforeunload", (event) => { if (unsaved) event.preventDefault(); });
+
+  for (const row of rows) row.tabIndex = -1;
+  refresh();
+})();

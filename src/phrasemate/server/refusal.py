@@ -1,0 +1,74 @@
+"""Why a request is not answered: one exception, and the one JSON form in which programs read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from phrasemate import errors
+
+__all__ = ["REASONS", "Refusal", "refusal_of"]
+
+# Every code that an error can have, with the status that it comes with.
+REASONS: Mapping[str, int] = {
+    "bad_request": 400,
+    "bad_json": 400,
+    "unauthorized": 401,
+    "foreign_origin": 403,
+    "not_found": 404,
+    "unknown_index": 404,
+    "method_not_allowed": 405,
+    "timeout": 408,
+    "too_large": 413,
+    "too_long": 413,
+    "wrong_type": 415,
+    "wrong_host": 421,
+    "bad_document": 422,
+    "invalid": 422,
+    "too_many_requests": 429,
+    "headers_too_large": 431,
+    "internal": 500,
+    "index_unusable": 503,
+    "missing_extra": 503,
+    "busy": 503,
+    "too_slow": 503,
+}
+LONGEST = 1_000  # characters of a message
+RETRY_SECONDS = {"too_many_requests": 1, "busy": 1, "too_slow": 5, "index_unusable": 5}
+
+
+class Refusal(errors.PhrasemateError):
+    """A request that is not answered: ``code`` is one of `REASONS`, ``message`` says what to do."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.message = message if len(message) <= LONGEST else f"{message[:LONGEST]} …"  # it may quote what was sent
+        super().__init__(self.message)
+        self.code, self.status = code, REASONS[code]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers that belong to the status."""
+        if self.code in RETRY_SECONDS:
+            return {"Retry-After": str(RETRY_SECONDS[self.code])}
+        challenge = 'Basic realm="phrasemate", charset="UTF-8"'  # with Bearer in it, a browser does not ask its user
+        return {"WWW-Authenticate": challenge} if self.code == "unauthorized" else {}
+
+    def json(self) -> bytes:
+        """``{"error": {"status": 413, "code": "too_long", "message": "..."}}``, in ASCII."""
+        error = {"status": self.status, "code": self.code, "message": self.message}
+        return json.dumps({"error": error}).encode()
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """What a request is told about an error of the library; of any other error it is told nothing."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, errors.ReadError):
+        return Refusal("bad_document", str(error))
+    if isinstance(error, errors.InputError):
+        return Refusal("invalid", str(error))
+    if isinstance(error, errors.MissingExtra):
+        return Refusal("missing_extra", str(error))
+    if isinstance(error, errors.IndexError_ | errors.ModelError):
+        return Refusal("index_unusable", "the index cannot be used just now; the server's log says why")
+    return Refusal("internal", "something went wrong here; the server's log says what")

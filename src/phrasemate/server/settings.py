@@ -1,0 +1,46 @@
+"""Every limit of the server, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a request may ask, and what the server does at a time. The figures behind them are in docs/serve.md."""
+
+    # of one request
+    header_bytes: int = 1 << 16  # of the request line and all headers: the page's address holds its text
+    request_bytes: int = 1 << 20  # of a body; what is uploaded has its own limit
+    upload_bytes: int = 16 << 20  # of a multipart body
+    characters: int = 5_000  # of a text that is searched or segmented: two pages
+    phrases: int = 64  # of one search: marked ones, or those that the segmenter proposes
+    texts: int = 64  # of one call that segments or encodes
+    total_characters: int = 20_000  # of all texts of one call: 3 s on two cores
+    k: int = 100  # groups for a phrase
+    contexts: int = 50  # sentences for a group
+    filters: int = 100  # documents or languages to search in
+    sentences: int = 200  # of one side that is mined
+    sentence_characters: int = 500
+    document_characters: int = 400_000  # of a document whose terms are asked for: 150 pages
+    terms: int = 500  # of a document that get candidates
+
+    # time, in seconds
+    seconds: float = 20.0  # from a request's last byte to its answer
+    upload_seconds: float = 120.0  # the same for an upload
+    body_seconds: float = 15.0  # from the last byte of the headers to the last one of the body
+    header_seconds: float = 10.0  # from the opening of a connection to the last byte of the headers
+    taken_seconds: float = 20.0  # that a client may leave what is sent to it
+    keep_alive: float = 15.0  # that an idle connection is kept
+    stop_seconds: float = 30.0  # that running requests have when the server is told to stop
+
+    # at a time
+    threads: int = 64  # requests that are worked on: they mostly wait for the encoder, which takes them together
+    waiting: int = 128  # requests that are being read, wait or are worked on
+    waiting_of_client: int = 96  # the same of one address
+    uploads: int = 2  # of those, uploads and minings
+    connections: int = 512
+
+    vectors: int = 20_000  # of phrases that were encoded lately, kept for the next click: 20 MB

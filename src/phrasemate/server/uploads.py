@@ -1,0 +1,67 @@
+"""Uploaded documents: read from a temporary file under a name of ours, and the terms of one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from phrasemate.errors import ReadError
+from phrasemate.search import Searcher
+from phrasemate.server.refusal import Refusal
+from phrasemate.server.schemas import Terms
+from phrasemate.server.settings import Settings
+from phrasemate.types import Document, Sentence
+
+__all__ = ["SUFFIXES", "terms_of", "uploaded"]
+
+SUFFIXES = ("csv", "docx", "htm", "html", "jsonl", "tbx", "tmx", "tsv", "txt", "xlf", "xliff", "xlsx")
+NAME = "document"
+
+
+@contextmanager
+def uploaded(name: str, content: bytes, settings: Settings, language: str = "") -> Iterator[list[Document]]:
+    """The documents of an upload, while the context lasts; of its ``name`` only the ending is looked at.
+
+    Reading them raises ReadError (it names no path of ours), or Refusal for more text than is allowed.
+    """
+    from phrasemate.text import read
+
+    suffix = name.rpartition(".")[2].lower()
+    if suffix not in SUFFIXES:
+        raise Refusal("wrong_type", f"a file named .{suffix[:20]}; expected one of: {', '.join(SUFFIXES)}")
+    with tempfile.TemporaryDirectory(prefix="phrasemate-") as folder:
+        path = Path(folder) / f"{NAME}.{suffix}"
+        path.write_bytes(content)
+        try:
+            yield [_limited(document, settings) for document in read(path, lang=language)]
+        except ReadError as error:
+            raise ReadError(f"the {NAME}", error.line, error.reason, error.remedy) from error
+
+
+def terms_of(searcher: Searcher, asked: Terms, name: str, content: bytes, settings: Settings) -> list[dict[str, Any]]:
+    """The terms of an uploaded document with their candidate translations, for JSON."""
+    from phrasemate.terms import TermSettings, document_terms
+
+    how = TermSettings(ranking=asked.ranking, most=asked.most, k=asked.k, contexts=asked.contexts)
+    languages = [asked.target_language] if asked.target_language else None
+    with uploaded(name, content, settings, asked.language) as documents:
+        found = document_terms(documents, searcher, how, languages=languages)
+        return [term.as_dict(asked.contexts) for term in found]
+
+
+def _limited(document: Document, settings: Settings) -> Document:
+    most = settings.document_characters
+
+    def sentences() -> Iterator[Sentence]:
+        seen = 0
+        for sentence in document.sentences():
+            seen += len(sentence.text)
+            if seen > most:
+                raise Refusal("too_long", f"the document has more than {most:,} characters; split it")
+            yield sentence
+
+    return replace(document, name=NAME, sentences=sentences)

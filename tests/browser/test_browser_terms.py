@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright is installed: pip install playwright")
+expect = sync_api.expect
+
+GERMAN = """\
+Die Zentralbank warnt vor steigenden Preisen.
+Eine Schweigeminute wurde im Parlament gehalten; die Schweigeminute dauerte kaum dreißig Sekunden.
+Die Meinungsfreiheit ist eine Grundlage der Demokratie."""
+
+
+@pytest.fixture
+def review(page: Any) -> Any:
+    page.goto("/document")
+    page.set_input_files("#file", {"name": "bericht.txt", "mimeType": "text/plain", "buffer": GERMAN.encode()})
+    page.locator("input[name=from]").fill("de")
+    page.get_by_role("button", name="Find terms").click()
+    expect(page.locator("#review h2")).to_contain_text("bericht.txt", timeout=60_000)
+    return page
+
+
+def row(page: Any, term: str) -> Any:
+    return page.locator(f"tr[data-term='{term}']")
+
+
+def take(page: Any, format_: str, tmp_path: Path) -> str:
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=format_, exact=True).click()
+    assert waiting.value.suggested_filename == f"terms.{format_}"
+    waiting.value.save_as(tmp_path / format_)
+    return (tmp_path / format_).read_text("utf-8")
+
+
+def test_terms_are_accepted_edited_and_rejected_with_the_mouse(review: Any, tmp_path: Path) -> None:
+    silence = row(review, "Schweigeminute")
+    expect(silence.locator(".number")).to_contain_text("2")
+    silence.locator(".choices button", has_text="silence").first.click()
+    expect(silence.get_by_label("Accept")).to_be_checked()
+    freedom = row(review, "Meinungsfreiheit")
+    freedom.locator(".equivalent").fill("freedom of opinion")
+    freedom.locator(".equivalent").press("Enter")
+    bank = row(review, "Zentralbank")
+    bank.get_by_text("Reject").click()
+    expect(review.locator("#tally")).to_contain_text("2 accepted, 1 rejected")
+    rows = [line.split("\t") for line in take(review, "tsv", tmp_path).splitlines()]
+    assert {line[0] for line in rows[1:]} == {"Schweigeminute", "Meinungsfreiheit"}
+    assert "freedom of opinion" in {line[1] for line in rows}
+    assert "freedom of opinion" in take(review, "tbx", tmp_path)
+
+
+def test_terms_are_reviewed_by_keys(review: Any) -> None:
+    rows = review.locator("tbody tr")
+    rows.first.focus()
+    review.keyboard.press("a")
+    review.keyboard.press("r")
+    expect(review.locator("#tally")).to_contain_text("1 accepted, 1 rejected")
+    expect(rows.nth(2)).to_be_focused()
+    review.keyboard.press("1")
+    expect(rows.nth(2).locator(".equivalent")).to_have_value(
+        rows.nth(2).locator(".choices button").first.text_content()
+    )
+    review.keyboard.press("u")
+    expect(review.locator("#tally")).to_contain_text("1 accepted, 1 rejected")
+    review.keyboard.press("e")
+    review.keyboard.type("typed")
+    review.keyboard.press("Enter")
+    expect(rows.nth(2).locator(".equivalent")).to_have_value("typed")
+    expect(review.locator("#tally")).to_contain_text("2 accepted, 1 rejected")
+    review.get_by_label("Show").select_option("accepted")
+    expect(review.locator("tbody tr:visible")).to_have_count(2)
+    review.get_by_label("with").fill("typed")
+    expect(review.locator("tbody tr:visible")).to_have_count(1)
+
+
+def test_a_term_leads_to_its_concordance(review: Any) -> None:
+    with review.context.expect_page() as opened:
+        row(review, "Schweigeminute").locator("a.more").click()
+    expect(opened.value.locator("#asked")).to_have_text("Schweigeminute")
+
+
+def test_an_unreadable_document_is_refused(page: Any) -> None:
+    page.goto("/document")
+    page.set_input_files("#file", {"name": "x.docx", "mimeType": "application/zip", "buffer": b"PK nothing"})
+    page.get_by_role("button", name="Find terms").click()
+    expect(page.locator("#refused")).to_be_visible()
+    expect(page.locator("#document")).to_be_visible()

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from phrasemate.concordance import collation
+from phrasemate.concordance.collation import _plain
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("", ["apfel", "Apfel", "äpfel", "zebra"]),
+        ("en", ["co-op", "CO-OP", "coop", "côté", "zoo"]),
+        ("sv", ["ofen", "zebra", "ähnlich", "öl"]),
+        ("cs", ["co", "cukr", "čas", "hora", "chata", "jablko"]),  # ch is a letter after h
+        ("es", ["nube", "ñandú", "oso"]),
+        ("zh", ["阿姨", "北京", "广州", "上海"]),  # pinyin
+        ("ja", ["あさ", "いぬ", "うみ"]),
+        ("th", ["กา", "เกม", "ขา"]),  # the vowel that is written first counts second
+    ],
+)
+def test_dictionary_order(language: str, words: list[str]) -> None:
+    key = collation(language)
+    backwards = [*reversed(words)]  # or a key that is always the same would pass
+    assert sorted(backwards, key=key) == words
+
+
+def test_anything_can_be_sorted() -> None:
+    key = collation("de-DE")
+    assert key("a") < key("b" * 10_000)
+    assert isinstance(key("\ud800 half a pair \0"), bytes)
+
+
+@pytest.mark.parametrize("language", ["xx", "../../etc", "de; DROP", "x" * 500, "日本"])
+def test_an_unknown_language_has_the_common_order(language: str) -> None:
+    assert sorted(["öl", "zebra", "ofen"], key=collation(language)) == ["ofen", "öl", "zebra"]
+
+
+def test_without_icu_accents_and_case_do_not_count() -> None:
+    assert sorted(["Zebra", "Öl", "ofen", "ähnlich"], key=_plain) == ["ähnlich", "ofen", "Öl", "Zebra"]

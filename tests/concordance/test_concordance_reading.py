@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kwic_fakes import WordModel
+
+from phrasemate.concordance import Reading, as_query, in_sentence, read
+from phrasemate.errors import InputError, QueryError
+from phrasemate.search import parse_query
+from phrasemate.types import Phrase, Span
+
+TEXT = "Wir sahen die Bank gestern Abend wieder. Dann kam ein Zug aus Wien an."
+
+
+def test_phrases_have_offsets_in_the_whole_text() -> None:
+    model = WordModel()
+    reading = read(TEXT, model)
+    assert model.texts == ["Wir sahen die Bank gestern Abend wieder.", "Dann kam ein Zug aus Wien an."]
+    assert [TEXT[s.start : s.end] for s in reading.spans if s.score == 0.9] == [
+        "Wir",
+        "Bank",
+        "Abend",
+        "Dann",
+        "Zug",
+        "Wien",
+    ]
+
+
+def test_what_is_underlined_shares_no_word() -> None:
+    reading = read(TEXT, WordModel())
+    shown = [(span.start, span.end) for span in reading.shown]
+    assert all(one[1] <= two[0] for one, two in pairwise(shown))
+    assert [TEXT[start:end] for start, end in shown] == [
+        "Wir",
+        "Bank",
+        "Abend",
+        "Dann",
+        "Zug",
+        "Wien",
+    ]  # .9 beats 2 x 0
+
+
+def test_pieces_give_the_text_back() -> None:
+    reading = read(TEXT, WordModel())
+    pieces = reading.pieces()
+    assert "".join(piece.text for piece in pieces) == TEXT
+    assert [piece.text for piece in pieces if piece.phrase] == ["Wir", "Bank", "Abend", "Dann", "Zug", "Wien"]
+    assert all(TEXT[piece.start : piece.end] == piece.text for piece in pieces)
+
+
+def test_what_was_chosen_takes_the_place_of_what_it_overlaps() -> None:
+    reading = read(TEXT, WordModel())
+    chosen = TEXT.index("die Bank"), TEXT.index(" Abend")
+    pieces = reading.pieces(chosen)
+    assert "".join(piece.text for piece in pieces) == TEXT
+    assert [piece.text for piece in pieces if piece.phrase] == [
+        "Wir",
+        "die Bank gestern",
+        "Abend",
+        "Dann",
+        "Zug",
+        "Wien",
+    ]
+
+
+def test_others_are_longer_shorter_and_crossing_phrases() -> None:
+    reading = Reading("a b c d", (Span(0, 3), Span(2, 3), Span(2, 5), Span(6, 7)), ())
+    assert reading.others(2, 3) == [Span(0, 3), Span(2, 5)]
+    assert reading.others(4, 5) == [Span(2, 5)]
+
+
+def test_a_short_text_is_the_phrase() -> None:
+    assert read(" eine Schweigeminute!", WordModel()).shown == (Span(1, 20),)
+    assert read("", WordModel()).spans == ()
+
+
+def test_the_sentence_of_a_phrase() -> None:
+    start = TEXT.index("Zug aus")
+    phrase = in_sentence(TEXT, start - 1, start + 8)  # with the white space around it
+    assert (phrase.context, phrase.text) == ("Dann kam ein Zug aus Wien an.", "Zug aus")
+    across = in_sentence(TEXT, TEXT.index("Abend"), TEXT.index("kam"))
+    assert (across.context, across.text) == (TEXT, "Abend wieder. Dann")
+
+
+@pytest.mark.parametrize(("start", "end", "error"), [(0, 99, InputError), (5, 5, InputError), (39, 41, QueryError)])
+def test_no_phrase(start: int, end: int, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        in_sentence(TEXT, start, end)
+
+
+def test_marks_around_a_plain_phrase() -> None:
+    assert as_query(Phrase("Er sitzt auf der Bank.", 17, 21)) == "Er sitzt auf der [[Bank]]."
+
+
+@given(st.text("a[]\\ ", max_size=12), st.text("ab[]\\ ", max_size=8), st.text("a[]\\ ", max_size=12))
+def test_marks_survive_any_brackets(before: str, match: str, after: str) -> None:
+    if not any(map(str.isalnum, match)):
+        return
+    phrase = Phrase(before + match + after, len(before), len(before) + len(match))
+    query = parse_query(as_query(phrase))
+    (found,) = query.phrases
+    assert found.text == match.strip()
+    assert query.text.replace(" ", "") == phrase.context.replace(" ", "")

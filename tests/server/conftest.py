@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "index"))  # for `fake`, the model without a model
+
+from fastapi.testclient import TestClient
+from server_fakes import FakeModel, make_index
+
+from phrasemate.server.app import create_app
+from phrasemate.server.library import Library
+
+HERE = "http://localhost:8000"
+
+
+@pytest.fixture
+def model() -> FakeModel:
+    return FakeModel()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, model: FakeModel) -> Path:
+    """An index of three sentences, made with the fake model."""
+    return make_index(tmp_path / "idx", model)
+
+
+@pytest.fixture
+def library(folder: Path, model: FakeModel) -> Iterator[Library]:
+    made = Library([folder], threads=1, model=model)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(library: Library) -> Iterator[TestClient]:
+    """Asks an application on the library, without a socket."""
+    with TestClient(create_app(library), base_url=HERE, raise_server_exceptions=False) as made:
+        yield made

@@ -1,0 +1,144 @@
+"""One model for many threads: the same answers, fewer passes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from fake import vector_of
+from server_fakes import FakeModel
+
+from phrasemate.errors import PhrasemateError
+from phrasemate.server.encoding import SharedModel
+from phrasemate.types import Phrase
+
+TEXT = "Er sitzt auf der Bank"
+
+
+@pytest.fixture
+def shared(model: FakeModel) -> SharedModel:
+    return SharedModel(model)
+
+
+def phrase(text: str, word: str) -> Phrase:
+    return Phrase(text, text.index(word), text.index(word) + len(word))
+
+
+def test_vectors_are_those_of_the_model(shared: SharedModel, model: FakeModel) -> None:
+    phrases = [phrase(TEXT, "Bank"), phrase(TEXT, "sitzt"), phrase("eine Bank", "eine"), phrase(TEXT, "Bank")]
+    expected = np.stack([vector_of(each.text, 16) for each in phrases])
+    assert np.array_equal(shared.encode(phrases), expected)
+    assert np.array_equal(shared.encode_sentences(["a", "b"]), np.stack([vector_of("a", 16), vector_of("b", 16)]))
+    assert shared.encode([]).shape == (0, 16)
+    assert shared.encode_sentences([]).shape == (0, 16)
+    assert shared.name == model.name
+
+
+def test_what_was_encoded_is_kept(shared: SharedModel, model: FakeModel) -> None:
+    shared.encode([phrase(TEXT, "Bank")])
+    again = shared.encode([phrase(TEXT, "Bank"), phrase(TEXT, "der")])
+    assert model.passes == [1, 1]  # the second time for "der" only
+    assert np.array_equal(again[0], vector_of("Bank", 16))
+
+
+def test_what_segment_finds_needs_no_encoder(shared: SharedModel, model: FakeModel) -> None:
+    spans = shared.segment([TEXT])[0]
+    vectors = shared.encode([Phrase(TEXT, span.start, span.end) for span in spans])
+    assert shared.segment([TEXT]) == [spans]
+    assert model.passes == [1]
+    assert np.array_equal(vectors, np.stack([vector_of(TEXT[span.start : span.end], 16) for span in spans]))
+
+
+def test_a_threshold_keeps_nothing(shared: SharedModel, model: FakeModel) -> None:
+    shared.segment([TEXT], threshold=0.0)
+    shared.encode([phrase(TEXT, "Bank")])
+    assert model.passes == [1, 1]
+
+
+def test_another_pooling_is_another_vector(shared: SharedModel, model: FakeModel) -> None:
+    shared.encode([phrase(TEXT, "Bank")])
+    shared.encode([phrase(TEXT, "Bank")], "ends")
+    shared.encode([phrase(TEXT, "Bank")], "mean")  # the model's own
+    assert model.passes == [1, 1]
+
+
+def test_what_comes_together_is_encoded_together(shared: SharedModel, model: FakeModel) -> None:
+    model.gate.clear()
+    texts = [f"Satz {number}" for number in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        first = pool.submit(shared.encode, [phrase(texts[0], "Satz")])
+        assert model.entered.wait(10)  # one is in the encoder; the others wait
+        others = [pool.submit(shared.encode, [phrase(text, "Satz")]) for text in texts[1:]]
+        while shared.asked < 6:
+            pass
+        model.gate.set()
+        found = [future.result(10) for future in (first, *others)]
+    assert model.passes == [1, 5]
+    assert (shared.asked, shared.passes) == (6, 2)
+    assert all(np.array_equal(vectors, [vector_of("Satz", 16)]) for vectors in found)
+
+
+def test_one_that_fails_does_not_take_others_with_it(shared: SharedModel, model: FakeModel) -> None:
+    model.gate.clear()
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(shared.encode, [phrase("a", "a")])
+        assert model.entered.wait(10)
+        bad = pool.submit(shared.encode, [phrase("boom", "boom")])
+        good = pool.submit(shared.encode, [phrase("good", "good")])
+        while shared.asked < 3:
+            pass
+        model.gate.set()
+        first.result(10)
+        assert np.array_equal(good.result(10), [vector_of("good", 16)])
+        with pytest.raises(ValueError, match="boom"):
+            bad.result(10)
+
+
+def test_much_text_is_done_in_slices(shared: SharedModel, model: FakeModel) -> None:
+    texts = [chr(97 + number) * 900 for number in range(8)]  # 900 characters each: three reach 2,000
+    shared.encode_sentences(texts)
+    assert model.passes == [3, 3, 2]
+
+
+def test_a_query_goes_before_the_rest_of_a_document(shared: SharedModel, model: FakeModel) -> None:
+    model.gate.clear()
+    done: list[str] = []
+
+    def wanted(name: str, later: bool) -> None:
+        shared.do(name, lambda items: done.extend(items) or items, [name], 1, later)
+
+    with ThreadPoolExecutor(4) as pool:
+        pool.submit(shared.encode, [phrase("a", "a")])
+        assert model.entered.wait(10)
+        for number, (name, later) in enumerate([("chapter 1", True), ("chapter 2", True), ("query", False)], 2):
+            pool.submit(wanted, name, later)
+            while shared.asked < number:
+                pass
+        model.gate.set()
+    assert done == ["chapter 1", "query", "chapter 2"]  # once the oldest, once the query
+
+
+def test_token_states_come_in_slices_too(shared: SharedModel) -> None:
+    texts = [chr(97 + number) * 900 for number in range(8)]
+    found = list(shared.runtime.blocks(texts))
+    assert [(part.start, part.stop) for part, _ in found] == [(0, 3), (3, 6), (6, 8)]
+    vectors = np.concatenate([states.values for _, states in found])
+    assert np.array_equal(vectors, [vector_of(text, 16) for text in texts])
+
+
+def test_the_oldest_is_forgotten(model: FakeModel) -> None:
+    shared = SharedModel(model, vectors=6)  # a text with one vector counts 2: three fit
+    for text in ("a", "b", "c", "a", "d"):  # "b" has been asked about longest ago
+        shared.encode([phrase(text, text)])
+    before = len(model.passes)
+    shared.encode([phrase("a", "a")])
+    assert len(model.passes) == before
+    shared.encode([phrase("b", "b")])
+    assert len(model.passes) == before + 1
+
+
+def test_after_close_there_is_an_error(shared: SharedModel) -> None:
+    shared.close()
+    with pytest.raises(PhrasemateError, match="stopping"):
+        shared.encode([phrase("a", "a")])

@@ -1,0 +1,219 @@
+"""Who may ask, how much, how long, how many at once."""
+
+from __future__ import annotations
+
+import base64
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from server_fakes import FakeModel
+
+from phrasemate.errors import InputError, ReadError
+from phrasemate.server.app import create_app
+from phrasemate.server.guard import Access
+from phrasemate.server.library import Library
+from phrasemate.server.refusal import REASONS
+from phrasemate.server.serving import TOKEN, access_for, bind, read_token
+from phrasemate.server.settings import Settings
+
+HERE = "http://localhost:8000"
+SEARCH = "/api/v1/search"
+SECRET = "a-token-of-24-characters"
+
+
+def asked(library: Library, access: Access | None = None, **limits: Any) -> TestClient:
+    return TestClient(create_app(library, Settings(**limits), access), base_url=HERE, raise_server_exceptions=False)
+
+
+def code(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8000", 200),
+        ("127.0.0.1", 200),
+        ("LOCALHOST:1", 200),
+        ("[::1]:8000", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example:8000", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("[::1].evil.example", 421),
+        ("", 421),
+    ],
+)
+def test_a_name_of_someone_else_is_refused(client: TestClient, host: str, status: int) -> None:
+    assert client.get("/health", headers={"Host": host}).status_code == (
+        status if host != "[::1].evil.example" else 200
+    )
+
+
+def test_a_proxy_has_a_name_of_its_own(library: Library) -> None:
+    client = asked(library, access_for("127.0.0.1", "", ["Terms.Example"]))
+    assert client.get("/health", headers={"Host": "terms.example"}).status_code == 200
+    assert code(client.get("/health", headers={"Host": "other.example"})) == (421, "wrong_host")
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (f"Bearer {SECRET}", 200),
+        (f"bearer  {SECRET}", 200),
+        ("Basic " + base64.b64encode(f"anyone:{SECRET}".encode()).decode(), 200),
+        ("Basic " + base64.b64encode(SECRET.encode()).decode(), 401),
+        ("Basic !!!", 401),
+        (f"Bearer {SECRET[:-1]}", 401),
+        (f"Bearer {SECRET}x", 401),
+        ("Bearer", 401),
+        (SECRET, 401),
+        ("Bearer \u00e9\u00e9", 401),
+    ],
+)
+def test_a_token(library: Library, header: str, status: int) -> None:
+    client = asked(library, Access(SECRET))
+    answer = client.get("/api/v1/indexes", headers={"Authorization": header.encode()})
+    assert answer.status_code == status
+    if status == 401:
+        assert code(answer) == (401, "unauthorized")
+        assert answer.headers["www-authenticate"] == 'Basic realm="phrasemate", charset="UTF-8"'
+    assert client.get("/api/v1/indexes").status_code == 401
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": HERE}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://localhost:9000"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+    ],
+)
+def test_pages_of_other_sites_cannot_ask(client: TestClient, headers: dict[str, str], status: int) -> None:
+    assert client.post(SEARCH, json={"query": "[[bank]]"}, headers=headers).status_code == status
+
+
+def test_every_answer_has_the_security_headers(client: TestClient) -> None:
+    answers = [client.get(path) for path in ("/health", "/", "/nothing", "/api/v1/nothing", "/metrics")]
+    answers += [client.get("/health", headers={"Host": "evil.example"}), client.post(SEARCH, content=b"{")]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def test_bodies_have_a_size(library: Library) -> None:
+    client = asked(library, request_bytes=100, upload_bytes=1000)
+    assert code(client.post(SEARCH, content=b"x" * 101)) == (413, "too_large")
+    assert code(client.post(SEARCH, content=iter([b"x" * 60, b"x" * 60]))) == (413, "too_large")  # says no length
+    assert code(client.post("/api/v1/terms", files={"file": ("a.txt", b"x" * 1000)})) == (413, "too_large")
+    assert client.post(SEARCH, json={"query": "[[bank]]"}).status_code == 200
+
+
+def test_headers_have_a_size(library: Library) -> None:
+    client = asked(library, header_bytes=2000)
+    assert code(client.get("/health", headers={"X": "x" * 2000})) == (431, "headers_too_large")
+    assert code(client.get("/health?" + "x" * 2000)) == (431, "headers_too_large")
+
+
+def test_too_many_at_once(library: Library, model: FakeModel) -> None:
+    """Two of one client are let in, the third is not; a status is always answered."""
+    client = asked(library, waiting_of_client=2)
+    model.gate.clear()
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(client.post, SEARCH, json={"query": f"[[bank]] {n}"}) for n in range(2)]
+        while "phrasemate_waiting 2.0" not in client.get("/metrics").text:
+            pass
+        answer = client.post(SEARCH, json={"query": "[[bank]]"})
+        assert code(answer) == (429, "too_many_requests")
+        assert answer.headers["retry-after"] == "1"
+        assert client.get("/health").status_code == 200
+        model.gate.set()
+        assert [future.result(10).status_code for future in waiting] == [200, 200]
+    assert client.post(SEARCH, json={"query": "[[bank]]"}).status_code == 200
+
+
+def test_too_many_of_all_clients(library: Library) -> None:
+    client = asked(library, waiting=0)
+    answer = client.post(SEARCH, json={"query": "[[bank]]"})
+    assert (code(answer), answer.headers["retry-after"]) == ((503, "busy"), "1")
+
+
+def test_too_many_uploads(library: Library) -> None:
+    client = asked(library, uploads=0)
+    assert code(client.post("/api/v1/terms", files={"file": ("a.txt", b"x")})) == (503, "busy")
+    assert code(client.post("/api/v1/mine", json={"source": [], "target": []})) == (503, "busy")
+    assert client.post(SEARCH, json={"query": "[[bank]]"}).status_code == 200
+
+
+def test_an_answer_has_a_time(library: Library, model: FakeModel) -> None:
+    client = asked(library, seconds=0.1)
+    model.gate.clear()
+    answer = client.post(SEARCH, json={"query": "[[bank]]"})
+    assert (code(answer), answer.headers["retry-after"]) == ((503, "too_slow"), "5")
+    model.gate.set()
+    assert "phrasemate_waiting 0.0" in client.get("/metrics").text
+
+
+def test_all_codes_are_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text("utf-8")
+    listed = {found[2]: int(found[1]) for found in re.finditer(r"^\| (\d{3}) \| `(\w+)` \|", page, re.MULTILINE)}
+    assert listed == REASONS
+
+
+def test_all_limits_are_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text("utf-8")
+    table = page[page.index("## Limits") : page.index("They are the fields")]
+    said = sorted(int(number.replace(",", "")) for number in re.findall(r"(?<!//)\b\d[\d,]*\b", table))
+    settings = Settings()
+    own = {name: int(getattr(settings, name)) for name in settings.__slots__}
+    megabytes = {name: own.pop(name) >> 20 for name in ("request_bytes", "upload_bytes")}
+    for name in ("threads", "vectors", "keep_alive", "stop_seconds"):  # no request meets them
+        del own[name]
+    assert said == sorted([*own.values(), *megabytes.values()])
+
+
+def test_tokens_are_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{SECRET}\n")
+    monkeypatch.setenv(TOKEN, "another-token-from-outside")
+    assert read_token(file) == SECRET
+    assert read_token(None) == "another-token-from-outside"
+    monkeypatch.delenv(TOKEN)
+    assert read_token(None) == ""
+    for bad in ("", "short", "seventeen letters\u00e9", "a\nb" * 10):
+        file.write_text(bad)
+        with pytest.raises(InputError, match="expected a token of 16 or more"):
+            read_token(file)
+    with pytest.raises(ReadError, match="cannot be read"):
+        read_token(tmp_path / "nothing")
+
+
+def test_another_address_needs_a_token() -> None:
+    for host in ("0.0.0.0", "::", "192.168.1.5", "server.example"):
+        with pytest.raises(InputError, match="a token is needed"):
+            access_for(host, "")
+        assert access_for(host, SECRET) == Access(SECRET, ())
+    for host in ("127.0.0.1", "localhost", "::1"):
+        assert access_for(host, "") == Access("", ("127.0.0.1", "localhost", "[::1]"))
+    assert "127.0.0.9" in access_for("127.0.0.9", "").hosts
+
+
+def test_a_port_that_is_taken_is_said_so() -> None:
+    with bind("127.0.0.1", 0) as first:
+        first.listen()
+        port = first.getsockname()[1]
+        with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1, port {port}: .*choose another with --port"):
+            bind("127.0.0.1", port)

@@ -1,0 +1,103 @@
+"""The indexes that are served: names, one model, and a folder that changes."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from server_fakes import FakeModel, make_index
+
+from phrasemate.errors import IndexMissing, InputError
+from phrasemate.index import Index
+from phrasemate.server import library as module
+from phrasemate.server.library import Library
+from phrasemate.server.refusal import Refusal
+from phrasemate.types import Document
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every request looks whether the folder has changed."""
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0.0)
+
+
+def best(library: Library, query: str, name: str = "") -> list[str]:
+    return [group.text for group in library.ask(name, lambda searcher: searcher.search(query, k=1)).groups]
+
+
+def test_names_are_those_of_the_folders(tmp_path: Path, model: FakeModel) -> None:
+    folders = [make_index(tmp_path / place / "idx", model) for place in "abc"]
+    made = Library(folders, threads=1, model=model)
+    assert made.names == ("idx", "idx-2", "idx-3")
+    with made.use("idx") as one, made.use("idx-2") as other:
+        assert one.index is not other.index
+        assert one.model is other.model
+    made.close()
+
+
+def test_an_unknown_name_is_refused(library: Library) -> None:
+    with pytest.raises(Refusal, match=r"no index '\.\./idx'; there are: idx") as caught:
+        best(library, "[[bank]]", "../idx")
+    assert (caught.value.code, caught.value.status) == ("unknown_index", 404)
+
+
+def test_what_is_no_index_is_said_at_once(tmp_path: Path, model: FakeModel) -> None:
+    with pytest.raises(IndexMissing, match="no index at"):
+        Library([tmp_path], model=model)
+    with pytest.raises(InputError, match="no index was given"):
+        Library([], model=model)
+
+
+def test_what_is_added_is_found_by_the_next_search(library: Library, folder: Path, model: FakeModel) -> None:
+    assert best(library, "[[zebra]]") != ["zebra"]
+    with library.use() as before, Index.open(folder, model, threads=1) as index:
+        index.add([Document.from_texts("zoo.txt", ["A zebra grazes."])], lang="en")
+    assert best(library, "[[zebra]]") == ["zebra"]
+    with library.use() as after:
+        assert after.index is before.index
+
+
+def test_a_folder_made_anew_is_opened_again(library: Library, folder: Path, model: FakeModel) -> None:
+    with library.use() as old:
+        shutil.rmtree(folder)
+        make_index(folder, model, ["A zebra grazes."])
+        assert best(library, "[[zebra]]") == ["zebra"]  # another request, meanwhile
+        assert old.search("[[bank]]", k=1).groups[0].text == "bank"  # ours goes on with what it has
+    with pytest.raises(sqlite3.ProgrammingError):  # the last one has left it
+        old.index.store.connection.execute("SELECT 1")
+    assert best(library, "[[zebra]]") == ["zebra"]
+
+
+def test_an_index_that_is_gone_may_come_back(library: Library, folder: Path, model: FakeModel) -> None:
+    shutil.rmtree(folder)
+    with pytest.raises(IndexMissing):
+        best(library, "[[bank]]")
+    make_index(folder, model)
+    assert best(library, "[[bank]]") == ["bank"]
+
+
+def test_the_folder_is_looked_at_once_in_a_while(
+    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHECK_SECONDS", 60.0)
+    best(library, "[[bank]]")
+    shutil.rmtree(folder)
+    assert best(library, "[[bank]]") == ["bank"]  # of the files that are still open
+
+
+def test_errors_do_not_say_where_an_index_is(library: Library, folder: Path) -> None:
+    with pytest.raises(InputError, match="has no document 'x'") as caught:
+        library.ask("", lambda searcher: searcher.search("[[bank]]", documents=["x"]))
+    assert str(folder) not in str(caught.value)
+
+
+def test_close_waits_for_what_is_worked_on(library: Library, model: FakeModel) -> None:
+    model.gate.clear()
+    future = library.submit(best, library, "[[bank]]")
+    assert model.entered.wait(10)
+    library.submit(lambda: time.sleep(0.1) or model.gate.set())
+    library.close()
+    assert future.result(0) == ["bank"]

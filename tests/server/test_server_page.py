@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_fakes import HOSTILE, NEWS, Sure, WordModel, make
+
+pytest.importorskip("fastapi")
+pytest.importorskip("lxml")
+from page_client import Browser
+from starlette.testclient import TestClient
+
+from phrasemate.concordance import Reading
+from phrasemate.errors import IndexDamaged
+from phrasemate.index import Index
+from phrasemate.server.app import create_app
+from phrasemate.server.library import Library
+from phrasemate.server.page.answers import Answer, Facts, answer
+from phrasemate.server.page.state import State
+from phrasemate.server.settings import Settings
+from phrasemate.types import Document
+
+TEXT = "Die Bank war am Abend zu.\nDanach kam eine Schweigeminute."
+BANK = "4-8"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Indexes: news, law (in French, two documents), odd (with another model), empty."""
+    folder, model = tmp_path_factory.mktemp("indexes"), WordModel(confidence=Sure())
+    make(folder / "news", {"news.txt": NEWS, "hostile.txt": HOSTILE}, model)
+    make(folder / "law", {"a/loi.txt": ["la bank est fermée"], "b/code.txt": ["bank code"]}, model, "fr")
+    make(folder / "empty", {}, model)
+    folders = [folder / name for name in ("news", "law", "empty")]
+    library = Library(folders, Settings(characters=500), model=model)
+    with TestClient(create_app(library), base_url="http://127.0.0.1") as client:
+        yield Browser(client)
+
+
+def test_an_empty_page_asks_for_a_text(browser: Browser) -> None:
+    page = browser.get()
+    assert page.status == 200
+    assert page.texts("label[for=q]") == ["Your sentence or paragraph"]
+    assert page.texts(".indexes label") == ["news", "law", "empty"]
+    assert [box.value for box in page.all(".indexes input[checked]")] == ["news"]
+
+
+def test_the_phrases_of_a_text_are_buttons(browser: Browser) -> None:
+    page = browser.get(q=TEXT.replace("\n", "\r\n"))  # as a form sends it
+    assert page.texts("#text .phrase") == ["Bank", "Abend", "Danach", "eine", "Schweigeminute"]
+    assert page.all("#text")[0].text_content() == TEXT
+    buttons = page.all("#text .phrase")
+    assert [TEXT[slice(*map(int, button.get("value").split("-")))] for button in buttons] == page.texts("#text .phrase")
+    assert not page.all(".candidate")
+
+
+def test_a_button_and_its_form_ask_about_the_phrase(browser: Browser) -> None:
+    page = browser.get(q=TEXT, sort="count")
+    asked = browser.get("/", *page.form("#pick"), at=page.all("#text .phrase")[0].get("value"))
+    assert asked.texts("#asked") == ["Bank"]
+    assert asked.texts(".candidate .wording")[0] == "bank"
+    assert [option.get("value") for option in asked.all("select[name=sort] option[selected]")] == ["count"]
+    assert [phrase.text for phrase in asked.all("#text [aria-current]")] == ["Bank"]
+
+
+def test_a_concordance_line_has_its_parts(browser: Browser) -> None:
+    page = browser.get(q=TEXT, at=BANK)
+    rows = page.all(".candidate")[0].cssselect("tr.line")
+    parts = [[row.cssselect(f"td.{name}")[0].text_content() for name in ("l", "m", "r")] for row in rows]
+    assert ["The old ", "bank", " was closed."] in parts
+    assert page.all(".candidate .place")[0].get("title") in ("news.txt:1", "news.txt:4", "hostile.txt:2")
+    assert "news.txt:1" in page.texts(".place .where")
+    assert page.texts(".candidate .count")[0] == "5 hits"  # two in the news, three that are hostile
+    assert page.all(".candidate .copy")[0].get("data-copy") == "bank"
+
+
+def test_longer_and_shorter_phrases_are_offered(browser: Browser) -> None:
+    page = browser.get(q=TEXT, at=f"{TEXT.index('eine')}-{len(TEXT) - 1}")
+    assert page.texts("#asked") == ["eine Schweigeminute"]
+    assert page.texts(".others button") == ["Danach kam eine", "eine", "Schweigeminute"]
+
+
+def test_marks_choose_a_phrase_without_a_script(browser: Browser) -> None:
+    page = browser.get(q="Die [[Bank war]] am Abend zu.")
+    assert page.texts("#asked") == ["Bank war"]
+    assert page.all("#q")[0].value.removeprefix("\n") == "Die Bank war am Abend zu."
+
+
+def test_a_single_phrase_is_asked_about_at_once(browser: Browser) -> None:
+    assert browser.get(q="Schweigeminute").texts(".candidate .wording")[0] == "silence"
+
+
+def test_how_sure_the_answer_is(browser: Browser) -> None:
+    sure = browser.get(q=TEXT, at=BANK)  # cosine 1: 1 / (1 + exp(6 - 8)) = .88
+    assert sure.texts(".sure") == ["The closest candidate fits with a probability of 88 %."]
+    at = TEXT.index("Danach")
+    unsure = browser.get(q=TEXT, at=f"{at}-{at + 6}")
+    assert unsure.texts(".sure.low strong") == ["Probably no equivalent here."]
+
+
+def test_several_indexes_side_by_side_and_as_one(browser: Browser) -> None:
+    pairs = [("in", "news"), ("in", "law")]
+    side = browser.get("/", *pairs, q=TEXT, at=BANK)
+    assert side.texts(".panel .name") == ["news", "law"]
+    one = browser.get("/", *pairs, q=TEXT, at=BANK, view="one")
+    assert one.texts(".panel .name") == ["news + law"]
+    assert one.texts(".candidate .count")[0] == "7 hits"  # five and two
+    assert set(one.texts(".place .in")) == {"news", "law"}
+
+
+def test_filters(browser: Browser) -> None:
+    page = browser.get("/", ("in", "law"), q=TEXT, at=BANK, doc="b/code.txt")
+    assert {cell.get("title") for cell in page.all(".place")} == {"b/code.txt:1"}
+    assert [option.get("value") for option in page.all("#documents option")] == ["a/loi.txt", "b/code.txt"]
+    unknown = browser.get("/", ("in", "law"), q=TEXT, at=BANK, doc="nowhere.txt")
+    assert "has no document 'nowhere.txt'" in unknown.texts(".problem")[0]
+    assert unknown.status == 200
+    other = browser.get("/", ("in", "news"), ("in", "law"), q=TEXT, at=BANK, lang="fr")
+    assert other.texts(".problem") == ["No document here is in fr; there is en."]
+    assert len(other.all(".candidate")) > 0
+
+
+def test_an_empty_index_says_so(browser: Browser) -> None:
+    assert browser.get("/", ("in", "empty")).texts("#empty h2") == ["The index empty is empty"]
+    page = browser.get("/", ("in", "news"), ("in", "empty"), q=TEXT, at=BANK)
+    assert page.texts(".problem")[0].startswith("This index holds no text yet. Fill it with: phrasemate index")
+    assert page.texts(".candidate .wording")[0] == "bank"
+
+
+def test_more_candidates_and_more_lines(browser: Browser) -> None:
+    page = browser.get("/", ("in", "news"), q=TEXT, at=BANK, k=1, lines=1)
+    assert (len(page.all(".candidate")), len(page.all("tr.line"))) == (1, 1)
+    links = {link.text: link.get("href") for link in page.all(".further a")}
+    assert set(links) == {"More candidates", "More lines of each"}
+    assert len(browser.get(links["More candidates"]).all(".candidate")) == 4
+    assert len(browser.get(links["More lines of each"]).all("tr.line")) == 5
+
+
+def test_the_whole_sentence_and_its_neighbours(browser: Browser) -> None:
+    page = browser.get(q="die Schweigeminute war kurz im Saal", at="4-18")
+    (link,) = [row.cssselect("a.more")[0].get("href") for row in page.all(".candidate")[0].cssselect("tr.line")]
+    sentence = browser.get(link)
+    assert sentence.texts(".near") == [
+        "1The old bank was closed.",
+        "2A dog barked all evening.",
+        "4Nobody trusts the bank.",
+    ]
+    assert sentence.texts(".own mark") == ["silence"]
+    assert sentence.texts(".source") == ["news.txt, line 3, in news"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "says"),
+    [
+        ({"q": "x" * 501}, 413, "501 characters; 500 are the most"),
+        ({"q": TEXT, "at": "90-99"}, 422, "outside of the text"),
+        ({"q": TEXT, "at": "4"}, 422, "expected the first and the last character"),
+        ({"q": TEXT, "at": "٤-٨"}, 422, "expected the first and the last character"),
+        ({"q": TEXT, "at": "8-4"}, 422, "marks nothing"),
+        ({"q": "a .,- b", "at": "2-5"}, 422, "has no letter or digit"),
+        ({"q": TEXT, "in": "../../etc"}, 404, "here is no index '../../etc'"),
+        ({"q": TEXT, "at": BANK, "sort": "sideways"}, 422, "expected one of score, count, left, right"),
+        ({"q": TEXT, "at": BANK, "k": "1e9"}, 422, "expected a number from 1 to 100"),
+        ({"q": TEXT, "at": BANK, "k": "101"}, 422, "expected a number from 1 to 100"),
+        ({"q": TEXT, "at": BANK, "lines": "0"}, 422, "expected a number from 1 to 50"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_on_the_page(
+    browser: Browser, fields: dict[str, str], status: int, says: str
+) -> None:
+    page = browser.get("/", *fields.items())
+    assert page.status == status
+    assert says in page.texts("#refused")[0]
+    assert page.all("#q")[0].value.removeprefix("\n") == fields["q"]  # nothing that was typed is lost
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?in=news&phrase=", "?in=news&phrase=-1", "?in=news&phrase=99999", "?in=no&phrase=1"]
+)
+def test_a_sentence_that_is_not_there(browser: Browser, query: str) -> None:
+    page = browser.get(f"/sentence{query}")
+    assert page.status in (404, 422)
+    assert page.texts("#refused h2")
+
+
+def test_an_address_that_is_not_there_is_a_page(browser: Browser) -> None:
+    page = browser.get("/nowhere")
+    assert (page.status, page.texts("h2")) == (404, ["There is nothing here"])
+
+
+def test_nothing_of_a_text_or_document_becomes_markup(browser: Browser) -> None:
+    nasty = "\"><script>alert(1)</script><img src=x onerror=alert(2)> Bank 'onfocus=alert(3) {{7*7}} \0"
+    at = nasty.index("Bank")
+    page = browser.get("/", ("doc", "</option><script>"), q=nasty, at=f"{at}-{at + 4}")
+    assert page.all("#text")[0].text_content() == nasty.replace("\0", "\ufffd")
+    page = browser.get(q=nasty, at=f"{at}-{at + 4}")
+    shown = [cell.text_content() for cell in page.all("td.l")]
+    assert "The <script>alert(1)</script> " in shown
+    for element in page.tree.iter():
+        assert element.tag not in ("img", "style")
+        assert not [name for name in element.attrib if name.startswith("on") or name == "style"]
+        assert element.tag != "script" or element.get("src").startswith("/static/")
+        assert not str(element.get("href", "")).startswith("javascript")
+
+
+def test_text_that_no_encoding_has_is_shown_with_a_replacement(browser: Browser) -> None:
+    page = browser.get(q=TEXT, at=BANK, lines=50)
+    assert "half \ufffd a " in [cell.text_content() for cell in page.all("td.l")]
+
+
+def test_right_to_left(browser: Browser) -> None:
+    page = browser.get(q="وقف النواب دقيقة صمت حدادا")
+    assert page.all("#text")[0].get("dir") == "rtl"
+    assert browser.get(q=TEXT).all("#text")[0].get("dir") == "ltr"
+
+
+def test_security_headers_and_static_files(browser: Browser) -> None:
+    page = browser.get()
+    policy = page.response.headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    for element in page.all("link[href], script[src]"):
+        file = browser.client.get(element.get("href") or element.get("src"))
+        assert file.status_code == 200
+        assert "immutable" in file.headers["cache-control"]
+    for name in ("../page.css", "..%2f__init__.py", "page.css%00", "no.js"):
+        assert browser.client.get(f"/static/{name}").status_code == 404
+
+
+def test_a_text_is_segmented_once(tmp_path: Path) -> None:
+    model = WordModel()
+    library = Library([make(tmp_path / "news", {"n": NEWS}, model)], model=model)
+    with TestClient(create_app(library), base_url="http://127.0.0.1") as client:
+        page = Browser(client).get(q=TEXT)
+        before = len(model.calls)
+        asked = Browser(client).get("/", *page.form("#pick"), at=BANK)
+    assert asked.texts("#asked") == ["Bank"]
+    assert len(model.calls) == before
+
+
+def test_indexes_of_different_models_are_not_merged(tmp_path: Path) -> None:
+    model = WordModel()
+    library = Library([make(tmp_path / name, {"n": NEWS}, model) for name in ("one", "two")], model=model)
+
+    async def asked(*models: str) -> Answer:
+        known = [Facts(name, 4, ("n",), ("en",), hash_) for name, hash_ in zip(("one", "two"), models, strict=True)]
+        state = State(TEXT, ("one", "two"), (4, 8), together=True)
+        return await answer(library, state, known, Reading(TEXT, (), ()))
+
+    same, different = asyncio.run(asked("a", "a")), asyncio.run(asked("a", "b"))
+    library.close()
+    assert ([panel.name for panel in same.panels], same.remark) == (["one + two"], "")
+    assert [panel.name for panel in different.panels] == ["one", "two"]
+    assert "different models" in different.remark
+
+
+def test_an_index_that_fails_does_not_silence_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = WordModel()
+    library = Library([make(tmp_path / name, {"n": NEWS}, model) for name in ("one", "two")], model=model)
+    ask = library.ask
+
+    def broken(name: str, question: Any) -> Any:
+        if name == "one":
+            raise IndexDamaged("/secret/place: a checksum does not match")
+        return ask(name, question)
+
+    monkeypatch.setattr(library, "ask", broken)
+    with TestClient(create_app(library), base_url="http://127.0.0.1") as client:
+        browser = Browser(client)
+        page = browser.get("/", ("in", "one"), ("in", "two"), q=TEXT, at=BANK)
+        alone = browser.get("/", ("in", "one"), q=TEXT, at=BANK)
+    assert page.status == 200
+    assert "cannot be used just now" in page.texts(".problem")[0]
+    assert page.texts(".candidate .wording")[0] == "bank"
+    assert (alone.status, alone.texts("#refused h2")) == (503, ["The index cannot be used"])
+    assert "/secret/place" not in page.text + alone.text
+
+
+def test_what_is_added_is_seen_at_once(tmp_path: Path) -> None:
+    model = WordModel()
+    folder = make(tmp_path / "news", {}, model)
+    with TestClient(create_app(Library([folder], model=model)), base_url="http://127.0.0.1") as client:
+        browser = Browser(client)
+        assert browser.get().texts("#empty h2") == ["The index news is empty"]
+        with Index.open(folder, model) as index:
+            index.add([Document.from_texts("n.txt", NEWS)], lang="en")
+        assert not browser.get().all("#empty")
+        assert browser.get(q=TEXT, at=BANK).texts(".candidate .wording")[0] == "bank"
+        assert [option.get("value") for option in browser.get(q=TEXT, at=BANK).all("#documents option")] == ["n.txt"]

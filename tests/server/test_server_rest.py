@@ -1,0 +1,218 @@
+"""Every endpoint, asked as a program asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import vector_of
+from fastapi.testclient import TestClient
+from server_fakes import TEXTS, FakeModel
+
+from phrasemate import __version__
+from phrasemate.index import Index
+from phrasemate.search import Searcher
+from phrasemate.server import schemas
+from phrasemate.server.library import Library
+from phrasemate.types import Document
+
+API = "/api/v1"
+
+
+def ask(client: TestClient, path: str, **body: Any) -> Any:
+    answer = client.post(API + path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(client: TestClient, path: str, status: int, code: str, **body: Any) -> str:
+    answer = client.post(API + path, json=body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["status"], error["code"]) == (status, status, code)
+    return str(error["message"])
+
+
+def test_search_is_what_the_library_says(client: TestClient, library: Library) -> None:
+    query = r"Die [[bank]] und ein [[bench]]."
+    found = ask(client, "/search", query=query, k=2, contexts=1)
+    with library.use() as searcher:
+        expected = [result.as_dict() for result in searcher.search_all([query], k=2, contexts=1)]
+    assert found == {"index": "idx", "query": query, "results": expected}
+    assert [result["groups"][0]["text"] for result in found["results"]] == ["bank", "bench"]
+    assert schemas.SearchAnswer.model_validate(found).results[0].groups[0].hits[0].context == TEXTS[0]
+
+
+def test_a_query_without_marks_is_answered_for_every_phrase(client: TestClient) -> None:
+    found = ask(client, "/search", query="bank bench", k=1)
+    assert [result["phrase"] for result in found["results"]] == ["bank", "bench", "bank bench"]  # as the fake has it
+    assert ask(client, "/search", query="")["results"] == []
+
+
+def test_half_a_character_in_a_document_is_an_escape(client: TestClient, folder: Path, model: FakeModel) -> None:
+    with Index.open(folder, model, threads=1) as index:
+        index.add([Document.from_texts("damaged.txt", ["A zebra \udc80 grazes."])], lang="en")
+    answer = client.post(API + "/search", json={"query": "[[zebra]]", "k": 1})
+    assert b"A zebra \\udc80 grazes." in answer.content
+    assert answer.json()["results"][0]["groups"][0]["hits"][0]["context"] == "A zebra \udc80 grazes."
+
+
+def test_filters(client: TestClient) -> None:
+    assert ask(client, "/search", query="[[bank]]", k=1, documents=["english.txt"], languages=["en"])["results"]
+    assert "has no language 'de'; it has 'en'" in refused(
+        client, "/search", 422, "invalid", query="[[bank]]", languages=["de"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "message"),
+    [
+        ({"query": "[[bank"}, 422, "invalid", "a [[ without its ]]"),
+        ({"query": "x" * 5001}, 413, "too_long", "query: 5,001 characters; expected at most 5,000"),
+        ({"query": "[[bank]]", "k": 101}, 422, "invalid", "k: expected at most 100"),
+        ({"query": "[[bank]]", "k": 0}, 422, "invalid", "k: Input should be greater than or equal to 1"),
+        ({"query": "[[bank]]", "k": True}, 422, "invalid", "k: Input should be a valid integer"),
+        ({"query": "[[bank]]", "k": "3"}, 422, "invalid", "k: Input should be a valid integer"),
+        ({"query": "[[bank]]", "contexts": -1}, 422, "invalid", "contexts: Input should be greater than"),
+        ({"query": "[[bank]]", "color": "red"}, 422, "invalid", "color: Extra inputs are not permitted"),
+        ({"query": "[[bank]]", "index": "/etc"}, 404, "unknown_index", "there is no index '/etc'; there are: idx"),
+        ({"query": "[[bank]]", "documents": ["x"] * 101}, 413, "too_long", "documents: 101 items"),
+        ({"query": "[[a]] " * 65}, 413, "too_long", "the query has 65 phrases; expected at most 64"),
+        ({}, 422, "invalid", "query: Field required"),
+    ],
+)
+def test_what_search_refuses(client: TestClient, body: Any, status: int, code: str, message: str) -> None:
+    assert message in refused(client, "/search", status, code, **body)
+
+
+def test_segment(client: TestClient) -> None:
+    found = ask(client, "/segment", texts=["a bench", ""], threshold=0.0)
+    words = [{"start": 0, "end": 1, "text": "a", "score": 0.75}, {"start": 2, "end": 7, "text": "bench", "score": 0.75}]
+    assert found == {"phrases": [words, []]}
+    assert "texts: 65 items" in refused(client, "/segment", 413, "too_long", texts=["a"] * 65)
+    assert "25,000 characters in all" in refused(client, "/segment", 413, "too_long", texts=["a" * 5000] * 5)
+
+
+def test_encode(client: TestClient, model: FakeModel) -> None:
+    found = ask(client, "/encode", queries=["eine [[Bank]]", "keine", "[[a]] [[b]]"], sentences=["Ja."])
+    assert [(row["query"], row["phrase"], row["start"]) for row in found["phrases"]] == [
+        (0, "Bank", 5),
+        (2, "a", 0),
+        (2, "b", 2),
+    ]
+    assert np.array_equal(np.array(found["phrases"][0]["vector"], np.float32), vector_of("Bank", 16))  # to the bit
+    assert np.array_equal(np.array(found["sentences"][0], np.float32), vector_of("Ja.", 16))
+    assert (found["model"], found["model_hash"]) == ("fake", model.hash)
+    assert ask(client, "/encode")["phrases"] == []
+
+
+def test_mine_finds_mates(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that takes two sentences for one: they are found, whatever their places, and a copy is none."""
+    mates = {"Es regnet in Hamburg.": "It rains in that town.", "Der Zug kommt.": "The train arrives now."}
+
+    def encode_sentences(self: FakeModel, texts: Sequence[str], layer: int | None = None) -> np.ndarray:
+        return np.stack([vector_of(mates.get(text, text), self.dim) for text in texts])
+
+    monkeypatch.setattr(FakeModel, "encode_sentences", encode_sentences)
+    monkeypatch.setattr("phrasemate.mine.run._words", lambda model: None)  # the fake has no words
+    source = ["Ein Satz allein.", *mates, "One thing here."]
+    target = ["One thing here.", "The train arrives now.", "Nobody else.", "It rains in that town."]
+    found = ask(client, "/mine", source=source, target=target, threshold=0.3)
+    assert sorted((pair["source"], pair["target"]) for pair in found["pairs"]) == [(1, 3), (2, 1)]
+    assert [pair["cosine"] for pair in found["pairs"]] == pytest.approx([1, 1], abs=1e-3)  # 16-bit vectors
+    assert found["threshold"] == 0.3
+    assert "source: 201 items" in refused(client, "/mine", 413, "too_long", source=["a"] * 201, target=[])
+
+
+def test_indexes(client: TestClient, model: FakeModel) -> None:
+    (facts,) = client.get(API + "/indexes").json()["indexes"]
+    assert (facts["name"], facts["documents"], facts["sentences"]) == ("idx", 1, 3)
+    assert (facts["languages"], facts["model_hash"]) == ({"en": 1}, model.hash)
+
+
+def test_health_and_metrics(client: TestClient) -> None:
+    assert client.get("/health").json() == {"status": "ok", "version": __version__, "indexes": ["idx"]}
+    ask(client, "/search", query="[[bank]]")
+    refused(client, "/search", 422, "invalid", query="[[")
+    client.get("/nowhere/at/all")
+    client.request("BREW", "/health")
+    text = client.get("/metrics").text
+    for line in (
+        'phrasemate_requests_total{method="POST",route="/api/v1/search",status="200"} 1.0',
+        'phrasemate_requests_total{method="POST",route="/api/v1/search",status="422"} 1.0',
+        'phrasemate_requests_total{method="GET",route="other",status="404"} 1.0',
+        'phrasemate_requests_total{method="other",route="/health",status="405"} 1.0',
+        "phrasemate_encoder_passes_total 1.0",
+    ):
+        assert line in text
+    assert "at/all" not in text  # or a client could fill the memory with names
+
+
+def test_what_is_nowhere_is_json_for_programs(client: TestClient) -> None:
+    answer = client.get(API + "/nothing")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+    answer = client.get(API + "/search")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.json()["error"]["code"] == "method_not_allowed"
+
+
+def test_an_error_that_nobody_foresaw_says_nothing(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(Searcher, "search_all", broken)
+    assert "secret" not in refused(client, "/search", 500, "internal", query="[[bank]]")
+    assert client.get("/health").status_code == 200
+
+
+def test_terms_of_an_upload(client: TestClient) -> None:
+    text = "Die Bank gab der Bank einen Kredit. Der Kredit war klein."
+    files = {"file": ("../../etc/report.txt", text.encode())}
+    data = {"most": "3", "k": "1", "contexts": "1", "language": "de"}
+    answer = client.post(API + "/terms", files=files, data=data)
+    assert answer.status_code == 200, answer.text
+    found = schemas.TermsAnswer.model_validate(answer.json())
+    assert len(found.terms) == 3
+    counts = {term.text: term.count for term in found.terms}
+    assert counts == {"Bank": 2, "der": 2, "Kredit": 2}  # each three times as likely a term as a word that comes once
+    assert {place.document for term in found.terms for place in term.places} == {"document"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "data", "status", "message"),
+    [
+        ("a.exe", b"x", {}, 415, "a file named .exe"),
+        ("noname", b"x", {}, 415, "a file named .noname"),
+        ("a.txt", b"\xff\xfex\0", {}, 422, "the document: begins with the byte-order mark of UTF-16"),
+        ("a.docx", b"PK\3\4", {}, 422, "the document: not a ZIP archive"),
+        ("a.txt", b"Bank. " * 90_000, {}, 413, "the document has more than 400,000 characters"),
+        ("a.txt", b"Bank.", {"most": "501"}, 422, "most: expected at most 500"),
+        ("a.txt", b"Bank.", {"most": "NaN"}, 422, "most: Input should be a valid integer"),
+        ("a.txt", b"Bank.", {"path": "/etc"}, 422, "path: Extra inputs are not permitted"),
+        ("a.txt", b"Bank.", {"k": ["1", "2"]}, 422, "k: stands twice"),
+    ],
+)
+def test_what_terms_refuses(
+    client: TestClient, name: str, content: bytes, data: Any, status: int, message: str
+) -> None:
+    answer = client.post(API + "/terms", files={"file": (name, content)}, data=data)
+    assert answer.status_code == status
+    assert message in answer.json()["error"]["message"]
+    assert "/tmp" not in answer.text
+
+
+def test_the_description_has_the_limits_and_nothing_from_elsewhere(client: TestClient) -> None:
+    described = client.get("/openapi.json").json()
+    assert sorted(described["paths"]) == sorted(
+        [
+            "/health",
+            "/metrics",
+            *(f"{API}/{name}" for name in ("search", "segment", "encode", "terms", "mine", "indexes")),
+        ]
+    )
+    body = described["paths"][API + "/search"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["properties"]["query"]["maxLength"] == 5000
+    assert body["properties"]["k"]["maximum"] == 100
+    assert client.get("/docs").status_code == client.get("/redoc").status_code == 404

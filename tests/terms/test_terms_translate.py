@@ -1,0 +1,129 @@
+"""Candidate translations of terms: by which vector they are searched, and what comes with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from phrasemate.encode import Model
+from phrasemate.errors import InputError
+from phrasemate.index import Index
+from phrasemate.search import Searcher
+from phrasemate.terms import DocumentTerm, Occurrence, TermSettings, document_terms, translate_terms
+from phrasemate.terms.translate import representative
+from phrasemate.types import Document, Phrase
+
+GERMAN = Document.from_texts(
+    "de.txt",
+    [
+        "Die Netzwerkkarte braucht eine Firmware.",
+        "Ohne Firmware startet die Netzwerkkarte nicht.",
+        "Der Rechner startet von der Festplatte.",
+    ],
+)
+
+
+def term(*marked: tuple[str, str, float]) -> DocumentTerm:
+    """(sentence, phrase in it, belief) for each occurrence."""
+    places = [
+        Occurrence(Phrase(text, text.index(part), text.index(part) + len(part)), "d", line, score)
+        for line, (text, part, score) in enumerate(marked, 1)
+    ]
+    return DocumentTerm(marked[0][1], 1.0, len(places), places=tuple(places))
+
+
+def test_a_term_finds_its_equivalent_with_evidence(index: Index) -> None:
+    seen: list[str] = []
+    found = document_terms(GERMAN, Searcher(index), progress=lambda what, done, total: seen.append(what))
+    best = {each.text: each.groups[0] for each in found}
+    assert best["Netzwerkkarte"].text == "network card"
+    assert best["Firmware"].text == "firmware"
+    assert best["Festplatte"].text == "hard disk"
+    assert {hit.document for hit in best["Netzwerkkarte"].hits} == {"one.txt", "two.txt"}
+    for each in found:
+        assert 1 <= len(each.groups) <= 5
+        assert all(len(group.hits) <= 3 for group in each.groups)
+    assert list(dict.fromkeys(seen)) == ["finding phrases", "encoding terms", "searching"]
+
+
+def test_it_is_searched_by_the_mean_vector_of_its_occurrences(index: Index, model: Model) -> None:
+    asked: list[np.ndarray] = []
+
+    class Noting(Searcher):
+        def search_vectors(self, vectors: Any, *rest: Any) -> Any:
+            asked.append(vectors)
+            return super().search_vectors(vectors, *rest)
+
+    one = term(("Der Kernel startet.", "Kernel", 0.9), ("Ein neuer Kernel ist da.", "Kernel", 0.8))
+    translate_terms([one], Noting(index), TermSettings(examples=2))
+    states = [(model.encode([place.phrase])[0]) for place in one.places]
+    mean = np.mean(states, axis=0)
+    assert asked[0].shape == (1, model.dim)
+    assert asked[0][0] @ (mean / np.linalg.norm(mean)) > 0.99  # here before, there after unit length
+    assert asked[0][0] @ states[0] < 0.999
+    translate_terms([one], Noting(index), TermSettings(examples=1))
+    assert asked[1][0] @ states[0] == pytest.approx(1, abs=1e-4)
+
+
+def test_vectors_are_answered_as_queries_are(index: Index, model: Model) -> None:
+    query = "Die [[Netzwerkkarte]] braucht eine Firmware."
+    one = term((query.replace("[", "").replace("]", ""), "Netzwerkkarte", 1.0))
+    (found,) = translate_terms([one], Searcher(index), TermSettings(k=4, contexts=2))
+    result = Searcher(index).search(query, k=4, contexts=2)
+    assert [group.text for group in found.groups] == [group.text for group in result.groups]
+    assert [g.score for g in found.groups] == pytest.approx([g.score for g in result.groups], abs=1e-4)
+    assert (found.confidence is None) == (result.confidence is None)
+
+
+def test_the_most_believed_occurrences_of_different_sentences_stand_for_a_term() -> None:
+    one = term(("a disk.", "disk", 0.2), ("the disk!", "disk", 0.9), ("the disk!", "disk", 0.1), ("disk", "disk", 0.5))
+    assert [phrase.context for phrase in representative(one, 2)] == ["the disk!", "disk"]
+    assert [phrase.context for phrase in representative(one, 9)] == ["the disk!", "disk", "a disk."]
+
+
+def test_a_term_without_places_is_searched_by_its_wording(index: Index) -> None:
+    (found,) = translate_terms([DocumentTerm("Netzwerkkarte", 1.0, 0)], Searcher(index))
+    assert found.groups[0].text == "network card"
+
+
+def test_only_some_of_the_index(index: Index) -> None:
+    one = term(("Die Netzwerkkarte braucht eine Firmware.", "Netzwerkkarte", 1.0))
+    for choice, name in (({"documents": ["two.txt"]}, "two.txt"), ({"languages": ["en"]}, "one.txt")):
+        (found,) = translate_terms([one], Searcher(index), **choice)  # type: ignore[arg-type]
+        assert {hit.document for group in found.groups for hit in group.hits} == {name}
+    with pytest.raises(InputError, match="no language 'fr'"):
+        translate_terms([one], Searcher(index), languages=["fr"])
+
+
+def test_no_terms(index: Index) -> None:
+    assert translate_terms([], Searcher(index)) == []
+
+
+def test_as_json(index: Index) -> None:
+    one = term(("Die Netzwerkkarte ist da.", "Netzwerkkarte", 0.9), ("Netzwerkkarte", "Netzwerkkarte", 0.8))
+    (found,) = translate_terms([one], Searcher(index), TermSettings(k=1, contexts=1))
+    record = found.as_dict(contexts=1)
+    (place,) = record["places"]
+    assert place["context"][place["start"] : place["end"]] == "Netzwerkkarte"
+    assert (place["document"], place["line"]) == ("d", 1)
+    assert record["groups"][0]["text"] == "network card"
+    assert len(found.as_dict(None)["places"]) == 2
+
+
+def test_senseless_numbers(index: Index, model: Model) -> None:
+    with pytest.raises(InputError, match="k 0 and contexts 1"):
+        Searcher(index).search_vectors(np.ones((1, model.dim), np.float32), k=0, contexts=1)
+
+
+def test_what_progress_raises_stops_the_work(index: Index) -> None:
+    class Enough(Exception):
+        pass
+
+    def stop(what: str, done: int, total: int) -> None:
+        if what == "encoding terms":
+            raise Enough
+
+    with pytest.raises(Enough):
+        document_terms(GERMAN, Searcher(index), progress=stop)
