@@ -15,6 +15,7 @@ PhrasemateError
 │   ├── IndexUnsupported  a foreign or newer format
 │   └── IndexLocked       another writer is at work (says who)
 ├── CheckpointDamaged     a training run's checkpoint that is not whole
+├── EndpointError         a language model's server that cannot be used (says what it answered)
 └── MissingExtra          an optional dependency is absent (gives the install line)
 
 Each message says what was seen, what was expected and what to do, in one line.
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 __all__ = [
     "CheckpointDamaged",
+    "EndpointError",
     "IndexDamaged",
     "IndexError_",
     "IndexExists",
@@ -59,7 +61,7 @@ class ReadError(InputError):
 
     def __init__(self, file: str, line: int, reason: str, remedy: str) -> None:
         where = f"{file}, line {line}" if line else file
-        super().__init__(f"{where}: {reason}; {remedy}")
+        super().__init__(" ".join(f"{where}: {reason}; {remedy}".splitlines()))  # names may hold line ends
         self.file, self.line, self.reason, self.remedy = file, line, reason, remedy
 
 
@@ -109,6 +111,10 @@ class IndexLocked(IndexError_):
 
 class CheckpointDamaged(PhrasemateError):
     """A checkpoint of a training run is truncated or altered."""
+
+
+class EndpointError(PhrasemateError):
+    """The server of a language model is not there, refuses the key, or knows no such model."""
 
 
 class MissingExtra(PhrasemateError):

@@ -93,7 +93,7 @@ def test_a_reader_that_goes_away_is_silent() -> None:
 
 
 EVERY_COMMAND = {
-    *("index", "search", "serve", "terms", "align", "pairs", "examples", "dataset", "match", "mine", "vectors"),
+    *("index", "search", "serve", "terms", "align", "pairs", "examples", "dataset", "match", "mine", "mt", "vectors"),
     *("train", "evaluate", "model", "demo"),
 }
 

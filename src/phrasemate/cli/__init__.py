@@ -16,12 +16,15 @@ from phrasemate.cli import (
     demo,
     evaluate,
     evaluate_bicla,
+    evaluate_mt,
     evaluate_xpr,
     examples,
     index,
     match,
     mine,
     model,
+    mt,
+    mt_tune,
     search,
     serve,
     terms,
@@ -62,7 +65,11 @@ app.command("match", epilog=match.EXAMPLES)(match.match)
 app.command("mine", epilog=mine.EXAMPLES)(mine.mine)
 train.app.command("bicla", epilog=train_bicla.EXAMPLES)(train_bicla.bicla)
 evaluate.app.command("xpr", epilog=evaluate_xpr.EXAMPLES)(evaluate_xpr.xpr)
+evaluate.app.command("mt", epilog=evaluate_mt.EXAMPLES)(evaluate_mt.mt)
 evaluate.app.command("bicla", epilog=evaluate_bicla.EXAMPLES)(evaluate_bicla.bicla)
+mt.app.command("prepare", epilog=mt_tune.PREPARE_EXAMPLES)(mt_tune.prepare)
+mt.app.command("tune", epilog=mt_tune.TUNE_EXAMPLES)(mt_tune.tune)
+app.add_typer(mt.app, name="mt")
 app.add_typer(vectors.app, name="vectors")
 app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="evaluate")

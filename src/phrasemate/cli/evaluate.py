@@ -16,7 +16,7 @@ from phrasemate.cli.shell import out
 if TYPE_CHECKING:
     from phrasemate.evaluate.report import Table
 
-__all__ = ["CCPR_EXAMPLES", "app", "ccpr", "print_result", "print_table", "progress_bars"]
+__all__ = ["CCPR_EXAMPLES", "app", "ccpr", "print_result", "print_table"]
 
 WIDTH = 200  # cells
 
@@ -28,7 +28,7 @@ CCPR_EXAMPLES = """Examples:
   phrasemate evaluate ccpr --data corpora --only phrases --model untrained=base:ends --model CPR=run/cpr
   phrasemate evaluate ccpr --data corpora --only phrases --muse --distractors 5000000 -o figures"""
 
-progress_bars = stages
+
 app = typer.Typer(help="Measure models on the protocols of the papers.", no_args_is_help=True, rich_markup_mode=None)
 
 

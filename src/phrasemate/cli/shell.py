@@ -61,7 +61,7 @@ class RootGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order in which a newcomer needs them."""
-        text = ["index", "search", "serve", "terms", "align", "pairs", "examples", "dataset", "match", "mine"]
+        text = ["index", "search", "serve", "terms", "align", "pairs", "examples", "dataset", "match", "mine", "mt"]
         return [*text, "vectors", "train", "evaluate", "model", "demo"]
 
     def invoke(self, ctx: Any) -> Any:

@@ -1,0 +1,315 @@
+"""``phrasemate mt``: translation by a language model that is given retrieved phrases."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from phrasemate.cli.options import Threads
+from phrasemate.cli.progress import stages
+from phrasemate.cli.shell import DefaultGroup
+
+if TYPE_CHECKING:
+    from phrasemate.mt import Prompter, Retrieval, Translation, Translator
+
+__all__ = ["EXAMPLES", "FormName", "Segmenter", "app", "opened_retrieval", "translate"]
+
+EXAMPLES = """Examples:
+
+\b
+  phrasemate mt news.de --index idx --llm http://127.0.0.1:8080/v1 --from de --to en -o news.en
+  phrasemate mt news.de --index idx --from de --to en --dry-run --show-prompt
+  phrasemate mt news.de --llm URL --llm-model NAME --from de --to en --form plain > news.en
+  phrasemate mt news.de --index idx --llm URL --from de --to en --jsonl why.jsonl \\
+      --api completions --examples known.tsv --shots 4
+
+A run that was stopped goes on where it was: give the same command again. Keys come from the environment variable
+PHRASEMATE_LLM_KEY (--key-env names another)."""
+
+
+class _MtGroup(DefaultGroup):
+    default = "translate"
+
+
+class FormName(StrEnum):
+    """The prompt forms."""
+
+    PLAIN = "plain"
+    SENTENCE = "sentence"
+    PHRASES = "phrases"
+    COT = "cot"
+
+
+class Api(StrEnum):
+    """How the server is asked."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+
+
+class Segmenter(StrEnum):
+    """What finds the phrases."""
+
+    LEARNED = "learned"
+    NGRAM = "ngram"
+
+
+app = typer.Typer(
+    cls=_MtGroup,
+    help="Translate with a language model that is given retrieved phrases; prepare data to train one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=EXAMPLES,
+)
+
+
+@app.command("translate", epilog=EXAMPLES)
+def translate(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A sentence on each line, UTF-8; - for standard input.")],
+    *,
+    source: Annotated[str, typer.Option("--from", metavar="LANG", help="Language of FILE, e.g. de or zh-Hant.")],
+    target: Annotated[str, typer.Option("--to", metavar="LANG", help="Language to translate into.")],
+    index: Annotated[
+        Path | None, typer.Option("--index", metavar="DIR", help="Index of text in the target language.")
+    ] = None,
+    llm: Annotated[str, typer.Option("--llm", metavar="URL", help="OpenAI-compatible server, up to /v1.")] = "",
+    form: Annotated[
+        FormName, typer.Option("--form", metavar="FORM", help="plain, sentence, phrases or cot.")
+    ] = FormName.PHRASES,
+    template: Annotated[
+        Path | None, typer.Option("--template", metavar="FILE", help="TOML file whose texts replace the form's.")
+    ] = None,
+    examples: Annotated[
+        Path | None,
+        typer.Option("--examples", metavar="FILE", help="Known translations (.tsv, .tmx, ...) for few-shot prompts."),
+    ] = None,
+    shots: Annotated[int, typer.Option("--shots", metavar="N", min=0, help="The first N of --examples.")] = 4,
+    threshold: Annotated[
+        float, typer.Option("--threshold", metavar="X", min=0, max=1, help="Least score of a phrase.")
+    ] = 0.7,
+    segmenter: Annotated[
+        Segmenter, typer.Option("--segmenter", metavar="learned|ngram", help="What finds the phrases.")
+    ] = Segmenter.LEARNED,
+    overlapping: Annotated[
+        bool, typer.Option("--overlapping", help="All phrases, not only the longest that share no word.")
+    ] = False,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Equivalents of a phrase.")] = 2,
+    contexts: Annotated[int, typer.Option("--contexts", metavar="N", min=0, help="Contexts of an equivalent.")] = 1,
+    floor: Annotated[
+        float, typer.Option("--floor", metavar="X", help="Least cosine of an equivalent of a word; below it, no hint.")
+    ] = 0.8,
+    per_word: Annotated[
+        float, typer.Option("--per-word", metavar="X", help="What each further word of a phrase adds to --floor.")
+    ] = 0.05,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="X", min=0, max=1, help="Least confidence, if the model tells it.")
+    ] = 0.0,
+    budget: Annotated[
+        int, typer.Option("--budget", metavar="N", min=0, help="Tokens that the hints of a sentence may take.")
+    ] = 400,
+    llm_model: Annotated[str, typer.Option("--llm-model", metavar="NAME", help="The model's name at the server.")] = "",
+    api: Annotated[
+        Api, typer.Option("--api", metavar="chat|completions", help="completions: for models that continue text.")
+    ] = Api.CHAT,
+    key_env: Annotated[
+        str, typer.Option("--key-env", metavar="NAME", help="Environment variable that holds the server's key.")
+    ] = "PHRASEMATE_LLM_KEY",
+    max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=1, help="Of an answer.")] = 512,
+    temperature: Annotated[
+        float, typer.Option("--temperature", metavar="X", min=0, help="Above 0: sampled instead of greedy.")
+    ] = 0.0,
+    concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", min=1, help="Requests at once.")] = 4,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Seconds that a request may take.")] = 120.0,
+    tries: Annotated[int, typer.Option("--tries", metavar="N", min=1, help="Of a request, at failures that pass.")] = 6,
+    cache: Annotated[
+        Path | None,
+        typer.Option("--cache", metavar="FILE", help="Answers (default: in the user's cache folder)."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="The translations (default: standard output).")
+    ] = None,
+    jsonl: Annotated[
+        Path | None,
+        typer.Option("--jsonl", metavar="FILE", help="Per line: prompt, hints, their sources, answer, failure."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the lines of --jsonl instead of translations.")
+    ] = False,
+    show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print each prompt to standard error.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Make the prompts and send nothing.")] = False,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: that of the index).")
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Translate each line of FILE by a language model that is given retrieved phrases of the target language.
+
+    Text in the target language is all that the index needs. One translation a line, in the order of FILE; a line that
+    the model did not translate stays empty and is counted.
+    """
+    from phrasemate.mt import FORMS, Hints, Prompter, Translator, read_form
+
+    base = FORMS[form.value]
+    chosen = read_form(template, base) if template else base
+    if not llm and not dry_run:
+        raise typer.BadParameter("give --llm URL, or --dry-run to see the prompts alone")
+    if form is not FormName.PLAIN and index is None:
+        raise typer.BadParameter(f"--form {form.value} needs --index DIR")
+    settings = Hints(
+        threshold=threshold,
+        segmenter=segmenter.value,
+        overlapping=overlapping,
+        k=k,
+        contexts=contexts,
+        floor=floor,
+        per_word=per_word,
+        confidence=confidence,
+        budget=budget,
+    )
+    with ExitStack() as stack:
+        lines = _lines(file)
+        show = stack.enter_context(stages(lambda: "the answers so far are kept: give the same command again to go on"))
+        bare = Prompter(chosen, source, target)
+        retrieval = opened_retrieval(index, model, threads, form, settings, bare, stack, show)
+        known = retrieval.examples(_pairs(examples, shots)) if examples else ()
+        made = Translator(Prompter(chosen, source, target, known), retrieval)
+        sinks = _Sinks(out, jsonl, as_json, show_prompt, stack)
+        if dry_run:
+            for number, asked in enumerate(made.asked(lines), 1):
+                sinks.prompt(asked.as_dict())
+                show("prompts", number, len(lines))
+            return
+        from phrasemate.mt import Endpoint
+
+        endpoint = Endpoint(llm, llm_model, api.value, key_env, max_tokens, temperature, 0, concurrency, timeout, tries)
+        _translate(made, lines, endpoint, cache, sinks, show, stack)
+
+
+def _translate(
+    made: Translator, lines: list[str], endpoint: Any, cache: Path | None, sinks: _Sinks, show: Any, stack: ExitStack
+) -> None:
+    from phrasemate.mt import Cache, Client
+
+    answers = stack.enter_context(Cache(cache or _cache_file()))
+    client = stack.enter_context(Client(endpoint, answers))
+    failed, known, cut, first = 0, 0, 0, ""
+    for number, each in enumerate(made.translate(lines, client), 1):
+        sinks.translation(each)
+        failed, known, cut = failed + bool(each.failure), known + each.answer.cached, cut + each.answer.cut
+        first = first or (f"line {each.asked.number}: {each.failure}" if each.failure else "")
+        show("translating", number, len(lines))
+    said = f"{len(lines):,} lines, {failed:,} not translated, {known:,} answers known before, {client.requests:,} asked"
+    said += f" ({client.repeats:,} again)" if client.repeats else ""
+    said += f", {cut:,} cut at --max-tokens" if cut else ""
+    typer.echo(said, err=True)
+    if failed:
+        typer.echo(
+            f"not translated (empty lines; give the same command again to try once more), first {first}", err=True
+        )
+
+
+class _Sinks:
+    """Where translations and prompts go."""
+
+    def __init__(
+        self, out: Path | None, jsonl: Path | None, as_json: bool, show_prompt: bool, stack: ExitStack
+    ) -> None:
+        self._as_json, self._show_prompt = as_json, show_prompt
+        self._out = stack.enter_context(_written(out)) if out else sys.stdout
+        self._jsonl = stack.enter_context(_written(jsonl)) if jsonl else None
+
+    def translation(self, each: Translation) -> None:
+        facts = each.as_dict()
+        self._show(facts)
+        line = json.dumps(facts, ensure_ascii=False)
+        print(line if self._as_json else each.text, file=self._out, flush=self._out is sys.stdout)
+        if self._jsonl:
+            print(line, file=self._jsonl)
+
+    def prompt(self, facts: dict[str, Any]) -> None:
+        """What would be asked."""
+        line = json.dumps(facts, ensure_ascii=False)
+        if self._show_prompt:
+            self._show(facts)
+        elif self._as_json or not self._jsonl:
+            print(line if self._as_json else facts["prompt"] + "\n", file=self._out)
+        if self._jsonl:
+            print(line, file=self._jsonl)
+
+    def _show(self, facts: dict[str, Any]) -> None:
+        if self._show_prompt:
+            typer.echo(f"--- line {facts['number']}\n{facts['prompt']}\n", err=True)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[TextIO]:
+    """A file that takes its place when all is written; what is there before stays until then."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def opened_retrieval(
+    index: Path | None,
+    model: Path | None,
+    threads: int | None,
+    form: FormName,
+    settings: Any,
+    bare: Prompter,
+    stack: ExitStack,
+    show: Callable[[str, int, int], None],
+) -> Retrieval:
+    """What the form looks up; nothing is opened for the plain one."""
+    from phrasemate.mt import Hinter, RelatedSentences, Retrieval
+
+    if form is FormName.PLAIN or index is None:
+        return Retrieval()
+    from phrasemate.encode import load_model
+    from phrasemate.index import Index
+
+    given = load_model(model, threads=threads) if model else None
+    opened = stack.enter_context(Index.open(index, given, readonly=True, threads=threads))
+    if form is FormName.SENTENCE:
+        return Retrieval(related=RelatedSentences(opened, index.with_name(index.name + ".sentences"), show))
+    hinter = Hinter(opened, settings, apart=bool(bare.form.first))
+    tokenizer = hinter.model.runtime.tokenizer
+    return Retrieval(hinter, cost=lambda hint: len(tokenizer.encode(bare.hint(hint)).ids))
+
+
+def _pairs(path: Path, shots: int) -> list[tuple[str, str]]:
+    from itertools import islice
+
+    from phrasemate.align import ParallelText
+
+    return list(islice(((source, target) for source, target in ParallelText(path) if source and target), shots))
+
+
+def _lines(file: str) -> list[str]:
+    """The lines of a file or of standard input, without their ends."""
+    from phrasemate.errors import ReadError
+
+    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise ReadError(file, line, f"not UTF-8 ({error.reason})", "convert it, e.g. with iconv -t utf-8") from None
+    lines = text.split("\n")
+    return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+
+
+def _cache_file() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "phrasemate" / "answers.sqlite"

@@ -1,0 +1,139 @@
+"""``phrasemate mt prepare`` and ``tune``: examples of a prompt's form, and a model that is taught by them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phrasemate.cli.mt import FormName, Segmenter, opened_retrieval
+from phrasemate.cli.options import JsonAtEnd, Threads
+from phrasemate.cli.progress import stages
+from phrasemate.errors import InputError, MissingExtra
+
+__all__ = ["PREPARE_EXAMPLES", "TUNE_EXAMPLES", "prepare", "tune"]
+
+PREPARE_EXAMPLES = """Examples:
+
+\b
+  phrasemate mt prepare pairs.tsv --index idx --from de --to en -o lessons
+  phrasemate mt prepare memory.tmx --index idx --from de --to en -o lessons --count 500 --contexts 0
+  phrasemate mt tune lessons.chat.jsonl --base my-model -o adapter"""
+
+TUNE_EXAMPLES = """Examples:
+
+\b
+  phrasemate mt tune lessons.plain.jsonl --base my-model -o adapter
+  phrasemate mt tune lessons.chat.jsonl --base my-chat-model -o adapter --steps 200 --rank 16 --device cuda"""
+
+
+def prepare(
+    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="Parallel text (.tsv, .tsv.gz, .tmx, .xlf).")],
+    *,
+    source: Annotated[str, typer.Option("--from", metavar="LANG", help="Language of the first side, e.g. de.")],
+    target: Annotated[str, typer.Option("--to", metavar="LANG", help="Language of the second side.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="NAME", help="Write NAME.chat.jsonl and NAME.plain.jsonl.")
+    ],
+    index: Annotated[
+        Path | None, typer.Option("--index", metavar="DIR", help="Index of text in the target language.")
+    ] = None,
+    form: Annotated[
+        FormName, typer.Option("--form", metavar="FORM", help="plain, sentence or phrases.")
+    ] = FormName.PHRASES,
+    template: Annotated[
+        Path | None, typer.Option("--template", metavar="FILE", help="TOML file whose texts replace the form's.")
+    ] = None,
+    swap: Annotated[bool, typer.Option("--swap", help="PAIRS has the target language first.")] = False,
+    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="Examples.")] = 1_800,
+    threshold: Annotated[
+        float, typer.Option("--threshold", metavar="X", min=0, max=1, help="Least score of a phrase.")
+    ] = 0.7,
+    segmenter: Annotated[
+        Segmenter, typer.Option("--segmenter", metavar="learned|ngram", help="What finds the phrases.")
+    ] = Segmenter.LEARNED,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Equivalents of a phrase.")] = 2,
+    contexts: Annotated[int, typer.Option("--contexts", metavar="N", min=0, help="Contexts of an equivalent.")] = 1,
+    floor: Annotated[
+        float, typer.Option("--floor", metavar="X", help="Least cosine of an equivalent of a word.")
+    ] = 0.8,
+    budget: Annotated[
+        int, typer.Option("--budget", metavar="N", min=0, help="Tokens that the hints of a sentence may take.")
+    ] = 400,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the choice of examples.")] = 0,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: that of the index).")
+    ] = None,
+    threads: Threads = None,
+    as_json: JsonAtEnd = False,
+) -> None:
+    """Write fine-tuning examples: the prompt of each sentence, as phrasemate mt would ask, with its reference.
+
+    A sentence's own translation is never among its hints, even if the parallel text was indexed.
+    """
+    from phrasemate.align import ParallelText
+    from phrasemate.mt import FORMS, Hints, Prompter, read_form
+    from phrasemate.mt.prepare import lessons, sampled, write_lessons
+
+    if form is not FormName.PLAIN and index is None:
+        raise typer.BadParameter(f"--form {form.value} needs --index DIR")
+    chosen = read_form(template, FORMS[form.value]) if template else FORMS[form.value]
+    settings = Hints(threshold, segmenter.value, k=k, contexts=contexts, floor=floor, budget=budget)
+    text = ((second, first) if swap else (first, second) for first, second in ParallelText(pairs))
+    some = sampled(text, count, seed)
+    with ExitStack() as stack:
+        show = stack.enter_context(stages())
+        prompter = Prompter(chosen, source, target)
+        retrieval = opened_retrieval(index, model, threads, form, settings, prompter, stack, show)
+        chat, plain = (out.with_name(f"{out.name}.{kind}.jsonl") for kind in ("chat", "plain"))
+        written = write_lessons(lessons(some, prompter, retrieval, show), chat, plain)
+    if as_json:
+        typer.echo(json.dumps({"examples": written, "chat": str(chat), "plain": str(plain)}))
+    else:
+        typer.echo(f"{chat}, {plain}: {written:,} examples")
+
+
+def tune(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A file of phrasemate mt prepare, chat or plain.")],
+    *,
+    base: Annotated[str, typer.Option("--base", metavar="FOLDER", help="Causal Hugging Face model to adapt.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the adapter.")],
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Of the optimiser.")] = 100,
+    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Examples of a step.")] = 16,
+    rate: Annotated[float, typer.Option("--rate", metavar="X", help="Highest learning rate.")] = 2e-4,
+    rank: Annotated[int, typer.Option("--rank", metavar="N", min=1, help="Of the added matrices.")] = 8,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", metavar="N", min=8, help="Longer examples are left out.")
+    ] = 1_024,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of matrices and order.")] = 0,
+    device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")] = "auto",
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads on the CPU (default: all cores).")
+    ] = None,
+    as_json: JsonAtEnd = False,
+) -> None:
+    """Adapt a causal language model to the form of the prompts by LoRA (needs the extra [train])."""
+    if not data.is_file():
+        raise InputError(f"{data}: no such file; expected one that phrasemate mt prepare wrote")
+    try:
+        from phrasemate.methods.lora import LoraSettings, train_lora
+        from phrasemate.train import chosen_device
+    except ImportError as error:
+        raise MissingExtra(error.name or "torch", "train") from error
+    settings = LoraSettings(steps=steps, batch=batch, rate=rate, rank=rank, max_tokens=max_tokens, seed=seed)
+    with stages() as show:
+        losses = train_lora(
+            data,
+            base,
+            out,
+            settings,
+            str(chosen_device(device, threads)),
+            lambda step, total, loss: show("training", step, total),
+        )
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "steps": len(losses), "first": losses[0], "last": losses[-1]}))
+    else:
+        typer.echo(f"{out}: {len(losses):,} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}")

@@ -1,0 +1,31 @@
+"""Translation by a language model that is given retrieved phrases: prompts, client, scores. See docs/mt.md."""
+
+from __future__ import annotations
+
+from phrasemate.mt.cache import Cache
+from phrasemate.mt.client import Answer, Client, Endpoint
+from phrasemate.mt.hints import Hint, Hinter, Hints
+from phrasemate.mt.prompt import FORMS, Example, Form, Prompt, Prompter, language_name, read_form
+from phrasemate.mt.related import RelatedSentences
+from phrasemate.mt.translate import Retrieval, Translation, Translator
+
+__all__ = [
+    "FORMS",
+    "Answer",
+    "Cache",
+    "Client",
+    "Endpoint",
+    "Example",
+    "Form",
+    "Hint",
+    "Hinter",
+    "Hints",
+    "Prompt",
+    "Prompter",
+    "RelatedSentences",
+    "Retrieval",
+    "Translation",
+    "Translator",
+    "language_name",
+    "read_form",
+]

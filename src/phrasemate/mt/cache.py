@@ -1,0 +1,66 @@
+"""Answers on disk: one SQLite file, keyed by the SHA-256 of the whole request. No key or header is ever in it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any
+
+from phrasemate.errors import InputError
+
+__all__ = ["Cache", "request_key"]
+
+SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
+WAIT = 60.0  # seconds for another process that writes
+
+
+def request_key(url: str, body: dict[str, Any]) -> str:
+    """SHA-256 of the address and the body, whatever the order of the body's fields."""
+    return sha256(json.dumps([url, body], sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+class Cache:
+    """A file of answers; several threads and processes may share it. Raises InputError for a file that is another."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(path, timeout=WAIT, check_same_thread=False, isolation_level=None)
+        try:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.execute(SCHEMA)
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise InputError(f"{path}: no file of answers ({error}); name another file or remove it") from None
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The response that was put, None for a key that is new."""
+        with self._lock:
+            row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+        return None if row is None else dict(json.loads(row[0]))
+
+    def put(self, key: str, answer: dict[str, Any]) -> None:
+        """Keep a response, for good as soon as this returns."""
+        text = json.dumps(answer, ensure_ascii=True)
+        with self._lock:
+            self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
+
+    def __len__(self) -> int:
+        with self._lock:
+            return int(self._connection.execute("SELECT count(*) FROM answers").fetchone()[0])
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,302 @@
+"""Any OpenAI-compatible server: many requests at once, answers in order, each answer kept on disk.
+
+Temporary failures (429, 5xx, a time-out, a broken connection) are tried again with growing pauses; what still fails is
+an answer with a ``failure``, so that no line is lost. What would fail for every request (no server, a refused key, an
+unknown model or path) stops at once with EndpointError. Only answers are kept: the same command asks for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+from phrasemate.errors import EndpointError, InputError, MissingExtra
+from phrasemate.mt.cache import Cache, request_key
+from phrasemate.mt.prompt import Prompt
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["Answer", "Client", "Endpoint", "body_of"]
+
+PATHS = {"chat": "chat/completions", "completions": "completions"}
+PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before the second try, and the most
+SHOWN = 200  # characters of a server's error that are repeated
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where and how to ask.
+
+    ``url`` ends before ``/chat/completions`` (usually in /v1); ``api`` is "chat" or "completions" (text to be
+    continued: base models). ``key`` names the variable of the environment that holds the key. Greedy decoding unless
+    ``temperature`` is above 0. ``concurrency`` requests at once, ``timeout`` seconds each, ``tries`` in all.
+    """
+
+    url: str
+    model: str = ""
+    api: str = "chat"
+    key: str = "PHRASEMATE_LLM_KEY"
+    max_tokens: int = 512
+    temperature: float = 0.0
+    seed: int | None = 0
+    concurrency: int = 4
+    timeout: float = 120.0
+    tries: int = 6
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"{self.shown}: no web address; expected one such as http://127.0.0.1:8080/v1")
+        if parts.username or parts.password:
+            raise InputError(f"{self.shown}: holds a user name or password; a key goes into ${self.key}")
+        if self.api not in PATHS:
+            raise InputError(f"api {self.api!r}; expected chat or completions")
+        if min(self.max_tokens, self.concurrency, self.tries) < 1 or self.timeout <= 0 or self.temperature < 0:
+            raise InputError("max_tokens, concurrency, tries and timeout must be above 0, temperature 0 or more")
+
+    @property
+    def target(self) -> str:
+        """The address that is asked."""
+        parts = urlsplit(self.url)
+        path = f"{parts.path.rstrip('/').removesuffix('/' + PATHS[self.api])}/{PATHS[self.api]}"
+        return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+    @property
+    def shown(self) -> str:
+        """The address for messages: without what may be secret."""
+        parts = urlsplit(self.url)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+class Answer(NamedTuple):
+    """What the model said; or why there is none. ``cached``: it was known from an earlier run.
+
+    ``steps``: of a prompt that another one follows, what was asked and answered, one after the other.
+    """
+
+    text: str
+    failure: str = ""
+    cached: bool = False
+    cut: bool = False  # it ran into max_tokens
+    prompt_tokens: int = 0
+    tokens: int = 0
+    steps: tuple[tuple[str, str], ...] = ()
+
+
+def body_of(endpoint: Endpoint, prompt: Prompt) -> dict[str, Any]:
+    """The request for a prompt, as the OpenAI interface has it."""
+    body: dict[str, Any] = {"model": endpoint.model} if endpoint.model else {}
+    if endpoint.api == "chat":
+        body["messages"] = prompt.messages
+    else:
+        body |= {"prompt": prompt.text, "stop": [prompt.stop]}
+    body |= {"max_tokens": endpoint.max_tokens, "temperature": endpoint.temperature}
+    return body if endpoint.seed is None else body | {"seed": endpoint.seed}
+
+
+class _Temporary(Exception):
+    """Worth another try, after ``pause`` seconds where the server said so."""
+
+    def __init__(self, reason: str, pause: float | None = None) -> None:
+        super().__init__(reason)
+        self.pause = pause
+
+
+class _Gone(_Temporary):
+    """A server that answered before does not take connections any more."""
+
+
+class _Unreachable(Exception):
+    """A server that never answered."""
+
+
+class _Refused(Exception):
+    """Fails whenever it is asked."""
+
+
+class Client:
+    """Asks one endpoint; use it in ``with``. ``requests`` counts what was sent, ``repeats`` those that were again."""
+
+    def __init__(self, endpoint: Endpoint, cache: Cache | None = None) -> None:
+        try:
+            import httpx2
+        except ImportError as error:
+            raise MissingExtra("httpx2", "mt") from error
+        self.endpoint, self.cache = endpoint, cache
+        self.requests = self.repeats = 0
+        self._answered, self._stop, self._lock = False, threading.Event(), threading.Lock()
+        key = os.environ.get(endpoint.key, "").strip()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        limits = httpx2.Limits(max_connections=endpoint.concurrency)
+        self._http: httpx2.Client = httpx2.Client(headers=headers, timeout=endpoint.timeout, limits=limits)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._http.close()
+
+    def answers(self, prompts: Iterable[Prompt]) -> Iterator[Answer]:
+        """An answer for each prompt, in order; some prompts are taken ahead of the answers.
+
+        Raises EndpointError for what no prompt can survive.
+        """
+        waiting: deque[Future[Answer]] = deque()
+        pool = ThreadPoolExecutor(self.endpoint.concurrency)
+        try:
+            for prompt in prompts:
+                waiting.append(pool.submit(self._stopping, prompt))
+                if len(waiting) >= 4 * self.endpoint.concurrency:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            self._stop.set()  # no pause goes on, and nothing more is sent
+            pool.shutdown(wait=True, cancel_futures=True)
+            self._stop.clear()
+
+    def _stopping(self, prompt: Prompt) -> Answer:
+        try:
+            return self.answer(prompt)
+        except EndpointError:
+            self._stop.set()  # the others need not find out for themselves
+            raise
+
+    def answer(self, prompt: Prompt) -> Answer:
+        """The answer for one prompt, and for those that follow it. Raises EndpointError."""
+        answer, steps = self._one(prompt), []
+        while prompt.follow is not None and not answer.failure:
+            steps.append((prompt.text, answer.text))
+            prompt, before = prompt.follow(answer.text), answer
+            answer = self._one(prompt)
+            answer = answer._replace(
+                cached=answer.cached and before.cached,
+                prompt_tokens=answer.prompt_tokens + before.prompt_tokens,
+                tokens=answer.tokens + before.tokens,
+            )
+        return answer._replace(steps=(*steps, (prompt.text, answer.text))) if steps else answer
+
+    def _one(self, prompt: Prompt) -> Answer:
+        body = body_of(self.endpoint, prompt)
+        key = request_key(self.endpoint.target, body)
+        if self.cache is not None and (kept := self.cache.get(key)) is not None:
+            return _read(kept, self.endpoint.api)._replace(cached=True)
+        try:
+            given = self._tried(body)
+        except (_Gone, _Unreachable) as error:
+            raise EndpointError(
+                f"{self.endpoint.shown}: cannot be reached ({error}); check the address and that the server runs; "
+                "the same command goes on where it stopped"
+            ) from None
+        except (_Temporary, _Refused) as error:
+            return Answer("", failure=str(error))
+        answer = _read(given, self.endpoint.api)
+        if self.cache is not None and not answer.failure:
+            self.cache.put(key, given)
+        return answer
+
+    def _tried(self, body: dict[str, Any]) -> dict[str, Any]:
+        for attempt in range(self.endpoint.tries):
+            try:
+                with self._lock:
+                    self.requests += 1
+                    self.repeats += attempt > 0
+                return self._sent(body)
+            except _Temporary as error:
+                if attempt + 1 == self.endpoint.tries:
+                    raise
+                pause = min(LONGEST_PAUSE, PAUSE * 2**attempt) * random.uniform(0.5, 1)  # not all at the same moment
+                if self._stop.wait(min(LONGEST_PAUSE, error.pause) if error.pause is not None else pause):
+                    raise
+        raise AssertionError
+
+    def _sent(self, body: dict[str, Any]) -> dict[str, Any]:
+        import httpx2
+
+        if self._stop.is_set():
+            raise _Refused("stopped")
+        try:
+            response = self._http.post(self.endpoint.target, json=body)
+        except httpx2.TimeoutException as error:
+            raise _Temporary(f"no answer within {self.endpoint.timeout:g} s ({type(error).__name__})") from None
+        except httpx2.TransportError as error:
+            reason = _short(str(error) or type(error).__name__)
+            if isinstance(error, httpx2.ConnectError | httpx2.UnsupportedProtocol):
+                raise (_Gone if self._answered else _Unreachable)(reason) from None
+            raise _Temporary(f"the connection broke ({reason})") from None
+        self._judge(response)
+        try:
+            given = response.json()
+        except ValueError:
+            raise _Refused(f"the server's answer is not JSON: {_short(response.text)!r}") from None
+        if not isinstance(given, dict):
+            raise _Refused(f"the server's answer is no JSON object: {_short(response.text)!r}")
+        self._answered = True
+        return given
+
+    def _judge(self, response: httpx2.Response) -> None:
+        """Raises what a status other than 2xx means."""
+        status, said = response.status_code, _said(response)
+        if status in (401, 403):
+            raise EndpointError(
+                f"{self.endpoint.shown}: the key was refused ({status}{said}); put it into the variable "
+                f"{self.endpoint.key} of the environment, or name another one with --key-env"
+            )
+        if status in (404, 405) or 300 <= status < 400:
+            raise EndpointError(
+                f"{self.endpoint.shown}: the server knows no such address or model ({status}{said}); the address "
+                f"ends before /{PATHS[self.endpoint.api]}, usually in /v1"
+            )
+        if status == 429 or status in (408, 409, 425) or status >= 500:
+            after = response.headers.get("retry-after", "")
+            self._answered = True
+            raise _Temporary(f"the server said {status}{said}", float(after) if after.isdigit() else None)
+        if status >= 400:
+            raise _Refused(f"the server said {status}{said}")
+
+
+def _read(given: dict[str, Any], api: str) -> Answer:
+    """The text of a response; a failure where it holds none."""
+    try:
+        choice = given["choices"][0]
+        text = choice["message"]["content"] if api == "chat" else choice["text"]
+    except (KeyError, IndexError, TypeError):
+        return Answer("", failure=f"the server's answer holds no text: {_short(json.dumps(given))!r}")
+    if text is not None and not isinstance(text, str):
+        return Answer("", failure=f"the server's answer holds no text: {_short(json.dumps(given))!r}")
+    usage = given["usage"] if isinstance(given.get("usage"), dict) else {}
+    prompt, said = (
+        count if isinstance(count := usage.get(f"{name}_tokens"), int) else 0 for name in ("prompt", "completion")
+    )
+    return Answer(text or "", "", False, choice.get("finish_reason") == "length", prompt, said)
+
+
+def _said(response: httpx2.Response) -> str:
+    """What the server gives as a reason."""
+    try:
+        error = response.json()["error"]
+        text = error["message"] if isinstance(error, dict) else error
+    except (ValueError, KeyError, TypeError):
+        text = response.text
+    return f": {_short(str(text))}" if text else ""
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."

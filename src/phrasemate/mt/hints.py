@@ -1,0 +1,287 @@
+"""Which phrases of a sentence get a hint: retrieved equivalents in the target language, each with where it was found.
+
+CCPR, section 6.3: phrases by the learned segmenter, the longest first. A phrase with no equivalent that
+passes the floor adds nothing and, where phrases may not overlap, leaves its words to shorter ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phrasemate.encode.segment import LETTER
+from phrasemate.errors import InputError
+from phrasemate.examples import occurrences
+from phrasemate.index import Index
+from phrasemate.search import Result, Searcher
+from phrasemate.text import words
+from phrasemate.types import Hit, Span
+
+__all__ = ["Equivalent", "Found", "Hint", "Hinter", "Hints", "Place", "chosen", "cut", "marked", "same", "within"]
+
+WIDE = 20  # more equivalents to look at where some do not count, or one that occurs in a translation is looked for
+NEAR = 10  # candidates that are compared to tell the nearest: of so few an approximate search misses none in practice
+SLACK = 0.02  # by which a cosine may differ that was computed among other sentences (16-bit arithmetic)
+
+
+class Place(NamedTuple):
+    """Where an equivalent stands: its context, cut and marked with ``[[ ]]``, and the document and line."""
+
+    context: str
+    document: str
+    line: int
+
+
+class Equivalent(NamedTuple):
+    """A retrieved wording with its cosine, how often it was found, and some of its places."""
+
+    text: str
+    score: float
+    times: int
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A phrase of the source, ``source[start:end]``, with its equivalents, best first.
+
+    ``confidence``: the probability that the best one is an equivalent, None where the model does not tell.
+    """
+
+    phrase: str
+    start: int
+    end: int
+    equivalents: tuple[Equivalent, ...]
+    confidence: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        made = [each._asdict() | {"score": round(each.score, 4)} for each in self.equivalents]
+        for each in made:
+            each["places"] = [place._asdict() for place in each["places"]]
+        return {"phrase": self.phrase, "start": self.start, "end": self.end, "equivalents": made} | (
+            {} if self.confidence is None else {"confidence": round(self.confidence, 4)}
+        )
+
+
+class Found(NamedTuple):
+    """A sentence's phrases as the segmenter has them, by start, and the hints that were chosen, by start.
+
+    ``apart``: the phrases that share no word, of the best total (`LearnedSegmenter`), where they were asked for.
+    """
+
+    phrases: tuple[str, ...]
+    hints: tuple[Hint, ...]
+    apart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """How hints are chosen.
+
+    ``threshold``: the least score of a phrase (paper: 0.9, at which the bundled model finds one in two sentences, at
+    0.7 ten in each; the n-gram segmenter knows none). ``segmenter``: "learned"
+    or "ngram". ``overlapping``: whether phrases may share words. ``k`` equivalents a phrase, ``contexts`` places each,
+    cut to ``width`` characters (paper: 100). ``floor``: the least cosine of an equivalent of a word, and ``per_word``
+    what each further word of the phrase adds to it: with the words grow the cosines of wrong ones (docs/mt.md).
+    ``confidence``: the least confidence of a phrase's best one, where the model tells it. ``budget``: tokens that all
+    hints of a sentence may take. ``least``: the least number of characters of a phrase.
+    """
+
+    threshold: float = 0.7
+    segmenter: str = "learned"
+    overlapping: bool = False
+    k: int = 2
+    contexts: int = 1
+    width: int = 100
+    floor: float = 0.8
+    per_word: float = 0.05
+    confidence: float = 0.0
+    budget: int = 400
+    least: int = 2
+
+    def __post_init__(self) -> None:
+        if self.segmenter not in ("learned", "ngram"):
+            raise InputError(f"segmenter {self.segmenter!r}; expected learned or ngram")
+        if self.k < 1 or self.contexts < 0 or self.width < 20 or self.budget < 0:
+            facts = ", ".join(f"{name} {value}" for name, value in asdict(self).items())
+            raise InputError(f"{facts}; expected k of 1, width of 20 or more and nothing below 0")
+
+
+class Hinter:
+    """Retrieves and chooses hints, of many sentences at once; the index and its model stay open.
+
+    ``apart``: look for the phrases that share no word, too, which takes another pass of the encoder. Raises InputError
+    where the learned segmenter is wanted of a model that has none.
+    """
+
+    def __init__(self, index: Index, settings: Hints, searcher: Searcher | None = None, apart: bool = False) -> None:
+        self.apart = apart
+        self.settings, self.searcher = settings, searcher or Searcher(index)
+        self.model = self.searcher.model
+        if settings.segmenter == "learned" and self.model.learned is None:
+            raise InputError(f"the model {self.model.name} has no learned segmenter; use the n-gram segmenter")
+
+    def __call__(
+        self,
+        sentences: Sequence[str],
+        cost: Callable[[Hint], int] = lambda hint: 0,
+        without: Sequence[str] | None = None,
+    ) -> list[Found]:
+        """The phrases and hints of each sentence; ``cost`` is in tokens.
+
+        ``without``: for each sentence one in which nothing is to be found, such as its own translation.
+        """
+        spans = self.promising(sentences)
+        parts = self.segment(sentences, overlapping=False) if self.apart else [[] for _ in sentences]
+        chances = [[span for span, good in own if good] for own in spans]
+        asked = [marked(text, span) for text, own in zip(sentences, chances, strict=True) for span in own]
+        places = max(1, self.settings.contexts) + (without is not None)
+        wanted = self.settings.k + (WIDE if without is not None else 0)
+        results = iter(self.searcher.search_all(asked, wanted, places))
+        answers = []
+        for number, (text, own) in enumerate(zip(sentences, spans, strict=True)):
+            banned = without[number] if without is not None else ""
+            hints = [hint for _ in chances[number] if (hint := self._hint(next(results), banned)) is not None]
+            free = hints if self.settings.overlapping else chosen(hints)
+            kept = within(free, self.settings.budget, cost)
+            names = _texts(text, [span for span, _ in own])
+            answers.append(Found(names, kept, _texts(text, parts[number])))
+        return answers
+
+    def promising(self, sentences: Sequence[str]) -> list[list[tuple[Span, bool]]]:
+        """The phrases of each sentence, by start, then end; and whether the nearest of the index may pass the floor.
+
+        One pass of the encoder and one search tell it; only for the others is it worth to look hits up.
+        """
+        with self._segmenter():
+            found = self.model.extract(list(sentences), threshold=self.settings.threshold)
+        vectors = np.concatenate([np.zeros((0, self.model.dim), np.float32), *(each.vectors for each in found)])
+        best = iter(self.searcher.index.search(vectors, NEAR).scores.max(1).tolist() if len(vectors) else [])
+        answers = []
+        for text, each in zip(sentences, found, strict=True):
+            spans = [Span(*row) for row in zip(*(x.tolist() for x in each[:3]), strict=True)]
+            scored = [(span, next(best) >= self.floor(text[span.start : span.end]) - SLACK) for span in spans]
+            answers.append([(span, good) for span, good in scored if span.end - span.start >= self.settings.least])
+        return answers
+
+    def floor(self, phrase: str) -> float:
+        """The least cosine of its equivalents."""
+        return self.settings.floor + self.settings.per_word * (len(words(phrase)) - 1)
+
+    def segment(self, sentences: Sequence[str], overlapping: bool = True) -> list[list[Span]]:
+        """The phrases of each sentence, by start, then end; the n-gram segmenter has none that do not overlap."""
+        settings = self.settings
+        if settings.segmenter == "ngram" and not overlapping:
+            return [[] for _ in sentences]
+        with self._segmenter():
+            found = self.model.segment(list(sentences), threshold=settings.threshold, overlapping=overlapping)
+        return [[span for span in spans if span.end - span.start >= settings.least] for spans in found]
+
+    @contextmanager
+    def _segmenter(self) -> Iterator[None]:
+        """The model with the segmenter that is wanted; afterwards with its own."""
+        before = self.model.segmenter
+        self.model.segmenter = self.model.learned if self.settings.segmenter == "learned" else self.model.ngram
+        try:
+            yield
+        finally:
+            self.model.segmenter = before
+
+    def known(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:
+        """Phrases of each sentence with the equivalents that occur in its translation: the longest, sharing no word."""
+        wide = replace(
+            self.settings, overlapping=True, k=WIDE, contexts=0, floor=-1, per_word=0, confidence=0, budget=0
+        )
+        found = Hinter(self.searcher.index, wide, self.searcher)([source for source, _ in pairs])
+        kept = []
+        for (_, translation), each in zip(pairs, found, strict=True):
+            right = [(hint, texts[0]) for hint in each.hints if (texts := _occurring(hint, translation))]
+            texts_of = {(hint.start, hint.end): text for hint, text in right}
+            free = chosen([hint for hint, _ in right])
+            kept.append(tuple((hint.phrase, texts_of[hint.start, hint.end]) for hint in free))
+        return kept
+
+    def _hint(self, result: Result, banned: str) -> Hint | None:
+        """None where nothing is good enough."""
+        settings, phrase = self.settings, result.phrase
+        if result.confidence is not None and result.confidence < settings.confidence:
+            return None
+        good: list[Equivalent] = []
+        for group in result.groups:
+            hits = [hit for hit in group.hits if not same(hit.context, banned)] if banned else group.hits
+            if group.score >= self.floor(phrase.text) and hits and len(good) < settings.k:
+                places = tuple(map(self._place, hits[: settings.contexts]))
+                good.append(Equivalent(group.text, group.score, group.count, places))
+        return Hint(phrase.text, phrase.start, phrase.end, tuple(good), result.confidence) if good else None
+
+    def _place(self, hit: Hit) -> Place:
+        return Place(cut(hit.context, hit.start, hit.end, self.settings.width), hit.document, hit.line)
+
+
+def same(text: str, other: str) -> bool:
+    """Whether two sentences differ in case and white space at most."""
+    return text.casefold().split() == other.casefold().split()
+
+
+def _texts(text: str, spans: Sequence[Span]) -> tuple[str, ...]:
+    return tuple(text[span.start : span.end] for span in spans)
+
+
+def _occurring(hint: Hint, translation: str) -> list[str]:
+    return [each.text for each in hint.equivalents if LETTER.search(each.text) and occurrences(each.text, translation)]
+
+
+def chosen(hints: Sequence[Hint]) -> list[Hint]:
+    """Hints whose phrases share no character: the longest first, of equal ones the better, then the earlier."""
+    taken: list[Hint] = []
+    for hint in sorted(hints, key=_longest_first):
+        if all(hint.end <= other.start or other.end <= hint.start for other in taken):
+            taken.append(hint)
+    return sorted(taken, key=lambda hint: hint.start)
+
+
+def within(hints: Sequence[Hint], budget: int, cost: Callable[[Hint], int]) -> tuple[Hint, ...]:
+    """The hints that fit into ``budget`` tokens, the longest phrases first; in the order of the sentence."""
+    kept, spent = [], 0
+    for hint in sorted(hints, key=_longest_first):
+        if spent + (price := cost(hint)) <= budget:
+            kept.append(hint)
+            spent += price
+    return tuple(sorted(kept, key=lambda hint: (hint.start, hint.end)))
+
+
+def _longest_first(hint: Hint) -> tuple[float, ...]:
+    return (hint.start - hint.end, -hint.equivalents[0].score, hint.start)
+
+
+def marked(text: str, span: Span) -> str:
+    r"""A query that marks ``text[start:end]``; brackets of the text are escaped, or replaced beside the marks."""
+    before, phrase, after = text[: span.start], text[span.start : span.end], text[span.end :]
+    if before.endswith(("[", "\\")):  # would read as part of the marks, or as escaping them
+        before = before[:-1] + "("
+    if after.startswith("]"):
+        after = ")" + after[1:]
+    before, phrase, after = (part.replace("[[", r"\[[").replace("]]", r"\]]") for part in (before, phrase, after))
+    return f"{before}[[{phrase}]]{after}"
+
+
+def cut(context: str, start: int, end: int, width: int) -> str:
+    """``context`` cut to about ``width`` characters around ``context[start:end]``, which is marked ``[[ ]]``.
+
+    Cut at white space where there is some near; dots stand for what is left out. The phrase itself is never cut.
+    """
+    room = max(0, width - (end - start))
+    low = max(0, start - max(room // 2, room - (len(context) - end)))
+    high = min(len(context), end + room - (start - low))
+    if low > 0 and (space := context.find(" ", low, start)) >= 0:
+        low = space + 1
+    if high < len(context) and (space := context.rfind(" ", end, high)) >= 0:
+        high = space
+    before = ("..." if low else "") + context[low:start]
+    after = context[end:high] + ("..." if high < len(context) else "")
+    return " ".join(f"{before}[[{context[start:end]}]]{after}".split())

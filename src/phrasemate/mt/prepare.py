@@ -1,0 +1,101 @@
+"""Examples for teaching a model the form of a prompt (CCPR, appendix C.3): prompts with their references.
+
+If the parallel text was indexed too, a sentence would find its own translation: hits whose context is the reference are
+left out, as are related sentences that are the reference.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from phrasemate.errors import InputError
+from phrasemate.mt.prompt import Prompt, Prompter
+from phrasemate.mt.translate import BATCH, Retrieval
+
+__all__ = ["COUNT", "Lesson", "lessons", "sampled", "write_lessons"]
+
+COUNT = 1_800  # paper, appendix C.3
+LENGTHS = 20, 400  # characters of either side: neither headings nor paragraphs
+RATIO = 3.0  # of the lengths: pairs beyond it are rarely translations
+
+Progress = Callable[[str, int, int], None]
+
+
+class Lesson(NamedTuple):
+    """A prompt and what a model should answer."""
+
+    prompt: Prompt
+    reference: str
+
+    def chat(self) -> dict[str, object]:
+        """As messages, the reference the last of them."""
+        return {"messages": [*self.prompt.messages, {"role": "assistant", "content": self.reference}]}
+
+    def plain(self) -> dict[str, object]:
+        """As a text and how it goes on."""
+        return {"prompt": self.prompt.text, "completion": f" {self.reference}"}
+
+
+def sampled(pairs: Iterable[tuple[str, str]], count: int = COUNT, seed: int = 0) -> list[tuple[str, str]]:
+    """``count`` different pairs of a stream, of sensible lengths; the same each time. Raises InputError for none."""
+    draw = random.Random(seed)
+    kept: list[tuple[str, str]] = []
+    seen: set[tuple[str, str]] = set()
+    number = 0
+    for source, target in pairs:
+        pair = " ".join(source.split()), " ".join(target.split())
+        if pair in seen or not _sensible(*pair):
+            continue
+        seen.add(pair)
+        number += 1
+        if len(kept) < count:
+            kept.append(pair)
+        elif (place := draw.randrange(number)) < count:  # reservoir sampling: each pair has the same chance
+            kept[place] = pair
+    if not kept:
+        raise InputError(f"no sentence pairs of {LENGTHS[0]} to {LENGTHS[1]} characters; expected source, tab, target")
+    draw.shuffle(kept)
+    return kept
+
+
+def _sensible(source: str, target: str) -> bool:
+    short, long = sorted((len(source), len(target)))
+    return LENGTHS[0] <= short and long <= LENGTHS[1] and long <= RATIO * short and source != target
+
+
+def lessons(
+    pairs: Sequence[tuple[str, str]],
+    prompter: Prompter,
+    retrieval: Retrieval,
+    progress: Progress = lambda what, done, total: None,
+) -> Iterator[Lesson]:
+    """The prompt of each pair's source, as a model would be asked, with its translation."""
+    if prompter.form.first:
+        raise InputError("this form asks twice and decides the second prompt by the answer; use another --form")
+    for low in range(0, len(pairs), BATCH):
+        some = pairs[low : low + BATCH]
+        looked_up = retrieval([source for source, _ in some], [target for _, target in some])
+        for (source, target), (found, related) in zip(some, looked_up, strict=True):
+            yield Lesson(prompter.prompt(source, found.hints, related[0]), target)
+        progress("examples", min(low + BATCH, len(pairs)), len(pairs))
+
+
+def write_lessons(made: Iterable[Lesson], chat: Path, plain: Path) -> int:
+    """Both files, a JSON object on each line; how many there are. Nothing is left of a run that was stopped."""
+    number = 0
+    paths = [path.with_name(path.name + ".new") for path in (chat, plain)]
+    try:
+        with paths[0].open("w", encoding="utf-8") as first, paths[1].open("w", encoding="utf-8") as second:
+            for number, lesson in enumerate(made, 1):  # noqa: B007 (counted here)
+                print(json.dumps(lesson.chat(), ensure_ascii=False), file=first)
+                print(json.dumps(lesson.plain(), ensure_ascii=False), file=second)
+        paths[0].replace(chat)
+        paths[1].replace(plain)
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+    return number

@@ -1,0 +1,218 @@
+"""What a translating model is asked: a form (a small template), the sentence, and what was retrieved for it.
+
+CCPR (Li et al. 2024), section 6.3: ``phrases`` is its figure 2, ``sentence`` its table 6, ``cot`` its table 9 (the
+model translates the phrases itself first); each becomes few-shot by examples, which carry what was retrieved for them.
+Deviations: what was retrieved comes before the sentence, so that a model that merely continues text stands right behind
+it; ``cot`` takes two requests, because small models do not come back from the phrases to the sentence (docs/mt.md).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from string import Template
+
+from phrasemate.errors import InputError, MissingExtra
+from phrasemate.mt.hints import Equivalent, Hint
+
+__all__ = ["FORMS", "Example", "Form", "Prompt", "Prompter", "language_name", "read_form"]
+
+FAITHFUL = "Translate from $from into $to. Be faithful and do not alter the meaning."
+TASK = "$from: $source\n$to:"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A prompt form; each text is a template with ``$names`` (``string.Template``).
+
+    ``instruction`` ($from, $to) stands once at the top. ``task`` ($from, $to, $source, $hints, $related) is one
+    sentence up to where the answer begins; a line whose $hints or $related are empty is left out. ``hint`` ($phrase,
+    $equivalents) is a line for each phrase, ``equivalent`` ($text, $contexts) one of its equivalents, ``context``
+    ($context) one place where it was found. ``marker`` ($to): the translation is what follows it in the answer, "" for
+    all of it; ``stop``: where a model that continues text has to stop.
+
+    With a ``first`` ($from, $to, $source, $phrases) the model is asked for translations of the phrases before, under
+    ``first_instruction``, which then are the hints.
+    """
+
+    instruction: str = FAITHFUL
+    task: str = TASK
+    hint: str = "$phrase = $equivalents"
+    equivalent: str = "$text$contexts"
+    context: str = ' ("$context")'
+    marker: str = ""
+    stop: str = "\n"
+    first_instruction: str = ""
+    first: str = ""
+
+
+FORMS = {
+    "plain": Form(),
+    "sentence": Form(
+        instruction=FAITHFUL + " A related $to sentence is given first; use its wording where it fits.",
+        task="Related $to sentence: $related\n" + TASK,
+    ),
+    "phrases": Form(
+        instruction=FAITHFUL + " Possible translations of phrases are given first; use those that fit.",
+        task="$hints\n" + TASK,
+    ),
+    "cot": Form(
+        instruction=FAITHFUL + " Possible translations of phrases are given first; use those that fit.",
+        task="$hints\n" + TASK,
+        first_instruction="Translate the phrases of a $from text into $to, in their order, "
+        "with semicolons between them.",
+        first="$from: $source\n$from phrases: $phrases\n$to phrases:",
+    ),
+}
+
+
+def read_form(path: Path, base: Form) -> Form:
+    """A form whose texts in a TOML file replace those of ``base``. Raises InputError for unknown names."""
+    try:
+        given = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not TOML ({error}); expected lines such as task = '...'") from None
+    names = [each.name for each in fields(Form)]
+    for name, value in given.items():
+        if name not in names or not isinstance(value, str):
+            raise InputError(f"{path}: {name} = {value!r}; expected texts named {', '.join(names)}")
+    return Form(**{name: given.get(name, getattr(base, name)) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A sentence with its translation, for a few-shot prompt, and what was retrieved for it.
+
+    ``known``: phrases of it with their translations, which ``cot`` shows.
+    """
+
+    source: str
+    translation: str
+    hints: Sequence[Hint] = ()
+    related: str = ""
+    known: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """An instruction, examples as (asked, answered), and what is asked now; ``stop`` for models that continue text.
+
+    ``follow``: what to ask when this has been answered, which the answer decides.
+    """
+
+    instruction: str
+    turns: tuple[tuple[str, str], ...]
+    ask: str
+    stop: str = "\n"
+    follow: Callable[[str], Prompt] | None = field(default=None, compare=False)
+
+    @property
+    def text(self) -> str:
+        """As one text to be continued."""
+        shown = [f"{asked} {answered}" for asked, answered in self.turns]
+        return "\n\n".join([self.instruction, *shown, self.ask])
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """As a chat; the instruction is part of the first question, since not all models take a system message."""
+        asked = [self.turns[0][0] if self.turns else self.ask, *[ask for ask, _ in self.turns[1:]]]
+        asked += [self.ask] if self.turns else []
+        asked[0] = f"{self.instruction}\n\n{asked[0]}"
+        made = []
+        for number, ask in enumerate(asked):
+            made.append({"role": "user", "content": ask})
+            if number < len(self.turns):
+                made.append({"role": "assistant", "content": self.turns[number][1]})
+        return made
+
+
+class Prompter:
+    """Makes the prompts of a form for one pair of languages (codes such as ``de``; see `language_name`).
+
+    Raises InputError for a template that names what there is not.
+    """
+
+    def __init__(self, form: Form, source: str, target: str, examples: Sequence[Example] = ()) -> None:
+        self.form = form
+        self.names = {"from": language_name(source), "to": language_name(target)}
+        self.instruction, self.marker = self._filled(form.instruction), self._filled(form.marker)
+        if not form.first:
+            self._turns = tuple(
+                (self._task(each.source, each.hints, each.related), each.translation) for each in examples
+            )
+            return
+        self._turns = tuple((self._task(each.source, own(each.known)), each.translation) for each in examples)
+        self._first_turns = tuple(
+            (self._first(each.source, [phrase for phrase, _ in each.known]), "; ".join(text for _, text in each.known))
+            for each in examples
+            if each.known
+        )
+
+    def prompt(self, source: str, hints: Sequence[Hint] = (), related: str = "", phrases: Sequence[str] = ()) -> Prompt:
+        """What to ask for ``source``; ``phrases`` are those of it that a form with a ``first`` asks for."""
+        if not self.form.first or not phrases:
+            return self._last(self._task(source, hints, related))
+
+        def follow(answer: str) -> Prompt:
+            said = [part.strip() for part in answer.strip().split("\n")[0].split(";")]
+            return self._last(self._task(source, own([pair for pair in zip(phrases, said, strict=False) if pair[1]])))
+
+        instruction = self._filled(self.form.first_instruction)
+        return Prompt(instruction, self._first_turns, self._first(source, phrases), self.form.stop, follow)
+
+    def _last(self, ask: str) -> Prompt:
+        return Prompt(self.instruction, self._turns, ask, self.form.stop)
+
+    def _first(self, source: str, phrases: Sequence[str]) -> str:
+        return self._filled(self.form.first, source=source, phrases="; ".join(phrases))
+
+    def _task(self, source: str, hints: Sequence[Hint] = (), related: str = "") -> str:
+        """A sentence up to where its answer begins."""
+        optional = {"hints": "\n".join(map(self.hint, hints)), "related": related}
+        empty = [f"${name}" for name, value in optional.items() if not value]
+        lines = [line for line in self.form.task.split("\n") if not any(name in line for name in empty)]
+        return self._filled("\n".join(lines), source=source, **optional)
+
+    def hint(self, hint: Hint) -> str:
+        """The line of one phrase."""
+        shown = "; ".join(map(self._equivalent, hint.equivalents))
+        return self._filled(self.form.hint, phrase=hint.phrase, equivalents=shown)
+
+    def _equivalent(self, each: Equivalent) -> str:
+        contexts = "".join(self._filled(self.form.context, context=place.context) for place in each.places)
+        return self._filled(self.form.equivalent, text=each.text, contexts=contexts)
+
+    def _filled(self, template: str, **values: str) -> str:
+        try:
+            return Template(template).substitute(self.names | values)
+        except (KeyError, ValueError) as error:
+            having = ", ".join(f"${name}" for name in self.names | values)
+            raise InputError(f"the template {template!r}: {error}; it may use {having}; write $$ for $") from None
+
+
+def own(pairs: Sequence[tuple[str, str]]) -> list[Hint]:
+    """Phrases that were translated otherwise than by retrieval, as hints."""
+    return [Hint(phrase, 0, len(phrase), (Equivalent(text, 1.0, 1, ()),)) for phrase, text in pairs]
+
+
+def language_name(code: str) -> str:
+    """The English name of a language, from CLDR: ``de`` German, ``pt-BR`` Brazilian Portuguese.
+
+    Raises InputError for a code without a name, MissingExtra without babel.
+    """
+    try:
+        from babel import Locale, UnknownLocaleError
+        from babel.core import get_locale_identifier, parse_locale
+    except ImportError as error:
+        raise MissingExtra("babel", "mt") from error
+    names = Locale("en").languages
+    try:
+        parts = parse_locale(code.replace("-", "_"))
+        for wanted in (get_locale_identifier(parts[:3]), get_locale_identifier(parts[:2]), parts[0]):
+            if name := names.get(wanted):
+                return str(name)
+    except (ValueError, UnknownLocaleError):
+        pass
+    raise InputError(f"the language {code!r} is not known; expected a code such as de, zh-Hant or pt-BR")

@@ -1,0 +1,196 @@
+"""How good translations are: BLEU, chrF and TER by sacrebleu, BERTScore by a local encoder, and what became of hints.
+
+BLEU: Papineni et al. 2002; chrF: Popović 2015; TER: Snover et al. 2006; all corpus scores, with sacrebleu's signatures
+(Post 2018). Intervals and tests resample sentences (Koehn 2004). BERTScore: Zhang et al. 2020, eq. 1 to 3, without idf
+weights and without the rescaling by a baseline; special tokens are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.encode import Model
+from phrasemate.encode.pool import unit
+from phrasemate.errors import InputError, MissingExtra
+from phrasemate.examples import occurrences
+
+__all__ = ["METRICS", "Compared", "HintCounts", "bert_scores", "compare", "corpus_statistics", "hint_counts", "metric"]
+
+METRICS = ("BLEU", "chrF", "TER")
+SAMPLES, SEED = 1_000, 12_345  # sacrebleu's defaults
+ROUNDING = 1e-9  # sums of the same numbers in another order may differ by so much
+BATCH = 256  # sentences whose token states are held at once
+
+Doubles = NDArray[np.float64]
+
+
+class Compared(NamedTuple):
+    """A corpus score with its 95 % interval, and p of the paired bootstrap against the baseline (None: it is that)."""
+
+    score: float
+    low: float
+    high: float
+    p: float | None
+
+
+class HintCounts(NamedTuple):
+    """Sums over sentences: phrases that the segmenter found, those with hints, and their equivalents.
+
+    ``in_reference`` and ``in_output`` count the phrases of which some equivalent occurs there as whole words;
+    ``both`` those of which one and the same does; ``lines`` the sentences.
+    """
+
+    lines: int = 0
+    phrases: int = 0
+    hinted: int = 0
+    equivalents: int = 0
+    in_reference: int = 0
+    in_output: int = 0
+    both: int = 0
+
+
+def metric(name: str, target: str = "") -> Any:
+    """A metric of sacrebleu as it is by default; ``target`` chooses BLEU's tokenizer for zh, ja and ko.
+
+    Raises MissingExtra.
+    """
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
+        from sacrebleu.metrics.ter import TER
+    except ImportError as error:
+        raise MissingExtra("sacrebleu", "mt") from error
+    if name not in METRICS:
+        raise InputError(f"metric {name!r}; expected {', '.join(METRICS)}")
+    if name == "BLEU":
+        special = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}.get(target.split("-")[0])
+        return BLEU(tokenize=special) if special else BLEU()
+    return {"chrF": CHRF, "TER": TER}[name]()
+
+
+def corpus_statistics(measure: Any, outputs: Sequence[str], references: Sequence[str]) -> Doubles:
+    """(sentences, n) what ``measure`` counts of each sentence; a corpus score is a function of the sums."""
+    if not outputs or len(outputs) != len(references):
+        raise InputError(f"{len(outputs)} translations of {len(references)} references; expected as many, and some")
+    counted = measure._extract_corpus_statistics(list(outputs), [list(references)])
+    return np.array(counted, np.float64)
+
+
+def compare(
+    name: str,
+    systems: Mapping[str, Sequence[Doubles]],
+    baseline: str,
+    target: str = "",
+    samples: int = SAMPLES,
+    seed: int = SEED,
+) -> dict[str, Compared]:
+    """Each system's score, the mean of the corpora that are given: statistics (sentences, n) of each, the same for all.
+
+    Each corpus is resampled by itself, all systems alike, by the draws of sacrebleu. p: how often the resampled
+    difference strays from its mean at least as far as it is from zero. (sacrebleu takes the absolute differences less
+    their mean, one tail of them, which calls systems different that say the same.)
+    """
+    measure = metric(name, target)
+    sizes = [len(corpus) for corpus in systems[baseline]]
+    draws = [_draws(size, samples, seed + number) for number, size in enumerate(sizes)]
+    scores = {system: _mean(measure, corpora, None) for system, corpora in systems.items()}
+    resampled = {system: _mean(measure, corpora, draws) for system, corpora in systems.items()}
+    found = {}
+    for system, values in resampled.items():
+        low, high = np.quantile(values, [0.025, 0.975])
+        p = None
+        if system != baseline:
+            differences = values - resampled[baseline]
+            strayed = np.abs(differences - differences.mean())
+            difference = abs(scores[system][0] - scores[baseline][0])
+            p = float((1 + (strayed >= difference - ROUNDING).sum()) / (1 + samples))
+        found[system] = Compared(float(scores[system][0]), float(low), float(high), p)
+    return found
+
+
+def _mean(measure: Any, corpora: Sequence[Doubles], draws: Sequence[NDArray[np.int64]] | None) -> Doubles:
+    """(samples,) the mean over corpora of the scores of resampled corpora; (1,) of the corpora as they are."""
+    scores = []
+    for number, corpus in enumerate(corpora):
+        sums = corpus.sum(0)[None] if draws is None else np.stack([corpus[rows].sum(0) for rows in draws[number]])
+        scores.append([measure._compute_score_from_stats(_plain(row)).score for row in sums])
+    means: Doubles = np.mean(np.array(scores, np.float64), axis=0)
+    return means
+
+
+def _plain(row: Doubles) -> list[Any]:
+    """Whole numbers as such: sacrebleu divides by them and formats them."""
+    return [int(value) if value == int(value) else float(value) for value in row]
+
+
+@lru_cache(maxsize=16)
+def _draws(size: int, samples: int, seed: int) -> NDArray[np.int64]:
+    """(samples, size) numbers of sentences, drawn with replacement."""
+    return np.random.default_rng(seed).choice(size, size=(samples, size), replace=True)
+
+
+def bert_scores(
+    model: Model, outputs: Sequence[str], references: Sequence[str], layer: int | None = None
+) -> tuple[Doubles, Doubles, Doubles]:
+    """(precision, recall, F1), (sentences,) each: BERTScore with the token states of a model folder.
+
+    With unit states x of the reference and y of the output: R = mean_i max_j x_i.y_j, P = mean_j max_i x_i.y_j,
+    F = 2PR / (P + R). An empty output scores 0. ``layer``: default the last.
+    """
+    if len(outputs) != len(references):
+        raise InputError(f"{len(outputs)} translations of {len(references)} references; expected as many")
+    rows = np.zeros((len(outputs), 3))
+    for low in range(0, len(outputs), BATCH):
+        both = [_states(model, texts[low : low + BATCH], layer) for texts in (outputs, references)]
+        for number, (output, reference) in enumerate(zip(*both, strict=True), low):
+            if len(output) and len(reference):
+                rows[number] = _matched(output @ reference.T)
+    return rows[:, 0], rows[:, 1], rows[:, 2]
+
+
+def _matched(similarities: NDArray[np.float32]) -> tuple[float, float, float]:
+    """(output tokens, reference tokens) cosines -> precision, recall, F1."""
+    precision, recall = float(similarities.max(1).mean()), float(similarities.max(0).mean())
+    total = precision + recall
+    return precision, recall, 2 * precision * recall / total if total else 0.0
+
+
+def _states(model: Model, texts: Sequence[str], layer: int | None) -> list[NDArray[np.float32]]:
+    """(tokens, width) unit states of each text, without the opening and closing token."""
+    found = []
+    for states in model.token_states([text if text.strip() else "" for text in texts], layer):
+        values = unit(states.values)
+        found += [values[low + 1 : high - 1] for low, high in zip(states.bounds, states.bounds[1:], strict=False)]
+    return found
+
+
+def hint_counts(
+    records: Sequence[Mapping[str, Any]],
+    references: Sequence[str],
+    occurs: Callable[[str, str], Any] = occurrences,
+) -> HintCounts:
+    """What became of the hints of a run; ``records`` as `phrasemate.mt.Translation.as_dict` gives them."""
+    counts = HintCounts()
+    for record, reference in zip(records, references, strict=True):
+        hints = record.get("hints", [])
+        counts = counts._replace(
+            lines=counts.lines + 1,
+            phrases=counts.phrases + len(record.get("phrases", [])),
+            hinted=counts.hinted + len(hints),
+        )
+        for hint in hints:
+            texts = [each["text"] for each in hint["equivalents"]]
+            right = {text for text in texts if occurs(text, reference)}
+            used = {text for text in texts if occurs(text, record["translation"])}
+            counts = counts._replace(
+                equivalents=counts.equivalents + len(texts),
+                in_reference=counts.in_reference + bool(right),
+                in_output=counts.in_output + bool(used),
+                both=counts.both + bool(right & used),
+            )
+    return counts

@@ -1,0 +1,170 @@
+"""``phrasemate evaluate mt``: tables of a folder of runs, files that do not fit, scores of others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from phrasemate.cli import app
+from phrasemate.errors import InputError
+from phrasemate.evaluate.mt import Settings, read_runs, run
+from phrasemate.evaluate.mt_comet import comet_scores, numbers
+from phrasemate.evaluate.significance import Estimate
+from phrasemate.mt.scores import metric
+
+REFERENCES = [f"The {what} stood near the river in {year}." for year in range(1990, 1996) for what in ("car", "bus")]
+
+
+def record(number: int, text: str, *hints: str, failure: str = "") -> dict[str, object]:
+    facts: dict[str, object] = {
+        "number": number,
+        "source": f"Satz {number}",
+        "translation": text,
+        "phrases": ["a", "b"],
+    }
+    facts["hints"] = [{"phrase": "a", "equivalents": [{"text": hint}]} for hint in hints]
+    return facts | ({"failure": failure} if failure else {})
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two directions into English and one into German; phrases is better than plain."""
+    for name in ("de-en", "cs-en", "en-de"):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        (folder / "reference.txt").write_text("\n".join(REFERENCES) + "\n")
+        plain = [text.replace("stood near", "was by") if n % 4 else "" for n, text in enumerate(REFERENCES)]
+        (folder / "plain.txt").write_text("\n".join(plain) + "\n")
+        hinted = [record(n, text.replace("near", "at"), "river", "lake") for n, text in enumerate(REFERENCES)]
+        hinted[3] = record(3, "", "river", failure="the server said 500")
+        (folder / "phrases.jsonl").write_text("".join(json.dumps(each) + "\n" for each in hinted))
+    return tmp_path / "runs"
+
+
+def test_scores_means_tests_and_hints(runs: Path) -> None:
+    result = run(Settings(runs, samples=200))
+    tables = {table.name: table for table in result.tables}
+    assert list(tables) == ["BLEU", "chrF", "TER", "hints", "lines"]
+    chrf = tables["chrF"]
+    assert chrf.header == ("system", "cs-en", "p cs-en", "de-en", "p de-en", "en-de", "p en-de",
+                           "mean X-en", "p mean X-en")  # fmt: skip
+    phrases, plain = sorted(chrf.rows)
+    outputs = [text.replace("near", "at") if n != 3 else "" for n, text in enumerate(REFERENCES)]
+    expected = metric("chrF").corpus_score(outputs, [REFERENCES]).score
+    assert isinstance(phrases[1], Estimate)
+    assert phrases[1].value == pytest.approx(expected)
+    assert phrases[-2].value == pytest.approx(expected)  # the mean of two that are equal
+    assert phrases[-2].low < expected < phrases[-2].high
+    assert phrases[2] < 0.05
+    assert plain[2] is None  # it is the baseline
+    hints = tables["hints"].rows[0]
+    # 12 lines of 2 phrases; 11 with the hints river and lake, 1 with river, which is in all references and 11 outputs
+    assert hints == ("cs-en", "phrases", 24, 11 * 2 + 1, 11 * 2 + 1, 12, 11, 11, 12 / 23, 11 / 23, 11 / 12)
+    assert tables["lines"].rows[0] == ("cs-en", "phrases", 12, 1, 1, 0)
+    assert "nrefs:1" in result.signature["BLEU"]
+
+
+def test_one_direction_other_baseline_and_bertscore(runs: Path, tmp_path: Path) -> None:
+    settings = Settings(runs / "de-en", against="phrases", bertscore=Path("bundled"), samples=100, out=tmp_path / "out")
+    result = run(settings)
+    tables = {table.name: table for table in result.tables}
+    assert "mean X-en" not in tables["BLEU"].header
+    scored = {row[0]: row for row in tables["BERTScore"].rows}
+    assert scored["phrases"][1].value > scored["plain"][1].value  # plain left lines empty
+    assert scored["phrases"][2] is None
+    assert 0 < scored["plain"][2] <= 1
+    written = json.loads((tmp_path / "out" / "mt.json").read_text())
+    assert written["chrF"]["rows"][0]["system"] == "phrases"
+    assert "model BERTScore" in result.signature
+
+
+def test_a_system_that_did_not_translate_everything_has_gaps(runs: Path) -> None:
+    (runs / "en-de" / "phrases.jsonl").unlink()
+    chrf = next(table for table in run(Settings(runs, samples=100)).tables if table.name == "chrF")
+    row = next(row for row in chrf.rows if row[0] == "phrases")
+    assert row[chrf.header.index("en-de")] is None
+    assert row[chrf.header.index("mean X-en")] is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: (d / "x.txt").write_text("one\n"), "x.txt: 1 translations, but "),
+        (lambda d: (d / "x.jsonl").write_text('{"text": "y"}\n' * 12), "x.jsonl, line 1: no object with a translation"),
+        (lambda d: (d / "plain.jsonl").write_text((d / "phrases.jsonl").read_text()), "two files of the system plain"),
+        (lambda d: (d / "x.txt").write_bytes(b"\xff\n" * 12), "not UTF-8"),
+    ],
+)
+def test_files_that_do_not_fit_are_named(runs: Path, change: object, said: str) -> None:
+    change(runs / "de-en")  # type: ignore[operator]
+    with pytest.raises(InputError) as error:
+        read_runs(runs)
+    assert said in str(error.value)
+
+
+def test_folders_and_systems_that_are_not_there(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        read_runs(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="no translations"):
+        read_runs(runs, only=("cot",))
+    with pytest.raises(InputError, match="not a system of all directions; expected one of phrases, plain"):
+        run(Settings(runs, against="cot"))
+
+
+def test_scores_that_were_made_elsewhere(runs: Path, tmp_path: Path) -> None:
+    for name, score in (("plain", 0.5), ("phrases", 0.7)):
+        lines = [f"x.txt\tSegment {n}\tscore: {score + n % 2 / 10:.4f}" for n in range(12)]
+        (tmp_path / f"{name}.comet").write_text("\n".join([*lines, f"x.txt\tscore: {score:.4f}"]) + "\n")
+    given = [f"--scores=COMET:de-en:{name}={tmp_path / f'{name}.comet'}" for name in ("plain", "phrases")]
+    done = CliRunner().invoke(app, ["evaluate", "mt", str(runs), "--json", "--samples", "100", *given])
+    assert done.exit_code == 0, done.output
+    rows = {row["system"]: row for row in json.loads(done.stdout)["COMET"]["rows"]}
+    assert rows["phrases"]["de-en"]["value"] == pytest.approx(0.75)
+    assert rows["plain"]["de-en"]["value"] == pytest.approx(0.55)
+    assert rows["phrases"]["p de-en"] < 0.01  # every line is .2 better
+
+
+@pytest.mark.parametrize("key", ["COMET", "COMET:de-en:cot", "COMET:fr-en:plain"])
+def test_scores_of_what_is_not_there_are_refused(runs: Path, tmp_path: Path, key: str) -> None:
+    with pytest.raises(InputError, match="expected SCORE:DIRECTION:SYSTEM"):
+        run(Settings(runs, scores={key: tmp_path / "x"}, samples=100))
+
+
+def test_numbers_one_a_line() -> None:
+    assert numbers(["0.5", "", "1e-1"], 2, "x") == [0.5, 0.1]
+    with pytest.raises(InputError, match="2 scores of 3 translations"):
+        numbers(["1", "2"], 3, "x")
+    with pytest.raises(InputError, match="does not end in a number"):
+        numbers(["good"], 1, "x")
+
+
+COMET = """
+import sys
+options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+rows = [open(options[flag], encoding="utf-8").read().splitlines() for flag in ("-s", "-t", "-r")]
+for number, (source, output, reference) in enumerate(zip(*rows)):
+    print(f"t.txt\\tSegment {number}\\tscore: {len(source) + len(output) / 10 + len(reference) / 100:.4f}")
+print("t.txt\\tscore: 0.1")
+"""
+
+
+def test_comet_is_run_by_its_own_command(tmp_path: Path) -> None:
+    script = tmp_path / "comet.py"
+    script.write_text(COMET)
+    command = f"{sys.executable} {script}"
+    found = comet_scores(command, ["ab", "a"], ["one\ntwo", ""], ["x", "yz"])
+    assert found == [2 + 0.7 + 0.01, 1 + 0 + 0.02]  # the line break within a text became a space
+    with pytest.raises(InputError, match="no such command"):
+        comet_scores(str(tmp_path / "nothing"), ["a"], ["b"], ["c"])
+    script.write_text("import sys; sys.exit('no weights')")
+    with pytest.raises(InputError, match=r"left with code 1 \(no weights\)"):
+        comet_scores(command, ["a"], ["b"], ["c"])
+
+
+def test_comet_needs_sources(runs: Path) -> None:
+    with pytest.raises(InputError, match="no sources, which COMET needs"):
+        run(Settings(runs, only=("plain",), comet="comet-score", samples=100))

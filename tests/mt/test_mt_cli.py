@@ -1,0 +1,194 @@
+"""``phrasemate mt`` from the outside: what is printed, written, refused, and asked again after a stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from llm_double import Double
+from typer.testing import CliRunner, Result
+
+from phrasemate.cli import app
+from phrasemate.mt import client as client_module
+
+LINES = ["Das Motorrad stand vor dem Haus.", "", "Der Arzt war im Krankenhaus.", "Sie tranken Kaffee."]
+
+
+@pytest.fixture(autouse=True)
+def _apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(client_module, "PAUSE", 0.001)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "news.de"
+    path.write_text("\n".join(LINES) + "\n", "utf-8")
+    return path
+
+
+def mt(*given: object) -> Result:
+    return CliRunner().invoke(app, ["mt", *map(str, given)])
+
+
+def translate(text: Path, server: Double, *more: object) -> Result:
+    return mt(text, "--from", "de", "--to", "en", "--llm", server.url, *more)
+
+
+def told(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_one_translation_a_line_and_why(text: Path, server: Double, folder: Path, tmp_path: Path) -> None:
+    out, why = tmp_path / "news.en", tmp_path / "why.jsonl"
+    options: Sequence[object] = ("--index", folder, "--floor", 0.5, "--per-word", 0, "--threshold", 0.3)
+    done = translate(text, server, *options, "-o", out, "--jsonl", why)
+    assert done.exit_code == 0, done.output
+    assert out.read_text("utf-8") == "".join(f"{line.upper()}\n" for line in LINES)
+    assert "4 lines, 0 not translated, 0 answers known before, 3 asked" in done.stderr
+    records = told(why)
+    assert [record["source"] for record in records] == LINES
+    assert [record["number"] for record in records] == [1, 2, 3, 4]
+    assert any(record["hints"] for record in records)
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".new"]
+
+
+def test_a_second_run_asks_nothing(text: Path, server: Double) -> None:
+    first = translate(text, server, "--form", "plain")
+    second = translate(text, server, "--form", "plain")
+    assert first.stdout == second.stdout == "".join(f"{line.upper()}\n" for line in LINES)
+    assert "3 answers known before, 0 asked" in second.stderr
+    assert len(server.bodies) == 3
+    translate(text, server, "--form", "plain", "--max-tokens", 99)  # another request
+    assert len(server.bodies) == 6
+
+
+def test_lines_that_fail_stay_empty_are_counted_and_asked_again(text: Path, server: Double) -> None:
+    server.mood = lambda number, body: (400, b"too long", {}) if number == 2 else None
+    first = translate(text, server, "--form", "plain", "--concurrency", 1)
+    assert first.exit_code == 0
+    assert first.stdout.splitlines() == [LINES[0].upper(), "", "", LINES[3].upper()]
+    assert "4 lines, 1 not translated" in first.stderr
+    assert "line 3: the server said 400: too long" in first.stderr
+    second = translate(text, server, "--form", "plain", "--concurrency", 1)
+    assert second.stdout.splitlines() == [line.upper() for line in LINES]
+    assert "2 answers known before, 1 asked" in second.stderr
+
+
+def test_a_dry_run_sends_nothing_and_needs_no_server(text: Path, folder: Path, server: Double) -> None:
+    done = mt(text, "--from", "de", "--to", "en", "--index", folder, "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "German: Das Motorrad stand vor dem Haus.\nEnglish:" in done.stdout
+    done = mt(text, "--from", "de", "--to", "en", "--index", folder, "--dry-run", "--json")
+    assert [json.loads(line)["source"] for line in done.stdout.splitlines()] == LINES
+    assert server.bodies == []
+
+
+def test_prompts_are_shown_on_standard_error(text: Path, server: Double) -> None:
+    done = translate(text, server, "--form", "plain", "--show-prompt")
+    assert done.stdout.splitlines() == [line.upper() for line in LINES]
+    assert "--- line 3\nTranslate from German into English." in done.stderr
+
+
+def test_json_lines_instead_of_translations(text: Path, server: Double) -> None:
+    done = translate(text, server, "--form", "plain", "--json")
+    assert [json.loads(line)["translation"] for line in done.stdout.splitlines()] == [line.upper() for line in LINES]
+
+
+def test_examples_make_it_few_shot(text: Path, server: Double, tmp_path: Path) -> None:
+    known = tmp_path / "known.tsv"
+    known.write_text("Guten Tag.\tGood day.\nGute Nacht.\tGood night.\nDanke.\tThank you.\n")
+    done = translate(text, server, "--form", "plain", "--examples", known, "--shots", 2, "--api", "completions")
+    assert done.exit_code == 0, done.output
+    assert "German: Guten Tag.\nEnglish: Good day.\n\nGerman: Gute Nacht." in server.bodies[0]["prompt"]
+    assert "Danke" not in server.bodies[0]["prompt"]
+    assert server.bodies[0]["stop"] == ["\n"]
+
+
+@pytest.mark.parametrize("form", ["phrases", "sentence", "cot"])
+def test_every_form_translates(text: Path, server: Double, folder: Path, form: str) -> None:
+    done = translate(text, server, "--form", form, "--index", folder, "--threshold", 0.3)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == [line.upper() for line in LINES]
+
+
+def test_standard_input_with_windows_line_ends(server: Double) -> None:
+    given = ["mt", "-", "--from", "de", "--to", "en", "--llm", server.url, "--form", "plain"]
+    done = CliRunner().invoke(app, given, input="\ufeffeins\r\nzwei\r\n".encode())
+    assert done.stdout == "EINS\nZWEI\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "give --llm URL, or --dry-run"),
+        (["--dry-run"], "--form phrases needs --index DIR"),
+        (["--llm", "localhost:1", "--form", "plain"], "no web address"),
+        (["--dry-run", "--form", "plain", "--from", "klingon"], "the language 'klingon' is not known"),
+        (["--dry-run", "--form", "plain", "--template", "nowhere.toml"], "nowhere.toml"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_one_line(text: Path, more: list[str], said: str) -> None:
+    done = mt(text, "--from", "de", "--to", "en", *more)
+    assert done.exit_code in (1, 2)
+    assert said in " ".join(done.stderr.split())
+
+
+def test_text_that_is_not_utf8_is_told_with_its_line(server: Double, tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes("gut\nnicht sch\xf6n\n".encode("latin-1"))
+    done = translate(path, server, "--form", "plain")
+    assert done.exit_code == 1
+    assert "latin.txt, line 2: not UTF-8" in done.stderr
+
+
+def test_a_refused_key_is_one_line(text: Path, server: Double) -> None:
+    server.mood = lambda number, body: (401, b"", {})
+    done = translate(text, server, "--form", "plain")
+    assert done.exit_code == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: http://127.0.0.1:")
+    assert "the key was refused (401)" in line
+
+
+def test_prepare_writes_both_files(tmp_path: Path, folder: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"Das Motorrad Nummer {n} stand dort.\tThe motorcycle number {n} stood there.\n"
+                             for n in range(6)))  # fmt: skip
+    given = ("--from", "de", "--to", "en", "--index", folder, "-o", tmp_path / "x", "--count", 4, "--json")
+    done = mt("prepare", pairs, *given)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["examples"] == 4
+    assert len(told(tmp_path / "x.chat.jsonl")) == len(told(tmp_path / "x.plain.jsonl")) == 4
+    swapped = mt("prepare", pairs, "--from", "en", "--to", "de", "--form", "plain", "--swap", "-o", tmp_path / "y")
+    assert swapped.exit_code == 0
+    assert "English: The motorcycle" in str(told(tmp_path / "y.plain.jsonl")[0]["prompt"])
+
+
+def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(server: Double, tmp_path: Path) -> None:
+    text, out = tmp_path / "long.de", tmp_path / "long.en"
+    lines = [f"Satz {number}" for number in range(40)]
+    text.write_text("\n".join(lines) + "\n")
+    server.mood = lambda number, body: time.sleep(0.05)  # type: ignore[func-returns-value]
+    run = "import sys; from phrasemate.cli import main; sys.argv[0] = 'phrasemate'; main()"
+    command = [sys.executable, "-c", run, "mt", str(text), "--from", "de", "--to", "en", "--llm", server.url]
+    command += ["--form", "plain", "--concurrency", "2", "-o", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while len(server.bodies) < 6 and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "give the same command again" in said
+    assert not out.exists()
+    assert 6 <= len(server.bodies) < len(lines)
+    server.mood = lambda number, body: None
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
+    assert out.read_text() == "".join(f"{line.upper()}\n" for line in lines)
+    assert sorted(server.asked) == sorted(lines), done.stderr  # none was asked twice

@@ -1,0 +1,228 @@
+"""The client against a server on loopback that fails, refuses, stammers, hangs up and goes away."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_double import Double
+
+from phrasemate.errors import EndpointError, InputError
+from phrasemate.mt import FORMS, Cache, Client, Endpoint, Prompt, Prompter
+from phrasemate.mt import client as client_module
+from phrasemate.mt.cache import request_key
+from phrasemate.mt.client import body_of
+
+LINES = [f"Satz {number}" for number in range(1, 21)]
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "PAUSE", 0.001)
+
+
+def prompts(lines: list[str] = LINES) -> Iterator[Prompt]:
+    prompter = Prompter(FORMS["plain"], "de", "en")
+    return (prompter.prompt(line) for line in lines)
+
+
+def texts(client: Client, lines: list[str] = LINES) -> list[str]:
+    return [answer.text.strip() for answer in client.answers(prompts(lines))]
+
+
+@pytest.mark.parametrize("api", ["chat", "completions"])
+def test_answers_come_in_order_and_several_are_asked_at_once(server: Double, api: str) -> None:
+    server.mood = lambda number, body: time.sleep(0.02 if number % 3 else 0.06)  # type: ignore[func-returns-value]
+    with Client(Endpoint(server.url, "small", api, concurrency=4)) as client:
+        assert texts(client) == [line.upper() for line in LINES]
+    assert 2 <= server.most <= 4
+    assert server.paths[0] == ("/v1/chat/completions" if api == "chat" else "/v1/completions")
+    assert server.bodies[0]["model"] == "small"
+    assert server.bodies[0]["temperature"] == 0  # greedy
+
+
+def one_in_five(number: int, body: dict[str, Any]) -> Any:
+    """Every fifth request fails, each time in another way."""
+    kinds = [(500, b"oops", {}), (429, b"{}", {"Retry-After": "0"}), "hang up", (503, b"<html>", {})]
+    return kinds[number // 5 % 4] if number % 5 == 0 else None
+
+
+def test_a_server_that_fails_one_request_in_five_loses_no_line(server: Double, tmp_path: Path) -> None:
+    server.mood = one_in_five
+    with Cache(tmp_path / "a.sqlite") as cache, Client(Endpoint(server.url), cache) as client:
+        assert texts(client) == [line.upper() for line in LINES]
+        assert client.repeats == len(server.bodies) - len(LINES) > 3
+        assert client.requests == len(server.bodies)
+
+
+def test_an_interrupted_run_goes_on_without_a_repeated_request(server: Double, tmp_path: Path) -> None:
+    endpoint = Endpoint(server.url, concurrency=2)
+    with Cache(tmp_path / "a.sqlite") as cache, Client(endpoint, cache) as client:
+        answers = client.answers(prompts())
+        first = [next(answers).text.strip() for _ in range(5)]
+        answers.close()  # as Ctrl-C does: what is on its way is waited for, nothing more is sent
+        kept = len(cache)
+    assert first == [line.upper() for line in LINES[:5]]
+    assert len(server.bodies) == kept < len(LINES)
+    with Cache(tmp_path / "a.sqlite") as cache, Client(endpoint, cache) as client:
+        assert texts(client) == [line.upper() for line in LINES]
+        assert client.requests == len(LINES) - kept
+    assert sorted(server.asked) == sorted(LINES)  # each exactly once
+    with Cache(tmp_path / "a.sqlite") as cache, Client(endpoint, cache) as client:
+        assert all(answer.cached for answer in client.answers(prompts()))
+    assert len(server.bodies) == len(LINES)
+
+
+def test_the_key_comes_from_the_environment_and_stays_out_of_the_cache(
+    server: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "s3cret-value")
+    with Cache(tmp_path / "a.sqlite") as cache, Client(Endpoint(server.url, key="MY_KEY"), cache) as client:
+        texts(client, LINES[:2])
+    assert server.keys == ["Bearer s3cret-value"] * 2
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"s3cret" not in stored
+    assert b"Bearer" not in stored
+    monkeypatch.delenv("MY_KEY")  # a key is no part of what an answer depends on
+    with Cache(tmp_path / "a.sqlite") as cache, Client(Endpoint(server.url, key="MY_KEY"), cache) as client:
+        assert all(answer.cached for answer in client.answers(prompts(LINES[:2])))
+
+
+def test_a_refused_key_stops_at_once_and_is_not_shown(server: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHRASEMATE_LLM_KEY", "s3cret-value")
+    server.mood = lambda number, body: (401, b'{"error": {"message": "bad key"}}', {})
+    with Client(Endpoint(server.url, concurrency=1)) as client, pytest.raises(EndpointError) as error:
+        texts(client)
+    assert "the key was refused (401: bad key)" in str(error.value)
+    assert "PHRASEMATE_LLM_KEY" in str(error.value)
+    assert "s3cret" not in str(error.value)
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ((404, b'{"error": "no model x"}', {}), "knows no such address or model (404: no model x)"),
+        ((302, b"", {"Location": "http://127.0.0.1:1/"}), "knows no such address or model (302)"),
+    ],
+)
+def test_a_wrong_address_stops_at_once(server: Double, reply: Any, said: str) -> None:
+    server.mood = lambda number, body: reply
+    with Client(Endpoint(server.url, concurrency=1)) as client, pytest.raises(EndpointError) as error:
+        texts(client)
+    assert said in str(error.value)
+    assert "usually in /v1" in str(error.value)
+    assert len(server.bodies) == 1
+
+
+def test_no_server_at_all_is_told_at_once(server: Double) -> None:
+    url = server.url
+    server.stop()
+    with Client(Endpoint(url)) as client, pytest.raises(EndpointError, match="cannot be reached"):
+        texts(client)
+    assert client.repeats == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "failure"),
+    [
+        ((400, b'{"error": {"message": "prompt too long"}}', {}), "the server said 400: prompt too long"),
+        ((200, b"<html>login</html>", {}), "not JSON"),
+        ((200, b"[1]", {}), "no JSON object"),
+        ((200, b'{"choices": []}', {}), "holds no text"),
+        ((200, b'{"choices": [{"message": {"content": 7}}]}', {}), "holds no text"),
+        ((500, b"oops", {}), "the server said 500: oops"),
+    ],
+)
+def test_what_fails_for_one_line_is_counted_and_the_others_go_on(
+    server: Double, tmp_path: Path, reply: Any, failure: str
+) -> None:
+    server.mood = lambda number, body: reply if "Satz 2\n" in body["messages"][-1]["content"] else None
+    with Cache(tmp_path / "a.sqlite") as cache, Client(Endpoint(server.url, tries=3), cache) as client:
+        first, second, third = client.answers(prompts(LINES[:3]))
+        assert (first.text, third.text) == (" SATZ 1", " SATZ 3")
+        assert second.text == ""
+        assert failure in second.failure
+        assert len(cache) == 2  # what failed is asked again the next time
+        assert client.repeats == (2 if reply[0] == 500 else 0)  # only what may pass is tried again
+
+
+def test_a_slow_server_runs_into_the_time_out(server: Double) -> None:
+    server.mood = lambda number, body: time.sleep(0.3)  # type: ignore[func-returns-value]
+    with Client(Endpoint(server.url, timeout=0.05, tries=2)) as client:
+        (answer,) = client.answers(prompts(LINES[:1]))
+    assert answer.failure.startswith("no answer within 0.05 s")
+
+
+def test_a_server_that_goes_away_ends_the_run(server: Double, tmp_path: Path) -> None:
+    endpoint = Endpoint(server.url, concurrency=1, tries=2)
+    with Cache(tmp_path / "a.sqlite") as cache, Client(endpoint, cache) as client:
+        assert texts(client, LINES[:3]) == ["SATZ 1", "SATZ 2", "SATZ 3"]
+        server.stop()
+        client._http.close()  # else a kept connection would still be served
+        client._http = __import__("httpx2").Client()
+        with pytest.raises(EndpointError, match="the same command goes on"):
+            texts(client)
+        assert len(cache) == 3
+
+
+def test_the_key_of_a_request_depends_on_all_of_it() -> None:
+    body = body_of(Endpoint("http://h/v1", "m"), Prompt("I", (), "ask"))
+    key = request_key("http://h/v1/chat/completions", body)
+    assert key == request_key("http://h/v1/chat/completions", dict(reversed(body.items())))
+    others = [body | {"model": "n"}, body | {"max_tokens": 1}, body | {"temperature": 1.0}, body | {"messages": []}]
+    assert len({key, *(request_key("http://h/v1/chat/completions", each) for each in others)}) == 5
+    assert request_key("http://other/v1/chat/completions", body) != key
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"url": "ftp://h/v1"}, "no web address"),
+        ({"url": "localhost:8080"}, "no web address"),
+        ({"url": "http://me:s3cret@h/v1"}, "holds a user name or password"),
+        ({"url": "http://h/v1", "api": "magic"}, "expected chat or completions"),
+        ({"url": "http://h/v1", "tries": 0}, "must be above 0"),
+    ],
+)
+def test_an_endpoint_that_makes_no_sense_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as error:
+        Endpoint(**options)
+    assert said in str(error.value)
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("given", ["http://h/v1", "http://h/v1/", "http://h/v1/chat/completions"])
+def test_the_address_may_be_given_short_or_whole(given: str) -> None:
+    assert Endpoint(given).target == "http://h/v1/chat/completions"
+
+
+def test_a_prompt_that_another_follows_is_asked_twice(server: Double) -> None:
+    last = Prompt("I", (), "German: ende\nEnglish:")
+    first = Prompt("I", (), "German: anfang\nEnglish:", follow=lambda said: last if "ANFANG" in said else first)
+    with Client(Endpoint(server.url)) as client:
+        answer = client.answer(first)
+    assert answer.text == " ENDE"
+    assert [asked for asked, _ in answer.steps] == [first.text, last.text]
+    assert (answer.prompt_tokens, answer.tokens) == (2 * 7, 2 * 3)
+
+
+def test_a_foreign_file_is_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no database, but some text of mine\n" * 50)
+    with pytest.raises(InputError, match="no file of answers"):
+        Cache(tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text().startswith("no database")
+
+
+def test_what_the_cache_keeps_is_there_for_another_process(tmp_path: Path) -> None:
+    with Cache(tmp_path / "deep" / "a.sqlite") as cache:
+        cache.put("k", {"choices": [{"text": "grün"}]})
+        other = sqlite3.connect(tmp_path / "deep" / "a.sqlite")  # while the first is still open
+        (kept,) = other.execute("SELECT answer FROM answers").fetchone()
+        other.close()
+    assert json.loads(kept)["choices"][0]["text"] == "grün"

@@ -1,0 +1,247 @@
+"""Which hints a sentence gets: floor, longest first, budget, what must not be found; and how contexts are cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from llm_double import ENGLISH
+
+from phrasemate import Index
+from phrasemate.encode.model import Extracted
+from phrasemate.errors import InputError
+from phrasemate.mt import Hint, Hinter, Hints
+from phrasemate.mt.hints import Equivalent, chosen, cut, marked, within
+from phrasemate.search import Group, Query, Result, Searcher, parse_query
+from phrasemate.types import Hit, Phrase, Run, Span
+
+TEXT = "Das alte Motorrad stand vor dem kleinen Haus."
+
+
+class FakeModel:
+    """Proposes the spans that it is given; the score of a span is its threshold."""
+
+    name = "fake"
+    learned = segmenter = "learned"
+    ngram = "ngram"
+    dim = 1
+
+    def __init__(self, *spans: tuple[str, float]) -> None:
+        self.spans = spans
+        self.asked: list[str] = []
+
+    def segment(self, texts: list[str], threshold: float, overlapping: bool = True) -> list[list[Span]]:
+        assert self.segmenter == "learned"
+        return [
+            [Span(text.index(phrase), text.index(phrase) + len(phrase), score)
+             for phrase, score in self.spans if phrase in text and score >= threshold]
+            for text in texts
+        ]  # fmt: skip
+
+    def extract(self, texts: list[str], threshold: float) -> list[Extracted]:
+        """A phrase's vector is its number among all that are asked for."""
+        found, number = [], 0
+        for text, spans in zip(texts, self.segment(texts, threshold), strict=True):
+            vectors = np.arange(number, number + len(spans), dtype=np.float32)[:, None]
+            self.asked += [text[span.start : span.end] for span in spans]
+            number += len(spans)
+            starts, ends, scores = (np.array([span[i] for span in spans]) for i in range(3))
+            found.append(Extracted(starts.astype(np.int32), ends.astype(np.int32), scores, vectors))
+        return found
+
+
+class FakeSearcher:
+    """Finds what it is told for a phrase: (wording, score, contexts)."""
+
+    def __init__(
+        self, model: FakeModel, found: dict[str, list[tuple[str, float, list[str]]]], sure: float | None = None
+    ):
+        self.model, self.found, self.sure = model, found, sure
+        self.asked: list[Query] = []
+
+    @property
+    def index(self) -> FakeSearcher:
+        return self
+
+    def search(self, vectors: np.ndarray, k: int) -> Run:
+        phrases = [self.model.asked[-len(vectors) :][int(vector[0])] for vector in vectors]
+        scores = [[self.found[phrase][0][1] if phrase in self.found else -1.0] * k for phrase in phrases]
+        return Run(np.zeros((len(vectors), k), np.int64), np.array(scores, np.float32))
+
+    def search_all(self, queries: list[str], k: int, contexts: int) -> list[Result]:
+        made = []
+        for query in queries:
+            parsed = parse_query(query)
+            self.asked.append(parsed)
+            (phrase,) = parsed.phrases
+            groups = [
+                Group(text, score, len(places), tuple(self.hit(text, place, score) for place in places[:contexts]))
+                for text, score, places in self.found.get(phrase.text, [])[:k]
+            ]
+            made.append(Result(query, phrase, tuple(groups), self.sure))
+        return made
+
+    def hit(self, text: str, context: str, score: float) -> Hit:
+        start = context.index(text)
+        return Hit(Phrase(context, start, start + len(text)), score, "doc", 1, "en")
+
+
+FOUND = {
+    "alte Motorrad": [("old motorcycle", 0.84, ["An old motorcycle."])],
+    "Motorrad": [("motorcycle", 0.9, ["A motorcycle.", "My motorcycle!"]), ("bike", 0.79, ["A bike."])],
+    "Haus": [("house", 0.86, ["The house."]), ("home", 0.82, ["At home."])],
+    "kleinen Haus": [("cottage", 0.87, ["A cottage."])],
+    "stand": [("stood", 0.7, ["It stood."])],
+}
+SPANS = [("alte Motorrad", 0.75), ("Motorrad", 0.9), ("stand", 0.9), ("kleinen Haus", 0.8), ("Haus", 0.95)]
+
+
+def hinter(sure: float | None = None, **settings: object) -> Hinter:
+    searcher = FakeSearcher(FakeModel(*SPANS), FOUND, sure)
+    return Hinter(None, replace(Hints(), **settings), searcher)  # type: ignore[arg-type]
+
+
+def shown(found: object) -> list[tuple[str, list[str]]]:
+    return [(hint.phrase, [each.text for each in hint.equivalents]) for hint in found.hints]  # type: ignore[attr-defined]
+
+
+def test_a_phrase_with_no_good_equivalent_leaves_its_words_to_shorter_ones() -> None:
+    (found,) = hinter()([TEXT])
+    # alte Motorrad has two words: its floor is .8 + .05 > .84; kleinen Haus passes with .87 and displaces Haus
+    assert shown(found) == [("Motorrad", ["motorcycle"]), ("kleinen Haus", ["cottage"])]
+    assert found.phrases == tuple(phrase for phrase, _ in SPANS)
+    (found,) = hinter(per_word=0.0)([TEXT])
+    assert [phrase for phrase, _ in shown(found)] == ["alte Motorrad", "kleinen Haus"]
+    (found,) = hinter(floor=0.95)([TEXT])
+    assert found.hints == ()
+
+
+def test_hits_are_looked_up_only_for_phrases_that_may_pass() -> None:
+    made = hinter()
+    made([TEXT, "Ein Haus."])
+    asked = [query.phrases[0].text for query in made.searcher.asked]  # type: ignore[attr-defined]
+    # alte Motorrad .84 is nearer to its floor of .85 than two cosines may differ; stand .7 is not to .8
+    assert asked == ["alte Motorrad", "Motorrad", "kleinen Haus", "Haus", "Haus"]
+
+
+def test_all_phrases_may_be_shown() -> None:
+    (found,) = hinter(overlapping=True)([TEXT])
+    assert [phrase for phrase, _ in shown(found)] == ["Motorrad", "kleinen Haus", "Haus"]
+
+
+def test_k_equivalents_and_their_contexts() -> None:
+    (found,) = hinter(overlapping=True, floor=0.75, contexts=2, k=1)([TEXT])
+    motorcycle = next(hint for hint in found.hints if hint.phrase == "Motorrad").equivalents
+    assert [each.text for each in motorcycle] == ["motorcycle"]
+    assert [place.context for place in motorcycle[0].places] == ["A [[motorcycle]].", "My [[motorcycle]]!"]
+    (found,) = hinter(contexts=0)([TEXT])
+    assert found.hints[0].equivalents[0].places == ()
+
+
+def test_threshold_and_confidence() -> None:
+    (found,) = hinter(threshold=0.93)([TEXT])
+    assert shown(found) == [("Haus", ["house", "home"])]
+    assert hinter(sure=0.4, confidence=0.5)([TEXT])[0].hints == ()
+    (found,) = hinter(sure=0.6, confidence=0.5)([TEXT])
+    assert {hint.confidence for hint in found.hints} == {0.6}
+    assert len(hinter(confidence=0.5)([TEXT])[0].hints) == 2  # a model that does not tell: the floor alone decides
+
+
+def test_what_must_not_be_found_is_not() -> None:
+    (found,) = hinter(per_word=0.0, contexts=1)([TEXT], without=["an OLD  motorcycle."])
+    assert [phrase for phrase, _ in shown(found)] == ["Motorrad", "kleinen Haus"]
+    (found,) = hinter(contexts=1)([TEXT], without=["A motorcycle."])
+    (place,) = found.hints[0].equivalents[0].places
+    assert place.context == "My [[motorcycle]]!"  # the wording has another place
+
+
+def test_the_budget_goes_to_the_longest_phrases() -> None:
+    (found,) = hinter(budget=12)([TEXT], cost=lambda hint: len(hint.phrase))
+    assert shown(found) == [("kleinen Haus", ["cottage"])]  # 12 characters, and 8 more do not fit
+    (found,) = hinter(budget=20)([TEXT], cost=lambda hint: len(hint.phrase))
+    assert len(found.hints) == 2
+    assert hinter(budget=0)([TEXT], cost=lambda hint: 1)[0].hints == ()
+
+
+def hint(start: int, end: int, score: float = 0.9) -> Hint:
+    return Hint("x" * (end - start), start, end, (Equivalent("y", score, 1, ()),))
+
+
+def test_the_longest_are_chosen_and_share_nothing() -> None:
+    spans = [hint(a, b, 0.5 + (7 * a + 3 * b) % 10 / 20) for a, b in combinations(range(0, 12, 2), 2)]
+    taken = chosen(spans)
+    assert taken == [hint(0, 10, 0.5)]  # the longest of all leaves nothing
+    assert all(a.end <= b.start for a, b in pairwise(taken))
+    assert chosen([hint(0, 4, 0.7), hint(4, 8, 0.8), hint(2, 6, 0.9)]) == [hint(2, 6, 0.9)]  # of equal length the best
+    assert chosen([hint(0, 4), hint(2, 6), hint(4, 8)]) == [hint(0, 4), hint(4, 8)]  # then the first
+
+
+def test_within_keeps_the_order_of_the_sentence() -> None:
+    assert within([hint(0, 2), hint(4, 8)], 2, lambda each: 1) == (hint(0, 2), hint(4, 8))
+    assert within([hint(0, 2), hint(4, 8)], 1, lambda each: 1) == (hint(4, 8),)
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("Er saß auf der Bank.", "Bank"),
+        ("[Bank] und [[Bank]]", "Bank"),
+        ("a [[x]] Bank [[y]]", "Bank"),
+        ("C:\\Bank", "Bank"),
+        ("[[[Bank]]]", "Bank"),
+    ],
+)
+def test_a_marked_query_means_its_phrase_whatever_brackets_there_are(text: str, phrase: str) -> None:
+    start = text.rindex(phrase)
+    (found,) = parse_query(marked(text, Span(start, start + len(phrase)))).phrases
+    assert (found.start, found.end, found.text) == (start, start + len(phrase), phrase)
+
+
+def test_cut_marks_and_shortens() -> None:
+    assert cut("A bank.", 2, 6, 100) == "A [[bank]]."
+    long = " ".join(["word"] * 50) + " bank " + " ".join(["more"] * 50)
+    start = long.index("bank")
+    made = cut(long, start, start + 4, 100)
+    inner = made.replace("[[", "").replace("]]", "").replace("...", "")
+    assert 80 <= len(inner) <= 100
+    assert inner in long
+    assert made.startswith("...word")
+    assert made.endswith("more...")
+    assert cut(long, 0, 4, 30).startswith("[[word]] word")  # room that one side does not need is the other's
+    assert cut("x" * 200, 50, 180, 100) == f"...[[{'x' * 130}]]..."  # a phrase is never cut
+
+
+@pytest.mark.parametrize("settings", [{"k": 0}, {"segmenter": "magic"}, {"width": 3}, {"contexts": -1}])
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="expected"):
+        Hints(**settings)  # type: ignore[arg-type]
+
+
+def test_a_model_without_a_learned_segmenter_is_told() -> None:
+    model = FakeModel()
+    model.learned = None  # type: ignore[assignment]
+    with pytest.raises(InputError, match="has no learned segmenter"):
+        Hinter(None, Hints(), FakeSearcher(model, {}))  # type: ignore[arg-type]
+
+
+def test_with_the_real_model_and_index(index: Index) -> None:
+    settings = Hints(floor=0.5, per_word=0.0, threshold=0.3)
+    found = Hinter(index, settings, apart=True)(["Das Motorrad stand vor dem Haus.", "Der Arzt war im Krankenhaus."])
+    texts = {each.text.casefold() for one in found for hint in one.hints for each in hint.equivalents}
+    assert {"motorcycle", "hospital"} & texts
+    for one in found:
+        assert all(place.context.replace("[[", "").replace("]]", "").strip(".") in "".join(ENGLISH)
+                   for hint in one.hints for each in hint.equivalents for place in each.places)  # fmt: skip
+        assert set(one.apart) <= set(one.phrases)
+    assert Searcher(index).model.segmenter is Searcher(index).model.learned  # put back as it was
+    (ngram,) = Hinter(index, replace(settings, segmenter="ngram"))(["Das Motorrad stand vor dem Haus."])
+    assert "Motorrad" in ngram.phrases
+
+
+def test_known_equivalents_of_a_translated_sentence(index: Index) -> None:
+    pair = "Das Motorrad stand vor dem Haus.", "The motorcycle stood in front of the house."
+    (known,) = Hinter(index, Hints(threshold=0.3)).known([pair])
+    assert known
+    assert all(text.casefold() in pair[1].casefold() for _, text in known)

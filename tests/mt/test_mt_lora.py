@@ -1,0 +1,146 @@
+"""LoRA on a tiny random causal model: the loss falls, only the adapter changes, and it is loaded again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from phrasemate.cli import app
+from phrasemate.errors import InputError, ModelError
+from phrasemate.methods.lora import IGNORED, Encoded, LoraSettings, encoded, padded, read_lessons, train_lora
+
+TEXTS = [(f"German: satz {n}\nEnglish:", f" sentence {n}") for n in range(8)]
+QUICK = LoraSettings(steps=12, batch=4, rate=2e-2, warmup=2, rank=4)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama of 2 layers and 32 numbers a token, with a tokenizer of characters."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("causal")
+    characters = sorted({c for pair in TEXTS for text in pair for c in text} | set("<|user>a"))
+    vocabulary = {token: number for number, token in enumerate(["<unk>", "</s>", *characters])}
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    made.decoder = decoders.Fuse()
+    PreTrainedTokenizerFast(tokenizer_object=made, eos_token="</s>", unk_token="<unk>").save_pretrained(str(folder))
+    torch.manual_seed(1)
+    config = LlamaConfig(
+        vocab_size=len(vocabulary), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2
+    )
+    LlamaForCausalLM(config).save_pretrained(str(folder))
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "x.plain.jsonl"
+    path.write_text("".join(json.dumps({"prompt": a, "completion": b}) + "\n" for a, b in TEXTS))
+    return path
+
+
+def tokenizer(base: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(base))
+
+
+def test_the_adapter_learns_is_saved_and_changes_the_model_when_loaded(base: Path, data: Path, tmp_path: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    before = (base / "model.safetensors").read_bytes()
+    told: list[int] = []
+    losses = train_lora(data, base, tmp_path / "adapter", QUICK, progress=lambda step, steps, loss: told.append(step))
+    assert len(losses) == 12
+    assert told == list(range(1, 13))
+    assert (
+        np.mean(losses[-3:]) < np.mean(losses[:3]) - 0.2
+    )  # the untrained output layer, which is frozen, allows no more
+    assert (base / "model.safetensors").read_bytes() == before
+    assert (tmp_path / "adapter" / "adapter_model.safetensors").is_file()
+    logged = [json.loads(line) for line in (tmp_path / "adapter" / "metrics.jsonl").read_text().splitlines()]
+    assert [each["loss"] for each in logged] == losses
+    assert json.loads((tmp_path / "adapter" / "lora.json").read_text())["examples"] == 8
+
+    ids = torch.tensor([tokenizer(base)(TEXTS[0][0])["input_ids"]])
+    plain = AutoModelForCausalLM.from_pretrained(str(base)).eval()
+    with torch.no_grad():
+        untouched = plain(input_ids=ids).logits
+        adapted = PeftModel.from_pretrained(plain, str(tmp_path / "adapter")).eval()(input_ids=ids).logits
+    assert (adapted - untouched).abs().max() > 0.01
+
+
+def test_the_same_seed_gives_the_same_losses(base: Path, data: Path, tmp_path: Path) -> None:
+    quick = LoraSettings(steps=3, batch=2)
+    first, second = (train_lora(data, base, tmp_path / name, quick) for name in "ab")
+    assert first == second
+    assert train_lora(data, base, tmp_path / "c", LoraSettings(steps=3, batch=2, seed=1)) != first
+
+
+def test_the_loss_is_that_of_the_reference_alone(base: Path) -> None:
+    items = [{"prompt": "German:", "completion": " s"}, {"prompt": "G", "completion": " sentence"}]
+    (first, second), left_out = encoded(items, tokenizer(base), max_tokens=100)
+    assert left_out == 0
+    assert (len(first.ids), first.first) == (len("German: s") + 1, len("German:"))  # and the end of the text
+    ids, mask, labels = padded([first, second], pad=0)
+    assert ids.shape == (2, 11)
+    assert labels[0].tolist() == [IGNORED] * 7 + first.ids[7:] + [IGNORED]
+    assert mask.sum(1).tolist() == [10, 11]
+    assert labels[1, 0] == IGNORED
+    assert labels[1, 1:].tolist() == second.ids[1:]
+
+
+def test_padding_by_hand() -> None:
+    ids, mask, labels = padded([Encoded([5, 6, 7], 1), Encoded([8], 0)], pad=9)
+    assert ids.tolist() == [[5, 6, 7], [8, 9, 9]]
+    assert mask.tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert labels.tolist() == [[IGNORED, 6, 7], [8, IGNORED, IGNORED]]
+
+
+def test_messages_go_through_the_models_own_template(base: Path) -> None:
+    own = tokenizer(base)
+    messages = [{"role": "user", "content": "satz"}, {"role": "assistant", "content": " sentence"}]
+    with pytest.raises(InputError, match="has no chat template; use the plain file"):
+        encoded([{"messages": messages}], own, 100)
+    own.chat_template = "{% for m in messages %}<{{ m.role }}|{{ m.content }}{% endfor %}"
+    ((ids, first),), _ = encoded([{"messages": messages}], own, 100)
+    assert first == len("<user|satz")
+    assert len(ids) == len("<user|satz sentence") + 1
+
+
+def test_what_is_too_long_is_left_out(base: Path) -> None:
+    items = [{"prompt": "G" * 50, "completion": " s"}, {"prompt": "G", "completion": " s"}]
+    kept, left_out = encoded(items, tokenizer(base), max_tokens=10)
+    assert (len(kept), left_out) == (1, 1)
+    with pytest.raises(InputError, match="all 2 examples are longer than 2 tokens"):
+        encoded(items, tokenizer(base), max_tokens=2)
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "nonsense\n", '{"prompt": "x"}\n'])
+def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError, match="phrasemate mt prepare"):
+        read_lessons(path)
+
+
+def test_a_folder_without_a_model_is_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no causal language model"):
+        train_lora(data, tmp_path / "nothing", tmp_path / "out", QUICK)
+
+
+def test_the_command(base: Path, data: Path, tmp_path: Path) -> None:
+    given = ["mt", "tune", str(data), "--base", str(base), "-o", str(tmp_path / "out"), "--steps", "2", "--batch", "2"]
+    done = CliRunner().invoke(app, [*given, "--json", "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["steps"] == 2
+    assert (tmp_path / "out" / "adapter_config.json").is_file()

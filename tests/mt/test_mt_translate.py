@@ -1,0 +1,176 @@
+"""Lines in, translations out; related sentences; examples for fine-tuning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from llm_double import ENGLISH
+
+from phrasemate import Index
+from phrasemate.errors import InputError
+from phrasemate.mt import FORMS, Answer, Hinter, Hints, Prompt, Prompter, RelatedSentences, Retrieval, Translator
+from phrasemate.mt.prepare import lessons, sampled, write_lessons
+from phrasemate.mt.translate import BATCH, apart, translation_of
+
+
+class Upper:
+    """Answers each prompt by its sentence in capitals, or as told."""
+
+    def __init__(self, *told: Answer) -> None:
+        self.told = list(told)
+
+    def answers(self, prompts: Iterable[Prompt]) -> Iterator[Answer]:
+        waiting: list[Prompt] = []
+        for prompt in prompts:  # some are taken ahead, as the client does
+            waiting.append(prompt)
+            if len(waiting) == 3:
+                yield self.one(waiting.pop(0))
+        yield from map(self.one, waiting)
+
+    def one(self, prompt: Prompt) -> Answer:
+        return self.told.pop(0) if self.told else Answer(prompt.ask.splitlines()[-2].partition(": ")[2].upper())
+
+
+PLAIN = Translator(Prompter(FORMS["plain"], "de", "en"), Retrieval())
+
+
+@pytest.mark.parametrize("blank", [[], [0], [3], [0, 1, 9], list(range(10))])
+def test_one_translation_a_line_in_order_blank_lines_too(blank: list[int]) -> None:
+    lines = ["  " if number in blank else f"Satz\u00a0 {number}" for number in range(10)]
+    found = list(PLAIN.translate(lines, Upper()))
+    assert [each.text for each in found] == ["" if number in blank else f"SATZ {number}" for number in range(10)]
+    assert [each.asked.number for each in found] == list(range(1, 11))
+    assert not any(each.failure for each in found)
+
+
+def test_more_lines_than_are_looked_up_at_once() -> None:
+    lines = [f"Satz {number}" for number in range(BATCH + 3)]
+    assert [each.text for each in PLAIN.translate(lines, Upper())] == [line.upper() for line in lines]
+
+
+def test_failures_keep_their_place() -> None:
+    told = [Answer("eins"), Answer("", failure="the server said 500"), Answer("   \n"), Answer("vier\nand more")]
+    found = list(PLAIN.translate(["1", "2", "3", "4"], Upper(*told)))
+    assert [each.text for each in found] == ["eins", "", "", "vier"]
+    assert [each.failure for each in found] == ["", "the server said 500", "the answer is empty", ""]
+
+
+@pytest.mark.parametrize(
+    ("answer", "marker", "expected"),
+    [
+        (" A bank.\n\nNote: or a bench.", "", ("A bank.", "")),
+        ("<think>Bank?\nbench?</think>\nA bench.", "", ("A bench.", "")),
+        ("<think>never ends", "", ("", "the answer is empty")),
+        ("bank; river => A  bank.", "=>", ("A bank.", "")),
+        ("bank; river", "=>", ("", "the answer holds no '=>'")),
+    ],
+)
+def test_what_of_an_answer_is_the_translation(answer: str, marker: str, expected: tuple[str, str]) -> None:
+    assert translation_of(answer, marker) == expected
+
+
+def test_phrases_that_stand_apart() -> None:
+    assert apart(["alte", "alte Haus", "Haus", "Fluss", "Fluss"]) == ["alte Haus", "Fluss"]
+    assert len(apart([f"wort{n:02}" for n in range(30)], most=8)) == 8
+
+
+def test_a_record_tells_prompt_hints_and_sources(index: Index) -> None:
+    hinter = Hinter(index, Hints(floor=0.5, per_word=0, threshold=0.3))
+    made = Translator(Prompter(FORMS["phrases"], "de", "en"), Retrieval(hinter))
+    (found,) = made.translate(["Das Motorrad stand vor dem Haus."], Upper())
+    record = json.loads(json.dumps(found.as_dict()))
+    assert record["hints"]
+    for hint in record["hints"]:
+        assert hint["phrase"] == record["source"][hint["start"] : hint["end"]]
+        assert f"{hint['phrase']} = {hint['equivalents'][0]['text']}" in record["prompt"]
+        (place,) = hint["equivalents"][0]["places"]
+        assert place["document"] == "english"
+        assert place["context"].replace("[[", "").replace("]]", "") == ENGLISH[place["line"] - 1]
+    assert record["translation"] == "DAS MOTORRAD STAND VOR DEM HAUS."
+
+
+def test_related_sentences_are_the_nearest_and_kept(index: Index, tmp_path: Path) -> None:
+    told: list[int] = []
+    related = RelatedSentences(index, tmp_path, lambda what, done, total: told.append(done))
+    queries = ["Die Polizei sperrte die Straße.", "Sie tranken Kaffee in der Küche."]
+    found = related(queries)
+    vectors = index.model.encode_sentences(list(ENGLISH)).astype(np.float16).astype(np.float32)  # type: ignore[union-attr]
+    scores = index.model.encode_sentences(queries) @ vectors.T  # type: ignore[union-attr]
+    assert [text for text, _ in found] == [ENGLISH[row] for row in scores.argmax(1)]
+    np.testing.assert_allclose([score for _, score in found], scores.max(1), atol=1e-5)
+    assert found[0][0] == "The police closed the road after the accident."
+    assert told == [len(ENGLISH)]
+    (kept,) = tmp_path.iterdir()
+    stamp = kept.stat().st_mtime_ns
+    assert RelatedSentences(index, tmp_path)(queries) == found
+    assert kept.stat().st_mtime_ns == stamp
+    made = Translator(Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=related))
+    (asked,) = made.asked(queries[:1])
+    assert asked.prompt is not None
+    assert "Related English sentence: The police closed" in asked.prompt.ask
+
+
+PAIRS = [
+    ("Die Polizei sperrte die Straße nach dem Unfall.", "The police closed the road after the accident."),
+    ("Sie tranken jeden Morgen Kaffee in der Küche.", "They drank coffee in the kitchen every morning."),
+]
+
+
+def test_lessons_never_show_a_sentence_its_own_translation(index: Index, tmp_path: Path) -> None:
+    hinter = Hinter(index, Hints(floor=0.0, per_word=0, threshold=0.3, contexts=3))
+    prompter = Prompter(FORMS["phrases"], "de", "en")
+    made = list(lessons(PAIRS, prompter, Retrieval(hinter)))
+    assert [lesson.reference for lesson in made] == [target for _, target in PAIRS]
+    for lesson in made:
+        assert " = " in lesson.prompt.ask
+        places = [
+            line.partition('("')[2].replace("[[", "").replace("]]", "") for line in lesson.prompt.ask.splitlines()
+        ]
+        assert not any(lesson.reference[:20] in place for place in places)
+    related = RelatedSentences(index, tmp_path)
+    (asked, _) = lessons(PAIRS, Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=related))
+    assert asked.prompt.ask == f"German: {PAIRS[0][0]}\nEnglish:"
+
+
+def test_lessons_are_written_as_chat_and_as_plain_text(tmp_path: Path) -> None:
+    chat, plain = tmp_path / "x.chat.jsonl", tmp_path / "x.plain.jsonl"
+    prompter = Prompter(FORMS["plain"], "de", "en")
+    assert write_lessons(lessons(PAIRS, prompter, Retrieval()), chat, plain) == 2
+    first, _ = map(json.loads, chat.read_text().splitlines())
+    assert first["messages"][-1] == {"role": "assistant", "content": PAIRS[0][1]}
+    assert first["messages"][0]["content"] == prompter.prompt(PAIRS[0][0]).text
+    first, _ = map(json.loads, plain.read_text().splitlines())
+    assert first == {"prompt": prompter.prompt(PAIRS[0][0]).text, "completion": f" {PAIRS[0][1]}"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.chat.jsonl", "x.plain.jsonl"]
+
+
+def test_a_form_that_asks_twice_makes_no_lessons() -> None:
+    with pytest.raises(InputError, match="asks twice"):
+        list(lessons(PAIRS, Prompter(FORMS["cot"], "de", "en"), Retrieval()))
+
+
+def test_the_sample_is_the_same_each_time_and_leaves_out_what_is_no_pair() -> None:
+    good = [(f"Dies ist der Satz Nummer {n}.", f"This is the sentence number {n}.") for n in range(50)]
+    bad = [("kurz", "short"), ("x" * 30, "y" * 200), ("The same text stands here.", "The same text stands here.")]
+    some = sampled([*bad, *good, *good], count=10, seed=1)
+    assert len(set(some)) == 10
+    assert set(some) <= set(good)
+    assert sampled([*bad, *good], count=10, seed=1) == some
+    assert sampled(good, count=10, seed=2) != some
+    assert len(sampled(good, count=1_800)) == 50
+    with pytest.raises(InputError, match="no sentence pairs"):
+        sampled(bad)
+
+
+def test_every_pair_has_the_same_chance() -> None:
+    good = [(f"Dies ist der Satz Nummer {n}.", f"This is the sentence number {n}.") for n in range(10)]
+    times = dict.fromkeys(good, 0)
+    for seed in range(400):
+        for pair in sampled(good, count=3, seed=seed):
+            times[pair] += 1
+    # 400 draws of 3 in 10: 120 each, with a deviation of sqrt(400 x .3 x .7) = 9.2
+    assert all(abs(count - 120) < 4 * 9.2 for count in times.values())
