@@ -12,7 +12,7 @@ BENCHES := phrase_retrieval sentence_retrieval projection index align
 HF     ?= .cache/e5-small
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data check format docs bench clean
+.PHONY: help demo test test-data check format docs bench crash damage fuzz lock licences audit wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,40 @@ docs: $(VENV)/.dev ## write docs/cli.md and docs/api.md anew
 bench: $(VENV)/.dev $(HF)/model.safetensors ## run every benchmark (needs the corpora in DATA; some 15 minutes)
 	@echo "encode" && $(BIN)/python bench/encode.py --data $(DATA) --hf $(HF)
 	@for name in $(BENCHES); do echo && echo "$$name" && $(BIN)/python bench/$$name.py --data $(DATA) || exit 1; done
+
+KILLS   ?= 60
+FUZZ    ?= 60
+
+crash: $(VENV)/.dev ## kill every job KILLS times, then full disks, lost folders, little memory
+	@$(BIN)/python bench/crash.py --kills $(KILLS)
+	@$(BIN)/python bench/crash.py --faults
+
+damage: $(VENV)/.dev ## damage every kind of file in a thousand ways
+	@$(BIN)/python bench/damage.py
+
+fuzz: $(VENV)/.dev ## fuzz every reader and parser for FUZZ seconds each
+	@$(PIP) install 'atheris>=2.3' || echo "no atheris for this Python: mutation at random"
+	@for target in $$($(BIN)/python bench/fuzz.py --list --plain); do \
+	  echo "$$target" && $(BIN)/python bench/fuzz.py $$target --seconds $(FUZZ) || exit 1; done
+
+LOCKED := --universal --python-version 3.11 --generate-hashes --no-header --quiet
+
+lock: $(VENV)/.dev ## pin all dependencies with their hashes
+	@$(PIP) install uv
+	@$(BIN)/uv pip compile pyproject.toml $(LOCKED) --output-file requirements.lock >/dev/null
+	@$(BIN)/uv pip compile pyproject.toml --extra dev $(LOCKED) --output-file requirements-dev.lock >/dev/null
+
+licences: $(VENV)/.dev ## list the licences of all dependencies
+	@$(BIN)/python bench/licences.py
+
+audit: $(VENV)/.dev ## what is installed fits together, and has no known vulnerability (the second needs a network)
+	@$(BIN)/python -m pip check
+	@$(PIP) install pip-audit
+	@$(BIN)/python -m pip_audit --requirement requirements.lock --disable-pip --require-hashes --strict || \
+	  { echo "the list of vulnerabilities could not be asked, or names some: see above" >&2; exit 1; }
+
+wheel: $(VENV)/.dev ## build the wheel twice: both must be the same to the byte
+	@$(BIN)/python bench/wheel.py
 
 $(HF)/model.safetensors: | $(VENV)/.dev
 	@$(BIN)/python bench/base_model.py $(HF)

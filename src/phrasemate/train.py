@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from phrasemate.errors import CheckpointDamaged, InputError
@@ -170,8 +171,21 @@ class Trainer(Generic[B]):
         """Train to the end, or for so many minutes; returns the last metrics.
 
         Stops with a checkpoint when time is up, and on Ctrl-C, which waits for the end of the step and is then raised
-        again: in the middle of one, weights and random states belong to no step.
+        again: in the middle of one, weights and random states belong to no step. Raises InputError if the folder
+        cannot be written (any more); the run goes on from its last checkpoint when it can.
         """
+        try:
+            return self._run(minutes, progress)
+        except BrokenPipeError:  # of who listens to the progress
+            raise
+        except (OSError, SafetensorError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{self.folder}: the run stopped ({reason}); check free space, memory and permissions, then give the "
+                "command again: it goes on from the last checkpoint"
+            ) from error
+
+    def _run(self, minutes: float, progress: Callable[[Event], None]) -> Metrics:
         self._open()
         deadline = time.monotonic() + 60 * minutes
         self.task.module.train()
@@ -292,14 +306,17 @@ class Trainer(Generic[B]):
         self.evaluated = self.step
 
     def _export(self, found: Metrics) -> None:
-        made, place = self.folder / "model.part", self.folder / "model"
+        made, place, old = (self.folder / name for name in ("model.part", "model", "model.old"))
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
         self.task.save(made)
         facts = {**self.facts, "step": self.step, "minutes": round(self.seconds / 60, 1), "dev": found}
         (made / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+        if place.exists():  # a kill may leave none for a moment, but never half of one
+            place.rename(old)
         made.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
 
     def _write(self, line: Mapping[str, Any]) -> None:
         rounded = {key: round(value, 5) if isinstance(value, float) else value for key, value in line.items()}

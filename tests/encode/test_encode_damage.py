@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import shutil
@@ -9,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.export import export_model
 from phrasemate.encode.folder import CONFIG, EMBEDDINGS, ENCODER, HEADS, MANIFEST, TOKENIZER, write_manifest
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
+from phrasemate.types import Phrase
 
 FILES = (CONFIG, TOKENIZER, ENCODER, EMBEDDINGS, HEADS, MANIFEST)
 
@@ -187,3 +190,50 @@ def test_a_moved_folder_keeps_its_hash(whole: Path, folder: Path) -> None:
     assert one.path != other.path
     with pytest.raises(InputError, match="threads"):
         load_model(folder, threads=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value.pop("name"),
+        lambda value: value.pop("layers"),
+        lambda value: value.update(layers=[]),
+        lambda value: value.update(layers=["2"]),
+        lambda value: value.update(layers=[99]),
+        lambda value: value.update(width=None),
+        lambda value: value.update(max_tokens=-5),
+        lambda value: value.update(max_tokens=True),
+        lambda value: value.update(max_tokens=10**15),
+        lambda value: value.update(pooling="best"),
+        lambda value: value.update(common_words=None),
+        lambda value: value.update(segmenter=[]),
+    ],
+)
+def test_a_sealed_but_senseless_configuration(folder: Path, change: Callable[[dict], object]) -> None:
+    reseal(folder, CONFIG, change)
+    refusal(folder, ModelDamaged)
+
+
+@pytest.mark.parametrize("name", ["codes", "scales", "additive"])
+def test_a_sealed_table_that_does_not_fit(folder: Path, name: str) -> None:
+    arrays = load_file(folder / EMBEDDINGS)
+    save_file({**arrays, name: arrays[name][:1].copy()}, folder / EMBEDDINGS)
+    write_manifest(folder)
+    assert EMBEDDINGS in refusal(folder, ModelDamaged)
+
+
+def test_a_tokenizer_with_more_tokens_than_the_table(folder: Path) -> None:
+    content = json.loads(gzip.decompress((folder / TOKENIZER).read_bytes()))
+    content["model"]["vocab"] += [*([f"extra{n}", -20.0] for n in range(300)), ["▁zeppelin", 0.0]]
+    (folder / TOKENIZER).write_bytes(gzip.compress(json.dumps(content).encode()))
+    write_manifest(folder)
+    model = load_model(folder, threads=1)
+    assert model.encode([Phrase("a zeppelin", 0, 1)][:0]).shape == (0, 4)
+    with pytest.raises(ModelDamaged, match="tokens, but the tokenizer has number"):
+        model.encode([Phrase("a zeppelin", 2, 10)])
+
+
+def test_a_tokenizer_that_unpacks_without_end(folder: Path) -> None:
+    (folder / TOKENIZER).write_bytes(gzip.compress(bytes(150_000_001), 1))
+    write_manifest(folder)
+    assert "more than 150,000,000 bytes" in refusal(folder, ModelDamaged)

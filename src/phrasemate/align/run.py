@@ -141,7 +141,7 @@ def read_pairs(path: str | Path) -> Iterator[PhrasePair]:
             row = json.loads(line)
             source, target, pairs = str(row["source"]), str(row["target"]), [tuple(map(int, p)) for p in row["pairs"]]
             found = [PhrasePair(Phrase(source, s, e), Phrase(target, s2, e2)) for s, e, s2, e2 in pairs]
-        except (ValueError, TypeError, KeyError, InputError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError, InputError) as error:
             reason = f"not a line of phrase pairs ({type(error).__name__}: {error})"
             raise ReadError(str(path), number, reason, "make the file again with phrasemate pairs") from error
         yield from found

@@ -55,7 +55,19 @@ class EmbeddingTable:
             self.codes, self.scales, self.additive = arrays["codes"], arrays["scales"], arrays["additive"]
         except KeyError as error:
             raise ModelDamaged(f"{path}: holds no array {error}; export the model again") from error
+        if not self._fits():
+            shapes = ", ".join(f"{array.dtype} {array.shape}" for array in (self.codes, self.scales, self.additive))
+            raise ModelDamaged(f"{path}: codes, scales and positions do not fit ({shapes}); export the model again")
         self.dim = int(self.additive.shape[1])
+        self._path = path
+
+    def _fits(self) -> bool:
+        """Whether there is a code, or half of one, for each number, and a scale for each block of them."""
+        if not self.codes.ndim == self.additive.ndim == 2:
+            return False
+        (rows, stored), (_, dim) = self.codes.shape, self.additive.shape
+        each = {np.dtype(np.int8): 1, np.dtype(np.uint8): 2}.get(self.codes.dtype, 0)
+        return dim > 0 and stored * each == dim and self.scales.shape == (rows, dim // BLOCK) and dim % BLOCK == 0
 
     def __call__(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """(batch, tokens) token numbers -> (batch, tokens, dim) float32."""
@@ -63,7 +75,10 @@ class EmbeddingTable:
         return summed
 
     def rows(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(...) token numbers -> (..., dim) float32, without positions."""
+        """(...) token numbers -> (..., dim) float32, no positions. Raises ModelDamaged for one beyond the table."""
+        if ids.size and not 0 <= ids.min() <= ids.max() < len(self.codes):
+            seen = f"{len(self.codes)} tokens, but the tokenizer has number {ids.max()}"
+            raise ModelDamaged(f"{self._path}: {seen}; export the model again")
         scales = self.scales[ids].astype(np.float32)[..., None]  # (..., blocks, 1)
         codes = self.codes[ids].reshape(*scales.shape[:-1], -1)  # (..., blocks, 16 or 32)
         if codes.dtype == np.int8:
@@ -90,5 +105,5 @@ def _map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
             for name, entry in header.items()
             if name != "__metadata__"
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ModelDamaged(f"{path}: not a readable safetensors file ({error}); export the model again") from error

@@ -84,7 +84,32 @@ def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
     config = _load_json(folder / CONFIG)
     if config.get("format") != FORMAT or config.get("version") != manifest["version"]:
         raise ModelDamaged(f"{folder / CONFIG}: does not belong to its manifest; {REMEDY}")
+    if wrong := _senseless(config):
+        raise ModelDamaged(f"{folder / CONFIG}: {wrong}; {REMEDY}")
     return config, digest
+
+
+def _senseless(config: dict[str, Any]) -> str:
+    """The first entry that no export writes so; a checksum only says that a file is as somebody wrote it."""
+    texts = config.get("common_words", [])
+    layers = config.get("layers")
+    expected = {
+        "name": (isinstance(config.get("name"), str), "a name"),
+        "width": (_is_count(config.get("width"), 1), "a number from 1"),
+        "max_tokens": (_is_count(config.get("max_tokens"), 3), "a number from 3"),
+        "layers": (isinstance(layers, list) and bool(layers) and all(_is_count(x, 0) for x in layers), "numbers"),
+        "pooling": (config.get("pooling") in ("cls", "ends", "head", "mean"), "cls, ends, head or mean"),
+        "common_words": (isinstance(texts, list) and all(isinstance(x, str) for x in texts), "a list of words"),
+        "segmenter": (isinstance(config.get("segmenter", {}), dict), "an object"),
+    }
+    for key, (sound, what) in expected.items():
+        if not sound:
+            return f"{key} is {str(config.get(key))[:60]}, expected {what}"
+    return ""
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
@@ -139,7 +164,7 @@ def _sha256(path: Path) -> str:
 def _load_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelDamaged(f"{path}: not readable as JSON ({error}); {REMEDY}") from error
     if not isinstance(value, dict):
         raise ModelDamaged(f"{path}: expected a JSON object; {REMEDY}")

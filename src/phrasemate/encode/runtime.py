@@ -32,6 +32,7 @@ BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
 ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
 SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
+_TOKENIZER = 150_000_000  # bytes of a tokenizer, unpacked: that of XLM-R, with 250,002 pieces, has 17 million
 GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions.md)
 
 
@@ -64,7 +65,7 @@ class Runtime:
         self.threads = threads or len(os.sched_getaffinity(0))
         self.layers: list[int] = list(config["layers"])
         self.table = EmbeddingTable(folder / names.EMBEDDINGS)
-        compiler = _compiler(folder / names.ENCODER, self.threads)
+        compiler = _compiler(folder / names.ENCODER, self.threads, [output_name(layer) for layer in self.layers])
         with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling = other.submit(compiler)
             self.tokenizer = _load_tokenizer(folder / names.TOKENIZER)
@@ -73,6 +74,9 @@ class Runtime:
         if len(specials) != 2:
             raise ModelDamaged(f"{folder}: the tokenizer adds {len(specials)} special tokens, expected 2")
         self.opening, self.closing = specials
+        if config["max_tokens"] > len(self.table.additive):
+            seen = f"{len(self.table.additive)} positions, {config['max_tokens']} in {names.CONFIG}"
+            raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {seen}; export the model again")
         self.window = int(config["max_tokens"]) - 2
 
     def blocks(self, texts: Sequence[str], layer: int | None = None) -> Iterator[tuple[slice, States]]:
@@ -168,7 +172,11 @@ def _load_tokenizer(path: Path) -> Any:
     from tokenizers import Tokenizer
 
     try:
-        return Tokenizer.from_buffer(gzip.decompress(path.read_bytes()))
+        with gzip.open(path) as file:
+            content = file.read(_TOKENIZER + 1)
+        if len(content) > _TOKENIZER:
+            raise ValueError(f"more than {_TOKENIZER:,} bytes, unpacked")
+        return Tokenizer.from_buffer(content)
     except Exception as error:  # the library raises a bare Exception
         raise ModelDamaged(f"{path}: not a readable tokenizer ({error}); export the model again") from error
 
@@ -203,8 +211,8 @@ def _receive(request: Any, userdata: Any) -> None:
         failures.append(error)
 
 
-def _compiler(path: Path, threads: int) -> Callable[[], _Queue]:
-    """Reads a graph; what is returned compiles it."""
+def _compiler(path: Path, threads: int, outputs: Sequence[str]) -> Callable[[], _Queue]:
+    """Reads a graph that has these outputs; what is returned compiles it."""
     import openvino
 
     core = openvino.Core()
@@ -218,6 +226,10 @@ def _compiler(path: Path, threads: int) -> Callable[[], _Queue]:
         options["INFERENCE_PRECISION_HINT"] = "bf16"
     with _mapped(path):
         graph = core.read_model(path)
+    there = {name for output in graph.outputs for name in output.names}
+    if not set(outputs) <= there:
+        wanted = ", ".join(sorted(set(outputs) - there))
+        raise ModelDamaged(f"{path}: no output {wanted}, which {names.CONFIG} names; export the model again")
 
     def compiled() -> _Queue:
         with _mapped(path):

@@ -16,6 +16,7 @@ __all__ = ["BUSY_SECONDS", "connect", "initialise", "is_empty", "mapped", "verif
 
 PAGE_BYTES = 16_384  # on pages of 4 kB, rows of 2 to 4 kB lose up to 40 % (docs/index.md)
 CACHE_KIB = 32_768
+VALUE_BYTES = 1 << 28  # of one value: the vectors of a sentence of a million characters have less than half of it
 BUSY_SECONDS = 10.0
 
 # Text and names are written as bytes CAST to TEXT, so that what cannot be encoded strictly survives too.
@@ -44,6 +45,17 @@ SCHEMA = {
 _STATE_COLUMNS = 7
 
 
+# Of the log's files, on a full disk or in a folder that is gone: they cannot grow, be made, be cut or be removed.
+_UNWRITTEN = {
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+    sqlite3.SQLITE_IOERR_SHMOPEN,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_SHMMAP,
+    sqlite3.SQLITE_IOERR_DELETE,
+}
+
+
 @contextmanager
 def mapped(path: Path) -> Iterator[None]:
     """Turn what SQLite and the system raise into errors of phrasemate that name the index in ``path``."""
@@ -65,6 +77,11 @@ def _translate(error: sqlite3.Error, path: Path) -> IndexError_:
     if primary == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_WRITE:
         return IndexError_(
             f"{path}: no space is left to write ({error}); free some and run the command again, it continues"
+        )
+    if code in _UNWRITTEN:
+        return IndexError_(
+            f"{path}: the system refuses to write ({error}); check free space, memory and that the folder is there, "
+            f"then run the command again, it continues"
         )
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return IndexError_(f"{path}: the store cannot be written ({error}); check the permissions of the folder")
@@ -104,6 +121,7 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, bool]:
 def _configured(uri: str, readonly: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
     try:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -148,6 +166,11 @@ def initialise(connection: sqlite3.Connection) -> None:
 def verify_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Raise IndexDamaged unless the store's own definitions are the ones we write."""
     found = {name: sql for name, sql in connection.execute("SELECT name, sql FROM sqlite_master") if name in SCHEMA}
+    active = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"  # they would run when we write or read
+    if strange := [str(name) for (name,) in connection.execute(active)]:
+        raise IndexDamaged(
+            f"{path}: the store holds {strange[0][:60]!a}, which is not ours; restore it or build the index again"
+        )
     encoding = connection.execute("PRAGMA encoding").fetchone()[0]
     if found != SCHEMA or encoding != "UTF-8":
         wrong = sorted(name for name in SCHEMA if found.get(name) != SCHEMA[name]) or ["encoding"]

@@ -46,7 +46,13 @@ class Manifest:
             raise IndexMissing(
                 f"no index at {path.parent} (it has no {path.name}); make one with: phrasemate index TEXT -o DIR"
             )
-        return cls(**_only(cls, read_json(path), path))
+        made = cls(**_only(cls, read_json(path), path))
+        texts = isinstance(made.model_name, str) and isinstance(made.model_hash, str)
+        numbers = [value for value in (made.dim, made.generation) if type(value) is int and value >= 0]
+        where = made.model_path is None or isinstance(made.model_path, str)
+        if not (texts and where and len(numbers) == 2 and made.dim and isinstance(made.segment, dict)):
+            raise IndexDamaged(f"{path}: holds what no index does; restore it or build the index again")
+        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from phrasemate.errors import InputError, ModelError
@@ -156,7 +157,7 @@ class Backbone(nn.Module):
             options = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
         try:
             self.encoder: Any = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f"{folder}: no encoder that transformers loads ({_line(error)})") from error
         self.width = int(self.encoder.config.hidden_size)
         layers: Any = self.encoder.encoder.layer

@@ -58,7 +58,7 @@ class Checkpoint:
             if facts.pop("sha256") != _sha256(folder / TENSORS):
                 raise CheckpointDamaged(f"{folder / TENSORS}: altered (another SHA-256); {remedy}")
             return load_file(folder / TENSORS), facts
-        except (OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError, SafetensorError) as error:
             raise CheckpointDamaged(f"{folder}: not a readable checkpoint ({error}); {remedy}") from error
 
 

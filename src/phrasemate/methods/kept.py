@@ -2,7 +2,8 @@
 
 One file for each split of a language pair, named by a hash of all that decides about its content (the weights of the
 lower layers, the tokens, the precision), so many runs can share it: half-precision floats, one row a token, mapped into
-memory, of which a step reads the rows that it needs. A file is there only when it is whole.
+memory, of which a step reads the rows that it needs. A file is there only when it is whole; its last four bytes are the
+CRC-32 of those before, and one that does not hold it is made again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -25,6 +27,7 @@ from phrasemate.methods.halves import Lower
 __all__ = ["Feed", "Inputs", "Piece", "Progress"]
 
 BLOCK = 2_048  # contexts computed between two writes
+_SUM = 4  # bytes of the checksum at the end
 Halves = NDArray[np.float16]
 Progress = Callable[[str, int, int], None]  # what is computed, contexts done, of how many
 
@@ -120,11 +123,16 @@ class Feed:
         made = path.with_suffix(".part")
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)), "fortran_order": False, "shape": shape}
         total = len(contexts.first)
-        with made.open("wb") as file:  # not a map: a full disk is an error here, and there the end of the process
+        with made.open("wb+") as file:  # not a map: a full disk is an error here, and there the end of the process
             np.lib.format.write_array_header_1_0(file, header)
             for at in range(0, total, BLOCK):
                 show(f"states of {contexts.name}", at, total)
                 file.write(self._computed(contexts, at, min(at + BLOCK, total)).data)
+            size = file.tell()
+            file.seek(0)
+            checksum = _checksum(file, size)
+            file.seek(size)
+            file.write(checksum)
         made.replace(path)
         show(f"states of {contexts.name}", total, total)
 
@@ -140,9 +148,21 @@ class Feed:
         return states
 
 
+def _checksum(file: BinaryIO, size: int) -> bytes:
+    """Of the next so many bytes of a file."""
+    value = 0
+    while size and (block := file.read(min(size, 1 << 20))):
+        value, size = crc32(block, value), size - len(block)
+    return value.to_bytes(_SUM, "little")
+
+
 def _read(path: Path, shape: tuple[int, int]) -> Halves | None:
-    """The kept states; nothing where there are none, or not all of them."""
+    """The kept states; nothing where there are none, not all of them, or others than were written."""
     try:
+        with path.open("rb") as file:
+            size = path.stat().st_size - _SUM
+            if size < 0 or _checksum(file, size) != file.read(_SUM):
+                return None
         kept: Halves = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError):
         return None

@@ -84,7 +84,7 @@ class WorkFolder:
             content = json.loads(file.read_text("utf-8"))
             known: dict[str, Any] = content["settings"]
             ours = (content["format"], content["version"], type(known)) == (FORMAT, VERSION, dict)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{file}: damaged, cannot tell how the run was begun; --force starts anew") from error
         if not ours:
             raise InputError(f"{file}: of another version of phrasemate; use that one, or --force to start anew")
@@ -208,7 +208,7 @@ def checked(path: Path) -> dict[str, Any] | None:
         known = json.loads(text)
         content: dict[str, Any] = known["content"]
         return content if all(_sha256(path.with_name(name)) == sha for name, sha in known["files"].items()) else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -17,6 +17,7 @@ from phrasemate.vectors.words import WordVectors
 
 __all__ = ["read_fasttext", "write_fasttext"]
 
+_DIGITS = 19  # of a count that means something
 _EVERY = 1000  # rows between two calls of progress
 _MEND = "mend or delete the line, or use --on-error skip"
 _COUNT = "copy it again, mend line 1 or use --on-error skip"
@@ -95,7 +96,8 @@ def _header(file: TextFile, lines: Iterator[tuple[int, str]]) -> tuple[int, int]
     """The number of words and of dimensions; a file without them cannot be read at all."""
     number, text = next(lines, (0, ""))
     cells = text.split()
-    if len(cells) == 2 and all(cell.isascii() and cell.isdigit() for cell in cells) and int(cells[0]) * int(cells[1]):
+    numbers = len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < _DIGITS for cell in cells)
+    if numbers and int(cells[0]) * int(cells[1]):
         return int(cells[0]), int(cells[1])
     if not number:
         for item in file.damage.skipped():

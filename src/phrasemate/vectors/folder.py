@@ -73,7 +73,7 @@ def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[
     try:
         words = json.loads((folder / WORDS).read_text(encoding="utf-8"))
         arrays = load_file(folder / VECTORS)
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, RecursionError, SafetensorError) as error:
         raise ModelDamaged(f"{folder}: not readable ({error}); {REMEDY}") from error
     return words, arrays, manifest["facts"], digest
 
@@ -109,7 +109,7 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     raw = path.read_bytes()
     try:
         content = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelDamaged(f"{path}: not readable as JSON ({error}); {REMEDY}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         seen = content.get("format") if isinstance(content, dict) else content

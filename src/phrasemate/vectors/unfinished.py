@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,12 @@ class Unfinished:
         if self._path is None or self.done == self._kept:
             return
         temporary = self._path.with_name(self._path.name + ".new")
-        save_file({"sums": self._sums}, temporary, metadata={"facts": self._facts, "done": str(self.done)})
+        about = {
+            "facts": self._facts,
+            "done": str(self.done),
+            "crc": self._checksum(self.done, self._sums, self._facts),
+        }
+        save_file({"sums": self._sums}, temporary, metadata=about)
         temporary.replace(self._path)
         self._kept = self.done
 
@@ -60,12 +66,19 @@ class Unfinished:
             with safe_open(self._path, "numpy") as file:
                 about, sums = file.metadata() or {}, file.get_tensor("sums")
             done = int(about["done"])
+            intact = about["crc"] == self._checksum(done, sums, about["facts"])
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise InputError(f"{self._path}: not a readable state ({error}); delete it to start anew") from error
+        if not intact:
+            raise InputError(f"{self._path}: altered, its checksum does not hold; delete it to start anew")
         if about.get("facts") != self._facts or sums.shape != self._sums.shape:
             raise InputError(f"{self._path}: was begun with other texts or settings; delete it to start anew")
         self._sums[:] = sums
         return done
+
+    @staticmethod
+    def _checksum(done: int, sums: NDArray[np.float32], facts: str) -> str:
+        return f"{crc32(sums.tobytes(), crc32(f'{done} {facts}'.encode())):08x}"
 
     def __enter__(self) -> Unfinished:
         return self

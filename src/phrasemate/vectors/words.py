@@ -127,6 +127,8 @@ class WordVectors:
         Raises ModelError when there is none, ModelDamaged or ModelUnsupported when it cannot be used.
         """
         words, arrays, facts, digest = read_folder(Path(folder))
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ModelDamaged(f"{folder}: the words are no list of texts; {REMEDY}")
         projection = Projection(arrays["kernel"], arrays["bias"]) if "kernel" in arrays else None
         language = str(facts.pop("language", ""))
         facts["hash"] = digest

@@ -1,0 +1,265 @@
+"""The five jobs that bench/crash.py kills: indexer, appender, deleter, optimiser, trainer.
+
+Each is small and honest: the real code on made-up text. Models are made in-process (the fakes of the tests): a phrase's
+vector is drawn from the hash of its words, the trainer's encoder is a random XLM-R of two layers. A job is begun anew
+on a copy of what `prepare` made, goes on wherever it was interrupted, and says what it has done for good as it goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+sys.path[:0] = [str(TESTS / name) for name in ("index", "encode", "methods")]
+
+import fake  # noqa: E402
+
+from phrasemate import Document, Index  # noqa: E402
+from phrasemate.errors import IndexMissing  # noqa: E402
+from phrasemate.index import Settings  # noqa: E402
+
+__all__ = ["Add", "Create", "Delete", "Job", "Optimise", "Train", "jobs"]
+
+# an index that turns to FAISS from 200 phrases on, in chunks of 16 sentences
+SMALL = Settings(chunk=16, learn=50, exact_below=200, forced_rebuild=600, exact_filtered=200, train=700, block=250)
+MODEL = fake.FakeModel(dim=16)
+fake.vector_of = lru_cache(None)(fake.vector_of)  # the text is small; the writing is what counts
+Say = Callable[[int], None]
+SIZES = (40, 16, 0, 90, 9, 48, 60, 33)
+
+
+class Job(Protocol):
+    """``run`` says, through ``say``, how far it is for good; `check` compares that with what is there."""
+
+    name: str
+
+    def prepare(self, folder: Path) -> None:
+        """Make what the job begins with, in a folder that is not there yet."""
+        ...
+
+    def run(self, folder: Path, say: Say) -> None:
+        """Do the work, or what is left of it."""
+        ...
+
+    def check(self, folder: Path, said: int) -> list[str]:
+        """What is wrong with what a kill left, of which ``said`` was promised (0: nothing)."""
+        ...
+
+    def rows(self, folder: Path) -> dict[str, Any]:
+        """All that the job has made, to be compared with an undisturbed run."""
+        ...
+
+
+def documents(seed: int, names: Sequence[int] = range(len(SIZES))) -> list[Document]:
+    """Some of eight documents: two end with a chunk, one has no sentence."""
+    return [Document.from_texts(f"doc{at}", fake.sentences(SIZES[at], seed=100 * seed + at)) for at in names]
+
+
+for made in (1, 2, 3):  # every vector once, before the first fork
+    MODEL.extract([sentence.text for document in documents(made) for sentence in document.sentences()])
+
+
+def opened(folder: Path) -> Index:
+    return Index.open(folder, MODEL, settings=SMALL, threads=1)
+
+
+class _Indexing:
+    """What the four jobs of an index share. ``allowed``: rows that may be there, by table and first column."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self.allowed: dict[str, set[Any]] = {}
+
+    def prepare(self, folder: Path) -> None:
+        with Index.create(folder, MODEL, settings=SMALL, threads=1) as index:
+            index.add(documents(1), lang="en")
+        self.allow(folder)
+
+    def run(self, folder: Path, say: Say) -> None:
+        raise NotImplementedError
+
+    def allow(self, folder: Path) -> None:
+        """From now on the rows of this index may be seen."""
+        for table, found in self.rows(folder).items():
+            self.allowed.setdefault(table, set()).update(found)
+
+    def check(self, folder: Path, said: int) -> list[str]:
+        if not (folder / "index.json").exists():
+            return [] if not said else [f"the index is gone, though generation {said} was promised"]
+        with opened(folder) as index:
+            problems = list(index.verify().problems)
+            if index.stats().generation < said:
+                problems.append(f"generation {index.stats().generation}, though {said} was promised")
+            problems += _search(index)
+        found = self.rows(folder)
+        for table in ("sentences", "vectors"):
+            strange = [row[0] for row in found[table] if row not in self.allowed[table]]
+            problems += [f"{table}: row {strange[0]} is of neither state"] if strange else []
+        return problems
+
+    def rows(self, folder: Path) -> dict[str, Any]:
+        """Every row of every table, those of the text index included."""
+        with sqlite3.connect(folder / "store.sqlite") as connection:
+            query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+            names = [name for (name,) in connection.execute(query)]
+            found = {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in names}
+        connection.close()
+        return found
+
+
+def _search(index: Index) -> list[str]:
+    """The best phrase of some stored vectors is as near as a plain product says."""
+    with index.store.reading():
+        codes = [np.frombuffer(row.codes, np.int8) for block in index.store.vectors() for row in block]
+    if not codes:
+        return []
+    stored = np.concatenate(codes).reshape(-1, MODEL.dim).astype(np.float32)
+    stored /= np.linalg.norm(stored, axis=1, keepdims=True)
+    queries = stored[:: max(1, len(stored) // 20)]
+    best = index.search(queries, 1).scores[:, 0]
+    wrong = int((np.abs(best - 1) > 0.02).sum())
+    return [f"search: {wrong} of {len(queries)} stored vectors are not found"] if wrong else []
+
+
+class Create(_Indexing):
+    """An index is made from nothing."""
+
+    name = "indexer"
+
+    def prepare(self, folder: Path) -> None:
+        pass
+
+    def run(self, folder: Path, say: Say) -> None:
+        try:
+            index = opened(folder)
+        except IndexMissing:
+            index = Index.create(folder, MODEL, settings=SMALL, threads=1)
+        with index:
+            index.add(documents(1), lang="en", progress=lambda _: say(index.store.state().generation))
+
+
+class Add(_Indexing):
+    """Two documents are replaced and four come to those that are there."""
+
+    name = "appender"
+
+    def run(self, folder: Path, say: Say) -> None:
+        new = [Document(f"new {d.name}", d.digest, d.sentences, d.size) for d in documents(2, (0, 3, 5, 6))]
+        with opened(folder) as index:
+            everything = [*documents(1, (0, 2)), *documents(2, (1, 5)), *new]
+            index.add(everything, lang="en", progress=lambda _: say(index.store.state().generation))
+
+
+class Delete(_Indexing):
+    """Five of eight documents go, one by one."""
+
+    name = "deleter"
+
+    def run(self, folder: Path, say: Say) -> None:
+        with opened(folder) as index:
+            for at in (0, 3, 2, 7, 5):
+                if f"doc{at}" in {document.name for document in index.documents()}:
+                    index.delete(f"doc{at}")
+                    say(index.store.state().generation)
+            index.add([])  # as any later writer: what a kill after the last deletion kept from being derived
+
+
+class Optimise(_Indexing):
+    """Space is given back and all that is derived is made anew; no row of text may change at all."""
+
+    name = "optimiser"
+
+    def prepare(self, folder: Path) -> None:
+        super().prepare(folder)
+        with opened(folder) as index:
+            index.delete("doc3")
+            index.add([Document("late", "1", documents(3, (6,))[0].sentences, 1)], lang="de")
+        self.allowed = {}
+        self.allow(folder)
+
+    def run(self, folder: Path, say: Say) -> None:
+        with opened(folder) as index:
+            index.optimize()
+
+    def check(self, folder: Path, said: int) -> list[str]:
+        found = super().check(folder, said)
+        rows = self.rows(folder)
+        tables = ("documents", "sentences", "vectors", "tombstones", "state")
+        return found + [f"{table}: changed" for table in tables if set(rows[table]) != self.allowed[table]]
+
+
+class Train:
+    """Eight steps of CCPR with an evaluation and a model in the middle, a checkpoint after each."""
+
+    name = "trainer"
+
+    def __init__(self, shared: Path) -> None:
+        """``shared``: a folder for the encoder and the pairs, which every run reads."""
+        import pair_files
+        import tiny
+        import torch
+        from transformers.utils import logging
+
+        torch.set_num_threads(1)
+        logging.disable_progress_bar()
+        shared.mkdir(parents=True)
+        self._pairs = shared / "pairs"
+        self._pairs.mkdir()
+        pair_files.write_pairs(self._pairs / "en-xx.jsonl", 40, 1)
+        self._tables = {
+            "data": {"files": ["en-*.jsonl"], "batch": 4, "phrases": 4, "dev": 4, "neighbours": 2},
+            "model": {"base": str(tiny.save_xlmr(shared / "base")), "dropout": 0.1, "head": "components"},
+            "loss": {"dim": 8, "normalise": True, "temperature": 0.1, "negatives": "spans", "sentence": 0.2},
+            "optimizer": {"encoder": 1e-3, "heads": 1e-2, "chunk": 32},
+            "loop": {"steps": 8, "warmup": 2, "log": 1, "evaluate": 4, "checkpoint": 1, "precision": "fp32"},
+        }
+
+    def prepare(self, folder: Path) -> None:
+        pass
+
+    def run(self, folder: Path, say: Say) -> None:
+        from phrasemate.methods.ccpr_task import CCPRTask, Config
+        from phrasemate.train import Trainer
+
+        config = Config.of(self._tables)
+        trainer = Trainer(CCPRTask(config, self._pairs), config.loop, folder, config.facts())
+        trainer.run(progress=lambda event: say(event.step))
+
+    def check(self, folder: Path, said: int) -> list[str]:
+        from phrasemate.methods.checkpoint import Checkpoint
+
+        checkpoint, problems = Checkpoint(folder / "checkpoint"), []
+        if checkpoint.exists():
+            step = checkpoint.load()[1]["step"]
+            problems += [f"checkpoint of step {step}, though {said} was promised"] if step < said else []
+        elif said:
+            problems.append(f"no checkpoint, though step {said} was promised")
+        if (folder / "model").exists():
+            files = {path.name for path in (folder / "model").iterdir()}
+            whole = {"config.json", "heads.safetensors", "model.safetensors", "tokenizer.json", "training.json"}
+            problems += [f"model: without {whole - files}"] if whole - files else []
+        return problems
+
+    def rows(self, folder: Path) -> dict[str, Any]:
+        """Losses and figures without the clock's, and the bytes of checkpoint and model."""
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+        metrics = [{key: value for key, value in line.items() if key != "tokens/s"} for line in lines]
+        files = [*folder.glob("model/*.safetensors"), folder / "checkpoint" / "state.safetensors"]
+        digests = {str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(files)}
+        return {"metrics": metrics, **digests}
+
+
+def jobs(shared: Path, only: Sequence[str] = ()) -> list[Job]:
+    """The jobs of these names, or all; ``shared`` as of `Train`."""
+    made: list[Job] = [kind() for kind in (Create, Add, Delete, Optimise) if not only or kind.name in only]
+    return [*made, *([Train(shared)] if not only or Train.name in only else [])]

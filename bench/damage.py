@@ -1,0 +1,214 @@
+"""Damaged and hostile files: each is one documented error or the right answer; never a crash, a hang or a wrong one.
+
+Every kind of file that phrasemate reads (damage_kinds.py) is truncated, has bytes flipped, blocks zeroed and swapped,
+is doubled, is replaced by files of other formats and by those in damage_hostile.py: newer versions, huge counts, bombs,
+sealed nonsense. Each is read in a forked process: errors outside phrasemate.errors, an answer that is another than that
+of the sound file, more than a minute or more than 1 GB are problems. Text without an end or a checksum (``open``, and
+letters within ``closed`` ones) may become another text.
+
+    python bench/damage.py
+    python bench/damage.py --only index --each 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import logging
+import os
+import random
+import resource
+import shutil
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+from common import report, signature
+from crash_child import Child
+from damage_kinds import KINDS, Kind, digest
+
+import phrasemate.errors
+
+__all__ = ["FOREIGN", "Case", "cases", "damages", "judged", "main"]
+
+PATIENCE = 60.0
+MEMORY_MB = 1_000
+ADDRESSES_GB = 8  # a backstop, so that a huge count cannot take the machine's memory
+DOCUMENTED = frozenset(phrasemate.errors.__all__)
+HEADER = ["kind", "damaged", "errors", "right answers", "other texts", "problems", "most MB", "errors by class"]
+PNG = b"\x89PNG\r\n\x1a\n" + zlib.compress(bytes(200))
+FOREIGN = {
+    "empty": b"",
+    "png": PNG,
+    "zip": b"PK\x05\x06" + bytes(18),
+    "gzip of nothing": gzip.compress(b"", mtime=0),
+    "sqlite": b"SQLite format 3\0" + bytes(4_080),
+    "json": b'{"format": "other", "version": 9}\n',
+    "utf-16": "Grüße, <tmx/>".encode("utf-16"),
+    "pdf": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n",
+}
+Case = tuple[str, bytes]
+
+
+def damages(content: bytes, draw: random.Random, each: int) -> Iterator[Case]:
+    """Names and contents of what a file may become; ``each``: how many of each kind of change."""
+    size = len(content)
+    for cut in sorted({0, 1, size // 2, size - 1, *(draw.randrange(size) for _ in range(each))}):
+        yield f"truncated to {cut}", content[:cut]
+    for _ in range(each):
+        at = draw.randrange(size)
+        yield f"bit flipped at {at}", content[:at] + bytes([content[at] ^ (1 << draw.randrange(8))]) + content[at + 1 :]
+    for _ in range(max(1, each // 2)):
+        at, length = draw.randrange(size), draw.choice((1, 16, 512))
+        yield f"zeroed at {at}", content[:at] + bytes(len(content[at : at + length])) + content[at + length :]
+        one, other = sorted(draw.randrange(size) for _ in range(2))
+        length = min(16, other - one, size - other)
+        swapped = bytearray(content)
+        swapped[one : one + length], swapped[other : other + length] = (
+            content[other : other + length],
+            content[one : one + length],
+        )
+        yield f"swapped at {one} and {other}", bytes(swapped)
+    yield "doubled", content + content
+    yield "all zero", bytes(size)
+    yield from FOREIGN.items()
+
+
+def cases(kind: Kind, place: Path, draw: random.Random, each: int) -> Iterator[tuple[str, Path, bytes]]:
+    """What, which file, and its damaged content; files that are as they were are left out."""
+    files = kind.targets(place)
+    for file in files:
+        content = file.read_bytes()
+        for name, damaged in damages(content, draw, each):
+            if damaged != content:
+                yield f"{file.name} {name}", file, damaged
+        for other in files:
+            if other != file:
+                yield f"{file.name} replaced by {other.name}", file, other.read_bytes()
+
+
+def judged(kind: Kind, what: str, right: int, child: Child, megabytes: float) -> tuple[str, str]:
+    """One of "error", "right", "other" and "problem", and the class of the error or what the problem is."""
+    error = child.error.partition(":")[0]
+    if megabytes > MEMORY_MB:
+        return "problem", f"{megabytes:.0f} MB"
+    if error:
+        return ("error", error) if error in DOCUMENTED else ("problem", child.problem)
+    if child.problem:
+        return "problem", child.problem
+    if child.said == right:
+        return "right", ""
+    allowed = kind.guard == "open" or (kind.guard == "closed" and " truncated " not in f" {what} ")
+    allowed |= ".gz doubled" in what  # two packed texts one after the other are a packed text
+    return ("other", "") if allowed else ("problem", "a wrong answer")
+
+
+def main() -> None:
+    args = _arguments()
+    logging.getLogger("phrasemate").setLevel(logging.ERROR)  # each rebuilding is a warning
+    kinds = [kind for kind in KINDS if not args.only or kind.name in args.only]
+    rows: list[list[Any]] = []
+    with tempfile.TemporaryDirectory(prefix="damage-", dir=args.work) as name:
+        for kind in kinds:
+            rows.append(_row(kind, Path(name) / kind.name.replace(" ", "-"), args))
+        if not args.only:
+            from damage_hostile import hostile_cases
+
+            rows += [_hostile(cases, args) for cases in hostile_cases(Path(name) / "hostile")]
+    sums = [sum(row[at] for row in rows) for at in range(1, 6)]
+    rows.append(["all", *sums, max(row[6] for row in rows), ""])
+    report("damage", HEADER, rows, signature(None, each=args.each, seed=args.seed))
+    raise SystemExit(bool(sums[-1]))
+
+
+def _row(kind: Kind, folder: Path, args: argparse.Namespace) -> list[Any]:
+    """Damage one kind of file in every way."""
+    folder.mkdir(parents=True)
+    place, draw = kind.make(folder), random.Random(f"{args.seed} {kind.name}")
+    right = digest(kind.read(_copy(place)))  # in this process: what it imports is not in the time of a case
+    found: list[tuple[str, str, str, float]] = []
+    for what, file, damaged in cases(kind, place, draw, args.each):
+        copy = _copy(place)
+        target = copy / file.relative_to(place) if place.is_dir() else copy
+        target.write_bytes(damaged)
+        found.append((what, *_asked(kind, what, copy, right)))
+    return _summed(kind.name, found)
+
+
+def _hostile(one: Any, args: argparse.Namespace) -> list[Any]:
+    """Files that are made to do harm, of one kind: each must be an error (or, where it says so, may be read)."""
+    found = []
+    for what, place, read in one.cases:
+        kind = Kind(one.name, "open" if what.startswith("harmless") else "closed", lambda folder: folder, read)
+        found.append((what, *_asked(kind, f"truncated {what}", place, -1)))
+    return _summed(one.name, found)
+
+
+def _asked(kind: Kind, what: str, place: Path, right: int) -> tuple[str, str, float]:
+    """Read it in a child: the judgement, its reason, and the memory in MB beyond what it began with."""
+
+    def read(say: Callable[[int], None]) -> list[str]:
+        before = _resident()
+        try:
+            say(digest(kind.read(place)))
+        finally:
+            used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_000 - before
+            (place.parent / "peak").write_text(str(used), "ascii")
+        return []
+
+    (place.parent / "peak").write_text("0", "ascii")
+    child = Child(read, _limits)
+    child.wait(PATIENCE)
+    peak = float((place.parent / "peak").read_text("ascii") or 0)
+    judgement, reason = judged(kind, what, right, child, peak)
+    if judgement == "problem":
+        print(f"{kind.name}, {what}: {reason}", file=sys.stderr, flush=True)
+    return judgement, reason, max(0.0, peak)
+
+
+def _summed(name: str, found: list[tuple[str, str, str, float]]) -> list[Any]:
+    counts = Counter(judgement for _, judgement, _, _ in found)
+    classes = Counter(reason for _, judgement, reason, _ in found if judgement == "error")
+    shown = ", ".join(f"{kind} {count}" for kind, count in classes.most_common())
+    numbers = [counts[judgement] for judgement in ("error", "right", "other", "problem")]
+    return [name, len(found), *numbers, round(max(memory for *_, memory in found)), shown]
+
+
+def _copy(place: Path) -> Path:
+    """A copy beside it, for the next damage."""
+    copy = place.parent / "copy" / place.name
+    shutil.rmtree(copy.parent, ignore_errors=True)
+    copy.parent.mkdir()
+    return Path((shutil.copytree if place.is_dir() else shutil.copy)(place, copy))
+
+
+def _resident() -> float:
+    """MB that this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * resource.getpagesize() / 1_000_000
+
+
+def _limits() -> None:
+    os.environ["TMPDIR"] = tempfile.gettempdir()
+    most = ADDRESSES_GB << 30
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _arguments() -> argparse.Namespace:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--each", type=int, default=4, help="changes of each sort in each file (default: %(default)s)")
+    made.add_argument("--only", action="append", default=[], choices=[kind.name for kind in KINDS])
+    made.add_argument("--seed", type=int, default=0)
+    memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
+    made.add_argument("--work", type=Path, default=memory, help="where the files are written")
+    return made.parse_args()
+
+
+if __name__ == "__main__":
+    main()

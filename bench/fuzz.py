@@ -1,0 +1,187 @@
+"""Fuzzing: mutated input for every reader, the mark-up parser, the splitter and the mapping of tokens to offsets.
+
+With atheris (``pip install 'phrasemate[fuzz]'``) mutation is guided by coverage; without it, or with --plain, sound
+documents are mutated at random, and the output says so. What must hold of any input is in fuzz_targets.py. Seeds are
+made there; inputs that reached new code can be kept (--keep) in bench/fuzz/TARGET/ and are seeds from then on. A
+finding ends the run with exit code 1 and is written to bench/out/fuzz/TARGET-*.
+
+    python bench/fuzz.py tmx --seconds 3600
+    python bench/fuzz.py --list
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+FOUND = Path(__file__).parent / "out" / "fuzz"
+KEPT = Path(__file__).parent / "fuzz"
+LONGEST = 4_096  # bytes of an input
+HANG = 20  # seconds
+MEMORY_MB = 1_024  # beyond what the warm process takes
+
+
+def main() -> None:
+    args = _arguments()
+    FOUND.mkdir(parents=True, exist_ok=True)
+    if not args.plain:
+        try:
+            import atheris
+        except ImportError:
+            print("no atheris here (pip install 'phrasemate[fuzz]'): mutation at random, not guided by coverage")
+            args.plain = True
+    if args.plain:
+        from fuzz_targets import TARGETS
+    else:
+        with atheris.instrument_imports(include=["phrasemate"]):
+            from fuzz_targets import TARGETS
+    if args.list or args.target not in TARGETS:
+        print(*TARGETS, sep="\n")
+        raise SystemExit(not args.list)
+    if args.plain:
+        _plain(args.target, args.seconds, args.seed)
+    else:
+        _guided(args.target, args.seconds, args.seed, args.keep)
+
+
+def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
+    """libFuzzer, in a fork, for it never comes back; afterwards the smallest inputs that reached new code are kept."""
+    import atheris
+    from fuzz_targets import run
+
+    seeds = _seeds(target)
+    with atheris.instrument_imports(include=["phrasemate"]):  # targets import what they feed at their first input
+        run(target, seeds[0])
+    with tempfile.TemporaryDirectory(prefix="seeds-") as name:
+        for data in seeds:
+            (Path(name) / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+        options = [f"-max_total_time={seconds}", f"-timeout={HANG}", f"-rss_limit_mb={MEMORY_MB + 1_024}"]
+        options += [f"-max_len={LONGEST}", f"-seed={seed or 1}", "-print_final_stats=1", "-verbosity=0"]
+        options += [f"-artifact_prefix={FOUND}/{target}-", name]
+        child = os.fork()
+        if child == 0:
+            atheris.Setup([sys.argv[0], *options], lambda data: run(target, data) and None)
+            atheris.Fuzz()
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        new = {path.read_bytes() for path in Path(name).iterdir()} - set(seeds)
+    for data in sorted(new, key=len)[:keep]:
+        (KEPT / target).mkdir(parents=True, exist_ok=True)
+        (KEPT / target / f"{hashlib.sha256(data).hexdigest()[:16]}.seed").write_bytes(data)
+    print(
+        f"{target}: {'no finding' if not code else 'a finding'}, {len(new)} inputs that reached new code (seed {seed})"
+    )
+    raise SystemExit(code)
+
+
+def _plain(target: str, seconds: int, seed: int) -> None:
+    """Mutation at random: bytes and blocks changed, removed, doubled, and mixed among the seeds."""
+    from fuzz_targets import run
+
+    draw, seeds = random.Random(f"{target} {seed}"), _seeds(target)
+    deadline, count, read = time.monotonic() + seconds, 0, 0
+    _limit()
+    while time.monotonic() < deadline:
+        data = mutated(draw, seeds)
+        begun = time.monotonic()
+        try:
+            read += run(target, data)
+        except BaseException:
+            path = FOUND / f"{target}-{hashlib.sha256(data).hexdigest()[:16]}"
+            path.write_bytes(data)
+            traceback.print_exc()
+            raise SystemExit(f"{target}: a finding after {count:,} inputs, written to {path}") from None
+        if time.monotonic() - begun > HANG:
+            raise SystemExit(f"{target}: {time.monotonic() - begun:.0f} s for one input of {len(data)} bytes")
+        count += 1
+    print(f"{target}: {count:,} inputs, {read:,} of them read, no finding (mutated at random; seed {seed})")
+
+
+def mutated(draw: random.Random, seeds: list[bytes]) -> bytes:
+    """One of the seeds with one to six changes."""
+    data = bytearray(draw.choice(seeds))
+    for _ in range(draw.randint(1, 6)):
+        at = draw.randrange(len(data) + 1)
+        length = min(draw.choice((1, 1, 2, 4, 16, 64)), len(data) - at)
+        other = draw.choice(seeds)
+        kind = draw.randrange(6)
+        if kind == 0 and at < len(data):
+            data[at] ^= 1 << draw.randrange(8)
+        elif kind == 1:
+            del data[at : at + length]
+        elif kind == 2:
+            data[at:at] = data[at : at + length] * draw.choice((1, 2, 30))
+        elif kind == 3:
+            data[at : at + length] = draw.randbytes(length)
+        elif kind == 4:
+            start = draw.randrange(len(other) + 1)
+            data[at:at] = other[start : start + draw.choice((1, 8, 64))]
+        else:
+            data[at:at] = draw.choice(TOKENS)
+    return bytes(data[:LONGEST])
+
+
+TOKENS = (
+    b"\0",
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\xe2\x80\xae",
+    b"\xef\xbb\xbf",
+    b"99999999999",
+    b"-1",
+    b"<",
+    b"]]>",
+    b"<!--",
+)
+TOKENS += (
+    b"&#0;",
+    b"&#xD800;",
+    b"<!DOCTYPE x [",
+    b'"',
+    b"\n",
+    b"\r",
+    b"\t",
+    b"[[",
+    b"]]",
+    b"\\",
+    b"{",
+    b"NaN",
+    b"1e999",
+)
+
+
+def _seeds(target: str) -> list[bytes]:
+    from fuzz_targets import SEEDS
+
+    kept = sorted((KEPT / target).glob("*")) if (KEPT / target).is_dir() else []
+    return [*SEEDS[target](), *(path.read_bytes() for path in kept)]
+
+
+def _limit() -> None:
+    """Memory beyond the limit is a finding: it becomes a MemoryError."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    most = pages * resource.getpagesize() + MEMORY_MB * 1_000_000
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _arguments() -> argparse.Namespace:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("target", nargs="?", default="", help="one of those that --list names")
+    made.add_argument("--seconds", type=int, default=60)
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--keep", type=int, default=0, help="so many new inputs, the smallest, go to bench/fuzz/TARGET")
+    made.add_argument("--plain", action="store_true", help="without atheris")
+    made.add_argument("--list", action="store_true", help="name the targets")
+    return made.parse_args()
+
+
+if __name__ == "__main__":
+    main()

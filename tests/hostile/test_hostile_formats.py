@@ -1,0 +1,55 @@
+"""Every version of every format, from the first on, opens and says what it said; a newer one says what to do."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from made import FORMATS, asked, versions
+
+from phrasemate.errors import IndexUnsupported, ModelUnsupported
+from phrasemate.index import manifest
+
+KEPT = sorted(FORMATS.glob("*.zip"))
+
+
+def unpacked(path: Path, folder: Path) -> Path:
+    with zipfile.ZipFile(path) as file:
+        file.extractall(folder)
+    return next(folder.iterdir())
+
+
+def test_the_present_version_of_each_format_is_kept() -> None:
+    expected = {f"{kind.replace(' ', '-')}-{version}" for kind, version in versions().items()}
+    assert expected <= {path.stem for path in KEPT}, "run tests/hostile/made.py for the new version"
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_a_version_opens(path: Path, tmp_path: Path) -> None:
+    kind = path.stem.rpartition("-")[0].replace("-", " ")
+    place = unpacked(path, tmp_path)
+    assert near(asked(kind, place), json.loads(path.with_suffix(".json").read_text("utf-8")))
+
+
+def near(one: object, other: object) -> bool:
+    """Equal, numbers as far as another processor's arithmetic lets them be."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(near, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) < 0.02
+    return one == other
+
+
+def test_a_newer_version_says_what_to_do(tmp_path: Path) -> None:
+    index = unpacked(FORMATS / "index-1.zip", tmp_path / "index")
+    body = {k: v for k, v in json.loads((index / "index.json").read_text("utf-8")).items() if k != "crc"}
+    (index / "index.json").write_bytes(manifest._canonical(body | {"version": 2}))
+    with pytest.raises(IndexUnsupported, match="use a matching version of phrasemate"):
+        asked("index", index)
+    model = unpacked(FORMATS / "model-folder-1.zip", tmp_path / "model")
+    content = json.loads((model / "MANIFEST.json").read_text("utf-8"))
+    (model / "MANIFEST.json").write_text(json.dumps(content | {"version": 2}), "utf-8")
+    with pytest.raises(ModelUnsupported, match="upgrade phrasemate"):
+        asked("model folder", model)
