@@ -22,7 +22,7 @@ demo: $(VENV)/.base ## index the bundled sample and answer 40 marked queries in 
 	@$(BIN)/phrasemate demo --dir demo-index
 
 test: $(VENV)/.dev ## run the tests, offline
-	@$(OFFLINE) $(BIN)/python -m pytest -m "not data"
+	@$(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not data" --numprocesses auto --dist loadfile
 
 test-data: $(VENV)/.dev ## run the checks that need the corpora in DATA
 	@$(OFFLINE) $(BIN)/python -m pytest -m data || [ $$? -eq 5 ]  # 5: there is none yet
