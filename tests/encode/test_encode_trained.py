@@ -220,8 +220,8 @@ def test_sealed_damage_of_heads(sealed: Path, tmp_path: Path, changes: dict[str,
         ({"max_words": 2.5}, "max_words: 2.5; expected 1 or more"),
         ({"overlapping": 3}, "overlapping: 3; expected true or false"),
         ({"start": [1.0]}, "unexpected keyword argument 'start'"),
-        ([1], "segmenter .1."),
-        (None, "segmenter None"),
+        ([1], "segmenter is .1."),
+        (None, "segmenter is None"),
     ],
 )
 def test_senseless_defaults(sealed: Path, tmp_path: Path, value: Any, expected: str) -> None:
