@@ -33,6 +33,7 @@ ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
 SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
 _TOKENIZER = 150_000_000  # bytes of a tokenizer, unpacked: that of XLM-R, with 250,002 pieces, has 17 million
+KERNELS = "256"  # prepared kernels that are kept: with 1,024, the default, memory grows with every new shape
 GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions.md)
 
 
@@ -213,10 +214,12 @@ def _receive(request: Any, userdata: Any) -> None:
 
 def _compiler(path: Path, threads: int, outputs: Sequence[str]) -> Callable[[], _Queue]:
     """Reads a graph that has these outputs; what is returned compiles it."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)  # read once, when OpenVINO comes in
     import openvino
 
     core = openvino.Core()
     options: dict[str, Any] = {
+        "CPU_RUNTIME_CACHE_CAPACITY": KERNELS,
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": threads,
         "ENABLE_CPU_PINNING": False,
