@@ -1,7 +1,7 @@
 """Memory of an encoder that meets ever new lengths of texts, as a server does: anonymous MB after each round.
 
     python bench/shapes.py
-    ONEDNN_PRIMITIVE_CACHE_CAPACITY=1024 python bench/shapes.py     # as many prepared kernels as oneDNN keeps by default
+    ONEDNN_PRIMITIVE_CACHE_CAPACITY=1024 python bench/shapes.py  # as many kernels as oneDNN keeps by itself
 
 A round: 150 batches of one to six texts of two to sixty words, lengths drawn.
 """
@@ -16,7 +16,21 @@ from common import parser, report, signature
 
 from phrasemate import load_model
 
-WORDS = "der die das Haus Bank Minute Parlament schweigt gestern abend viele Leute gehen".split()
+WORDS = [
+    "der",
+    "die",
+    "das",
+    "Haus",
+    "Bank",
+    "Minute",
+    "Parlament",
+    "schweigt",
+    "gestern",
+    "abend",
+    "viele",
+    "Leute",
+    "gehen",
+]
 BATCHES, TEXTS, LONGEST = 150, 6, 60
 HEADER = ["round", "anonymous MB", "CPU seconds"]
 
