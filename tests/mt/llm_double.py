@@ -92,18 +92,19 @@ class Double:
                     double.most = max(double.most, double.busy)
                 try:
                     given = double.mood(number, body)
-                    if given == "hang up":
-                        self.connection.close()
-                        return
-                    status, content, headers = given if isinstance(given, tuple) else double.answer(body)
-                    self.send_response(status)
-                    for name, value in {"Content-Length": str(len(content)), **headers}.items():
-                        self.send_header(name, value)
-                    self.end_headers()
-                    self.wfile.write(content)
-                finally:
+                    reply = given if given is not None else double.answer(body)
+                finally:  # before the client hears of it and sends the next one
                     with double._lock:
                         double.busy -= 1
+                if reply == "hang up":
+                    self.connection.close()
+                    return
+                status, content, headers = reply
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(content)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
 
             def log_message(self, *args: Any) -> None:
                 pass

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from server_fakes import FakeModel, make_index
 
 from phrasemate.server.app import create_app
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 
 HERE = "http://localhost:8000"
 

@@ -19,7 +19,7 @@ from phrasemate.encode.runtime import States
 from phrasemate.index import Index
 from phrasemate.server.app import create_app
 from phrasemate.server.guard import Access
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.server.serving import bind, server_of
 from phrasemate.server.settings import Settings
 from phrasemate.types import Document, Phrase, Span

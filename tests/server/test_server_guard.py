@@ -15,7 +15,7 @@ from server_fakes import FakeModel
 from phrasemate.errors import InputError, ReadError
 from phrasemate.server.app import create_app
 from phrasemate.server.guard import Access
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.server.refusal import REASONS
 from phrasemate.server.serving import TOKEN, access_for, bind, read_token
 from phrasemate.server.settings import Settings

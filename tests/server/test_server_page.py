@@ -17,7 +17,7 @@ from phrasemate.concordance import Reading
 from phrasemate.errors import IndexDamaged
 from phrasemate.index import Index
 from phrasemate.server.app import create_app
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.server.page.answers import Answer, Facts, answer
 from phrasemate.server.page.state import State
 from phrasemate.server.settings import Settings

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from phrasemate import Document, Index, load_model
 from phrasemate.errors import InputError
 from phrasemate.server.app import create_app
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.server.page.review import Row, file_of, rows_of
 from phrasemate.server.settings import Settings
 from phrasemate.text import read_terms

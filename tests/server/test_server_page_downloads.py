@@ -13,7 +13,7 @@ from page_client import Browser
 from starlette.testclient import TestClient
 
 from phrasemate.server.app import create_app
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.text import read_terms
 from phrasemate.text.formats.bilingual import read_units
 

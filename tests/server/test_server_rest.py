@@ -16,7 +16,7 @@ from phrasemate import __version__
 from phrasemate.index import Index
 from phrasemate.search import Searcher
 from phrasemate.server import schemas
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.types import Document
 
 API = "/api/v1"

@@ -54,7 +54,7 @@ def serve(
         from phrasemate.server.app import create_app
     except ImportError as error:
         raise MissingExtra(error.name or "fastapi", "serve") from error
-    from phrasemate.server.library import Library
+    from phrasemate.server.indexes import Library
     from phrasemate.server.settings import Settings
 
     serving.spare_memory()

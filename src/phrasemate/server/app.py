@@ -16,7 +16,7 @@ from phrasemate import __version__
 from phrasemate.errors import PhrasemateError
 from phrasemate.server import rest
 from phrasemate.server.guard import Access, Guard
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.server.metrics import Metrics
 from phrasemate.server.refusal import Refusal, refusal_of
 from phrasemate.server.settings import Settings

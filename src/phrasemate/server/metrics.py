@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily
 
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 
 __all__ = ["Metrics"]
 

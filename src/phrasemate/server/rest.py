@@ -12,7 +12,7 @@ from fastapi.responses import PlainTextResponse, Response
 from phrasemate import __version__
 from phrasemate.search import Searcher, parse_query
 from phrasemate.server import schemas
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.server.metrics import Metrics
 from phrasemate.server.mining import mined
 from phrasemate.server.reading import Asked, described, described_form, read, read_form

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 
 __all__ = ["work"]
 

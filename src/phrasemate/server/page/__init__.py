@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from phrasemate.concordance import FORMATS, write
 from phrasemate.errors import PhrasemateError
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.server.page.answers import Answer, Catalogue, Readings, answer, excerpt, reading_of
 from phrasemate.server.page.document import add_document
 from phrasemate.server.page.render import STATIC, environment, html

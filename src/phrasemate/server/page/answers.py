@@ -13,7 +13,7 @@ from phrasemate.concordance import Column, Reading, arranged, as_query, column, 
 from phrasemate.errors import PhrasemateError
 from phrasemate.index import Index
 from phrasemate.search import Searcher
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.server.page.state import State
 from phrasemate.server.refusal import refusal_of
 from phrasemate.server.work import work

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from phrasemate.errors import PhrasemateError
 from phrasemate.search import Searcher
-from phrasemate.server.library import Library
+from phrasemate.server.indexes import Library
 from phrasemate.server.page.answers import Catalogue
 from phrasemate.server.page.render import html
 from phrasemate.server.page.review import FIELDS, FILES, file_of, rows_of

@@ -12,8 +12,8 @@ from server_fakes import FakeModel, make_index
 
 from phrasemate.errors import IndexMissing, InputError
 from phrasemate.index import Index
-from phrasemate.server import library as module
-from phrasemate.server.library import Library
+from phrasemate.server import indexes as module
+from phrasemate.server.indexes import Library
 from phrasemate.server.refusal import Refusal
 from phrasemate.types import Document
 
