@@ -27,7 +27,8 @@ def first(page: Any) -> Any:
 
 def test_three_actions_from_an_open_page_to_the_equivalents(page: Any) -> None:
     page.goto("/")
-    page.keyboard.insert_text(GERMAN)  # 1: the text field has the focus
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.insert_text(GERMAN)  # 1
     page.keyboard.press("Enter")  # 2
     page.get_by_role("button", name="Schweigeminute", exact=True).click()  # 3
     expect(asked(page)).to_have_text("Schweigeminute")
@@ -36,6 +37,7 @@ def test_three_actions_from_an_open_page_to_the_equivalents(page: Any) -> None:
 
 def test_what_is_pasted_is_read_at_once(page: Any) -> None:
     page.goto("/")
+    expect(page.locator("#q")).to_be_focused()
     page.evaluate("text => navigator.clipboard.writeText(text)", GERMAN)
     page.keyboard.press("Control+v")
     expect(page.locator("#text")).to_have_text(GERMAN)
