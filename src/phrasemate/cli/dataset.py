@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import JsonAtEnd, OnError
+from phrasemate.cli.options import JsonAtEnd, Lines, OnError, SplitLines
 from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
@@ -48,13 +48,6 @@ and end are characters of the sentence:
 
 Left out: copies, time expressions, phrases with too few sentences, and all but the first pair of a phrase.
 """
-
-
-class Lines(StrEnum):
-    """What a line of a text is."""
-
-    PARAGRAPH = "paragraph"
-    SENTENCE = "sentence"
 
 
 class Unit(StrEnum):
@@ -97,9 +90,7 @@ def xpr(
     target_column: Annotated[
         str | None, typer.Option("--target-column", metavar="NAME|N", help="Column of .tsv files of --target-text.")
     ] = None,
-    lines: Annotated[
-        Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
-    ] = Lines.PARAGRAPH,
+    lines: SplitLines = Lines.PARAGRAPH,
     encoding: Annotated[
         str | None, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts (default: UTF-8).")
     ] = None,

@@ -6,13 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import Encoding, OnError, OrList, say_skipped
+from phrasemate.cli.options import Encoding, Lines, OnError, OrList, SplitLines, say_skipped
 from phrasemate.cli.shell import err, out
 from phrasemate.errors import InputError
 
@@ -51,13 +50,6 @@ With --json, one JSON object a line is printed for each phrase; start and end ar
 """
 
 
-class Lines(StrEnum):
-    """What a line of a text file is."""
-
-    PARAGRAPH = "paragraph"
-    SENTENCE = "sentence"
-
-
 def examples(
     phrases: Annotated[list[str] | None, typer.Argument(metavar="PHRASE", help="Phrases to look for.")] = None,
     file: Annotated[
@@ -93,9 +85,7 @@ def examples(
     text_field: Annotated[
         str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl texts that holds the text.")
     ] = "text",
-    lines: Annotated[
-        Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
-    ] = Lines.PARAGRAPH,
+    lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each phrase.")] = False,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import Encoding, OnError, OrList, Threads, say_skipped
+from phrasemate.cli.options import Encoding, Lines, OnError, OrList, SplitLines, Threads, say_skipped
 from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, out
 
 if TYPE_CHECKING:
@@ -45,13 +44,6 @@ All options of the first form: phrasemate index add --help""",
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The index.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
-
-class Lines(StrEnum):
-    """What a line of a text file is."""
-
-    PARAGRAPH = "paragraph"
-    SENTENCE = "sentence"
 
 
 ADD_EXAMPLES = """Examples:
@@ -91,9 +83,7 @@ def add(
     text_field: Annotated[
         str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")
     ] = "text",
-    lines: Annotated[
-        Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
-    ] = Lines.PARAGRAPH,
+    lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
     model: Annotated[

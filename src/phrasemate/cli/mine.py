@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import Encoding, JsonAtEnd, Model, OnError, OrList, Threads, say_skipped
+from phrasemate.cli.options import Encoding, JsonAtEnd, Lines, Model, OnError, OrList, SplitLines, Threads, say_skipped
 from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
@@ -30,13 +30,6 @@ EXAMPLES = """Examples:
   phrasemate align pairs.tsv -o links.txt              word links of what was found
 
 A run that was stopped goes on where it was: give the same command again."""
-
-
-class Lines(StrEnum):
-    """What a line of a text file is."""
-
-    PARAGRAPH = "paragraph"
-    SENTENCE = "sentence"
 
 
 class Check(StrEnum):
@@ -135,9 +128,7 @@ def mine(
     engine: Annotated[
         Engine, typer.Option("--engine", metavar="auto|exact|approximate", help="How neighbours are searched.")
     ] = Engine.AUTO,
-    lines: Annotated[
-        Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
-    ] = Lines.PARAGRAPH,
+    lines: SplitLines = Lines.PARAGRAPH,
     source_column: Annotated[str | None, _column("source")] = None,
     target_column: Annotated[str | None, _column("target")] = None,
     text_field: Annotated[

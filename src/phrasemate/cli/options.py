@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from phrasemate.text import Skipped
 
-__all__ = ["Encoding", "JsonAtEnd", "Model", "OnError", "OrList", "Threads", "say_skipped"]
+__all__ = ["Encoding", "JsonAtEnd", "Lines", "Model", "OnError", "OrList", "SplitLines", "Threads", "say_skipped"]
 
 SHOWN = 20  # skipped lines that are listed; the rest are counted
 
@@ -24,6 +24,16 @@ class OnError(StrEnum):
     SKIP = "skip"
 
 
+class Lines(StrEnum):
+    """What a line of a text is."""
+
+    PARAGRAPH = "paragraph"
+    SENTENCE = "sentence"
+
+
+SplitLines = Annotated[
+    Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
+]
 OrList = Annotated[
     OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import Encoding, Model, OnError, OrList, Threads, say_skipped
+from phrasemate.cli.options import Encoding, Lines, Model, OnError, OrList, SplitLines, Threads, say_skipped
 from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
@@ -36,13 +36,6 @@ TRAIN_EXAMPLES = """Examples:
   phrasemate vectors train both.tsv.gz -o plain/de --column 2 --lines sentence --words 20000 --min-count 3"""
 
 
-class Lines(StrEnum):
-    """What a line of a text file is."""
-
-    PARAGRAPH = "paragraph"
-    SENTENCE = "sentence"
-
-
 class Pooling(StrEnum):
     """What becomes of a word's token states."""
 
@@ -62,9 +55,6 @@ Column = Annotated[
     str | None, typer.Option("--column", metavar="NAME|N", help="Column of .tsv files: name, or number from 1.")
 ]
 Field = Annotated[str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")]
-Split = Annotated[
-    Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
-]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of what is drawn by chance.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -104,7 +94,7 @@ def distil(
     threads: Threads = None,
     column: Column = None,
     text_field: Field = "text",
-    lines: Split = Lines.PARAGRAPH,
+    lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
@@ -148,7 +138,7 @@ def train(
     ] = 5,
     column: Column = None,
     text_field: Field = "text",
-    lines: Split = Lines.PARAGRAPH,
+    lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
