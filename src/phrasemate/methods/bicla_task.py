@@ -22,7 +22,7 @@ from phrasemate.baselines import sums
 from phrasemate.errors import InputError
 from phrasemate.methods.bicla import BiCLA, Padded, Settings, contrastive_loss, pad
 from phrasemate.methods.bicla_folder import save_bicla
-from phrasemate.methods.config import built
+from phrasemate.methods.config import configured
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.train import LoopSettings
 from phrasemate.vectors.neighbours import blocks
@@ -85,24 +85,14 @@ class Config:
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
         """From the tables of a TOML file; raises InputError naming what is wrong."""
-        kinds = {
-            "data": DataSettings,
-            "model": Settings,
-            "loss": LossSettings,
-            "optimizer": OptimizerSettings,
-            "loop": LoopSettings,
-        }
-        unknown = sorted(set(tables) - set(kinds))
-        if unknown:
-            raise InputError(f"[{unknown[0]}]: unknown; expected {', '.join(kinds)}")
-        made: dict[str, Any] = {name: built(kind, tables.get(name, {}), name) for name, kind in kinds.items()}
-        data = made["data"]
+        made = configured(cls, tables)
+        data = made.data
         if data.batch < 1 or not 0 <= data.hard <= data.negatives or data.negatives < 1 or data.words < 1:
             raise InputError(
                 f"[data] batch {data.batch}, negatives {data.negatives}, hard {data.hard}, words {data.words}; "
                 "expected 1 or more of each, and hard from 0 to negatives"
             )
-        return cls(**made)
+        return made
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop."""

@@ -18,7 +18,7 @@ from phrasemate.encode.heads import load_heads
 from phrasemate.errors import InputError, ModelError
 from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, save_encoder
 from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings, on_device, sentence_vectors
-from phrasemate.methods.config import tables_of
+from phrasemate.methods.config import configured
 from phrasemate.methods.elsewhere import Elsewhere
 from phrasemate.methods.examples import Alteration, Example, PairFile, Schedule
 from phrasemate.methods.spans import SpanBatch, collate
@@ -94,14 +94,7 @@ class Config:
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
         """From the tables of a TOML file; raises InputError naming what is wrong."""
-        kinds = {
-            "data": DataSettings,
-            "model": ModelSettings,
-            "loss": Settings,
-            "optimizer": OptimizerSettings,
-            "loop": LoopSettings,
-        }
-        return cls(**tables_of(kinds, tables))
+        return configured(cls, tables)
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from phrasemate.errors import InputError
 
-__all__ = ["built", "expect", "overridden", "read_toml", "tables_of"]
+__all__ = ["built", "configured", "expect", "overridden", "read_toml"]
 
 T = TypeVar("T")
 
@@ -45,12 +45,14 @@ def expect(name: str, value: str, among: Sequence[str]) -> None:
         raise InputError(f"{name}: {value!r}; expected {', '.join(among[:-1])} or {among[-1]}")
 
 
-def tables_of(kinds: Mapping[str, type], tables: Mapping[str, Any]) -> dict[str, Any]:
-    """A dataclass for each table; raises InputError for an unknown table and what `built` does."""
+def configured(kind: type[T], tables: Mapping[str, Any]) -> T:
+    """A dataclass of dataclasses, one for each table; raises InputError for an unknown table and what `built` does."""
+    hints = get_type_hints(kind)
+    kinds = {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(set(tables) - set(kinds))
     if unknown:
         raise InputError(f"[{unknown[0]}]: unknown; expected {', '.join(kinds)}")
-    return {name: built(kind, tables.get(name, {}), name) for name, kind in kinds.items()}
+    return kind(**{name: built(each, tables.get(name, {}), name) for name, each in kinds.items()})
 
 
 def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:

@@ -18,7 +18,7 @@ from phrasemate.dataset.records import language_pairs
 from phrasemate.encode.folder import HEADS
 from phrasemate.errors import InputError
 from phrasemate.methods.backbone import Backbone, Tokenizer, cached_backward, gathered, save_encoder
-from phrasemate.methods.config import expect, tables_of
+from phrasemate.methods.config import configured, expect
 from phrasemate.methods.contexts import Contexts, Sampled, read_contexts, sampled
 from phrasemate.methods.examples import Schedule
 from phrasemate.methods.halves import Lower, halves
@@ -98,14 +98,7 @@ class Config:
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
         """From the tables of a TOML file; raises InputError naming what is wrong."""
-        kinds = {
-            "data": DataSettings,
-            "model": ModelSettings,
-            "loss": Settings,
-            "optimizer": OptimizerSettings,
-            "loop": LoopSettings,
-        }
-        made = cls(**tables_of(kinds, tables))
+        made = configured(cls, tables)
         expect("[model] projection", made.model.projection, ("pooled", "tokens", "none"))
         for name, value, least in (
             ("[data] batch", made.data.batch, 2),
