@@ -5,6 +5,7 @@ each engine is the best of its rounds; cosines are between token states. Needs t
 folder that the model was exported from (python bench/base_model.py makes it).
 
     python bench/encode.py --hf .cache/e5-small --threads-list 1 2
+    python bench/encode.py --profile      where a batch's milliseconds go, by kind of operation (one thread)
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from __future__ import annotations
 import gzip
 import random
 import time
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +24,8 @@ from common import parser, report, signature
 from transformers import AutoModel
 
 from phrasemate import Model, load_model
+from phrasemate.encode import runtime
+from phrasemate.encode.folder import ENCODER
 
 
 def sentences(data: Path, count: int, seed: int) -> list[str]:
@@ -64,14 +70,59 @@ def cosines(model: Model, peer: Peer, texts: list[str]) -> np.ndarray:
     return (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
 
 
+def profile(model: Model, tokens: int, rounds: int = 50) -> list[list[object]]:
+    """(operation, calls, ms, share, GFLOP/s) of a full batch of sentences of so many tokens; medians over rounds."""
+    import openvino
+
+    options = {**runtime.options(openvino.Core(), 1), "PERF_COUNT": True}
+    graph = openvino.Core().read_model(model.folder / ENCODER)
+    request = openvino.Core().compile_model(graph, "CPU", options).create_infer_request()
+    width, batch = model.runtime.table.dim, runtime.BATCH_TOKENS // tokens
+    vectors = np.random.default_rng(0).normal(size=(batch, tokens, width)).astype(np.float32)
+    inputs = {"embeddings": vectors, "mask": np.ones((batch, tokens), np.float32)}
+    spent: dict[str, list[float]] = {}
+    calls: Counter[str] = Counter()
+    for turn in range(rounds + 5):
+        request.infer(inputs)
+        if turn >= 5:  # after the kernels are there
+            for name, (seconds, count) in _by_kind(request.profiling_info).items():
+                spent.setdefault(name, []).append(seconds)
+                calls[name] = count
+    medians = {name: float(np.median(each)) for name, each in spent.items()}
+    work = {"FullyConnectedCompressed": model.config["depth"] * 24 * width**2 * batch * tokens}  # 12 width^2 products
+    rows: list[list[object]] = []
+    for name in sorted(medians, key=medians.__getitem__, reverse=True):
+        speed = f"{work[name] / medians[name] / 1e9:.0f}" if name in work else ""
+        rows.append([name, calls[name], medians[name] * 1000, medians[name] / sum(medians.values()), speed])
+    return rows
+
+
+def _by_kind(nodes: Iterable[Any]) -> dict[str, tuple[float, int]]:
+    """Kind of operation -> its seconds and calls."""
+    found: dict[str, tuple[float, int]] = {}
+    for node in nodes:
+        seconds, count = found.get(node.node_type, (0.0, 0))
+        if node.real_time:
+            found[node.node_type] = seconds + node.real_time.total_seconds(), count + 1
+    return found
+
+
 def main() -> None:
     """Print the table."""
     options = parser(__doc__)
-    options.add_argument("--hf", type=Path, required=True, help="Hugging Face folder of the same model")
+    options.add_argument("--hf", type=Path, help="Hugging Face folder of the same model")
+    options.add_argument("--profile", action="store_true", help="only where the time goes")
+    options.add_argument("--tokens", type=int, default=44, help="with --profile: tokens of a sentence")
     options.add_argument("--threads-list", type=int, nargs="+", default=[1, 2])
     options.add_argument("--sentences", type=int, default=256)
     options.add_argument("--rounds", type=int, default=5)
     args = options.parse_args()
+    if args.profile:
+        model = load_model(args.model, 1)
+        header = ["operation", "calls", "ms", "share", "GFLOP/s"]
+        return report("encode_profile", header, profile(model, args.tokens), signature(model, tokens=args.tokens))
+    if not args.hf:
+        options.error("--hf: which folder to compare with? (or --profile)")
     texts = sentences(args.data, args.sentences, args.seed)
     rows = []
     for threads in args.threads_list:
