@@ -21,7 +21,7 @@ from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError
 from phrasemate.evaluate.bicla_tables import ensemble_tables, ranker_tables, summary_table, transfer_tables
 from phrasemate.evaluate.data import digest
-from phrasemate.evaluate.report import Table, signature, write_json
+from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.evaluate.sentences import SentenceSet, average_precisions, read_set, run_precisions
 from phrasemate.rank import csls, interpolate, run_of
 from phrasemate.text.stopwords import content_words, stop_words
@@ -86,20 +86,6 @@ class Figures:
     ensembles: dict[str, dict[str, Doubles]] = field(default_factory=dict)
     transfer: dict[str, dict[str, Doubles]] = field(default_factory=dict)
     with_agg: dict[str, dict[tuple[str, str], Doubles]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Result:
-    """Tables, what goes into the JSON beside them, the signature, and the files that were written."""
-
-    tables: list[Table] = field(default_factory=list)
-    more: dict[str, Any] = field(default_factory=dict)
-    signature: dict[str, Any] = field(default_factory=dict)
-    written: list[Path] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
 
 
 def run(

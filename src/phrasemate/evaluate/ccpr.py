@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError
 from phrasemate.evaluate.data import EXPECTED, LANGS, check_folder, digest
-from phrasemate.evaluate.report import Table, signature, write_json
+from phrasemate.evaluate.report import Result, signature, write_json
 
 __all__ = ["PARTS", "ModelRow", "Result", "Settings", "parse_row", "run"]
 
@@ -44,20 +44,6 @@ class Settings:
     seed: int = 0
     out: Path | None = None
     polysemy: Path | None = None
-
-
-@dataclass(slots=True)
-class Result:
-    """Tables, what goes into the JSON beside them (curves, counts), the signature, and the files that were written."""
-
-    tables: list[Table] = field(default_factory=list)
-    more: dict[str, Any] = field(default_factory=dict)
-    signature: dict[str, Any] = field(default_factory=dict)
-    written: list[Path] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
 
 
 class ModelRow(NamedTuple):

