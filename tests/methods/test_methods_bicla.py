@@ -22,6 +22,8 @@ VARIANTS = [
     Settings(hidden=3, tied_cross=True, tied_intra=True),
     Settings(hidden=3, cross=False, tied_intra=True),
     Settings(hidden=3, scaled=False, start="random"),
+    Settings(hidden=3, normalised=True),
+    Settings(hidden=3, normalised=True, cross=False, start="words"),
 ]
 
 
@@ -84,7 +86,10 @@ def by_hand(model: BiCLA, first: Floats, second: Floats) -> float:
         return e
 
     e1, e2 = side(h1, h2, 0), side(h2, h1, 1)
-    return float(np.tanh(e1 @ own["score_weight"] @ e2 + own["score_bias"]))  # eq. 5
+    product = e1 @ own["score_weight"] @ e2
+    if model.settings.normalised:
+        product *= own["score_scale"] / np.linalg.norm(e1 @ own["score_weight"]) / np.linalg.norm(e2)
+    return float(np.tanh(product + own["score_bias"]))  # eq. 5
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
@@ -126,6 +131,32 @@ def test_how_training_begins() -> None:
         right[start] = (scores.argmax(1) == np.arange(40)).mean()
     assert right["identity"] > 0.4
     assert right["random"] < 0.2
+
+
+def test_the_bilstm_may_begin_as_a_projection_of_words() -> None:
+    """Each word by itself, on principal components: every other one forwards, those between backwards."""
+    vectors = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
+    model = BiCLA(6, Settings(hidden=2, start="words"))
+    model.begin_with(vectors)
+    normal = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    axes = np.linalg.svd(normal)[2]  # (6, 6), the longest first
+    word = normal[7]
+    found = model.encode(pad([word[None]])).states[0, 0].detach().numpy()  # (4,): two forwards, two backwards
+    gate = 1 / (1 + np.exp(-3.0))
+    expected = gate * np.tanh(gate * np.tanh(0.3 * np.sqrt(6) * axes[[0, 2, 1, 3]] @ word))
+    assert np.abs(found) == pytest.approx(np.abs(expected), abs=1e-5)  # an axis has no sign
+    with pytest.raises(InputError, match=r"shape \(3, 6\); expected \(words, 6\), 4 or more of either"):
+        model.begin_with(vectors[:3])
+
+
+def test_the_cosine_does_not_know_lengths() -> None:
+    """A sentence said twice scores what it scores said once, but for the order in which the BiLSTM reads it."""
+    model = BiCLA(16, Settings(hidden=4, start="words", normalised=True))
+    model.begin_with(np.random.default_rng(1).normal(size=(40, 16)).astype(np.float32))
+    first, second = sentences([4, 3], dim=16)
+    once, twice = (score_matrix(model, [first], [np.tile(second, (n, 1))])[0, 0] for n in (1, 2))
+    assert once == pytest.approx(twice, abs=0.1)
+    assert abs(once) <= 5 + 1.5
 
 
 def test_number_of_parameters() -> None:
@@ -244,7 +275,7 @@ def test_vectors_of_another_width() -> None:
 def test_wrong_sizes() -> None:
     with pytest.raises(InputError, match="hidden 0"):
         BiCLA(4, Settings(hidden=0))
-    with pytest.raises(InputError, match="start 'zeros'; expected 1 or more, and identity or random"):
+    with pytest.raises(InputError, match="start 'zeros'; expected 1 or more, and words, identity or random"):
         BiCLA(4, Settings(start="zeros"))
     with pytest.raises(InputError, match="no sentences"):
         pad([])

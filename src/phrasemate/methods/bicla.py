@@ -11,8 +11,8 @@ Glavaš and Vulić, "Zero-Shot Language Transfer for Cross-Lingual Sentence Retr
     J = sum over negatives of max(0, eps - s+ + s-) + lambda |Theta|^2     eq. 7 (eq. 6 and 8 are in baselines.py)
 
 Without the cross-attention (hbar = h) it is the paper's InAtt. Ours are: a sentence without words is e = 0, so its
-score is tanh(b_B); the sum of eq. 7 is divided by the number of true pairs; and what the paper does not say, how long
-word vectors are and how training begins (`Settings`).
+score is tanh(b_B); the sum of eq. 7 is divided by the number of true pairs; what the paper does not say, how long
+word vectors are and how training begins (`Settings`); and, as an option, a cosine in eq. 5.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ Floats = NDArray[np.float32]
 CHUNK = 4096  # sentences of a side whose states are held at once: 0.8 GB where they have 60 words
 ENCODED = 256  # sentences that the BiLSTM reads at once
 CELLS = 1 << 17  # word pairs of one query with a block of documents: so much stays in the processor's cache
-STARTS = ("identity", "random")
+STARTS = ("words", "identity", "random")
+OPEN, SHUT = 3.0, -3.0  # biases at which a gate lets all but 5 % through, or none but 5 %
+REACH = 0.3  # of the projection that the BiLSTM may begin as: most of tanh is linear then
+SCALE, SHIFT = 5.0, -1.5  # of a cosine, so that eq. 5 begins where tanh is neither flat nor of one sign
 TINY = 1e-30  # instead of a sum over no words
 
 
@@ -45,9 +48,14 @@ class Settings:
     """``hidden``: H, of each direction; ``cross`` False: InAtt; ``tied_cross``, ``tied_intra``: both sentences share W
     and b of eq. 1, v and b of eq. 4.
 
-    ``scaled``: every word vector is brought to the length sqrt(dim). ``start``: "identity": W and W_B begin as
-    multiples of the identity and b of eq. 4 as 1, so that like words match and like sentences score high from the first
-    step; "random": Xavier's uniform weights, which learn that first, and may saturate eq. 5 before they do.
+    ``scaled``: every word vector is brought to the length sqrt(dim). ``normalised``: eq. 5 is tanh(c cos(e^1 W_B, e^2)
+    + b_B) with a learnt c; as the paper has it, long sentences score higher than short ones with whatever query, which
+    it can only unlearn for the lengths that it is trained on.
+
+    ``start``: "random": Xavier's uniform weights; "identity": W and W_B begin as multiples of the identity and b of
+    eq. 4 as 1, so that like words match and like sentences score high from the first step; "words": besides, the
+    BiLSTM begins as a projection of each word by itself onto principal components (`BiCLA.begin_with`), so that the
+    first scores, normalised ones, are about as good as AGG's (eq. 6).
     """
 
     hidden: int = 100  # the paper, section 4.1
@@ -55,6 +63,7 @@ class Settings:
     tied_cross: bool = False
     tied_intra: bool = False
     scaled: bool = True
+    normalised: bool = False
     start: str = "identity"
 
 
@@ -102,9 +111,8 @@ class BiCLA(nn.Module):
     def __init__(self, dim: int, settings: Settings) -> None:
         super().__init__()
         if settings.hidden < 1 or settings.start not in STARTS:
-            raise InputError(
-                f"hidden {settings.hidden}, start {settings.start!r}; expected 1 or more, and {' or '.join(STARTS)}"
-            )
+            starts = f"{', '.join(STARTS[:-1])} or {STARTS[-1]}"
+            raise InputError(f"hidden {settings.hidden}, start {settings.start!r}; expected 1 or more, and {starts}")
         self.dim, self.settings = dim, settings
         width, cross, intra = 2 * settings.hidden, 2 - settings.tied_cross, 2 - settings.tied_intra
         self.encoder = nn.LSTM(dim, settings.hidden, batch_first=True, bidirectional=True)
@@ -114,7 +122,9 @@ class BiCLA(nn.Module):
         self.sum_weight = nn.Parameter(torch.empty(intra, width))  # v of eq. 4
         self.sum_bias = nn.Parameter(torch.zeros(intra))
         self.score_weight = nn.Parameter(torch.empty(width, width))  # W_B of eq. 5
-        self.score_bias = nn.Parameter(torch.zeros(()))
+        self.score_bias = nn.Parameter(torch.tensor(SHIFT if settings.normalised else 0.0))
+        if settings.normalised:
+            self.score_scale = nn.Parameter(torch.tensor(SCALE))  # c
         self._begin()
 
     @torch.no_grad()
@@ -123,11 +133,32 @@ class BiCLA(nn.Module):
         matches = [*self.match_weight] if self.settings.cross else []
         for matrix in (*matches, *self.sum_weight[:, None], self.score_weight):
             nn.init.xavier_uniform_(matrix)
-        if self.settings.start == "identity":
+        if self.settings.start != "random":
             width = len(self.score_weight)
             for matrix, size in (*((match, 20 / width) for match in matches), (self.score_weight, 10 / width)):
                 matrix.copy_(torch.eye(width) * size)  # sizes at which tanh is neither flat nor linear
             self.sum_bias.fill_(1.0)
+
+    @torch.no_grad()
+    def begin_with(self, vectors: Floats) -> None:
+        """Let the BiLSTM begin as tanh of principal components of ``vectors`` (words, dim), without memory.
+
+        The forward direction takes every other component, the backward one those between, 2H in all. Raises
+        InputError where there are fewer words or dimensions than that.
+        """
+        hidden = self.settings.hidden
+        if min(vectors.shape) < 2 * hidden or vectors.shape[1:] != (self.dim,):
+            expected = f"(words, {self.dim}), {2 * hidden} or more of either"
+            raise InputError(f'start "words" with word vectors of shape {vectors.shape}; expected {expected}')
+        normal = functional.normalize(torch.from_numpy(vectors), dim=1)
+        axes = torch.linalg.eigh(normal.T @ normal).eigenvectors.flip(1).T  # (dim, dim), the longest axis first
+        gates = torch.tensor([OPEN, SHUT, 0.0, OPEN]).repeat_interleave(hidden)  # input, forget, cell, output
+        for first, direction in enumerate(("", "_reverse")):
+            weights = {name: getattr(self.encoder, f"{name}_l0{direction}") for name in _LSTM}
+            for weight in weights.values():
+                weight.zero_()
+            weights["bias_ih"].copy_(gates)
+            weights["weight_ih"][2 * hidden : 3 * hidden] = REACH * axes[first : 2 * hidden : 2]
 
     def match(self, side: int) -> tuple[Tensor, Tensor]:
         """The W (2H, 2H) and b () of eq. 1, for the first sentence (0) or the second (1)."""
@@ -153,7 +184,14 @@ class BiCLA(nn.Module):
         """(n,) scores s of n pairs."""
         left, right = self._crossed(first, second, 0), self._crossed(second, first, 1)
         e1, e2 = self.summed(left, first.mask, 0), self.summed(right, second.mask, 1)  # (n, 2H)
-        return torch.tanh(((e1 @ self.score_weight) * e2).sum(1) + self.score_bias)  # eq. 5
+        return torch.tanh(self.similar(e1 @ self.score_weight, e2))  # eq. 5
+
+    def similar(self, left: Tensor, right: Tensor) -> Tensor:
+        """(n,) what eq. 5 takes the tanh of: ``left`` (n or 1, 2H) is e^1 W_B, ``right`` (n, 2H) e^2."""
+        products = (left * right).sum(1)
+        if self.settings.normalised:
+            products = self.score_scale * products / (left.norm(dim=1) * right.norm(dim=1)).clamp(min=TINY)
+        return products + self.score_bias
 
     def all_pairs(self, first: Encoded, second: Encoded) -> Tensor:
         """(m, n) scores of m first sentences with each of n second ones: the same numbers as `forward`, quicker."""
@@ -175,6 +213,9 @@ class BiCLA(nn.Module):
         weight, bias = self.attention(side)
         gamma = torch.tanh(hbar @ weight + bias) * mask  # (n, T); eq. 4
         return (gamma[:, :, None] * hbar).sum(1)
+
+
+_LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def contrastive_loss(scores: Tensor, margin: float) -> Tensor:
@@ -235,7 +276,7 @@ class _Block:
     def scores(self, query: Tensor) -> Tensor:
         """(D,) of a query's states (I, 2H): what eq. 5 takes the tanh of."""
         left, e2 = self._crossed(query) if self._model.settings.cross else self._plain(query)
-        return (left * e2).sum(1) + self._model.score_bias
+        return self._model.similar(left, e2)
 
     def _plain(self, query: Tensor) -> tuple[Tensor, Tensor]:
         """(1, 2H) e^1 W_B and (D, 2H) e^2 without cross-attention."""

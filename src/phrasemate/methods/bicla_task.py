@@ -32,6 +32,7 @@ __all__ = ["Batch", "BiCLATask", "Config", "Pairs", "hardest"]
 
 DEV = 100  # held-out pairs that are scored at once
 TRIES = 64  # draws for one random negative
+COMMON = 10_000  # words of a language, the most frequent ones, whose principal components training begins with
 
 Rows = NDArray[np.int64]
 
@@ -137,7 +138,10 @@ class BiCLATask:
         draw = np.random.default_rng(0)
         self._held = [_negatives(self.dev, row, config.data.negatives, draw) for row in range(len(self.dev.first))]
         torch.manual_seed(config.loop.seed)
-        self.module = BiCLA(self.spaces[0].dim, config.model).to(device)
+        self.module = BiCLA(self.spaces[0].dim, config.model)
+        if config.model.start == "words":
+            self.module.begin_with(np.concatenate([space.matrix[:COMMON] for space in self.spaces]))
+        self.module.to(device)
 
     def facts(self) -> dict[str, Any]:
         """The settings, and which vectors they go with."""
