@@ -15,6 +15,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from phrasemate.encode import export
+from phrasemate.encode.confidence import Confidence
 from phrasemate.encode.folder import write_manifest
 
 Invoke = Callable[..., Any]
@@ -40,6 +41,13 @@ def test_info(invoke: Invoke, folder: Path) -> None:
     page = invoke("model", "info", str(folder)).stdout
     assert facts["hash"] in page
     assert "tiny" in page
+
+
+def test_info_says_whether_searches_tell_how_sure_they_are(invoke: Invoke, folder: Path) -> None:
+    digest = json.loads(invoke("model", "info", str(folder), "--json").stdout)["hash"]
+    for model, said in ((digest, "calibrated"), ("0" * 64, "none (bench/confidence.py fits one)")):  # of another model
+        Confidence(-1.0, (1.0, 2.0, 3.0)).save(folder, model, {})
+        assert json.loads(invoke("model", "info", str(folder), "--json").stdout)["confidence"] == said
 
 
 def test_info_of_heads(invoke: Invoke, folder: Path) -> None:

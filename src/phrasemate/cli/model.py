@@ -195,6 +195,7 @@ def _sentences(path: Path) -> Iterator[str]:
 
 def _facts(folder: Path | None) -> dict[str, Any]:
     """What the verified folder says of itself."""
+    from phrasemate.encode.confidence import load_confidence
     from phrasemate.encode.folder import HEADS, REMEDY, bundled_folder, check_folder
     from phrasemate.encode.heads import head_of, load_heads, segmenter_of
     from phrasemate.errors import ModelDamaged
@@ -211,4 +212,5 @@ def _facts(folder: Path | None) -> dict[str, Any]:
     kind: dict[str, Any] = {"kind": "n-gram"}
     if learned is not None:
         kind = {"kind": "learned", "threshold": learned.threshold, "max_words": learned.max_words}
-    return {**facts, "segmenter": kind}
+    sure = load_confidence(folder, digest) is not None
+    return {**facts, "segmenter": kind, "confidence": "calibrated" if sure else "none (bench/confidence.py fits one)"}
