@@ -12,7 +12,7 @@ BENCHES := phrase_retrieval sentence_retrieval projection index align
 HF     ?= .cache/e5-small
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data check format docs bench crash damage fuzz lock licences audit wheel clean
+.PHONY: help demo test test-cluster test-data check format docs bench crash damage fuzz lock licences audit wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ demo: $(VENV)/.base ## index the bundled sample and answer 40 marked queries in 
 
 test: $(VENV)/.dev ## run the tests, offline
 	@$(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not data" --numprocesses auto --dist loadfile
+
+test-cluster: $(VENV)/.ray ## run the tests that need Ray and Lance, on a cluster of this machine
+	@$(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster
 
 test-data: $(VENV)/.dev ## run the checks that need the corpora in DATA
 	@$(OFFLINE) $(BIN)/python -m pytest -m data || [ $$? -eq 5 ]  # 5: there is none yet
@@ -101,4 +104,9 @@ $(VENV)/.dev: $(VENV)/.base
 	@echo "Installing what the tests need into $(VENV) (once; torch is the large one) ..."
 	@$(PIP) install '$(TORCH)'
 	@$(PIP) install --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.ray: $(VENV)/.dev
+	@echo "Installing Ray and Lance into $(VENV) (once; about 350 MB) ..."
+	@$(PIP) install --editable '.[ray]' 'moto[server]>=5.0'
 	@touch $@

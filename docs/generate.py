@@ -43,6 +43,7 @@ MODULES = (
         "index",
         "search",
         "rank",
+        "reranker",
         "baselines",
         "align",
     ),

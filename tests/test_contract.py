@@ -19,8 +19,9 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # Lowest first; a module imports from lower layers only.
 LAYERS = (
     {"types", "errors"},
-    {"text", "align", "encode", "index", "vectors"},
-    {"search", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset", "methods", "train"},
+    {"text", "align", "encode", "index", "cluster", "vectors"},
+    {"search", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset", "methods", "train"}
+    | {"reranker"},
     {"evaluate", "mt", "demo"},
     {"cli", "server"},
     {"__main__"},
@@ -31,6 +32,9 @@ NEIGHBOURS = {
     ("align", "phrasemate.encode"),
     ("encode", "phrasemate.text"),
     ("index", "phrasemate.encode"),
+    ("index", "phrasemate.cluster"),  # Index.open finds the Lance tables of a cluster
+    ("cluster", "phrasemate.index"),
+    ("cluster", "phrasemate.encode"),
     ("vectors", "phrasemate.text"),
     ("vectors", "phrasemate.encode"),
     ("rank", "phrasemate.search"),
@@ -41,12 +45,17 @@ NEIGHBOURS = {
     ("match", "phrasemate.rank"),
     ("methods", "phrasemate.baselines"),
     ("methods", "phrasemate.dataset"),
+    ("methods", "phrasemate.rank"),
+    ("methods", "phrasemate.reranker"),
+    ("mine", "phrasemate.reranker"),
+    ("reranker", "phrasemate.rank"),
     ("dataset", "phrasemate.examples"),
     ("cli", "phrasemate.server"),
     ("evaluate", "phrasemate.mt"),
 }
 TRAINING = {"methods", "train"}  # the only ones to import torch, and imported by the command line alone
 GUARDED = {"torch": TRAINING, "transformers": TRAINING}
+GUARDED |= {name: {"cluster"} for name in ("lance", "lance_ray", "pyarrow", "ray")}
 # Making a model folder, not using one.
 ONNX = {SOURCE / "encode" / f"{name}.py" for name in ("export", "graph", "unpack")}
 LONGEST = 400  # lines
@@ -177,7 +186,18 @@ def test_heavy_packages_stay_where_they_belong() -> None:
 
 
 def test_import_loads_nothing_heavy() -> None:
-    heavy = ("torch", "transformers", "openvino", "onnx", "onnxruntime", "faiss", "tokenizers", "icu4py")
+    heavy = (
+        "torch",
+        "transformers",
+        "openvino",
+        "onnx",
+        "onnxruntime",
+        "faiss",
+        "tokenizers",
+        "icu4py",
+        "ray",
+        "lance",
+    )
     code = f"import phrasemate, sys; print(*[name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

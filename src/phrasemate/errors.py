@@ -16,6 +16,7 @@ PhrasemateError
 │   └── IndexLocked       another writer is at work (says who)
 ├── CheckpointDamaged     a training run's checkpoint that is not whole
 ├── EndpointError         a language model's server that cannot be used (says what it answered)
+├── ClusterError          a Ray cluster that does not answer, or whose workers fail again and again
 └── MissingExtra          an optional dependency is absent (gives the install line)
 
 Each message says what was seen, what was expected and what to do, in one line.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 __all__ = [
     "CheckpointDamaged",
+    "ClusterError",
     "EndpointError",
     "IndexDamaged",
     "IndexError_",
@@ -115,6 +117,10 @@ class CheckpointDamaged(PhrasemateError):
 
 class EndpointError(PhrasemateError):
     """The server of a language model is not there, refuses the key, or knows no such model."""
+
+
+class ClusterError(PhrasemateError):
+    """A Ray cluster does not answer, or its workers fail again and again."""
 
 
 class MissingExtra(PhrasemateError):

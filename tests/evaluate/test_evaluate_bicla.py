@@ -13,13 +13,14 @@ from typer.testing import CliRunner
 
 from phrasemate.baselines import sums
 from phrasemate.cli import app
-from phrasemate.errors import InputError, ModelError, ReadError
+from phrasemate.errors import InputError, ModelError, ModelMismatch, ReadError
 from phrasemate.evaluate import bicla, plots
 from phrasemate.evaluate.bicla import Settings, TrainedRanker, run
 from phrasemate.evaluate.bicla_tables import PAPER, PAPER_BEST, kind_of
 from phrasemate.evaluate.sentences import average_precisions, read_set, run_precisions
 from phrasemate.evaluate.significance import t_test
 from phrasemate.rank import run_of
+from phrasemate.reranker import Network, load_attention, load_reranker, mates, save_reranker
 from phrasemate.types import Run
 from phrasemate.vectors.words import WordVectors
 
@@ -189,6 +190,26 @@ def test_the_encoder_has_rows(folders: tuple[Path, Path], model: Any, monkeypatc
     result = run(settings(folders, bundled=True, parts=("rankers",)))
     assert list(table(result, "rankers"))[-2:] == ["encoder", "encoder, CSLS"]
     assert result.signature["model"].startswith("model ")
+
+
+def test_the_re_ranker_has_a_row(
+    folders: tuple[Path, Path], model: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its average precisions are those of the lists that it re-ranks from both sides."""
+    monkeypatch.setattr(bicla, "load_model", lambda *_: model)
+    save_reranker(Network.start(model.head.start, model.head.bias), tmp_path, model.hash, {})
+    given = settings(folders, bundled=True, reranker=tmp_path, parts=("rankers",))
+    result = run(given)
+    assert list(table(result, "rankers"))[-1] == "encoder, CSLS, re-ranker"
+    assert result.signature["re-ranker"] == load_reranker(tmp_path).hash[:12]
+    each = read_set(folders[0] / "sentence_bench" / "europarl", given.pairs[0])
+    cosines = model.encode_sentences(each.queries) @ model.encode_sentences(each.documents).T
+    expected = mates(load_attention(model, tmp_path), each.candidates(cosines), each.queries, each.documents)
+    found = result.more["average precisions"]["rankers"][given.pairs[0]]["encoder, CSLS, re-ranker"]
+    assert found == pytest.approx(run_precisions(expected), abs=1e-6)
+    save_reranker(Network.start(model.head.start, model.head.bias), tmp_path, "another", {})
+    with pytest.raises(ModelMismatch, match="trained on the encoder another"):
+        run(given)
 
 
 def test_the_signature_names_what_was_used(folders: tuple[Path, Path]) -> None:

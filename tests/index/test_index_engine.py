@@ -8,7 +8,8 @@ from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import InputError
 from phrasemate.index import Index, Settings
-from phrasemate.index.engine import Exact, Runs, best, factory
+from phrasemate.index.approximate import Layout
+from phrasemate.index.engine import Exact, Runs, best
 from phrasemate.index.lock import writing
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.store import VectorRow
@@ -102,7 +103,9 @@ def test_exact_search_goes_through_blocks() -> None:
     ],
 )
 def test_factory(count: int, dim: int, expected: str) -> None:
-    assert factory(count, dim, Settings()) == expected
+    layout = Layout.of(count, dim, Settings())
+    assert layout.factory == expected
+    assert Layout.parse(expected) == layout
 
 
 def test_exact_search_equals_a_plain_loop(tmp_path, model: FakeModel) -> None:

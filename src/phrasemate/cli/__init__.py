@@ -30,6 +30,7 @@ from phrasemate.cli import (
     terms,
     train,
     train_bicla,
+    train_reranker,
     vectors,
 )
 from phrasemate.cli.shell import RootGroup, settle_streams
@@ -64,6 +65,7 @@ app.command("examples", epilog=examples.EXAMPLES)(examples.examples)
 app.command("match", epilog=match.EXAMPLES)(match.match)
 app.command("mine", epilog=mine.EXAMPLES)(mine.mine)
 train.app.command("bicla", epilog=train_bicla.EXAMPLES)(train_bicla.bicla)
+train.app.command("reranker", epilog=train_reranker.EXAMPLES)(train_reranker.reranker)
 evaluate.app.command("xpr", epilog=evaluate_xpr.EXAMPLES)(evaluate_xpr.xpr)
 evaluate.app.command("mt", epilog=evaluate_mt.EXAMPLES)(evaluate_mt.mt)
 evaluate.app.command("bicla", epilog=evaluate_bicla.EXAMPLES)(evaluate_bicla.bicla)

@@ -60,6 +60,12 @@ def bicla(
     bundled: Annotated[
         bool, typer.Option("--bundled/--no-bundled", help="With rows of the bundled encoder, or without.")
     ] = True,
+    reranker: Annotated[
+        Path | None,
+        typer.Option(
+            "--reranker", metavar="DIR", help="Re-ranker of the bundled encoder (default: the one that comes with it)."
+        ),
+    ] = None,
     first: Annotated[
         int, typer.Option("--first", metavar="N", min=0, help="Only the first N sentences of each set (0: all).")
     ] = 0,
@@ -84,6 +90,7 @@ def bicla(
         pairs=tuple(pair.strip() for pair in pairs.split(",") if pair.strip()),
         parts=_parts(only),
         bundled=bundled,
+        reranker=reranker,
         first=first,
         threads=threads,
         out=folder,

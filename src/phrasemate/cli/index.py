@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phrasemate.cli.cluster import Cluster, Workers, add_there, optimize_there, refuse_elsewhere, shown
 from phrasemate.cli.options import Encoding, Lines, OnError, OrList, SplitLines, Threads, say_skipped
 from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, out
+from phrasemate.cli.tuning import Seed, Target, said
 
 if TYPE_CHECKING:
     from phrasemate.index import AddReport, DocumentInfo, Index
@@ -54,6 +56,7 @@ ADD_EXAMPLES = """Examples:
   phrasemate index table.tsv -o idx --column 2 --lines sentence
   phrasemate index memory.tmx letter.docx -o idx --lang en
   zcat dump.gz | phrasemate index - -o idx
+  phrasemate index corpus/ -o s3://bucket/idx --cluster head:6379    many machines (docs/scale.md)
 
 A run that was stopped goes on where it was: give the same command again."""
 
@@ -104,6 +107,8 @@ def add(
         int | None, typer.Option("--max-words", metavar="N", min=1, help="Longest phrase (default: the model's).")
     ] = None,
     threads: Threads = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Build an index of texts, or append to one.
@@ -124,9 +129,13 @@ def add(
     )
     given = {"threshold": threshold, "max_words": max_words}
     segment = {name: value for name, value in given.items() if value is not None}
-    with _open_or_create(directory, model, threads, segment) as index, IndexingBar() as bar:
+    with IndexingBar() as bar:
         try:
-            report = index.add(corpus, lang=lang, progress=bar.show)
+            if cluster is None:
+                with _open_or_create(directory, model, threads, segment) as index:
+                    report = index.add(corpus, lang=lang, progress=bar.show)
+            else:
+                report = add_there(directory, corpus, cluster, workers, model, lang, segment, bar.show)
         except KeyboardInterrupt:
             bar.stop()
             _say_stopped(directory, bar.sentences)
@@ -143,12 +152,13 @@ def _open_or_create(directory: Path, folder: Path | None, threads: int | None, s
     try:
         index = Index.open(directory, model, threads=threads)
     except IndexMissing:
+        refuse_elsewhere(directory)
         return Index.create(directory, model or load_model(threads=threads), threads=threads, segment=segment)
     known = index.manifest.segment
     if any(known.get(name) != value for name, value in segment.items()):
         index.close()
         raise InputError(
-            f"{directory}: was begun with {known or 'the settings of its model'}, not {segment}; make another"
+            f"{shown(directory)}: was begun with {known or 'the settings of its model'}, not {segment}; make another"
         )
     return index
 
@@ -157,20 +167,20 @@ def _say_stopped(directory: Path, sentences: int) -> None:
     from phrasemate.cli.render import count
 
     kept = f"{count(sentences, 'sentence')} of this run" if sentences else "what was there before"
-    typer.echo(f"stopped; {directory} keeps {kept}; give the same command again to go on", err=True)
+    typer.echo(f"stopped; {shown(directory)} keeps {kept}; give the same command again to go on", err=True)
     raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_json: bool) -> None:
     if as_json:
-        facts = {"index": str(directory), **asdict(report), "skipped": [item._asdict() for item in skipped]}
+        facts = {"index": shown(directory), **asdict(report), "skipped": [item._asdict() for item in skipped]}
         typer.echo(json.dumps(facts, ensure_ascii=False))
         return
     from phrasemate.cli.render import count
 
     say_skipped(skipped, " (all are in --json)")
     typer.echo(
-        f"{directory}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
+        f"{shown(directory)}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
         f"{report.seconds:.1f} s ({report.sentences / max(report.seconds, 1e-9):,.0f} sentences/s); documents: "
         f"{report.documents_added:,} new, {report.replaced:,} replaced, {report.unchanged:,} unchanged"
         + (f"; {len(skipped):,} skipped" if skipped else "")
@@ -242,7 +252,7 @@ def verify(directory: Directory, as_json: Json = False) -> None:
         for problem in report.problems:
             typer.echo(f"problem: {problem}", err=True)
         checked = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in report.checked.items())
-        typer.echo(f"{directory}: {'whole' if report.ok else 'damaged'} (checked: {checked})")
+        typer.echo(f"{shown(directory)}: {'whole' if report.ok else 'damaged'} (checked: {checked})")
     if not report.ok:
         raise typer.Exit(EXIT_ERROR)
 
@@ -250,19 +260,41 @@ def verify(directory: Directory, as_json: Json = False) -> None:
 OPTIMIZE_EXAMPLES = """Examples:
 
 \b
-  phrasemate index optimize idx"""
+  phrasemate index optimize idx
+  phrasemate index optimize idx --target-recall 0.95
+  phrasemate index optimize s3://bucket/idx --cluster head:6379    many machines (docs/scale.md)"""
 
 
 @app.command("optimize", epilog=OPTIMIZE_EXAMPLES)
-def optimize(directory: Directory) -> None:
-    """Rebuild the search file, give back free space."""
+def optimize(
+    directory: Directory,
+    target_recall: Target = None,
+    seed: Seed = 0,
+    cluster: Cluster = None,
+    workers: Workers = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Rebuild the search file, give back free space; tune the search.
+
+    With --target-recall, says what was chosen and measured.
+    """
     from phrasemate.index import Index
 
-    with Index.open(directory) as index:
-        before = sum(index.stats().files.values())
-        index.optimize()
-        after = sum(index.stats().files.values())
-    typer.echo(f"{directory}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after")
+    if cluster is not None:
+        report, (before, after) = None, optimize_there(directory, cluster, workers, target_recall)
+    else:
+        with Index.open(directory, threads=threads) as index:
+            before = sum(index.stats().files.values())
+            report = index.optimize(target_recall=target_recall, seed=seed)
+            after = sum(index.stats().files.values())
+    if as_json:
+        facts = {"index": shown(directory), "bytes_before": before, "bytes": after}
+        typer.echo(json.dumps(facts | (asdict(report) if report else {})))
+        return
+    typer.echo(f"{shown(directory)}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after")
+    if report is not None:
+        typer.echo(said(report))
 
 
 DELETE_EXAMPLES = """Examples:
@@ -282,4 +314,4 @@ def delete(
     with Index.open(directory) as index:
         for name in names:
             index.delete(name)
-            typer.echo(f"{directory}: {name} deleted")
+            typer.echo(f"{shown(directory)}: {name} deleted")

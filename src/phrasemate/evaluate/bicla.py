@@ -24,6 +24,7 @@ from phrasemate.evaluate.data import digest
 from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.evaluate.sentences import SentenceSet, average_precisions, read_set, run_precisions
 from phrasemate.rank import csls, interpolate, run_of
+from phrasemate.reranker import Attention, load_reranker, mates
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.vectors.words import WordVectors
 
@@ -61,7 +62,8 @@ class TrainedRanker(NamedTuple):
 class Settings:
     """What to measure: ``data`` holds sentence_bench/europarl/PAIR.LANG, ``vectors`` a folder for each language.
 
-    ``bundled``: rows of the model that comes with the package; ``first``: only so many sentences of each set (0: all).
+    ``bundled``: rows of the model that comes with the package, one of them with the ``reranker`` of a folder (None:
+    what comes with that model); ``first``: only so many sentences of each set (0: all).
     """
 
     data: Path
@@ -69,6 +71,7 @@ class Settings:
     pairs: tuple[str, ...] = PAIRS
     parts: tuple[str, ...] = PARTS
     bundled: bool = True
+    reranker: Path | None = None
     first: int = 0
     threads: int | None = None
     out: Path | None = None
@@ -143,10 +146,20 @@ class _Work:
         self._vectors = {language: WordVectors.load(settings.vectors / language) for language in languages}
         self._check_widths()
         self._model: Model | None = load_model(None, settings.threads) if settings.bundled else None
+        self._reranker = self._second_look()
 
     def _cut(self, whole: SentenceSet) -> SentenceSet:
         first = self._settings.first or None
         return whole._replace(queries=whole.queries[:first], documents=whole.documents[:first])
+
+    def _second_look(self) -> Attention | None:
+        """The re-ranker; of those that come with the package, only one that belongs to the model."""
+        if self._model is None:
+            return None
+        trained = load_reranker(self._settings.reranker)
+        if self._settings.reranker is None and trained.encoder != self._model.hash:
+            return None
+        return Attention(self._model, trained)
 
     def _check_widths(self) -> None:
         """Raises InputError where two languages, or a model and its vectors, cannot be of one space."""
@@ -166,6 +179,7 @@ class _Work:
         scores = self._baselines(each, words) | self._learnt(each, words) | self._encoder(each)
         scores = {name: each.candidates(found) for name, found in scores.items()}
         figures.rankers[pair] = {name: average_precisions(found) for name, found in scores.items()}
+        figures.rankers[pair] |= self._reranked(each, scores)
         if "ensembles" in parts and "BiCLA" in scores:
             figures.ensembles[pair] = self._ensembles(pair, scores)
         if "transfer" in parts:
@@ -201,6 +215,14 @@ class _Work:
         queries, documents = (self._model.encode_sentences(side) for side in (each.queries, each.documents))
         cosines = queries @ documents.T
         return {"encoder": cosines, "encoder, CSLS": csls(cosines)}
+
+    def _reranked(self, each: SentenceSet, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
+        """The first of the encoder's lists, put in another order."""
+        if self._reranker is None:
+            return {}
+        self._progress(f"{each.pair}: re-ranker", 0, 1)
+        run = mates(self._reranker, scores["encoder"], each.queries, each.documents)
+        return {"encoder, CSLS, re-ranker": run_precisions(run)}
 
     def _ensembles(self, pair: str, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
         """BiCLA with one and with two of the others, by interpolation of ranks."""
@@ -242,6 +264,8 @@ class _Work:
             facts[f"vectors {language}"] = f"{len(space)}x{space.dim} {str(space.facts.get('hash', ''))[:12]}"
         for (kind, pair), each in self._trained.items():
             facts[f"{kind} {pair}"] = each.hash[:12]
+        if self._reranker is not None:
+            facts["re-ranker"] = self._reranker.trained.hash[:12]
         return signature(self._model, **facts, **self._strangers())
 
     def _strangers(self) -> dict[str, str]:

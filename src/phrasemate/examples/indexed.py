@@ -9,7 +9,6 @@ from phrasemate.errors import InputError
 from phrasemate.examples.matching import characters
 from phrasemate.examples.sampling import Row
 from phrasemate.index import DocumentInfo, Index
-from phrasemate.index.containing import TextSearch
 
 __all__ = ["IndexSource"]
 
@@ -18,7 +17,7 @@ class IndexSource:
     """The text store of an index, whose trigrams find the candidates; the index stays its owner's to close."""
 
     def __init__(self, index: Index, languages: Collection[str] | None = None) -> None:
-        self._store, self._search = index.store, TextSearch(index.store)
+        self._store, self._search = index.store, index.texts
         self._documents: tuple[int, dict[int, DocumentInfo]] = (-1, {})
         self._languages = languages
         known = {document.language for document in index.documents()}

@@ -30,14 +30,24 @@ from phrasemate.index.records import (
     VerifyReport,
 )
 from phrasemate.index.stats import statistics
-from phrasemate.index.store import Store
+from phrasemate.index.store import SentenceRow, Store
+from phrasemate.index.tuning import TuneReport, tune
 from phrasemate.index.view import View
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence
 
 if TYPE_CHECKING:
     from phrasemate.encode import Model
 
-__all__ = ["AddReport", "DocumentInfo", "Index", "IndexStats", "ProgressEvent", "Settings", "VerifyReport"]
+__all__ = [
+    "AddReport",
+    "DocumentInfo",
+    "Index",
+    "IndexStats",
+    "ProgressEvent",
+    "Settings",
+    "TuneReport",
+    "VerifyReport",
+]
 
 INDEX_JSON = "index.json"
 
@@ -61,7 +71,7 @@ class Index:
         self.path, self.manifest, self.store = path, manifest, store
         self._model, self._settings, self._threads = model, settings, threads
         self._view = View(store, settings, threads)
-        self._texts = TextSearch(store)
+        self.texts = TextSearch(store)
         self._names: tuple[int, dict[int, DocumentInfo]] = (-1, {})
 
     @classmethod
@@ -100,8 +110,16 @@ class Index:
     ) -> Index:
         """Open an index. A folder without write permission opens for reading; ``threads`` is for FAISS.
 
-        Raises IndexMissing, IndexDamaged, IndexUnsupported, or ModelMismatch if it was not built with ``model``.
+        A folder or URI (``s3://…``) of Lance tables, as ``phrasemate index --cluster`` makes them, is opened like any
+        other (docs/scale.md). Raises IndexMissing, IndexDamaged, IndexUnsupported, or ModelMismatch if it was not
+        built with ``model``.
         """
+        from phrasemate.cluster.places import is_tables
+
+        if is_tables(path):
+            from phrasemate.cluster.index import ClusterIndex
+
+            return ClusterIndex.open(path, model, readonly, threads=threads, settings=settings)
         folder = Path(path)
         manifest = Manifest.read(folder / INDEX_JSON)
         if model is not None:
@@ -165,14 +183,23 @@ class Index:
             self.manifest.write(self.path / INDEX_JSON)
             self._derive()
 
-    def optimize(self) -> None:
-        """Give back the space of deleted rows and build the FAISS file and the text index anew. Raises IndexLocked."""
+    def optimize(self, *, target_recall: float | None = None, seed: int = 0) -> TuneReport | None:
+        """Give back the space of deleted rows and build the FAISS file and the text index anew.
+
+        ``target_recall``: choose how the FAISS file is laid out and asked, as cheaply as this recall@1 allows, by
+        measuring on the index's own phrases; kept for every later search, and told. Raises IndexLocked, InputError.
+        """
         with self._writing():
+            if target_recall is not None and not 0 < target_recall <= 1:
+                raise InputError(f"target recall {target_recall}: expected above 0 and at most 1")
             writing.optimise_words(self.store)
             with self.store.lock, database.mapped(self.path):
                 self.store.connection.execute("VACUUM")
             self.store.checkpoint()
-            building.build(self.store, self._settings, self._threads)
+            if target_recall is None:
+                building.build(self.store, self._settings, self._threads)
+                return None
+            return tune(self.store, self._settings, self._threads, target_recall, seed)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -222,19 +249,33 @@ class Index:
 
     def hits(self, ids: ArrayLike, scores: ArrayLike) -> list[Hit]:
         """The phrases of a row of a Run, in its order; padding (-1) and phrases deleted since are left out."""
-        found = []
         with self.store.reading():
+            asked, values = np.asarray(ids).ravel().tolist(), np.asarray(scores).ravel().tolist()
+            places = self._places(sorted({phrase for phrase in asked if phrase != -1}))
             documents = self._documents()
-            for phrase, score in zip(
-                np.asarray(ids).ravel().tolist(), np.asarray(scores).ravel().tolist(), strict=True
-            ):
-                row = self.store.sentence_of(phrase) if phrase != -1 else None
-                if row is not None:
-                    starts, ends, _ = rows.unpack_spans(row.spans, row.phrases)
-                    at, owner = phrase - row.first_phrase, documents[row.document]
-                    where = Phrase(row.text, int(starts[at]), int(ends[at]))
+            found = []
+            for phrase, score in zip(asked, values, strict=True):
+                if phrase in places:
+                    where, row = places[phrase]
+                    owner = documents[row.document]
                     found.append(Hit(where, score, owner.name, row.line, owner.language, phrase, row.metadata))
         return found
+
+    def _places(self, phrases: Sequence[int]) -> dict[int, tuple[Phrase, SentenceRow]]:
+        """Where ascending phrase ids are, without deleted ones; each sentence is read and unpacked once."""
+        places: dict[int, tuple[Phrase, SentenceRow]] = {}
+        row: SentenceRow | None = None
+        starts: list[int] = []
+        ends: list[int] = []
+        for phrase in phrases:
+            if row is None or not row.first_phrase <= phrase < row.first_phrase + row.phrases:
+                row = self.store.sentence_of(phrase)
+                if row is None:
+                    continue
+                starts, ends = (each.tolist() for each in rows.unpack_spans(row.spans, row.phrases)[:2])
+            at = phrase - row.first_phrase
+            places[phrase] = Phrase(row.text, starts[at], ends[at]), row
+        return places
 
     def around(self, phrase: int, count: int = 2) -> tuple[list[Sentence], list[Sentence]]:
         """Up to ``count`` sentences before and after the one of a phrase id, in its document and in their order.
@@ -251,7 +292,7 @@ class Index:
 
     def containing(self, phrase: str, limit: int = 100) -> list[int]:
         """Ids of sentences whose text contains ``phrase``, upper and lower case alike, ascending."""
-        return self._texts.containing(phrase, limit)
+        return self.texts.containing(phrase, limit)
 
     def documents(self) -> list[DocumentInfo]:
         """All documents, in the order in which they came."""

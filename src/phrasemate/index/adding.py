@@ -1,55 +1,38 @@
 """Documents into the store: a stream of sentences cut into chunks, each one model call and one transaction.
 
-The cuts fall where they would fall in one undisturbed run, however often it is interrupted: a chunk is stored with
-the progress of its documents, and the next run begins at its end. A model that gives the same bits for the same
-texts in one call therefore gives the same rows.
+The cuts are those of `intake`, so a model that gives the same bits for the same texts in one call gives the same rows,
+however often the run is interrupted: a chunk is stored with the progress of its documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import chain, islice
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from phrasemate.errors import InputError, ModelError
+from phrasemate.errors import ModelError
 from phrasemate.index import writing
+from phrasemate.index.intake import Intake, Item, Task
 from phrasemate.index.manifest import Manifest
-from phrasemate.index.records import AddReport, DocumentInfo, IndexModel, Progress, ProgressEvent, Settings
+from phrasemate.index.records import AddReport, IndexModel, PhraseSet, Progress, ProgressEvent, Settings
 from phrasemate.index.store import State, Store
-from phrasemate.types import Document, Sentence
+from phrasemate.types import Document
 
 if TYPE_CHECKING:
     from phrasemate.encode.segment import SegmentOptions
 
-__all__ = ["Adder", "Learner"]
+__all__ = ["Adder", "extracted", "total_bytes"]
 
 
-class Learner(Protocol):
-    """Finds the most frequent words of a language (``phrasemate.encode.segment.FrequentWords``)."""
-
-    def update(self, text: str) -> None: ...
-    def words(self) -> list[str]: ...
-
-
-def _learner() -> Learner:
-    from phrasemate.encode.segment import FrequentWords
-
-    learner: Learner = FrequentWords()
-    return learner
-
-
-@dataclass
-class _Task:
-    """A document on its way in; ``info`` is its record as of the sentences handed out so far."""
-
-    info: DocumentInfo
-    document: Document
-    replaces: int | None = None
-
-
-_Item = tuple[_Task, int, Sentence]
+def extracted(
+    model: IndexModel, texts: Sequence[str], frequent: Collection[str], segment: Mapping[str, Any]
+) -> Sequence[PhraseSet]:
+    """The phrases of one chunk's texts. Raises ModelError."""
+    found = model.extract(texts, frequent, **cast("SegmentOptions", segment)) if texts else []
+    if len(found) != len(texts):
+        raise ModelError(f"the model gave phrases for {len(found)} texts, expected {len(texts)}")
+    return found
 
 
 class Adder:
@@ -61,23 +44,22 @@ class Adder:
         self._store, self._model, self._lang, self._settings = store, model, lang, settings
         self._progress = progress
         with store.reading() as state:
-            self._known = {document.name: document for document in store.documents()}  # about 600 bytes each
-            self._next_document = state.next_document
-        self._given: dict[str, str] = {}  # name -> digest of what this call was given
-        self._counts = {"added": 0, "replaced": 0, "unchanged": 0, "sentences": 0, "phrases": 0}
+            known = {document.name: document for document in store.documents()}  # about 600 bytes each
+            self._intake = Intake(known, state.next_document, lang, settings)
+        self._counts = {"sentences": 0, "phrases": 0}
         self._encoder_seconds = 0.0
         self._changing = False
-        self._bytes_before = self._bytes_total = 0
+        self._bytes_total = 0
 
     def run(self, documents: Iterable[Document], written: Manifest) -> AddReport:
         """Store all documents; ``written`` is index.json, brought to the store's generation after each chunk."""
         begun = perf_counter()
         self._manifest = written
-        self._bytes_total = _total(documents)
+        self._bytes_total = total_bytes(documents)
         frequent, stream = self._frequent(documents)
-        for items, tasks in self._chunks(stream):
+        for items, tasks in self._intake.chunks(stream):
             self._store_chunk(items, tasks, frequent)
-        counts = self._counts
+        counts = self._intake.counts | self._counts
         return AddReport(
             counts["added"],
             counts["replaced"],
@@ -88,58 +70,13 @@ class Adder:
             self._encoder_seconds,
         )
 
-    # -- the stream
-
-    def _chunks(self, documents: Iterable[Document]) -> Iterator[tuple[list[_Item], list[_Task]]]:
-        """Sentences of all documents, so many at a time, and the documents that they belong to.
-
-        A document is complete when the stream has gone past it: a chunk that ends with its last sentence does not
-        know that yet, and the next one records it.
-        """
-        items: list[_Item] = []
-        tasks: list[_Task] = []
-        for document in documents:
-            task = self._task(document)
-            if task is not None:
-                tasks.append(task)
-                done = task.info.sentences
-                for position, sentence in enumerate(islice(document.sentences(), done, None), done):
-                    items.append((task, position, sentence))
-                    if len(items) == self._settings.chunk:
-                        yield items, tasks
-                        items, tasks = [], [task]
-                task.info = replace(task.info, complete=True)
-            self._bytes_before += document.size
-        if tasks:
-            yield items, tasks
-
-    def _task(self, document: Document) -> _Task | None:
-        """What to do about a document; None if it is in the index as it is."""
-        name, digest = document.name, document.digest
-        if self._given.setdefault(name, digest) != digest:
-            raise InputError(f"two documents are named {name!r} and differ; give each document a name of its own")
-        old = self._known.get(name)
-        if old is not None and (old.digest, old.language) == (digest, self._lang):
-            if old.complete:
-                self._counts["unchanged"] += 1
-                return None
-            self._counts["added"] += 1
-            return _Task(old, document)
-        self._counts["added" if old is None else "replaced"] += 1
-        info = DocumentInfo(self._next_document, name, self._lang, digest, complete=False, sentences=0, phrases=0)
-        self._next_document += 1
-        self._known[name] = replace(info, complete=True)  # given once more, it is unchanged
-        return _Task(info, document, None if old is None else old.id)
-
     # -- one chunk
 
-    def _store_chunk(self, items: list[_Item], tasks: list[_Task], frequent: frozenset[str]) -> None:
+    def _store_chunk(self, items: list[Item], tasks: list[Task], frequent: frozenset[str]) -> None:
         begun = perf_counter()
         texts = [sentence.text for _, _, sentence in items]
-        found = self._model.extract(texts, frequent, **cast("SegmentOptions", self._manifest.segment)) if texts else []
+        found = extracted(self._model, texts, frequent, self._manifest.segment)
         self._encoder_seconds += perf_counter() - begun
-        if len(found) != len(texts):
-            raise ModelError(f"the model gave phrases for {len(found)} texts, expected {len(texts)}")
         additions = []
         for (task, position, sentence), phrases in zip(items, found, strict=True):
             count = len(phrases.starts)
@@ -165,47 +102,25 @@ class Adder:
         self._manifest = replace(self._manifest, generation=state.generation)
         self._manifest.write(self._store.path / "index.json")
 
-    def _tell(self, task: _Task) -> None:
+    def _tell(self, task: Task) -> None:
         if self._progress is not None:
-            at = self._bytes_before + (0 if task.info.complete else task.document.consumed())
+            at = self._intake.bytes_before + (0 if task.info.complete else task.document.consumed())
             counts = self._counts
             self._progress(ProgressEvent(counts["sentences"], counts["phrases"], at, self._bytes_total, task.info.name))
 
-    # -- frequent words
-
     def _frequent(self, documents: Iterable[Document]) -> tuple[frozenset[str], Iterable[Document]]:
-        """The language's frequent words, and the documents again with those that learning has taken from the stream.
-
-        They are learned once from the first sentences and kept, so that appending and resuming use the same; only
-        words from a small sample give way to those of a larger one.
-        """
+        """The language's frequent words, as `Intake.frequent` has them; what was learned is kept."""
         key = f"frequent {self._lang}"
         with self._store.reading():
-            stored = self._store.extra(key) or {"sentences": 0, "words": []}
-        if stored["sentences"] >= self._settings.learn:
-            return frozenset(stored["words"]), documents
-        stream = iter(documents)
-        held, learner, seen = [], _learner(), 0
-        for document in stream:
-            held.append(document)
-            if not self._is_stored(document):
-                for sentence in islice(document.sentences(), self._settings.learn - seen):
-                    learner.update(sentence.text)
-                    seen += 1
-            if seen >= self._settings.learn:
-                break
-        if seen > stored["sentences"]:
+            stored = self._store.extra(key)
+        found, stream = self._intake.frequent(documents, stored)
+        if found["sentences"] and found != stored:
             self._begin()
-            stored = {"sentences": seen, "words": sorted(learner.words())}
-            self._record(writing.put_extra(self._store, key, stored))
-        return frozenset(stored["words"]), chain(held, stream)
-
-    def _is_stored(self, document: Document) -> bool:
-        old = self._known.get(document.name)
-        return old is not None and old.complete and (old.digest, old.language) == (document.digest, self._lang)
+            self._record(writing.put_extra(self._store, key, found))
+        return frozenset(found["words"]), stream
 
 
-def _total(documents: Iterable[Document]) -> int:
+def total_bytes(documents: Iterable[Document]) -> int:
     """Bytes of all documents if they are at hand without reading anything, else 0 for unknown."""
     if isinstance(documents, list | tuple):
         return sum(document.size for document in documents)

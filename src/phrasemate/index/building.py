@@ -5,25 +5,51 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from phrasemate.errors import IndexDamaged, IndexError_
 from phrasemate.index import rows
-from phrasemate.index.engine import Faiss, Floats, Int8s, Runs, factory, unpack
+from phrasemate.index.approximate import Asking, Faiss, Layout
+from phrasemate.index.engine import Floats, Int8s, Runs, unpack
+from phrasemate.index.filling import adding, trained
 from phrasemate.index.manifest import VectorsManifest, install
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
 
-__all__ = ["VECTORS_JSON", "build", "update"]
+__all__ = ["VECTORS_JSON", "Plan", "build", "plan", "update", "wanted"]
 
 VECTORS_JSON = "vectors.json"
 _PER_LIST = 40  # training vectors per inverted list; FAISS asks for 39
-_ROUNDS = 8  # of k-means for the inverted lists; FAISS's 25 would be half of the building time
 _GROWTH = 4  # codes trained on a quarter of the phrases still fit
+
+
+class Plan(NamedTuple):
+    """How a FAISS file is to be made and asked; ``tuned``: what was measured when that was chosen, empty if nothing."""
+
+    layout: Layout
+    asking: Asking
+    tuned: dict[str, Any]
+
+
+def plan(store: Store, phrases: int, settings: Settings) -> Plan:
+    """As the present file was tuned for its size, or as by default."""
+    usual = Plan(Layout.of(phrases, store.dim, settings), Asking.by(settings), {})
+    try:
+        old = VectorsManifest.read(store.path / VECTORS_JSON)
+        if not old.tuned:
+            return usual
+        layout = Layout.parse(old.factory).for_rows(phrases, old.tuned["phrases"])
+        asking = Asking.of(old, settings)
+    except (IndexError_, ValueError, KeyError):
+        return usual
+    if not layout.lists and usual.layout.lists:  # it was tuned when there were too few for lists
+        layout = replace(layout, lists=usual.layout.lists)
+    return Plan(layout, asking, old.tuned)
 
 
 def update(store: Store, settings: Settings, threads: int | None) -> None:
@@ -42,7 +68,8 @@ def update(store: Store, settings: Settings, threads: int | None) -> None:
             if newer < settings.exact_below and newer + gone <= settings.rebuild_share * old.rows:
                 return
             grown = state.phrases > _GROWTH * old.trained
-            other = factory(state.phrases, store.dim, settings).startswith("IVF") != old.factory.startswith("IVF")
+            lists = plan(store, state.phrases, settings).layout.lists
+            other = bool(lists) != old.factory.startswith("IVF")
             if grown or other or gone > settings.rebuild_share * old.rows:
                 old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
@@ -69,11 +96,16 @@ def _intact(store: Store, state: State) -> VectorsManifest | None:
 
 
 def build(
-    store: Store, settings: Settings, threads: int | None, old: VectorsManifest | None = None
+    store: Store,
+    settings: Settings,
+    threads: int | None,
+    old: VectorsManifest | None = None,
+    chosen: Plan | None = None,
 ) -> VectorsManifest | None:
     """Write a FAISS file over all phrases of the store; None, and none is kept, if they are few.
 
-    It is trained and filled anew, or, with ``old``, that file and the phrases that it lacks. It gets a name of its
+    It is trained and filled anew, as ``chosen`` says or else `plan`, or, with ``old``, it is that file and the phrases
+    that it lacks. It gets a name of its
     own and is in force once ``vectors.json`` names it, so a kill in between changes nothing. The caller holds the
     lock of the writer. Raises IndexError_ (no space), IndexDamaged.
     """
@@ -85,17 +117,21 @@ def build(
         if state.phrases < settings.exact_below:
             _remove(store.path)
             return None
-        recipe = factory(state.phrases, store.dim, settings) if old is None else old.factory
-        index = _trained(store, recipe, settings) if old is None else _loaded(store, old, settings)
+        chosen = chosen or plan(store, state.phrases, settings)
+        if old is None:
+            index = trained(chosen.layout, store.dim, _sample(store, wanted(chosen.layout, settings)))
+        else:
+            index = _loaded(store, old, settings)
         first = 0 if old is None else old.covered
         expected = (0 if old is None else old.rows) + _live_from(store, state, first)
         runs = [] if old is None else [list(run) for run in old.runs]
         with _written(store.path) as codes:
             if old is not None:
                 codes.copy(store.path / old.codes)
-            for block in _blocks(store, runs, first, settings.block):
-                index.add(rows.dequantise(block))
-                codes.write(block.tobytes())
+            with adding(index) as add:
+                for block in _blocks(store, runs, first, settings.block):
+                    add(rows.dequantise(block))
+                    codes.write(block.tobytes())
             if index.ntotal != expected:
                 raise store.damaged(f"{index.ntotal} vectors found, expected {expected}")
             codes_file = codes.install(".codes")
@@ -112,26 +148,20 @@ def build(
         rows=index.ntotal,
         generation=state.generation,
         covered=state.next_phrase,
-        factory=recipe,
+        factory=chosen.layout.factory if old is None else old.factory,
         trained=state.phrases if old is None else old.trained,
         runs=runs,
+        asking=chosen.asking.as_dict() if chosen.tuned else {},
+        tuned=chosen.tuned,
     )
     manifest.write(store.path / VECTORS_JSON)
     _sweep(store.path, keep={manifest.file, manifest.codes})
     return manifest
 
 
-def _trained(store: Store, recipe: str, settings: Settings) -> Any:
-    """An empty FAISS index whose codes fit the vectors of the store."""
-    import faiss
-
-    index: Any = faiss.index_factory(store.dim, recipe, faiss.METRIC_INNER_PRODUCT)
-    lists = 0
-    if recipe.startswith("IVF"):
-        inverted: Any = faiss.downcast_index(index)  # a view: ``index`` has to stay alive
-        lists, inverted.cp.niter = inverted.nlist, _ROUNDS
-    index.train(_sample(store, max(settings.train, _PER_LIST * lists)))
-    return index
+def wanted(layout: Layout, settings: Settings) -> int:
+    """How many vectors to train it on."""
+    return max(settings.train, _PER_LIST * layout.lists)
 
 
 def _loaded(store: Store, old: VectorsManifest, settings: Settings) -> Any:
@@ -159,11 +189,11 @@ def _sweep(folder: Path, keep: set[str]) -> None:
                 old.unlink()
 
 
-def _sample(store: Store, wanted: int) -> Floats:
+def _sample(store: Store, count: int) -> Floats:
     """(n, dim) training vectors, spread over the store."""
-    codes = store.sampled_vectors(wanted)
-    if len(codes) > wanted:
-        codes = codes[np.linspace(0, len(codes) - 1, wanted).astype(int)]
+    codes = store.sampled_vectors(count)
+    if len(codes) > count:
+        codes = codes[np.linspace(0, len(codes) - 1, count).astype(int)]
     return rows.dequantise(codes)
 
 

@@ -12,7 +12,7 @@ from phrasemate.errors import InputError
 from phrasemate.index import rows
 from phrasemate.index.store import State, Store
 
-__all__ = ["TextSearch"]
+__all__ = ["TextSearch", "forms"]
 
 _TRIGRAM = 3
 _LOOKED_UP = 64  # characters of a phrase that are looked up
@@ -80,12 +80,12 @@ class TextSearch:
         return self._planned[1]
 
     def _made_plan(self, phrase: str, state: State) -> _Plan:
-        forms = _forms(phrase)
+        written = forms(phrase)
         if "\0" in phrase or not self._usable(state.generation):
-            small = [form.lower() for form in forms]
+            small = [form.lower() for form in written]
             return [identity for identity, text in self._all_texts() if any(form in text.lower() for form in small)]
-        short = [_small(form) for form in forms if len(form) < _TRIGRAM]
-        long = [form[:_LOOKED_UP] for form in forms if len(form) >= _TRIGRAM]
+        short = [_small(form) for form in written if len(form) < _TRIGRAM]
+        long = [form[:_LOOKED_UP] for form in written if len(form) >= _TRIGRAM]
         if not short:
             return _any_of(long)
         trigrams = list(chain.from_iterable(map(self._trigrams, short)))
@@ -181,10 +181,10 @@ def _small(text: str) -> str:
     return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
-def _forms(phrase: str) -> list[str]:
+def forms(phrase: str) -> list[str]:
     """The phrase as it may be written; the text index itself takes each lower-case letter for its capital."""
     turkish = phrase.translate({ord("i"): "İ", ord("ı"): "I"}), phrase.translate({ord("I"): "ı", ord("İ"): "i"})
-    forms = [phrase, phrase.lower(), phrase.upper(), phrase.casefold(), *turkish]
-    forms += [form.replace("ss", "ß") for form in (phrase.lower(), phrase.casefold())]
-    forms += [normalize(kind, phrase) for kind in ("NFC", "NFD")]
-    return list({_small(form): form for form in forms}.values())
+    written = [phrase, phrase.lower(), phrase.upper(), phrase.casefold(), *turkish]
+    written += [form.replace("ss", "ß") for form in (phrase.lower(), phrase.casefold())]
+    written += [normalize(kind, phrase) for kind in ("NFC", "NFD")]
+    return list({_small(form): form for form in written}.values())

@@ -61,6 +61,7 @@ class VectorsManifest:
 
     ``file`` holds the 4-bit codes, ``codes`` the (rows, dim) int8 vectors that re-score what it finds.
     ``runs``: (first phrase id, count) in the order of the rows; ``covered``: phrases from this id on are newer.
+    ``asking``: how it is asked (`approximate.Asking`), and ``tuned``: what was measured then; empty if never tuned.
     """
 
     file: str
@@ -74,6 +75,8 @@ class VectorsManifest:
     factory: str
     trained: int  # how many phrases there were when its codes were trained
     runs: list[list[int]]
+    asking: dict[str, Any] = field(default_factory=dict)
+    tuned: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         write_json(path, asdict(self))

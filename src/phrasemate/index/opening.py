@@ -28,7 +28,7 @@ def make_way(folder: Path) -> None:
         raise IndexExists(f"{folder}: holds {what} already; open it to add to it, or choose another folder")
 
 
-def same_model(folder: Path, manifest: Manifest, model: IndexModel) -> None:
+def same_model(folder: Path | str, manifest: Manifest, model: IndexModel) -> None:
     if model.hash != manifest.model_hash or model.dim != manifest.dim:
         raise ModelMismatch(
             f"{folder}: was built with the model {manifest.model_name} ({manifest.model_hash[:12]}), "

@@ -241,19 +241,26 @@ class Store:
 
     def sampled_vectors(self, wanted: int, pieces: int = 256) -> NDArray[np.int8]:
         """About ``wanted`` (n, dim) int8 vectors in up to ``pieces`` runs spread evenly over the store."""
+        codes = b"".join(row.codes for row in self.sampled_rows(wanted, pieces))
+        return np.frombuffer(codes, np.int8).reshape(-1, self.dim)
+
+    def sampled_rows(self, wanted: int, pieces: int) -> list[VectorRow]:
+        """As `sampled_vectors`, by sentence id."""
         top = self.state().next_sentence
-        found: list[bytes] = []
+        found: list[VectorRow] = []
         for start in np.linspace(0, top, min(pieces, max(1, top)), endpoint=False).astype(int):
             size = 0
             for raw in self.connection.execute(
                 f"SELECT {_VECTORS} FROM vectors WHERE id >= ? ORDER BY id", (int(start),)
             ):
                 row = self._vector(raw)
-                found.append(row.codes)
-                size += row.phrases
-                if size * pieces >= wanted or row.id >= start + top // pieces:
+                if row.id >= start + max(1, top // pieces):
                     break
-        return np.frombuffer(b"".join(found), np.int8).reshape(-1, self.dim)
+                found.append(row)
+                size += row.phrases
+                if size * pieces >= wanted:
+                    break
+        return found
 
     def _from(self, first_phrase: int) -> int:
         """The first sentence whose phrases begin at ``first_phrase`` or above: ids and phrases ascend together."""

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged, PhrasemateError
 from phrasemate.index import database, rows
+from phrasemate.index.approximate import Faiss
 from phrasemate.index.building import VECTORS_JSON
-from phrasemate.index.engine import Faiss, Floats, Ids, Runs, scan, unpack
+from phrasemate.index.engine import Floats, Ids, Runs, scan, unpack
 from phrasemate.index.manifest import Manifest, VectorsManifest
 from phrasemate.index.records import Settings, VerifyReport
 from phrasemate.index.store import State, Store

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import building, rows
-from phrasemate.index.engine import Exact, Faiss, Floats, Ids, Runs, best, scan, unpack
+from phrasemate.index.approximate import Faiss
+from phrasemate.index.engine import Exact, Floats, Ids, Runs, best, scan, unpack
 from phrasemate.index.lock import writing
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.records import Settings
@@ -40,7 +41,7 @@ class View:
         """The k best live phrases, of ``documents`` (ids) only if given; they hold ``passing`` phrases together."""
         self.refresh(state)
         found = self.exact.search(vectors, k, documents)
-        if self.faiss is None:
+        if self.faiss is None or not len(vectors):
             return found
         if documents is None:
             share = 1 - self._dead_in_faiss() / max(1, self.faiss.manifest.rows)
@@ -50,6 +51,8 @@ class View:
         else:
             share = passing / max(1, state.phrases)
             more = self.faiss.search_where(vectors, k, lambda ids: self._in_documents(ids, documents), share)
+        if not len(self.exact):
+            return more
         return best(np.concatenate([found[0], more[0]], 1), np.concatenate([found[1], more[1]], 1), k)
 
     def refresh(self, state: State) -> None:

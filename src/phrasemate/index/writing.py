@@ -16,7 +16,17 @@ from phrasemate.index.records import DocumentInfo, PhraseSet
 from phrasemate.index.store import State, Store
 from phrasemate.types import Sentence
 
-__all__ = ["Addition", "commit", "delete", "mend_words", "optimise_words", "put_extra", "stamp_words", "transaction"]
+__all__ = [
+    "Addition",
+    "commit",
+    "delete",
+    "mend_words",
+    "optimise_words",
+    "put_extra",
+    "stamp_words",
+    "transaction",
+    "validated",
+]
 
 log = logging.getLogger("phrasemate.index")
 
@@ -117,7 +127,7 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
     sentence, phrase = state.next_sentence, state.next_phrase
     texts, sentences, vectors = [], [], []
     for item in additions:
-        found = _validated(item.phrases, item.sentence.text, store.dim)
+        found = validated(item.phrases, item.sentence.text, store.dim)
         text, metadata = rows.encode_text(item.sentence.text), rows.encode_metadata(item.sentence.metadata)
         spans = rows.pack_spans(found.starts, found.ends, found.scores)
         count = len(found.starts)
@@ -141,7 +151,7 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
     )
 
 
-def _validated(found: PhraseSet, text: str, dim: int) -> PhraseSet:
+def validated(found: PhraseSet, text: str, dim: int) -> PhraseSet:
     """What the model gave, if it can be stored; an index must not outlive a bug in a model unnoticed."""
     count = len(found.starts)
     if not (len(found.ends) == len(found.scores) == count and found.vectors.shape == (count, dim)):

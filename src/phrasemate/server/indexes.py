@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from phrasemate.cluster import is_tables
 from phrasemate.errors import IndexError_, IndexMissing, InputError, ModelError, ReadError
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
@@ -196,7 +197,7 @@ class _Shelf:
             self._opening.release()
 
     def _is_another(self, stamp: _Stamp) -> bool:
-        manifest = Manifest.read(self._folder / "index.json")
+        manifest = _manifest(self._folder)
         if stamp.store == self._open.stamp.store and manifest.model_hash == self._open.index.manifest.model_hash:
             self._open.stamp = stamp  # only grown: the open one sees that by itself
             return False
@@ -204,7 +205,7 @@ class _Shelf:
 
     def _opened(self) -> _Open:
         stamp = _stamp(self._folder)
-        model = self._models.of(Manifest.read(self._folder / "index.json"))
+        model = self._models.of(_manifest(self._folder))
         index = Index.open(self._folder, model.alone, readonly=True, threads=self._threads)
         try:
             index.search(np.zeros((1, index.manifest.dim), np.float32), 1)  # reads the vectors in
@@ -220,7 +221,16 @@ class _Shelf:
             old.index.close()
 
 
+def _manifest(folder: Path) -> Manifest:
+    if is_tables(folder):
+        with Index.open(folder, readonly=True) as index:
+            return index.manifest
+    return Manifest.read(folder / "index.json")
+
+
 def _stamp(folder: Path) -> _Stamp:
+    if is_tables(folder):  # their changes are seen by the open index
+        return _Stamp((0, 0), (0, 0))
     try:
         store, manifest = (folder / "store.sqlite").stat(), (folder / "index.json").stat()
     except OSError as error:

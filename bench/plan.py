@@ -1,0 +1,107 @@
+"""A plan for an index of very many phrases: core-hours, hours, bytes and money for each step, from unit costs.
+
+    sentences       = phrases / phrases a sentence
+    reading         = sentences x read                                   on one core: the driver
+    encoding        = sentences x encode
+    writing         = phrases x write
+    lists           = min(phrases / 4,096, 4,096)
+    distances       = rounds x 256 x lists^2 + phrases x lists           training, and giving each vector its list
+    vector index    = phrases x quantise + distances x distance          training on one machine, the rest on all
+    bytes           = sentences x bytes a sentence + phrases x (bytes a phrase + bytes in the vector index)
+    a query         = query + code x phrases x 64 / lists
+
+The units are those of one core and were measured by bench/cluster.py (docs/scale.md says where); each can be given.
+
+    python bench/plan.py --phrases 1e9 --machines 4 --cores 16
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, fields
+
+from phrasemate.cluster.optimising import lists_for
+from phrasemate.evaluate.report import text_table
+
+SAMPLE, ROUNDS = 256, 50  # vectors a list that Lance trains on, and how often at most
+PROBES = 64  # lists that a query reads
+
+
+@dataclass(frozen=True)
+class Units:
+    """Of one core; seconds unless the name says something else."""
+
+    phrases_a_sentence: float = 12.96
+    read: float = 1.9e-5  # a sentence: read, cut into shards
+    encode: float = 4.66e-3  # a sentence
+    write: float = 1.09e-6  # a phrase, with its share of the commits
+    quantise: float = 6.6e-6  # a phrase
+    distance: float = 8.4e-8  # of a vector and a centre
+    bytes_a_sentence: float = 245.0
+    bytes_a_phrase: float = 388.0
+    bytes_in_index: float = 40.0  # a phrase
+    query: float = 0.015  # whatever the size: the centres, reading and ranking 256 vectors
+    code: float = 2.5e-9  # of the vector index, compared with a query
+    core_hour: float = 0.05  # money; not measured: what a cloud asks
+    gigabyte_month: float = 0.023  # money; not measured
+
+
+@dataclass(frozen=True)
+class Step:
+    """``core_hours`` of work on ``cores``, and the ``bytes`` that it leaves."""
+
+    name: str
+    core_hours: float
+    cores: int
+    bytes: float = 0.0
+
+
+def steps(phrases: float, units: Units, machines: int, cores: int) -> list[Step]:
+    """Every step in its order; ``cores`` of each machine."""
+    sentences, lists, every = phrases / units.phrases_a_sentence, lists_for(int(phrases)), machines * cores
+    training = ROUNDS * SAMPLE * lists**2 * units.distance
+    giving = phrases * (units.quantise + lists * units.distance)
+    return [
+        Step("read and cut", sentences * units.read / 3600, 1),
+        Step("encode", sentences * units.encode / 3600, every, sentences * units.bytes_a_sentence),
+        Step("write", phrases * units.write / 3600, every, phrases * units.bytes_a_phrase),
+        Step("vector index: train", training / 3600, cores),
+        Step("vector index: fill", giving / 3600, every, phrases * units.bytes_in_index),
+    ]
+
+
+def table(phrases: float, units: Units, machines: int, cores: int) -> str:
+    """The plan as text. Reading goes on while workers encode: the longer of the two counts."""
+    rows, hours, total = [], 0.0, 0.0
+    made = steps(phrases, units, machines, cores)
+    for step in made:
+        own = step.core_hours / step.cores
+        hours += max(0.0, own - made[0].core_hours) if step.name == "encode" else own
+        total += step.core_hours
+        rows.append([step.name, step.core_hours, step.cores, own, step.bytes / 1e9, step.core_hours * units.core_hour])
+    size = sum(step.bytes for step in made) / 1e9
+    rows.append(["all", total, machines * cores, hours, size, total * units.core_hour])
+    header = ["step", "core-hours", "on cores", "hours", "GB", "cost"]
+    text = text_table(
+        header, [[cell if isinstance(cell, str | int) else f"{cell:,.1f}" for cell in row] for row in rows]
+    )
+    lists, month = lists_for(int(phrases)), size * units.gigabyte_month
+    query = units.query + units.code * phrases * min(1.0, PROBES / lists)
+    notes = f"{lists:,} lists; a query {1e3 * query:,.0f} core-ms; keeping {size:,.0f} GB {month:,.0f} a month"
+    return f"{text}\n{notes}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--phrases", type=float, default=1e9)
+    parser.add_argument("--machines", type=int, default=4)
+    parser.add_argument("--cores", type=int, default=16, help="of each machine (default: %(default)s)")
+    for unit in fields(Units):
+        parser.add_argument(f"--{unit.name.replace('_', '-')}", type=float, default=unit.default)
+    given = vars(parser.parse_args())
+    phrases, machines, cores = given.pop("phrases"), given.pop("machines"), given.pop("cores")
+    print(table(phrases, Units(**given), machines, cores))
+
+
+if __name__ == "__main__":
+    main()

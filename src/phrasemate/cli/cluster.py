@@ -1,0 +1,79 @@
+"""What ``phrasemate index`` does with ``--cluster``: an index of Lance tables, made by Ray workers."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from phrasemate.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from phrasemate.index import AddReport, ProgressEvent
+    from phrasemate.text import Corpus
+
+__all__ = ["Cluster", "Workers", "add_there", "optimize_there", "refuse_elsewhere", "shown"]
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Let Ray workers do it, on Lance tables at DIR (also s3://BUCKET/PATH): HOST:PORT, auto, or local.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", min=1, help="With --cluster: how many (default: one for each CPU of it)."),
+]
+
+
+def shown(directory: Path) -> str:
+    """A place as it was given: a ``Path`` has lost a slash of ``s3://``."""
+    from phrasemate.cluster.places import is_remote, place_of
+
+    return place if is_remote(place := place_of(directory)) else str(directory)
+
+
+def refuse_elsewhere(directory: Path) -> None:
+    """Raise InputError for a place that is no folder: what one machine makes is one."""
+    from phrasemate.cluster.places import is_tables
+
+    if is_tables(directory):
+        raise InputError(f"no index at {shown(directory)}; to make one there, give --cluster ADDRESS (or: local)")
+
+
+def add_there(
+    directory: Path,
+    corpus: Corpus,
+    address: str,
+    workers: int | None,
+    folder: Path | None,
+    lang: str,
+    segment: dict[str, Any],
+    progress: Callable[[ProgressEvent], None],
+) -> AddReport:
+    """Make or extend the tables at ``directory``. Raises InputError for an index of another kind."""
+    from phrasemate.cluster import build, is_tables
+    from phrasemate.encode import load_model
+
+    if (directory / "index.json").exists() and not is_tables(directory):
+        raise InputError(f"{directory}: is an index of one machine; add to it without --cluster, or make another")
+    model = load_model(folder, threads=1) if folder else None
+    return build(
+        str(directory), corpus, address, model=model, lang=lang, workers=workers, segment=segment, progress=progress
+    )
+
+
+def optimize_there(directory: Path, address: str, workers: int | None, target_recall: float | None) -> tuple[int, int]:
+    """Build the vector index of the tables on the cluster; the bytes before and after."""
+    from phrasemate.cluster.index import ClusterIndex
+
+    with closing(ClusterIndex.open(directory)) as index:
+        before = sum(index.stats().files.values())
+        index.optimize(address, workers, target_recall=target_recall)
+        return before, sum(index.stats().files.values())

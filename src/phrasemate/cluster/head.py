@@ -1,0 +1,174 @@
+"""The head of an index: who may change it, and the commits that do."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from phrasemate.cluster.records import Head, Shard
+from phrasemate.cluster.tables import DATA, SHARDS, STATE, Tables, lance, mapped, schema
+from phrasemate.errors import IndexDamaged, IndexExists, IndexLocked
+from phrasemate.index.records import IndexModel
+
+__all__ = ["Writer", "create", "read", "staged"]
+
+_LOOSE = 100  # rows of ``shards`` in files of their own from which they are put together
+
+
+def read(tables: Tables) -> tuple[Head, int]:
+    """The head of an index and the version of ``state`` that it is. Raises IndexMissing, IndexDamaged."""
+    table = tables.open(STATE)
+    with mapped(tables.place):
+        found = table.to_table()["state"].to_pylist()
+    if len(found) != 1:
+        raise IndexDamaged(f"{tables.place}: {len(found)} rows in the table state, expected 1; build the index again")
+    return Head.from_json(found[0], tables.place), int(table.version)
+
+
+def create(tables: Tables, model: IndexModel, segment: dict[str, Any]) -> None:
+    """Make the tables of an empty index; a killed ``create`` is begun again. Raises IndexExists."""
+    versions = {name: tables.create(name, model.dim) for name in (SHARDS, *DATA)}
+    path = None if model.path is None else str(model.path)
+    head = Head(model.name, model.hash, path, model.dim, segment, versions=versions)
+    with mapped(tables.place):
+        try:
+            lance().write_dataset(_row(head), tables.uri(STATE), mode="create", storage_options=tables.options)
+        except OSError as error:
+            if "already exists" in str(error):
+                raise IndexExists(f"{tables.place}: another process has just made an index there") from error
+            raise
+
+
+def staged(tables: Tables, first: int, version: int | None = None) -> list[Shard]:
+    """The shards that workers have committed, from number ``first`` on."""
+    table = tables.open(SHARDS, version)
+    with mapped(tables.place):
+        found = table.to_table(columns=["shard"], filter=f"number >= {first}")["shard"].to_pylist()
+    return sorted((Shard.from_json(text, tables.place) for text in found), key=lambda shard: shard.number)
+
+
+class Writer:
+    """The one that may change an index: it writes itself into the head, and whoever was there before is refused.
+
+    So nothing is left locked when a driver dies. All that this one changes becomes visible with `_commit`.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.head, self._version = read(tables)
+        since = datetime.now().astimezone().isoformat(timespec="seconds")
+        name = f"process {os.getpid()} on {socket.gethostname()} (since {since}, {uuid4().hex[:8]})"
+        self._commit(replace(self.head, writer=name))
+        versions = {name: tables.go_back(name, version) for name, version in self.head.versions.items() if name in DATA}
+        self.head = replace(self.head, versions=self.head.versions | versions)
+
+    def publish(self, shards: Sequence[Shard], known: dict[int, tuple[int, int]]) -> None:
+        """Take shards with the next numbers into the index, and what they replace out of it.
+
+        ``known``: sentences and phrases of each document that may be replaced.
+        """
+        head = self.head
+        versions = dict(head.versions)
+        for name in DATA:
+            fragments = [fragment for shard in shards for fragment in shard.fragments[name]]
+            versions[name] = self.tables.append(name, fragments, versions[name])
+        pieces = [piece for shard in shards for piece in shard.pieces]
+        head = replace(
+            head,
+            shards=head.shards + len(shards),
+            versions=versions,
+            documents=head.documents + sum(piece.document >= head.next_document for piece in _first(pieces)),
+            sentences=head.sentences + sum(shard.sentences for shard in shards),
+            phrases=head.phrases + sum(shard.phrases for shard in shards),
+            next_document=max([head.next_document, *(piece.document + 1 for piece in pieces)]),
+            next_sentence=head.next_sentence + sum(shard.sentences for shard in shards),
+            next_phrase=head.next_phrase + sum(shard.phrases for shard in shards),
+        )
+        for old in dict.fromkeys(piece.replaces for piece in pieces if piece.replaces is not None):
+            if old not in head.deleted:
+                head = self._without(head, old, *known[old])
+        self._only(shards)
+        self._commit(replace(head, versions=head.versions | {SHARDS: self._tidied()}))
+
+    def delete(self, document: int, sentences: int, phrases: int) -> None:
+        """Take a document out."""
+        self._commit(self._without(self.head, document, sentences, phrases))
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a JSON value under a key."""
+        self._commit(replace(self.head, extras=self.head.extras | {key: value}))
+
+    def pin(self, versions: dict[str, int]) -> None:
+        """Put other versions of the tables, that say the same, in force."""
+        self._commit(replace(self.head, versions=self.head.versions | versions))
+
+    def _without(self, head: Head, document: int, sentences: int, phrases: int) -> Head:
+        versions = dict(head.versions)
+        for name in DATA:
+            versions[name] = self.tables.delete(name, f"document = {document}", versions[name])
+        return replace(
+            head,
+            versions=versions,
+            documents=head.documents - 1,
+            sentences=head.sentences - sentences,
+            phrases=head.phrases - phrases,
+            deleted=(*head.deleted, document),
+        )
+
+    def _only(self, shards: Sequence[Shard]) -> None:
+        """Drop the rows of ``shards`` that bear the numbers of these and are not these."""
+        chosen = {shard.attempt for shard in shards}
+        numbers = {shard.number for shard in shards}
+        others = [
+            other.attempt
+            for other in staged(self.tables, self.head.shards)
+            if other.number in numbers and other.attempt not in chosen
+        ]
+        if others:
+            named = ", ".join(f"'{attempt}'" for attempt in others)
+            with mapped(self.tables.place):
+                self.tables.open(SHARDS).delete(f"attempt IN ({named})")
+
+    def _tidied(self) -> int:
+        """The version of ``shards``, whose rows are put together now and then: readers open each file."""
+        table = self.tables.open(SHARDS)
+        if len(table.get_fragments()) > _LOOSE:
+            with mapped(self.tables.place):
+                table.optimize.compact_files()
+        return int(table.version)
+
+    def _commit(self, head: Head) -> None:
+        """Put a head in force. Raises IndexLocked if another writer has come since."""
+        package = lance()
+        head = replace(head, generation=head.generation + 1)
+        fragments = [
+            package.fragment.FragmentMetadata.from_json(fragment) for fragment in self.tables.write(STATE, _row(head))
+        ]
+        with mapped(self.tables.place):
+            try:
+                made = package.LanceDataset.commit(
+                    self.tables.uri(STATE),
+                    package.LanceOperation.Overwrite(schema(STATE, head.dim), fragments),
+                    read_version=self._version,
+                    storage_options=self.tables.options,
+                )
+            except package.commit.CommitConflictError as error:
+                other = read(self.tables)[0].writer
+                raise IndexLocked(f"{self.tables.place}: {other} has taken over; wait until it has finished") from error
+        self.head, self._version = head, int(made.version)
+
+
+def _first(pieces: Sequence[Any]) -> list[Any]:
+    """Of each document its first piece."""
+    return list({piece.document: piece for piece in reversed(pieces)}.values())
+
+
+def _row(head: Head) -> Any:
+    import pyarrow as pa
+
+    return pa.table({"state": [head.to_json()]}, schema=schema(STATE, head.dim))

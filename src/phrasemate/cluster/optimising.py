@@ -1,0 +1,95 @@
+"""Looking after the tables: small files are put together, and Lance's vector index is built, here or on a cluster."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from time import sleep
+from typing import Any
+
+from phrasemate.cluster.head import Writer
+from phrasemate.cluster.pool import connected
+from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, SHARDS, STATE, Tables, mapped
+from phrasemate.errors import ClusterError, MissingExtra
+from phrasemate.index.records import Settings
+
+__all__ = ["KIND", "lists_for", "optimise"]
+
+log = logging.getLogger("phrasemate.cluster")
+
+KIND = "IVF_RQ"  # one bit a dimension; measured.md: recall@1 .98 on a million vectors
+TRIES = 3  # of a build on the cluster: Lance's builder does not survive the loss of a worker
+WAIT_SECONDS = 5.0
+KEPT = timedelta(hours=1)  # old versions, for readers that have them open
+_ROWS = 1 << 20  # of a file after they are put together
+_PER_LIST = 4096  # vectors of an inverted list that Lance recommends
+_MOST_LISTS = 4096  # with more, building a billion's would cost more than encoding them (docs/scale.md)
+_SAMPLE = 256  # of which it trains each list
+
+
+def lists_for(phrases: int) -> int:
+    """How many inverted lists: one for 4,096 phrases. Training costs their square, so there is an end to it."""
+    return max(1, min(phrases // _PER_LIST, _MOST_LISTS))
+
+
+def optimise(tables: Tables, settings: Settings, cluster: str | None, workers: int | None = None) -> None:
+    """Raises IndexLocked, ClusterError, IndexError_. The old state is in force until all is done."""
+    writer = Writer(tables)
+    for name in (SENTENCES, PHRASES):
+        _compact(tables, name)
+    if writer.head.phrases > settings.exact_below:
+        if cluster is None:
+            _build_here(tables, lists_for(writer.head.phrases))
+        else:
+            _build_there(tables, lists_for(writer.head.phrases), cluster, workers)
+    _compact(tables, SHARDS)
+    writer.pin({name: int(tables.open(name).version) for name in (SHARDS, *DATA)})
+    for name in (STATE, SHARDS, *DATA):
+        with mapped(tables.place):
+            tables.open(name).cleanup_old_versions(older_than=KEPT)
+
+
+def _compact(tables: Tables, name: str) -> None:
+    with mapped(tables.place):
+        tables.open(name).optimize.compact_files(target_rows_per_fragment=_ROWS)
+
+
+def _recipe(lists: int) -> dict[str, Any]:
+    return {"metric": "cosine", "num_partitions": lists, "num_bits": 1, "sample_rate": _SAMPLE, "replace": True}
+
+
+def _build_here(tables: Tables, lists: int) -> None:
+    with mapped(tables.place):
+        tables.open(PHRASES).create_index("vector", KIND, name="vector_idx", **_recipe(lists))
+
+
+def _build_there(tables: Tables, lists: int, address: str, workers: int | None) -> None:
+    try:
+        import lance_ray
+    except ImportError as error:
+        raise MissingExtra("lance-ray", "ray") from error
+    import ray
+
+    with connected(address, workers):
+        count = workers or max(1, int(ray.cluster_resources()["CPU"]))
+        for attempt in range(1, TRIES + 1):
+            try:
+                lance_ray.create_index(
+                    tables.uri(PHRASES),
+                    "vector",
+                    KIND,
+                    name="vector_idx",
+                    num_workers=count,
+                    storage_options=tables.options or None,
+                    **_recipe(lists),
+                )
+                return
+            except Exception as error:  # whatever a lost worker makes of it: Lance, Ray and Python have their own names
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+                if attempt == TRIES:
+                    raise ClusterError(
+                        f"{tables.place}: the vector index could not be built in {TRIES} attempts, at last: {reason}; "
+                        f"the index works without it; run: phrasemate index optimize"
+                    ) from error
+                log.warning("building the vector index failed (%s); trying again", reason)
+                sleep(WAIT_SECONDS)

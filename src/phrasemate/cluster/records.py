@@ -1,0 +1,198 @@
+"""What the driver, its workers and the readers of an index tell each other: plain records and their JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from phrasemate.errors import IndexDamaged, IndexUnsupported
+from phrasemate.index.manifest import Manifest
+from phrasemate.index.store import State
+
+__all__ = ["Head", "Order", "Piece", "Recipe", "Row", "Shard"]
+
+FORMAT = "phrasemate-lance"
+VERSION = 1
+
+
+class Piece(NamedTuple):
+    """The part of a document that is in a shard: ``sentences`` from ``position`` on; ``complete``: nothing follows.
+
+    ``replaces``: the id of the document whose place this one takes.
+    """
+
+    document: int
+    name: str
+    language: str
+    digest: str
+    position: int
+    sentences: int
+    complete: bool
+    replaces: int | None = None
+    phrases: int = 0
+
+
+class Row(NamedTuple):
+    """A sentence on its way to a worker."""
+
+    document: int
+    position: int
+    line: int
+    text: str
+    metadata: Mapping[str, Any]
+
+
+class Order(NamedTuple):
+    """A shard that is to be made: chunks of sentences, each for one call of the model.
+
+    ``key`` says all that the shard depends on, so a shard with this key is this shard, whoever made it.
+    """
+
+    number: int
+    key: str
+    first_sentence: int
+    pieces: tuple[Piece, ...]
+    chunks: tuple[tuple[Row, ...], ...]
+    bytes_done: int  # of the input, for the progress bar
+
+    @property
+    def sentences(self) -> int:
+        return sum(len(chunk) for chunk in self.chunks)
+
+    @staticmethod
+    def key_of(recipe: str, number: int, first_sentence: int, pieces: tuple[Piece, ...], sizes: list[int]) -> str:
+        said = json.dumps([recipe, number, first_sentence, pieces, sizes])
+        return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How every shard of one run is made. ``frequent``: words that no phrase begins or ends with."""
+
+    place: str
+    options: dict[str, str]
+    model_path: str | None
+    model_hash: str
+    dim: int
+    segment: dict[str, Any]
+    frequent: frozenset[str]
+    version: str  # of phrasemate
+
+    @property
+    def digest(self) -> str:
+        """Over all that a shard's rows depend on."""
+        said = json.dumps([self.model_hash, self.dim, self.segment, sorted(self.frequent)], sort_keys=True)
+        return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A shard that a worker has committed: a row of the table ``shards``.
+
+    ``fragments``: the files in the tables of sentences and phrases that hold its rows. ``attempt`` tells two shards
+    of one key apart, of which one is taken.
+    """
+
+    number: int
+    key: str
+    attempt: str
+    first_sentence: int
+    sentences: int
+    phrases: int
+    pieces: tuple[Piece, ...]
+    fragments: dict[str, list[str]]
+    seconds: float = 0.0  # in the encoder
+
+    def to_json(self) -> str:
+        return _sealed(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str, place: str) -> Shard:
+        content = _opened(text, place, "a row of shards")
+        content["pieces"] = tuple(Piece(*piece) for piece in content["pieces"])
+        return cls(**content)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The row of ``state``: the model, which shards are in the index, and the versions of the tables that hold them.
+
+    The shards with numbers below ``shards`` are in force. ``deleted``: ids of documents; ``writer``: the driver that
+    may change the index, another one takes its place by writing itself in.
+    """
+
+    model_name: str
+    model_hash: str
+    model_path: str | None
+    dim: int
+    segment: dict[str, Any] = field(default_factory=dict)
+    generation: int = 0
+    shards: int = 0
+    versions: dict[str, int] = field(default_factory=dict)
+    documents: int = 0
+    sentences: int = 0
+    phrases: int = 0
+    next_document: int = 0
+    next_sentence: int = 0
+    next_phrase: int = 0
+    deleted: tuple[int, ...] = ()
+    extras: dict[str, Any] = field(default_factory=dict)
+    writer: str = ""
+
+    @property
+    def state(self) -> State:
+        return State(
+            self.generation,
+            self.documents,
+            self.sentences,
+            self.phrases,
+            self.next_document,
+            self.next_sentence,
+            self.next_phrase,
+        )
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest(
+            self.model_name, self.model_hash, self.model_path, self.dim, self.generation, dict(self.segment)
+        )
+
+    def following(self, **changes: Any) -> Head:
+        """The next head."""
+        return replace(self, generation=self.generation + 1, **changes)
+
+    def to_json(self) -> str:
+        return _sealed(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str, place: str) -> Head:
+        """Raises IndexDamaged or IndexUnsupported."""
+        content = _opened(text, place, "the table state")
+        content["deleted"] = tuple(content["deleted"])
+        return cls(**content)
+
+
+def _sealed(content: dict[str, Any]) -> str:
+    body = {"format": FORMAT, "version": VERSION} | content
+    return json.dumps(body | {"crc": crc32(json.dumps(body, sort_keys=True).encode())}, sort_keys=True)
+
+
+def _opened(text: str, place: str, what: str) -> dict[str, Any]:
+    try:
+        body: dict[str, Any] = json.loads(text)
+        crc = body.pop("crc")
+        intact = crc == crc32(json.dumps(body, sort_keys=True).encode())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        intact = False
+    if not intact:
+        raise IndexDamaged(f"{place}: {what} does not match its checksum; restore it or build the index again")
+    if (seen := (body.pop("format", None), body.pop("version", None))) != (FORMAT, VERSION):
+        raise IndexUnsupported(
+            f"{place}: is of format {seen[0]} {seen[1]}, expected {FORMAT} {VERSION}; use a matching version of "
+            f"phrasemate"
+        )
+    return body

@@ -1,0 +1,282 @@
+"""Reading an index of Lance tables, by the methods that `phrasemate.index.store.Store` has for readers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from time import monotonic
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.cluster.head import read
+from phrasemate.cluster.layout import Layout
+from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, Tables, mapped
+from phrasemate.errors import IndexDamaged, InputError
+from phrasemate.index import rows
+from phrasemate.index.records import DocumentInfo
+from phrasemate.index.store import SentenceRow, State, VectorRow
+
+__all__ = ["LanceStore", "codes_of"]
+
+LOOK_SECONDS = 1.0  # between two looks for a newer state
+_SHARDS = 256  # of which it is held in memory where each sentence's phrases begin: 200 kB each
+_BATCH = 8192
+_COLUMNS = ["id", "document", "position", "line", "first", "phrases", "text", "metadata", "spans", "crc"]
+
+Ids = NDArray[np.int64]
+
+
+class Moment(NamedTuple):
+    """One state of the index: where everything is, and the tables at the versions that belong to it."""
+
+    layout: Layout
+    tables: dict[str, Any]
+
+
+class LanceStore:
+    """An open index. All methods may be called from any thread; one works at a time."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables, self.path = tables, tables.place
+        self.lock = RLock()
+        self.readonly = False
+        self._depth = 0
+        self._firsts: OrderedDict[int, tuple[Ids, Ids]] = OrderedDict()
+        self._looked = monotonic()
+        self.moment = self._read()
+        self.dim = self.moment.layout.head.dim
+
+    def close(self) -> None:
+        """Nothing is held open: Lance reads what it is asked for."""
+
+    def damaged(self, what: str) -> IndexDamaged:
+        return IndexDamaged(f"{self.path}: {what}; restore the tables from a copy or build the index again")
+
+    # -- states
+
+    def refresh(self) -> None:
+        """Look for a newer state at the next snapshot, however short ago the last look was."""
+        self._looked = -LOOK_SECONDS
+
+    @contextmanager
+    def snapshot(self) -> Iterator[State]:
+        """Everything read inside is of one moment, whatever a writer commits meanwhile. Can be nested."""
+        with self.lock:
+            if not self._depth and monotonic() - self._looked >= LOOK_SECONDS:
+                self._look()
+            self._depth += 1
+            try:
+                yield self.state()
+            finally:
+                self._depth -= 1
+
+    @contextmanager
+    def reading(self) -> Iterator[State]:
+        """A snapshot whose body is ours alone, so that its errors are mapped too."""
+        with mapped(self.path), self.snapshot() as state:
+            yield state
+
+    def _look(self) -> None:
+        head, _ = read(self.tables)
+        if head != self.moment.layout.head:
+            self._firsts.clear()
+            self.moment = self._read()
+        self._looked = monotonic()
+
+    def _read(self) -> Moment:
+        head, _ = read(self.tables)
+        layout = Layout.read(self.tables, head)
+        return Moment(layout, {name: self.tables.open(name, head.versions[name]) for name in DATA})
+
+    @property
+    def layout(self) -> Layout:
+        return self.moment.layout
+
+    def table(self, name: str) -> Any:
+        """A table at the version of this moment."""
+        return self.moment.tables[name]
+
+    def state(self) -> State:
+        return self.layout.head.state
+
+    def extra(self, key: str) -> Any:
+        """A stored JSON value, or None."""
+        return self.layout.head.extras.get(key)
+
+    # -- documents
+
+    def documents(self) -> Iterator[DocumentInfo]:
+        """All documents in the order of their ids."""
+        for identity in sorted(self.layout.documents):
+            yield self.layout.documents[identity]
+
+    def document(self, identity: int) -> DocumentInfo:
+        found = self.layout.documents.get(identity)
+        if found is None:
+            raise self.damaged(f"document {identity} is missing")
+        return found
+
+    # -- sentences
+
+    def sentence_of(self, phrase: int) -> SentenceRow | None:
+        """The sentence that holds a phrase id; None if that phrase was deleted."""
+        return self.sentences_of([phrase])[0]
+
+    def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
+        """The sentence of each phrase id, all read at once; None for those that were deleted."""
+        top = self.state().next_phrase
+        for phrase in phrases:
+            if not 0 <= phrase < top:
+                raise InputError(f"no phrase {phrase}: ids of this index are below {top}")
+        dead = self.layout.dead_phrases.contains(np.array(phrases, np.int64))
+        wanted = [None if gone else self._holder(phrase) for phrase, gone in zip(phrases, dead, strict=True)]
+        ids = sorted({identity for identity in wanted if identity is not None})
+        found = {row.id: row for row in self.sentences(ids)}
+        for phrase, identity in zip(phrases, wanted, strict=True):
+            if identity is not None:
+                row = found[identity]
+                if not row.first_phrase <= phrase < row.first_phrase + row.phrases:
+                    raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
+        return [None if identity is None else found[identity] for identity in wanted]
+
+    def _holder(self, phrase: int) -> int:
+        """The id of the sentence that a phrase must be in."""
+        number, place = self.layout.shard_of(phrase)
+        if number not in self._firsts:
+            self._firsts[number] = self._first_phrases(number)
+            if len(self._firsts) > _SHARDS:
+                self._firsts.popitem(last=False)
+        self._firsts.move_to_end(number)
+        ids, firsts = self._firsts[number]
+        at = int(np.searchsorted(firsts, place, "right")) - 1
+        if at < 0:
+            raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
+        return int(ids[at])
+
+    def _first_phrases(self, number: int) -> tuple[Ids, Ids]:
+        """The live sentences of a shard that hold phrases: their ids, and the place of their first phrase there."""
+        low, high = self.layout.sentences[number : number + 2].tolist()
+        table = self._take(
+            SENTENCES, range(self.layout.place(low), self.layout.place(high)), ["id", "first", "phrases"]
+        )
+        held = table["phrases"].to_numpy() > 0
+        return table["id"].to_numpy()[held], table["first"].to_numpy()[held]
+
+    def _take(self, name: str, places: Sequence[int], columns: list[str]) -> Any:
+        with mapped(self.path):
+            return self.table(name).take(list(places), columns=columns)
+
+    def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
+        """Sentences by id, in the order of the ids. Raises IndexDamaged for one that is missing."""
+        wanted = [int(identity) for identity in ids]
+        top, dead = self.state().next_sentence, self.layout.dead_sentences
+        for identity in wanted:
+            if not 0 <= identity < top or dead.contains(np.array([identity]))[0]:
+                raise self.damaged(f"sentence {identity} is missing")
+        if not wanted:
+            return
+        table = self._take(SENTENCES, [self.layout.place(identity) for identity in wanted], _COLUMNS)
+        for identity, row in zip(wanted, self._rows(table), strict=True):
+            if row.id != identity:
+                raise self.damaged(f"sentence {identity} is missing")
+            yield row
+
+    def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
+        """All sentences, or those of a document, by id. Raises IndexDamaged if one is altered, missing or doubled."""
+        seen, last = 0, -1
+        for row in self._scanned(document):
+            if row.id <= last or document not in (None, row.document):
+                raise self.damaged(f"sentence {row.id} is out of order")
+            seen, last = seen + 1, row.id
+            yield row
+        expected = (self.state() if document is None else self.document(document)).sentences
+        if seen != expected:
+            raise self.damaged(f"{seen} sentences found, expected {expected}")
+
+    def _scanned(self, document: int | None) -> Iterator[SentenceRow]:
+        if document is None:
+            for batch in self.batches(SENTENCES, _COLUMNS):
+                yield from self._rows(batch)
+            return
+        for stretch in self.layout.stretches.get(document, ()):
+            for first in range(0, stretch.sentences, _BATCH):
+                last = min(first + _BATCH, stretch.sentences)
+                yield from self.sentences(range(stretch.first_sentence + first, stretch.first_sentence + last))
+
+    def batches(self, name: str, columns: list[str]) -> Iterator[Any]:
+        """A table from its first row to its last, some thousand rows at a time."""
+        with mapped(self.path):
+            yield from self.table(name).to_batches(columns=columns, batch_size=_BATCH, scan_in_order=True)
+
+    def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
+        """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""
+        around = range(sentence.position - count, sentence.position + count + 1)
+        found = (self.layout.sentence_at(sentence.document, position) for position in around)
+        yield from self.sentences(identity for identity in found if identity is not None)
+
+    def _rows(self, table: Any) -> Iterator[SentenceRow]:
+        for raw in zip(*(table[name].to_pylist() for name in _COLUMNS), strict=True):
+            *numbers, text, metadata, spans, crc = raw
+            if not rows.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
+                raise self.damaged(f"sentence {raw[0]} does not match its checksum")
+            identity, document, position, line, first, phrases = numbers
+            first += int(self.layout.phrases[int(np.searchsorted(self.layout.sentences, identity, "right")) - 1])
+            yield SentenceRow(
+                identity,
+                document,
+                position,
+                line,
+                first,
+                phrases,
+                rows.decode_text(text),
+                rows.decode_metadata(metadata),
+                spans,
+            )
+
+    # -- vectors
+
+    def vectors(self, first_phrase: int = 0, document: int | None = None) -> Iterator[list[VectorRow]]:
+        """Blocks of rows with a phrase id of ``first_phrase`` or above, or those of one document, by sentence id."""
+        for block, _ in self.checked_vectors():
+            kept = [row for row in block if row.first_phrase >= first_phrase and document in (None, row.document)]
+            if kept:
+                yield kept
+
+    def checked_vectors(self) -> Iterator[tuple[list[VectorRow], list[bool]]]:
+        """All vectors, a row for each sentence that has some, and whether each is as it was written."""
+        held, at = np.zeros((0, self.dim), np.int8), 0
+        phrases = self.batches(PHRASES, ["vector"])
+        for batch in self.batches(SENTENCES, ["id", "document", "first", "phrases", "codes_crc"]):
+            block, right = [], []
+            for identity, document, first, count, crc in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                while len(held) - at < count and (more := next(phrases, None)) is not None:
+                    held, at = np.concatenate([held[at:], codes_of(more["vector"], self.dim)]), 0
+                codes, at = held[at : at + count].tobytes(), at + count
+                if count:
+                    base = self.layout.phrases[int(np.searchsorted(self.layout.sentences, identity, "right")) - 1]
+                    block.append(VectorRow(identity, document, first + int(base), count, codes))
+                    right.append(rows.same(crc, b"vectors", (identity, document, first, count), codes))
+            yield block, right
+        if at != len(held) or next(phrases, None) is not None:
+            raise self.damaged("there are more vectors than the sentences have phrases")
+
+    # -- deleted phrases
+
+    def tombstones(self) -> Ids:
+        """(runs, 2) int64: first id and count of each run of deleted phrases, ascending."""
+        dead = self.layout.dead_phrases
+        return np.stack([dead.first, dead.count], axis=1)
+
+
+def codes_of(column: Any, dim: int) -> NDArray[np.int8]:
+    """A column of vectors -> (n, dim) int8."""
+    import pyarrow as pa
+
+    flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(flat, pa.ChunkedArray):  # of no chunk
+        return np.zeros((0, dim), np.int8)
+    return np.asarray(flat.flatten().to_numpy(zero_copy_only=False), np.float16).reshape(-1, dim).astype(np.int8)

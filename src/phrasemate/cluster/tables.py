@@ -1,0 +1,145 @@
+"""The Lance tables of an index: their columns, and the few things that are done to them.
+
+Lance commits a table at a time, and a table whose rows are appended keeps every version. So a row of ``state`` names
+the version of each other table that is in force: one commit of ``state`` changes all of them at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from phrasemate.errors import IndexError_, IndexLocked, IndexMissing, MissingExtra
+
+__all__ = ["DATA", "PHRASES", "SENTENCES", "SHARDS", "STATE", "Tables", "lance", "mapped", "schema"]
+
+STATE, SHARDS, SENTENCES, PHRASES = "state", "shards", "sentences", "phrases"
+DATA = (SENTENCES, PHRASES)
+
+
+def lance() -> Any:
+    """The package. Raises MissingExtra."""
+    os.environ.setdefault("LANCE_LOG", "error")  # it warns of every table that is made
+    try:
+        import lance as package
+    except ImportError as error:
+        raise MissingExtra("pylance", "ray") from error
+    # said whenever a program is started too, which has nothing of Lance in it
+    warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
+    return package
+
+
+def schema(name: str, dim: int) -> Any:
+    """The columns of a table.
+
+    A row of ``phrases`` is one phrase: ``key`` is its shard's number and its place there (shard << 32 | place), and
+    ``vector`` the numbers of its 8-bit code, which float16 holds exactly: Lance indexes floats only.
+    """
+    import pyarrow as pa
+
+    columns = {
+        STATE: {"state": pa.string()},
+        SHARDS: {"number": pa.int64(), "key": pa.string(), "attempt": pa.string(), "shard": pa.string()},
+        SENTENCES: {
+            "id": pa.int64(),
+            "document": pa.int64(),
+            "position": pa.int64(),
+            "line": pa.int64(),
+            "first": pa.int64(),
+            "phrases": pa.int64(),
+            "text": pa.binary(),
+            "metadata": pa.binary(),
+            "spans": pa.binary(),
+            "crc": pa.int64(),
+            "codes_crc": pa.int64(),
+        },
+        PHRASES: {"key": pa.int64(), "document": pa.int64(), "vector": pa.list_(pa.float16(), dim)},
+    }
+    return pa.schema(list(columns[name].items()))
+
+
+@contextmanager
+def mapped(place: str) -> Iterator[None]:
+    """Turn what Lance raises into errors of phrasemate that name the place."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        said = " ".join(str(error).split(", /home/")[0].split())[:300]
+        if "was not found" in said:
+            raise IndexMissing(
+                f"no index at {place}; make one with: phrasemate index --cluster ADDRESS TEXT -o {place}"
+            ) from error
+        raise IndexError_(f"{place}: {said}; check the place, its credentials and free space") from error
+
+
+class Tables:
+    """The tables at one place. Every method raises IndexError_ where the place cannot be used."""
+
+    def __init__(self, place: str, options: Mapping[str, str]) -> None:
+        self.place, self.options = place, dict(options)
+        self._lance = lance()
+
+    def uri(self, name: str) -> str:
+        return f"{self.place}/{name}.lance"
+
+    def open(self, name: str, version: int | None = None) -> Any:
+        """A table as it is, or as it was at a version. Raises IndexMissing."""
+        with mapped(self.place):
+            return self._lance.dataset(self.uri(name), version=version, storage_options=self.options)
+
+    def create(self, name: str, dim: int) -> int:
+        """An empty table; its version."""
+        empty = schema(name, dim).empty_table()
+        with mapped(self.place):
+            made = self._lance.write_dataset(empty, self.uri(name), mode="overwrite", storage_options=self.options)
+        return int(made.version)
+
+    def add(self, name: str, table: Any) -> None:
+        """Append rows in one commit; any number of processes may do so at once."""
+        with mapped(self.place):
+            self._lance.write_dataset(table, self.uri(name), mode="append", storage_options=self.options)
+
+    def write(self, name: str, table: Any) -> list[str]:
+        """Write rows that belong to the table once `append` commits them: their fragments, as JSON."""
+        with mapped(self.place):
+            made = self._lance.fragment.write_fragments(
+                table, self.uri(name), schema=table.schema, mode="append", storage_options=self.options
+            )
+        return [json.dumps(fragment.to_json()) for fragment in made]
+
+    def append(self, name: str, fragments: Sequence[str], version: int) -> int:
+        """Commit what `write` wrote behind what the table held at ``version``; the new version."""
+        if not fragments:
+            return version
+        held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
+        with mapped(self.place):
+            made = self._lance.LanceDataset.commit(
+                self.uri(name), self._lance.LanceOperation.Append(held), version, storage_options=self.options
+            )
+        return self._next(int(made.version), version)
+
+    def delete(self, name: str, where: str, version: int) -> int:
+        """Delete rows of what the table held at ``version``; the new version."""
+        table = self.open(name, version)
+        with mapped(self.place):
+            table.delete(where)
+        return self._next(int(self.open(name).version), version)
+
+    def _next(self, made: int, version: int) -> int:
+        """Lance puts a commit behind those of others; behind those of a writer that we follow it must not be."""
+        if made != version + 1:
+            raise IndexLocked(f"{self.place}: another process writes to this index; wait until it has finished")
+        return made
+
+    def go_back(self, name: str, version: int) -> int:
+        """Make the table as it was at ``version``, if a writer that was killed has gone on since; its version now."""
+        with mapped(self.place):
+            if self.open(name).version != version:
+                old = self.open(name, version)
+                old.restore()
+                return int(self.open(name).version)
+        return version

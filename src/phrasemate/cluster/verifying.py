@@ -1,0 +1,119 @@
+"""Every checksum, offset and count of an index of Lance tables, and Lance's index against exact search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from phrasemate.cluster.store import LanceStore, codes_of
+from phrasemate.cluster.tables import PHRASES, mapped
+from phrasemate.cluster.view import index_of
+from phrasemate.errors import PhrasemateError
+from phrasemate.index import rows
+from phrasemate.index.engine import Floats, Ids, scan
+from phrasemate.index.records import Settings, VerifyReport
+from phrasemate.index.store import State
+
+__all__ = ["verify"]
+
+_QUERIES = 100
+_DEPTH = 10
+_LEAST_RECALL = 0.9  # of the first place
+_SHOWN = 20  # problems of one kind that are listed
+
+
+def verify(store: LanceStore, view: Any, settings: Settings) -> VerifyReport:
+    """Check everything within one snapshot; a problem in one part does not keep the others from being checked."""
+    report = VerifyReport()
+    parts: dict[str, Callable[[LanceStore, State, VerifyReport], None]] = {
+        "sentences": _sentences,
+        "vectors": _vectors,
+        "phrases": _keys,
+        "Lance": lambda store, state, report: _search(store, state, report, view, settings),
+    }
+    try:
+        store.refresh()
+        with store.reading() as state:
+            report.checked.update({"generation": state.generation, "shards": store.layout.head.shards})
+            report.checked["documents"] = state.documents
+            for name, check in parts.items():
+                try:
+                    with mapped(store.path):
+                        check(store, state, report)
+                except PhrasemateError as error:
+                    report.problems.append(f"{name}: {error}")
+    except PhrasemateError as error:
+        report.problems.append(str(error))
+    return report
+
+
+def _sentences(store: LanceStore, state: State, report: VerifyReport) -> None:
+    count = phrases = 0
+    left = {document.id: [document.sentences, document.phrases] for document in store.documents()}
+    for row in store.all_sentences():
+        starts, ends, _ = rows.unpack_spans(row.spans, row.phrases)
+        if ((starts < 0) | (starts >= ends) | (ends > len(row.text))).any():
+            report.problems.append(f"sentence {row.id}: a phrase is outside its text")
+        count, phrases = count + 1, phrases + row.phrases
+        own = left.setdefault(row.document, [0, 0])
+        own[0], own[1] = own[0] - 1, own[1] - row.phrases
+    wrong = [identity for identity, counts in left.items() if counts != [0, 0]]
+    report.problems.extend(f"document {identity}: its counts do not match its sentences" for identity in wrong[:_SHOWN])
+    if phrases != state.phrases:
+        report.problems.append(f"sentences: hold {phrases} phrases, expected {state.phrases}")
+    report.checked.update({"sentences": count, "phrases": phrases})
+
+
+def _vectors(store: LanceStore, state: State, report: VerifyReport) -> None:
+    count, wrong = 0, []
+    for block, right in store.checked_vectors():
+        count += sum(row.phrases for row in block)
+        wrong += [row.id for row, intact in zip(block, right, strict=True) if not intact]
+    report.problems.extend(
+        f"the vectors of sentence {identity} do not match their checksum" for identity in wrong[:_SHOWN]
+    )
+    if count != state.phrases:
+        report.problems.append(f"vectors: {count} found, expected {state.phrases}")
+    report.checked["vectors"] = count
+
+
+def _keys(store: LanceStore, state: State, report: VerifyReport) -> None:
+    """Every live phrase once, in order, with the document of its shard."""
+    last, seen = -1, 0
+    for batch in store.batches(PHRASES, ["key"]):
+        ids = store.layout.ids(batch["key"].to_numpy())
+        if len(ids) and (ids[0] <= last or (np.diff(ids) <= 0).any()):
+            report.problems.append(f"phrases: {int(ids[0])} to {int(ids[-1])} are out of order or doubled")
+        dead = int(store.layout.dead_phrases.contains(ids).sum())
+        if dead:
+            report.problems.append(f"phrases: {dead} deleted ones between {int(ids[0])} and {int(ids[-1])}")
+        seen, last = seen + len(ids), int(ids[-1]) if len(ids) else last
+    if seen != state.phrases:
+        report.problems.append(f"phrases: {seen} found, expected {state.phrases}")
+
+
+def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, settings: Settings) -> None:
+    index = index_of(store.table(PHRASES))
+    report.checked["vector index"] = f"{index['kind']} of {index['rows']:,}" if index else "none"
+    if index is None or state.phrases <= settings.exact_below:
+        return
+    places = np.linspace(0, state.phrases - 1, _QUERIES).astype(int)
+    sample = store.table(PHRASES).take(places.tolist(), columns=["vector"])
+    queries = rows.dequantise(codes_of(sample["vector"], store.dim))
+
+    def blocks() -> Iterator[tuple[Floats, Ids]]:
+        for batch in store.batches(PHRASES, ["key", "vector"]):
+            yield rows.dequantise(codes_of(batch["vector"], store.dim)), store.layout.ids(batch["key"].to_numpy())
+
+    exact = scan(queries, _DEPTH, blocks())
+    found = view.search(state, queries, _DEPTH, None, state.phrases)
+    # a place counts as found if what stands there scores as well: equal sentences have equal vectors
+    recall = [float((found[1][:, at] >= exact[1][:, at] - 0.01).mean()) for at in (0, _DEPTH - 1)]
+    if recall[0] < _LEAST_RECALL:
+        report.problems.append(
+            f"Lance: recall@1 against exact search is {recall[0]:.2f}, expected {_LEAST_RECALL}; run: "
+            f"phrasemate index optimize"
+        )
+    report.checked["recall@1"] = recall[0]

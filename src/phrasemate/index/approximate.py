@@ -1,0 +1,232 @@
+"""The approximate engine: FAISS proposes by 4-bit codes, in inverted lists or not, and 8-bit vectors re-score."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import IndexDamaged
+from phrasemate.index.engine import Floats, Ids, Int8s, Runs, best
+from phrasemate.index.manifest import VectorsManifest, file_sha256
+from phrasemate.index.records import Settings
+
+__all__ = ["Asking", "Faiss", "Layout", "inverted"]
+
+_CANDIDATES = 128  # re-scored at least: with 40, 10 results of 1.2 million had recall .905, with 128 they have .957
+_PER = 32  # results for which a number of candidates is meant
+_NUMBERS_AT_ONCE = 1 << 18  # of candidates being re-scored: 1 MB, which stays in a core's cache
+_BATCH = 64  # queries from which on it is worth to order them and to use several threads
+_ALL = 4.0  # more than two cosines can differ
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a FAISS file is asked; kept in vectors.json where it was tuned.
+
+    ``probes``: inverted lists that are read for a query, at most. ``slack``: of these, lists whose centre scores so
+    much less than the best one are left out. ``candidates``: re-scored for 32 results or fewer; for more in proportion.
+    """
+
+    probes: int
+    slack: float
+    candidates: int
+
+    @classmethod
+    def by(cls, settings: Settings) -> Self:
+        """Where nothing was tuned."""
+        return cls(settings.nprobe, _ALL, max(_CANDIDATES, settings.k_factor * _PER))
+
+    @classmethod
+    def of(cls, manifest: VectorsManifest, settings: Settings) -> Self:
+        """Raises IndexDamaged for what no tuning gives."""
+        if not manifest.asking:
+            return cls.by(settings)
+        try:
+            made = cls(**manifest.asking)
+        except TypeError as error:
+            raise IndexDamaged(f"{manifest.file}: is to be asked by {manifest.asking}, which is unknown") from error
+        numbers = type(made.probes) is int and type(made.candidates) is int and isinstance(made.slack, float)
+        if not (numbers and made.probes > 0 and made.candidates > 0 and made.slack >= 0):
+            raise IndexDamaged(f"{manifest.file}: is to be asked by {manifest.asking}, which makes no sense")
+        return made
+
+    def as_dict(self) -> dict[str, Any]:
+        """For vectors.json."""
+        return asdict(self)
+
+    def fetch(self, k: int) -> int:
+        """Candidates for k results."""
+        return max(self.candidates, -(-self.candidates * k // _PER))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the codes of a FAISS file are laid out: in ``lists`` (0: none), each code of ``parts`` 4-bit numbers."""
+
+    lists: int
+    parts: int
+
+    @classmethod
+    def of(cls, rows_expected: int, dim: int, settings: Settings) -> Self:
+        """Where nothing was tuned: a part for every two dimensions, the power of two below 2 sqrt(n) lists."""
+        parts = dim // 2 if dim % 2 == 0 else dim
+        if rows_expected < settings.ivf_from:
+            return cls(0, parts)
+        return cls(1 << int(np.log2(2 * np.sqrt(rows_expected))), parts)  # building costs n lists
+
+    @classmethod
+    def parse(cls, factory: str) -> Self:
+        """The inverse of `factory`."""
+        lists, _, codes = factory.rpartition(",")
+        return cls(int(lists.removeprefix("IVF") or 0), int(codes.removeprefix("PQ").removesuffix("x4fs")))
+
+    @property
+    def factory(self) -> str:
+        """As FAISS writes it."""
+        codes = f"PQ{self.parts}x4fs"
+        return f"IVF{self.lists},{codes}" if self.lists else codes
+
+    def for_rows(self, count: int, tuned_for: int) -> Layout:
+        """The same code, and lists as long as they were for so many rows."""
+        if not self.lists:
+            return self
+        return Layout(1 << max(4, round(np.log2(self.lists * count / max(1, tuned_for)))), self.parts)
+
+
+def inverted(index: Any) -> Any:
+    """The inverted lists of a FAISS index, a view that needs ``index`` alive; None if it has none."""
+    import faiss
+
+    lists = faiss.downcast_index(index)
+    return lists if hasattr(lists, "nprobe") else None
+
+
+class Faiss:
+    """A FAISS file that proposes, the int8 vectors that re-score its proposals, and which phrase ids its rows are.
+
+    The vectors stay in their file and are mapped into memory, so only the pages that are looked at count.
+    """
+
+    def __init__(
+        self, index: Any, codes: Int8s, manifest: VectorsManifest, settings: Settings, threads: int | None
+    ) -> None:
+        self.manifest, self.runs = manifest, Runs(np.array(manifest.runs, np.int64).reshape(-1, 2))
+        self.index, self._threads, self.asking = index, threads, Asking.of(manifest, settings)
+        self._codes = codes.view(np.ndarray)  # a memmap's own indexing takes twice as long
+        self._lists = inverted(index)
+
+    @classmethod
+    def load(cls, folder: Path, manifest: VectorsManifest, dim: int, settings: Settings, threads: int | None) -> Faiss:
+        """Raises IndexDamaged unless the files are the ones that the manifest describes."""
+        import faiss
+
+        file, codes = folder / manifest.file, folder / manifest.codes
+        try:
+            _compare([(file, manifest.size, manifest.sha256), (codes, manifest.rows * dim, manifest.codes_sha256)])
+            index = faiss.read_index(str(file))
+            engine = cls(index, np.memmap(codes, np.int8, "r", shape=(manifest.rows, dim)), manifest, settings, threads)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise IndexDamaged(f"{file}: cannot be read ({error})") from error
+        if not index.ntotal == manifest.rows == len(engine.runs) or index.d != dim:
+            raise IndexDamaged(f"{file}: holds {index.ntotal} vectors, expected {manifest.rows}")
+        return engine
+
+    def search(self, vectors: Floats, k: int, wider: int = 1) -> tuple[Ids, Floats]:
+        """As `Engine.search`; ``wider``: read so many times as many lists, and leave none of them out if above 1."""
+        positions = self.propose(vectors, self.asking.fetch(k), wider)
+        parts = list(_parts(vectors, positions))
+        if len(vectors) < _BATCH or self._workers == 1:
+            done = [self.rescore(*part, k) for part in parts]
+        else:
+            with ThreadPoolExecutor(self._workers) as pool:
+                done = list(pool.map(lambda part: self.rescore(part[0], part[1], k), parts))
+        return np.concatenate([ids for ids, _ in done]), np.concatenate([scores for _, scores in done])
+
+    def propose(self, vectors: Floats, candidates: int, wider: int = 1) -> Ids:
+        """(queries, dim) -> (queries, candidates or fewer) rows, best code first, -1 where there are fewer."""
+        import faiss
+
+        faiss.omp_set_num_threads(self._workers)
+        candidates = min(candidates, self.manifest.rows)
+        if self._lists is None:
+            return np.asarray(self.index.search(vectors, candidates)[1], np.int64)
+        slack = self.asking.slack if wider == 1 else _ALL
+        scores, lists = self._near(vectors, self.asking.probes * wider, slack)
+        order = np.argsort(lists[:, 0], kind="stable")  # queries that read the same lists follow each other
+        self._lists.nprobe = lists.shape[1]
+        found = np.empty((len(vectors), candidates), np.int64)
+        found[order] = self._lists.search_preassigned(vectors[order], candidates, lists[order], scores[order])[1]
+        return found
+
+    def _near(self, vectors: Floats, probes: int, slack: float) -> tuple[Floats, Ids]:
+        """Scores and numbers of the lists to read, (queries, probes), best first; -1 for those beyond the slack."""
+        scores, lists = self._lists.quantizer.search(vectors, min(probes, self._lists.nlist))
+        lists[scores < scores[:, :1] - np.float32(slack)] = -1
+        return scores, lists
+
+    @property
+    def nlist(self) -> int:
+        """How many inverted lists there are."""
+        return 0 if self._lists is None else int(self._lists.nlist)
+
+    def reads(self, vectors: Floats, asking: Asking) -> tuple[float, float]:
+        """Lists and codes that are read for a query, on average."""
+        sizes = np.array([self._lists.invlists.list_size(number) for number in range(self.nlist)] + [0])  # 0 for -1
+        lists = self._near(vectors, asking.probes, asking.slack)[1]
+        return float((lists >= 0).sum(1).mean()), float(sizes[lists].sum(1).mean())
+
+    @property
+    def _workers(self) -> int:
+        return self._threads or os.cpu_count() or 1
+
+    def rescore(self, vectors: Floats, positions: Ids, k: int) -> tuple[Ids, Floats]:
+        """Exact products with the int8 vectors: (queries, dim) and (queries, n) rows -> the k best of each."""
+        return best(self.runs.ids(positions), self.products(vectors, positions), k)
+
+    def products(self, vectors: Floats, positions: Ids) -> Floats:
+        """(queries, dim) and (queries, n) rows -> (queries, n) cosines; -inf for row -1."""
+        wide = np.take(self._codes, np.maximum(positions, 0), axis=0).astype(np.float32)  # (queries, n, dim)
+        lengths = np.sqrt(np.einsum("qnd,qnd->qn", wide, wide))
+        scores = np.asarray((wide @ vectors[:, :, None])[:, :, 0] / lengths, np.float32)
+        scores[positions < 0] = -np.inf
+        return scores
+
+    def search_where(
+        self, vectors: Floats, k: int, keep: Callable[[Ids], NDArray[np.bool_]], share: float
+    ) -> tuple[Ids, Floats]:
+        """The k best ids that ``keep``; asks for more until they are found. ``share``: what part is kept, roughly."""
+        fetch, wider = (k if share >= 1 else int(k / max(share, 1e-3)) + 1), 1
+        while True:
+            fetch = min(fetch, self.manifest.rows)
+            ids, scores = self.search(vectors, fetch, wider)
+            everything = self._lists is None or self.asking.probes * wider >= self._lists.nlist
+            exhausted = everything and (fetch == self.manifest.rows or bool((ids[:, -1] < 0).all()))
+            kept = (ids >= 0) & keep(ids)
+            ids, scores = np.where(kept, ids, -1), np.where(kept, scores, np.float32(-np.inf))
+            if exhausted or kept.sum(axis=1).min() >= k:
+                return best(ids, scores, k)
+            fetch, wider = fetch * 4, wider * 4
+
+
+def _parts(vectors: Floats, positions: Ids) -> Iterator[tuple[Floats, Ids]]:
+    size = max(1, _NUMBERS_AT_ONCE // (positions.shape[1] * vectors.shape[1]))
+    for start in range(0, len(vectors), size):
+        yield vectors[start : start + size], positions[start : start + size]
+
+
+def _compare(files: list[tuple[Path, int, str]]) -> None:
+    """Size and SHA-256 of files, each in a thread: hashing is most of the time that opening takes."""
+    for file, size, _ in files:
+        if file.stat().st_size != size:
+            raise IndexDamaged(f"{file}: does not match its SHA-256")
+    with ThreadPoolExecutor(len(files)) as pool:
+        for (file, _, sha256), found in zip(files, pool.map(lambda each: file_sha256(each[0]), files), strict=True):
+            if found != sha256:
+                raise IndexDamaged(f"{file}: does not match its SHA-256")

@@ -1,0 +1,309 @@
+"""How the FAISS file is laid out and asked, chosen by measuring on the index's own vectors.
+
+A thousand phrases of the index, one of a sentence, are searched for, and their own sentences do not count: as for a
+query from elsewhere, the answer is the best phrase of another sentence, and it is known by comparing with everything.
+Layouts are tried on a sample, with inverted lists as long as those of the whole would be; the one that costs least at
+the wanted recall is built, and then asked with as few lists and candidates as reach that recall on the whole. The
+choice goes by counted work in the unit costs below, not by the clock: the same index and seed give the same choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phrasemate.index import building, rows
+from phrasemate.index.approximate import Asking, Faiss, Layout
+from phrasemate.index.building import Plan
+from phrasemate.index.engine import Floats, Ids, unpack
+from phrasemate.index.filling import adding, trained
+from phrasemate.index.manifest import VectorsManifest
+from phrasemate.index.records import Settings
+from phrasemate.index.store import Store, VectorRow
+
+__all__ = ["TuneReport", "tune"]
+
+_QUERIES = 1_000
+_SAMPLE = 200_000  # phrases on which layouts are tried
+_ALL_READ = 2_000_000  # phrases up to which it is worth trying to read all codes: 1 ms with the shortest ones
+_LENGTHS = (600, 1_200, 2_400)  # phrases of an inverted list
+_DEPTH = 10
+_PROBES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_SLACKS = (0.1, 0.12, 0.14, 0.16, 0.18, 0.2, 0.22, 0.25, 0.3)
+_CANDIDATES = (32, 48, 64, 96, 128, 192, 256, 384, 512)
+_ALL = 4.0  # more than two cosines can differ
+_SPARE = 0.005  # of recall, which layouts must have above the target: the whole is harder than a sample
+_SAME = 1e-5  # scores that differ less are equally good
+_SINGLES = 200
+
+# Nanoseconds of one core of an EPYC, family 25 model 17, with queries in a batch of 1,000 (docs/decisions.md)
+_NS_CENTRE = 0.03  # for each number of each centre
+_NS_LIST = 850.0
+_NS_CODE = 0.0205  # for each part of a code in a list
+_NS_CODE_ALL = 0.0095  # where all codes are read
+_NS_CANDIDATE = 220.0
+
+
+@dataclass(frozen=True, slots=True)
+class TuneReport:
+    """What was chosen (``engine``, ``probes``, ``slack``, ``candidates``: see `approximate.Asking`) and measured.
+
+    ``recall_at_1``, ``recall_at_10``: against exact search, of ``queries`` phrases; ``single_ms``: one query, the
+    median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried on a sample. Where the index
+    is small enough to be searched exactly, ``engine`` is "exact" and nothing else is said.
+    """
+
+    target: float
+    phrases: int
+    engine: str
+    probes: int = 0
+    slack: float = 0.0
+    candidates: int = 0
+    queries: int = 0
+    recall_at_1: float = 1.0
+    recall_at_10: float = 1.0
+    single_ms: float = 0.0
+    batch_ms: float = 0.0
+    seconds: float = 0.0
+    trials: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def reached(self) -> bool:
+        return self.recall_at_1 >= self.target
+
+
+class _Asked(NamedTuple):
+    """Queries (n, dim), the phrase ids of their own sentences [first, end), and their best exact scores (n, depth)."""
+
+    vectors: Floats
+    first: Ids
+    end: Ids
+    best: Floats
+
+    def own(self, ids: Ids) -> Any:
+        """Which ids, (n, m), are of the query's own sentence."""
+        return (ids >= self.first[:, None]) & (ids < self.end[:, None])
+
+
+class _Work(NamedTuple):
+    """What the chosen way of asking reaches and costs: recall@1, and nanoseconds of a query by the unit costs."""
+
+    asking: Asking
+    recall: float
+    cost: float
+
+
+def tune(store: Store, settings: Settings, threads: int | None, target: float, seed: int = 0) -> TuneReport:
+    """Choose, build and put in force. The caller holds the lock of the writer.
+
+    Raises IndexError_ (no space), IndexDamaged.
+    """
+    begun = perf_counter()
+    with store.reading() as state:
+        phrases = state.phrases
+        if phrases < settings.exact_below:
+            building.build(store, settings, threads)
+            return TuneReport(target, phrases, "exact", seconds=perf_counter() - begun)
+        drawn = _draw(store, seed)
+        layout, tried = _layout(store, drawn, phrases, settings, threads, target)
+        asked = _answered(drawn, (unpack(block, store.dim)[:2] for block in store.vectors()))
+    facts: dict[str, Any] = {"target": target, "seed": seed, "phrases": phrases}
+    made = building.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
+    assert made is not None
+    engine = Faiss.load(store.path, made, store.dim, settings, threads)
+    work = _calibrated(engine, asked, target)
+    engine.asking = work.asking
+    report = replace(_measured(engine, asked, target, phrases), trials=tuple(tried))
+    measured = {"recall_at_1": report.recall_at_1, "recall_at_10": report.recall_at_10, "queries": report.queries}
+    replace(made, asking=work.asking.as_dict(), tuned=facts | measured).write(store.path / building.VECTORS_JSON)
+    return replace(report, seconds=perf_counter() - begun)
+
+
+# -- queries and their answers
+
+
+def _draw(store: Store, seed: int) -> _Asked:
+    """One phrase each of sentences from all over the store, without answers yet."""
+    draw = np.random.default_rng(seed)
+    found = store.sampled_rows(1, pieces=_QUERIES)
+    picks = [int(draw.integers(row.phrases)) for row in found]
+    codes = [np.frombuffer(row.codes, np.int8).reshape(-1, store.dim)[at] for row, at in zip(found, picks, strict=True)]
+    first = np.array([row.first_phrase for row in found], np.int64)
+    end = first + np.array([row.phrases for row in found], np.int64)
+    return _Asked(rows.dequantise(np.stack(codes)), first, end, np.zeros((len(found), 0), np.float32))
+
+
+def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:
+    """With the exact scores over blocks of (codes (n, dim), ids (n,) ascending)."""
+    top = np.full((len(drawn.vectors), _DEPTH), -np.inf, np.float32)
+    for codes, ids in blocks:
+        scores = drawn.vectors @ rows.dequantise(codes).T  # (queries, n)
+        low, high = np.searchsorted(ids, drawn.first), np.searchsorted(ids, drawn.end)
+        for query in np.flatnonzero(low < high):
+            scores[query, low[query] : high[query]] = -np.inf
+        better = scores > top[:, -1:]
+        for query in np.flatnonzero(better.any(axis=1)):  # few, once the best are known
+            merged = np.concatenate([top[query], scores[query, better[query]]])
+            top[query] = np.sort(merged)[::-1][:_DEPTH]
+    return drawn._replace(best=top)
+
+
+# -- the layout, on a sample
+
+
+def _layout(
+    store: Store, drawn: _Asked, phrases: int, settings: Settings, threads: int | None, target: float
+) -> tuple[Layout, list[dict[str, Any]]]:
+    """The layout of all phrases that costs least, and what was tried."""
+    found = store.sampled_rows(min(_SAMPLE, phrases), pieces=256)
+    codes, ids, _ = unpack(found, store.dim)
+    asked = _answered(drawn, iter([(codes, ids)]))
+    tried: list[tuple[bool, float, Layout, dict[str, Any]]] = []
+    for layout in _layouts(phrases, store.dim):
+        small = layout.for_rows(len(codes), phrases)
+        engine = _engine(small, found, codes, settings, threads)
+        work = _calibrated(engine, asked, min(1.0, target + _SPARE))
+        reading = (work.cost - _coarse(small, store.dim)) * (1 if layout.lists else phrases / len(codes))
+        cost = reading + _coarse(layout, store.dim)
+        facts = {"layout": layout.factory, "recall": round(work.recall, 4), "us": round(cost / 1000, 1)}
+        tried.append((work.recall < target, cost, layout, facts | asdict(work.asking)))
+    missed, _, layout, _ = min(tried, key=lambda each: each[:2])
+    if missed:  # none reaches it: the finest codes come nearest
+        layout = max((each[2] for each in tried), key=lambda each: (each.parts, each.lists))
+    return layout, [each[3] for each in tried]
+
+
+def _layouts(phrases: int, dim: int) -> list[Layout]:
+    """Parts of two to four dimensions; lists of about 600 to 2,400 phrases, or none."""
+    parts = [dim // each for each in (2, 3, 4) if dim % each == 0] or [dim]
+    lists = {1 << max(4, round(np.log2(phrases / length))) for length in _LENGTHS}
+    lists |= {0} if phrases <= _ALL_READ else set()
+    return [Layout(number, part) for part in parts for number in sorted(lists)]
+
+
+def _engine(layout: Layout, found: list[VectorRow], codes: Any, settings: Settings, threads: int | None) -> Faiss:
+    """A FAISS index of the sample, in memory."""
+    vectors = rows.dequantise(codes)
+    spread = np.linspace(0, len(vectors) - 1, min(len(vectors), building.wanted(layout, settings))).astype(int)
+    index = trained(layout, codes.shape[1], vectors[spread])
+    with adding(index) as add:
+        add(vectors)
+    runs = [[row.first_phrase, row.phrases] for row in found]
+    manifest = VectorsManifest("", 0, "", "", "", len(codes), 0, 0, layout.factory, len(codes), runs)
+    return Faiss(index, codes, manifest, settings, threads)
+
+
+# -- probes, slack and candidates
+
+
+def _calibrated(engine: Faiss, asked: _Asked, target: float) -> _Work:
+    """The cheapest way to ask that reaches the target, or the most thorough: probes, then slack, then candidates."""
+    deepest = _CANDIDATES[-1]
+    probes = [p for p in _PROBES if p < engine.nlist] + [max(1, engine.nlist)]
+    chosen = Asking(probes[-1], _ALL, deepest)
+
+    def ranks(asking: Asking) -> Ids:
+        return _ranks(engine, asked, asking, deepest)
+
+    def least(options: list[Asking], goal: float) -> Asking | None:
+        """The first that reaches the goal with all candidates; what comes later reaches no less."""
+        low, high = 0, len(options)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if (ranks(options[middle]) < deepest).mean() >= goal else (middle + 1, high)
+        return options[low] if low < len(options) else None
+
+    for goal in (min(1.0, target + 0.01), target):  # a point in reserve lets a slack and fewer candidates do
+        enough = least([replace(chosen, probes=p) for p in probes], goal)
+        if enough is not None:
+            chosen = enough
+            break
+    if engine.nlist:
+        tight = least([replace(chosen, slack=s) for s in _SLACKS], min(1.0, target + 0.005))
+        chosen = tight or chosen
+    found = ranks(chosen)
+    candidates = next((c for c in _CANDIDATES if (found < c).mean() >= target), deepest)
+    chosen = replace(chosen, candidates=candidates)
+    return _Work(chosen, float((found < candidates).mean()), _cost(engine, asked, chosen))
+
+
+def _ranks(engine: Faiss, asked: _Asked, asking: Asking, deepest: int) -> Ids:
+    """(queries,) how many candidates come before the best phrase that there is; ``deepest`` where it is not found."""
+    positions = _proposed(engine, asked, asking, deepest)
+    ranks = np.full(len(positions), deepest, np.int64)
+    step = 64
+    for start in range(0, len(positions), step):
+        part = slice(start, start + step)
+        scores = engine.products(asked.vectors[part], positions[part])
+        good = scores >= asked.best[part, :1] - _SAME
+        ranks[part] = np.where(good.any(axis=1), good.argmax(axis=1), deepest)
+    return ranks
+
+
+def _proposed(engine: Faiss, asked: _Asked, asking: Asking, count: int) -> Ids:
+    """(queries, count) rows as if the queries' own sentences were not in the index."""
+    before, engine.asking = engine.asking, asking
+    positions = engine.propose(asked.vectors, count + int((asked.end - asked.first).max()))
+    engine.asking = before
+    positions = np.where(asked.own(engine.runs.ids(positions)), -1, positions)
+    order = np.argsort(positions < 0, axis=1, kind="stable")[:, :count]  # those left, in their order
+    return np.take_along_axis(positions, order, 1)
+
+
+def _cost(engine: Faiss, asked: _Asked, asking: Asking) -> float:
+    """Nanoseconds of a query by the unit costs."""
+    layout = Layout.parse(engine.manifest.factory)
+    rescoring = asking.candidates * _NS_CANDIDATE
+    if not layout.lists:
+        return rescoring + engine.manifest.rows * layout.parts * _NS_CODE_ALL
+    read, codes = engine.reads(asked.vectors, asking)
+    dim = asked.vectors.shape[1]
+    return rescoring + _coarse(layout, dim) + read * _NS_LIST + codes * layout.parts * _NS_CODE
+
+
+def _coarse(layout: Layout, dim: int) -> float:
+    return layout.lists * dim * _NS_CENTRE
+
+
+# -- what is said
+
+
+def _measured(engine: Faiss, asked: _Asked, target: float, phrases: int) -> TuneReport:
+    """Recall as a search has it, and the clock."""
+    asking = engine.asking
+    positions = _proposed(engine, asked, asking, asking.fetch(_DEPTH))
+    scores = np.concatenate(
+        [
+            engine.rescore(asked.vectors[at : at + 64], positions[at : at + 64], _DEPTH)[1]
+            for at in range(0, len(positions), 64)
+        ]
+    )
+    there = np.isfinite(asked.best)
+    good = (scores >= asked.best - _SAME) & there
+    singles = [asked.vectors[at : at + 1] for at in range(min(_SINGLES, len(scores)))]
+    alone = [_milliseconds(partial(engine.search, query, 32)) for query in singles]
+    together = min(_milliseconds(lambda: engine.search(asked.vectors, 32)) for _ in range(3))
+    return TuneReport(
+        target,
+        phrases,
+        f"FAISS {engine.manifest.factory}",
+        asking.probes if engine.nlist else 0,
+        asking.slack if engine.nlist else 0.0,
+        asking.candidates,
+        len(scores),
+        round(float(good[:, 0].mean()), 4),
+        round(float((scores >= asked.best[:, -1:] - _SAME).mean()), 4),
+        round(float(np.median(alone)), 3),
+        round(together / len(scores), 4),
+    )
+
+
+def _milliseconds(call: Callable[[], Any]) -> float:
+    begun = perf_counter()
+    call()
+    return 1000 * (perf_counter() - begun)

@@ -1,0 +1,24 @@
+"""A driver that is killed: ``python driving.py ADDRESS PLACE MODEL SHARDS`` builds, and dies after so many shards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from clustering import CHUNKS, SETTINGS, documents
+
+from phrasemate.cluster import build
+from phrasemate.encode import load_model
+
+if __name__ == "__main__":
+    address, place, model, shards = sys.argv[1:]
+    seen: list[object] = []
+
+    def progress(event: object) -> None:
+        seen.append(event)
+        if len(seen) == int(shards):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    loaded = load_model(model, threads=1)
+    build(place, documents(), address, model=loaded, lang="en", settings=SETTINGS, chunks=CHUNKS, progress=progress)

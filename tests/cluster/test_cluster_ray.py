@@ -1,0 +1,159 @@
+"""A real Ray cluster of two worker processes: killed workers, a killed driver, object storage, the command."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed (pip install 'phrasemate[ray]')")
+pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
+
+from clustering import CHUNKS, SETTINGS, Deadly, Fragile, documents, rows_of
+
+from phrasemate.cluster import build
+from phrasemate.cluster.head import staged
+from phrasemate.cluster.pool import connected
+from phrasemate.cluster.tables import Tables
+from phrasemate.cluster.worker import Worker
+from phrasemate.encode import Model, load_model
+from phrasemate.errors import ClusterError
+from phrasemate.index import Index
+from phrasemate.search import Searcher
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Model:
+    return load_model(folder, threads=1)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory, model: Model):
+    """The one-machine index of the same documents."""
+    with Index.create(tmp_path_factory.mktemp("one") / "idx", model, settings=SETTINGS, threads=1) as made:
+        made.add(documents(), lang="en")
+        yield made
+
+
+def built(place: str | Path, address: str, model: Model, worker: type[Worker] = Worker) -> Index:
+    build(
+        str(place),
+        documents(),
+        address,
+        model=model,
+        lang="en",
+        workers=2,
+        settings=SETTINGS,
+        chunks=CHUNKS,
+        worker=worker,
+    )
+    return Index.open(place, model, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_worker_is_killed(cluster: str, tmp_path: Path, one: Index, model: Model, when: str) -> None:
+    """Between writing and committing a shard, or between that and saying so: each row is there once."""
+    notes = [Path(f"{tmp_path / 'idx'}.{when}-{number}") for number in (0, 2)]
+    for note in notes:
+        note.touch()
+    made = built(tmp_path / "idx", cluster, model, Fragile)
+    assert not any(note.exists() for note in notes), "the workers were not killed"
+    assert rows_of(made) == rows_of(one)
+    assert made.verify().problems == []
+
+
+def test_the_driver_is_killed_and_started_again(cluster: str, tmp_path: Path, one: Index, model: Model) -> None:
+    place = tmp_path / "idx"
+    script = Path(__file__).with_name("driving.py")
+    done = subprocess.run([sys.executable, script, cluster, place, model.folder, "2"], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    kept = {shard.attempt for shard in staged(Tables(str(place), {}), 0)}
+    assert len(kept) >= 2
+    made = built(place, cluster, model)
+    assert rows_of(made) == rows_of(one)
+    assert kept <= {shard.attempt for shard in staged(Tables(str(place), {}), 0)}  # none of them was made again
+
+
+def test_a_shard_that_kills_every_worker_is_given_up(
+    cluster: str, tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasemate.cluster.pool.TRIES", 2)
+    with pytest.raises(ClusterError, match=r"shard 0 \(0-0.txt\) failed 2 times"):
+        built(tmp_path / "idx", cluster, model, Deadly)
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An S3-compatible server on loopback, with one bucket."""
+    server = pytest.importorskip("moto.server", reason="moto is not installed (pip install 'moto[server]')")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    url = f"http://{host}:{port}"
+    names = {"ENDPOINT_URL": url, "ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test", "REGION": "us-east-1"}
+    for name, value in names.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    urllib.request.urlopen(urllib.request.Request(f"{url}/bucket", method="PUT")).read()
+    yield "s3://bucket"
+    running.stop()
+
+
+def test_object_storage(cluster: str, bucket: str, one: Index, model: Model) -> None:
+    made = built(f"{bucket}/deep/idx", cluster, model)
+    assert rows_of(made) == rows_of(one)
+    again = Index.open(Path(f"{bucket}/deep/idx"), model, settings=SETTINGS)  # as the commands give it
+    query = "The [[old bank]] on the river was closed."
+    (found,), (expected,) = (Searcher(index, model).search_all([query], k=3) for index in (again, one))
+    assert [group.text for group in found.groups] == [group.text for group in expected.groups]
+    assert again.verify().problems == []
+
+
+def test_the_index_is_built_on_the_cluster(cluster: str, tmp_path: Path, one: Index, model: Model) -> None:
+    pytest.importorskip("lance_ray", reason="lance-ray is not installed (pip install 'phrasemate[ray]')")
+    made = built(tmp_path / "idx", cluster, model)
+    made.optimize(cluster, workers=2)
+    assert (made.stats().engine, made.stats().exact) == ("Lance IVF_RQ", 0)
+    assert rows_of(made) == rows_of(one)
+    assert made.verify().checked["recall@1"] >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("127.0.0.1:1", "no Ray cluster answers there .*; start one with: ray start --head --port 1"),
+        ("nonsense", "is no address of a Ray cluster; expected HOST:PORT, auto or local"),
+    ],
+)
+def test_addresses(monkeypatch: pytest.MonkeyPatch, address: str, said: str) -> None:
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    with pytest.raises(ClusterError, match=said), connected(address):
+        pass
+
+
+def test_from_text_to_answers(cluster: str, tmp_path: Path, folder: Path, invoke: Callable[..., Any]) -> None:
+    text, place = tmp_path / "a.txt", tmp_path / "idx"
+    text.write_text("The old bank on the river was closed.\nShe sat on the bank and read a book.\n", "utf-8")
+    made = invoke("index", text, "-o", place, "--model", folder, "--lang", "en", "--cluster", cluster, "--workers", 1)
+    assert (made.exit_code, "2 sentences" in made.stdout) == (0, True), made.output
+    found = invoke("search", place, "He opened [[the old bank]].", "--json", "-k", 2)
+    assert {hit["document"] for group in json.loads(found.stdout)["results"][0]["groups"] for hit in group["hits"]}
+    stats = json.loads(invoke("index", "stats", place, "--json").stdout)
+    assert (stats["sentences"], stats["documents"], stats["engine"]) == (2, 1, "exact")
+    assert invoke("index", "verify", place).exit_code == 0
+    refused = invoke("index", text, "-o", place, "--lang", "en")
+    assert (refused.exit_code, "give --cluster ADDRESS" in refused.stderr) == (1, True)
+    name = stats_name(invoke, place)
+    assert invoke("index", "delete", place, name).exit_code == 0
+    assert json.loads(invoke("index", "stats", place, "--json").stdout)["sentences"] == 0
+
+
+def stats_name(invoke: Callable[..., Any], place: Path) -> str:
+    listed = json.loads(invoke("index", "stats", place, "--json", "--documents").stdout)
+    return str(listed["documents_listed"][0]["name"])

@@ -1,0 +1,203 @@
+"""The tables without Ray: the same rows as the one-machine index, whatever is interrupted, deleted or replaced."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from time import sleep
+
+import numpy as np
+import pytest
+
+pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
+
+from clustering import SETTINGS, WORDS, build_here, documents, rows_of
+from fake import FakeModel, vector_of
+
+from phrasemate.cluster import build
+from phrasemate.cluster.head import Writer
+from phrasemate.cluster.index import ClusterIndex
+from phrasemate.cluster.store import LOOK_SECONDS
+from phrasemate.cluster.tables import PHRASES, SENTENCES, Tables
+from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, IndexMissing, InputError, ModelMismatch
+from phrasemate.index import Index
+from phrasemate.index.engine import unpack
+from phrasemate.index.rows import dequantise
+from phrasemate.server.indexes import Library
+from phrasemate.types import Document
+
+
+@pytest.fixture
+def model() -> FakeModel:
+    return FakeModel()
+
+
+@pytest.fixture
+def one(tmp_path: Path, model: FakeModel):
+    """The one-machine index of the same documents."""
+    with Index.create(tmp_path / "one", model, settings=SETTINGS, threads=1) as made:
+        made.add(documents(), lang="en")
+        yield made
+
+
+@pytest.fixture
+def place(tmp_path: Path, model: FakeModel) -> Path:
+    build_here(tmp_path / "tables", documents(), model)
+    return tmp_path / "tables"
+
+
+def opened(place: Path, model: FakeModel) -> Index:
+    return Index.open(place, model, settings=SETTINGS)
+
+
+def test_rows_are_those_of_one_machine(one: Index, place: Path, model: FakeModel) -> None:
+    made = opened(place, model)
+    assert isinstance(made, ClusterIndex)
+    assert rows_of(made) == rows_of(one)
+    assert made.verify().problems == []
+
+
+def test_stopped_anywhere_and_given_again(one: Index, tmp_path: Path, model: FakeModel) -> None:
+    total = len(build_here(tmp_path / "whole", documents(), model).made)
+    for stop in range(total):
+        place = tmp_path / f"stopped{stop}"
+        with pytest.raises(KeyboardInterrupt):
+            build_here(place, documents(), model, stop_after=stop)
+        pool = build_here(place, documents(), model)
+        assert len(pool.made) == total - stop  # what was committed is not made again
+        assert rows_of(opened(place, model)) == rows_of(one)
+
+
+def test_what_is_there_is_left_alone(place: Path, model: FakeModel) -> None:
+    before = rows_of(opened(place, model))
+    assert build_here(place, documents(), model).made == []
+    assert rows_of(opened(place, model)) == before
+
+
+def test_appended_replaced_and_deleted(one: Index, place: Path, model: FakeModel) -> None:
+    more = [*documents(2, seed=7), Document.from_texts("0-1.txt", ["The river was closed.", "It was hot."])]
+    one.add(more, lang="en")
+    build_here(place, more, model)
+    assert rows_of(opened(place, model)) == rows_of(one)
+    one.delete("0-3.txt")
+    opened(place, model).delete("0-3.txt")
+    made = opened(place, model)
+    assert rows_of(made) == rows_of(one)
+    assert made.verify().problems == []
+    with pytest.raises(InputError, match="has no document"):
+        made.delete("0-3.txt")
+
+
+def test_search_and_what_comes_with_it(one: Index, place: Path, model: FakeModel) -> None:
+    made = opened(place, model)
+    queries = np.stack([vector_of(text, model.dim) for text in ("bank", "old bank", "river was", "window")])
+    for chosen in (None, ["0-1.txt", "0-4.txt"]):
+        found, expected = made.search(queries, 7, documents=chosen), one.search(queries, 7, documents=chosen)
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+        hits = made.hits(found.ids, found.scores)
+        assert [model_text(hit) for hit in hits] == [model_text(hit) for hit in one.hits(found.ids, found.scores)]
+    phrase = int(found.ids[0, 0])
+    assert made.around(phrase, 2) == one.around(phrase, 2)
+    assert made.containing("OLD bank", 20) == one.containing("OLD bank", 20) != []
+    assert made.texts.candidates("on river") == one.texts.candidates("on river") != []
+    assert made.stats().phrases == one.stats().phrases
+
+
+def model_text(hit: object) -> tuple[object, ...]:
+    return hit.phrase, hit.document, hit.line, hit.language, hit.phrase_id, hit.metadata
+
+
+def test_a_vector_index_and_rows_newer_than_it(place: Path, model: FakeModel) -> None:
+    opened(place, model).optimize()
+    made = opened(place, model)
+    assert (made.stats().engine, made.stats().exact) == ("Lance IVF_RQ", 0)
+    assert made.verify().checked["recall@1"] == 1.0
+    build_here(place, [Document.from_texts("new.txt", ["Quite other zebras.", "Nothing of the kind."])], model)
+    made = opened(place, model)
+    assert made.stats().exact == (3 + 2) + (4 + 3)  # words and pairs of words
+    (hit, *_) = made.hits(*[row[0] for row in search(made, "other zebras", 1)])
+    assert (hit.text, hit.document, round(hit.score, 2)) == ("other zebras", "new.txt", 1.0)
+
+
+def search(index: Index, text: str, k: int) -> tuple[np.ndarray, np.ndarray]:
+    found = index.search(vector_of(text, index.manifest.dim)[None], k)
+    return found.ids, found.scores
+
+
+def test_recall_against_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen lists, of which each query reads eight: the scores of ten places against those of all phrases."""
+    place, model = tmp_path / "idx", FakeModel(dim=64)
+    build_here(place, documents(), model)
+    monkeypatch.setattr("phrasemate.cluster.optimising.lists_for", lambda phrases: 16)
+    monkeypatch.setattr("phrasemate.cluster.view._PROBES", 8)
+    opened(place, model).optimize()
+    made = opened(place, model)
+    drawn = np.random.default_rng(0).standard_normal((50, model.dim)).astype(np.float32)
+    queries = np.stack([vector_of(f"{a} {b}", model.dim) for a in WORDS[:10] for b in WORDS[5:10]]) + 0.1 * drawn
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    codes = np.concatenate([unpack(block, model.dim)[0] for block in made.store.vectors()])
+    exact = -np.sort(-(queries @ dequantise(codes).T), axis=1)[:, :10]
+    right = np.abs(made.search(queries, 10).scores - exact) < 1e-5
+    assert right[:, 0].mean() >= 0.9
+    assert right.mean() >= 0.9
+
+
+def test_a_writer_takes_the_place_of_another(place: Path, model: FakeModel) -> None:
+    tables = Tables(str(place), {})
+    first = Writer(tables)
+    second = Writer(tables)
+    with pytest.raises(IndexLocked, match=r"process \d+ on .* has taken over"):
+        first.put("key", 1)
+    second.put("key", 2)
+    assert opened(place, model).store.extra("key") == 2
+
+
+def test_what_a_killed_writer_has_half_done_is_taken_back(one: Index, place: Path, model: FakeModel) -> None:
+    tables = Tables(str(place), {})
+    rows = tables.open(SENTENCES).to_table().slice(0, 3)
+    tables.append(SENTENCES, tables.write(SENTENCES, rows), tables.open(SENTENCES).version)  # and not the head
+    assert rows_of(opened(place, model)) == rows_of(one)  # readers never see it
+    build_here(place, documents(1, seed=3), model)
+    one.add(documents(1, seed=3), lang="en")
+    assert rows_of(opened(place, model)) == rows_of(one)
+
+
+def test_damage_is_found(place: Path, model: FakeModel) -> None:
+    tables = Tables(str(place), {})
+    writer = Writer(tables)
+    version = tables.delete(PHRASES, f"key = {(1 << 32) + 5}", writer.head.versions[PHRASES])
+    writer.pin({PHRASES: version})
+    report = opened(place, model).verify()
+    assert not report.ok
+    assert "phrases: " in "\n".join(report.problems)
+    with pytest.raises(IndexDamaged):
+        rows_of(opened(place, model))
+
+
+def test_refusals(tmp_path: Path, place: Path, model: FakeModel) -> None:
+    with pytest.raises(ModelMismatch, match="not with other"):
+        Index.open(place, FakeModel(name="other"))
+    with pytest.raises(ModelMismatch, match="not with other"):
+        build(str(place), [], "127.0.0.1:1", model=FakeModel(name="other"))
+    with pytest.raises(InputError, match="was begun with the settings of its model"):
+        build(str(place), [], "127.0.0.1:1", segment={"max_words": 2})
+    with pytest.raises(IndexMissing, match="no index at"):
+        ClusterIndex.open(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="no place for an index; expected a folder, or one of s3://"):
+        ClusterIndex.open("ftp://host/idx")
+    with pytest.raises(IndexError_, match="--cluster ADDRESS"):
+        opened(place, model).add(documents())
+    with pytest.raises(InputError, match="is searched by Lance"):
+        opened(place, model).optimize(target_recall=0.9)
+    with pytest.raises(IndexError_, match="reading only"):
+        Index.open(place, readonly=True).delete("0-1.txt")
+
+
+def test_it_is_served(place: Path, model: FakeModel) -> None:
+    with closing(Library([place], threads=1, model=model)) as library:
+        (found,) = library.ask("tables", lambda searcher: searcher.search_all(["on the [[old bank]]"], k=1))
+        assert found.groups[0].text == "old bank"
+        build_here(place, [Document.from_texts("new.txt", ["Quite other zebras."])], model)
+        sleep(LOOK_SECONDS)
+        (found,) = library.ask("tables", lambda searcher: searcher.search_all(["[[other zebras]]"], k=1))
+        assert found.groups[0].hits[0].document == "new.txt"

@@ -1,0 +1,177 @@
+"""What ``optimize(target_recall=...)`` chooses, keeps and says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake import SMALL, FakeModel, sentences
+from typer.testing import CliRunner
+
+from phrasemate.cli import app
+from phrasemate.errors import IndexDamaged, InputError
+from phrasemate.index import Index
+from phrasemate.index.approximate import Asking, Layout
+from phrasemate.index.manifest import VectorsManifest
+from phrasemate.types import Document
+
+
+def filled(path: Path, settings=SMALL, count: int = 500) -> Index:
+    index = Index.create(path, FakeModel(), settings=settings, threads=1)
+    index.add([Document.from_texts(f"d{at}", sentences(count // 2, at, 3000)) for at in range(2)], lang="en")
+    return index
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory):
+    with filled(tmp_path_factory.mktemp("tuned") / "idx") as index:
+        yield index, index.optimize(target_recall=0.9)
+
+
+def test_the_recall_is_that_of_a_plain_comparison(tuned) -> None:
+    """Of each query's best phrase outside its own sentence, among all that the search gives."""
+    index, report = tuned
+    vectors, owner = [], []
+    for block in index.store.vectors():
+        for row in block:
+            vectors.append(np.frombuffer(row.codes, np.int8).reshape(-1, 16).astype(np.float64))
+            owner += [row.first_phrase] * row.phrases
+    every = np.concatenate(vectors)
+    every /= np.linalg.norm(every, axis=1, keepdims=True)
+    firsts = np.unique(owner)
+    queries = np.array([np.flatnonzero(np.array(owner) == first)[0] for first in firsts[:100]])
+    scores = every[queries] @ every.T
+    scores[np.array(owner)[queries][:, None] == np.array(owner)[None, :]] = -2
+    best = scores.max(axis=1)
+    run = index.search(every[queries].astype(np.float32), 60)
+    found = np.where(np.array(owner)[np.maximum(run.ids, 0)] == firsts[:100, None], -2, run.scores).max(axis=1)
+    assert (found >= best - 1e-4).mean() >= 0.85
+    assert report.recall_at_1 >= 0.9
+    assert report.reached
+
+
+def test_the_choice_is_kept_told_and_used_by_every_later_opening(tuned) -> None:
+    index, report = tuned
+    manifest = VectorsManifest.read(index.path / "vectors.json")
+    assert manifest.tuned["recall_at_1"] == report.recall_at_1
+    assert f"FAISS {manifest.factory}" == report.engine == index.stats().engine
+    assert len(report.trials) == len({trial["layout"] for trial in report.trials}) > 1
+    assert min(report.single_ms, report.batch_ms) > 0
+    with Index.open(index.path, FakeModel(), readonly=True, threads=1) as reader:
+        reader.search(np.eye(16, dtype=np.float32), 3)
+        assert reader._view.faiss.asking == Asking(**manifest.asking)
+        assert reader._view.faiss.asking.candidates == report.candidates
+    assert index.verify().ok
+
+
+def test_the_same_seed_makes_the_same_choice(tuned, tmp_path: Path) -> None:
+    index, report = tuned
+    with filled(tmp_path / "again") as again:
+        other = again.optimize(target_recall=0.9)
+        unlike = {"seconds": 0.0, "single_ms": 0.0, "batch_ms": 0.0}
+        assert replace(other, **unlike) == replace(report, **unlike)
+        name = VectorsManifest.read(index.path / "vectors.json").sha256
+        assert VectorsManifest.read(again.path / "vectors.json").sha256 == name
+
+
+def test_what_is_added_later_keeps_the_choice(tmp_path: Path) -> None:
+    with filled(tmp_path / "idx", count=300) as index:
+        report = index.optimize(target_recall=0.8)
+        before = VectorsManifest.read(index.path / "vectors.json")
+        index.add([Document.from_texts("more", sentences(200, 7, 3000))], lang="en")
+        extended = VectorsManifest.read(index.path / "vectors.json")
+        assert extended.rows > before.rows
+        index.add([Document.from_texts("much", sentences(2500, 8, 3000))], lang="en")  # grown fourfold: trained anew
+        renewed = VectorsManifest.read(index.path / "vectors.json")
+        assert renewed.trained == renewed.rows > 4 * before.rows
+        for later in (extended, renewed):
+            assert (later.asking, later.tuned) == (before.asking, before.tuned)
+        layouts = [Layout.parse(each.factory) for each in (before, renewed)]
+        assert layouts[0].parts == layouts[1].parts
+        assert report.engine == f"FAISS {before.factory}"
+        index.optimize()
+        assert VectorsManifest.read(index.path / "vectors.json").asking == before.asking
+
+
+def test_lists_stay_as_long_when_there_are_more_phrases() -> None:
+    assert Layout(1024, 48).for_rows(8_000_000, 1_000_000) == Layout(8192, 48)  # 1024 x 8
+    assert Layout(0, 48).for_rows(8_000_000, 1_000_000) == Layout(0, 48)
+    assert Asking(8, 0.1, 48).fetch(100) == 150  # 48 for 32 results, 1.5 for each
+    assert Asking(8, 0.1, 48).fetch(1) == 48
+
+
+def test_a_small_index_has_nothing_to_choose(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL) as index:
+        index.add([Document.from_texts("a", ["two words"])])
+        report = index.optimize(target_recall=0.9)
+        assert (report.engine, report.recall_at_1, report.trials) == ("exact", 1.0, ())
+
+
+@pytest.mark.parametrize("target", [0, -1, 1.1, float("nan")])
+def test_a_senseless_target_is_refused(tmp_path: Path, target: float) -> None:
+    with Index.create(tmp_path / "idx", FakeModel()) as index, pytest.raises(InputError, match="target recall"):
+        index.optimize(target_recall=target)
+
+
+@pytest.mark.parametrize(
+    "asking", [{"probes": 0, "slack": 0.1, "candidates": 3}, {"probes": "x", "slack": 0.1, "candidates": 3}, {"a": 1}]
+)
+def test_a_way_to_ask_that_no_tuning_gives_is_damage(tuned, asking: dict) -> None:
+    manifest = VectorsManifest.read(tuned[0].path / "vectors.json")
+    with pytest.raises(IndexDamaged, match="is to be asked by"):
+        Asking.of(replace(manifest, asking=asking), SMALL)
+
+
+def test_few_lists_are_widened_until_enough_phrases_pass(tuned) -> None:
+    """A filter that lets a few pass is not answered from the nearest lists alone."""
+    faiss = tuned[0]._view.faiss
+    narrow = replace(faiss.asking, probes=1, slack=0.0, candidates=8)
+    wide, faiss.asking = faiss.asking, narrow
+    try:
+        rare = lambda ids: ids % 50 == 0  # noqa: E731
+        ids, _ = faiss.search_where(np.eye(16, dtype=np.float32), 5, rare, 0.02)
+    finally:
+        faiss.asking = wide
+    assert (ids >= 0).all()
+    assert (ids % 50 == 0).all()
+
+
+def test_a_batch_gives_what_single_queries_give(tuned) -> None:
+    index, _ = tuned
+    queries = np.random.default_rng(3).standard_normal((150, 16)).astype(np.float32)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    together = index.search(queries, 7)
+    alone = [index.search(query[None], 7) for query in queries]
+    same = [np.array_equal(ids, each.ids[0]) for ids, each in zip(together.ids, alone, strict=True)]
+    assert np.mean(same) > 0.98  # equal 4-bit scores may be cut in either order
+    assert together.scores[:, 0] == pytest.approx([each.scores[0, 0] for each in alone], abs=0.05)
+
+
+def test_no_queries_have_no_answers(tuned) -> None:
+    assert tuned[0].search(np.zeros((0, 16)), 3).ids.shape == (0, 3)
+
+
+def test_an_index_of_few_long_sentences_can_be_tuned(tmp_path: Path) -> None:
+    """There are fewer sentences to ask for than a measurement takes where there are enough."""
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        words = [f"w{word}" for word in np.random.default_rng(1).integers(0, 300, 400)]
+        index.add([Document.from_texts("a", [" ".join(words[at : at + 40]) for at in range(0, 400, 40)])])
+        report = index.optimize(target_recall=0.5)
+        assert (report.phrases, report.queries) == (10 * (40 + 39), 10)  # words and pairs of neighbours
+
+
+def test_the_command_says_what_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(tmp_path / "idx").close()
+    monkeypatch.setattr("phrasemate.index.Settings", lambda: SMALL)
+    command = ["index", "optimize", str(tmp_path / "idx"), "--target-recall", "0.9", "--threads", "1"]
+    answer = CliRunner().invoke(app, [*command, "--json"])
+    assert answer.exit_code == 0, answer.output
+    facts = json.loads(answer.stdout)
+    assert facts["recall_at_1"] >= 0.9
+    assert facts["engine"].startswith("FAISS ")
+    plain = CliRunner().invoke(app, command).stdout
+    assert f"recall@1 {facts['recall_at_1']:.3f}" in plain
+    assert "candidates" in plain
