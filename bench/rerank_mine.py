@@ -75,6 +75,7 @@ def main() -> None:
     options.add_argument("--work", type=Path, required=True, help="keep vectors here, go on there")
     args = options.parse_args()
     args.apart = "lines"
+    args.work.mkdir(parents=True, exist_ok=True)
     model = load_model(args.model, args.threads)
     attention = Scaled(load_attention(model))
     looks: list[tuple[str, Mining, Scorer | None]] = [("none", Mining(rerank="none"), None), ("words", Mining(), None)]
