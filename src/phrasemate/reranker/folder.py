@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
@@ -42,8 +43,8 @@ def bundled_reranker() -> Path:
 
 
 def save_reranker(network: Network, folder: Path, encoder: str, facts: Mapping[str, Any]) -> None:
-    """Write it into a folder that is there; ``facts`` (plain data) say what it was trained on."""
-    weights = save(network.arrays)
+    """Write it, in float16, into a folder that is there; ``facts`` (plain data) say what it was trained on."""
+    weights = save({name: array.astype(np.float16) for name, array in network.arrays.items()})
     (folder / WEIGHTS).write_bytes(weights)
     content = {
         "format": FORMAT,
@@ -69,7 +70,8 @@ def load_reranker(folder: Path | None = None) -> Trained:
         weights = (folder / WEIGHTS).read_bytes()
         if hashlib.sha256(weights).hexdigest() != content["sha256"]:
             raise ModelDamaged(f"{folder / WEIGHTS}: altered (another SHA-256 than in {CONFIG}); {REMEDY}")
-        return Trained(Network(load(weights)), str(content["encoder"]), dict(content["facts"]), digest)
+        arrays = {name: array.astype(np.float32) for name, array in load(weights).items()}
+        return Trained(Network(arrays), str(content["encoder"]), dict(content["facts"]), digest)
     except OSError as error:
         raise ModelDamaged(f"{folder / WEIGHTS}: cannot be read ({error.strerror}); {REMEDY}") from error
     except (KeyError, TypeError, ValueError, SafetensorError, InputError) as error:
