@@ -1,0 +1,76 @@
+"""A small folder of weights: ``weights.safetensors``, and ``config.json`` that seals it.
+
+A configuration is accepted only if it is byte for byte what would be written for its content, weights only if they
+have the SHA-256 that it names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
+
+__all__ = ["CONFIG", "WEIGHTS", "Seal"]
+
+CONFIG, WEIGHTS = "config.json", "weights.safetensors"
+
+
+class Seal(NamedTuple):
+    """A kind of folder: its ``format`` and ``version``, the command that ``maker`` names, what to do about damage."""
+
+    format: str
+    version: int
+    maker: str
+    remedy: str
+
+    def write(self, folder: Path, weights: bytes, content: Mapping[str, Any]) -> None:
+        """Weights and configuration into a folder that is there; ``content`` is plain data."""
+        (folder / WEIGHTS).write_bytes(weights)
+        own = {"format": self.format, "version": self.version, "sha256": hashlib.sha256(weights).hexdigest()}
+        (folder / CONFIG).write_bytes(_written({**content, **own}))
+
+    def read(self, folder: Path) -> tuple[dict[str, Any], str]:
+        """The content of the configuration, and its hash (64 hex digits), which stands for the folder.
+
+        Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where it is
+        altered.
+        """
+        path = folder / CONFIG
+        if not path.is_file():
+            raise ModelError(f"{folder}: no {CONFIG}; expected a folder that '{self.maker}' made (RUN/model)")
+        raw = path.read_bytes()
+        try:
+            content = json.loads(raw)
+        except ValueError as error:
+            raise ModelDamaged(f"{path}: not readable as JSON ({error}); {self.remedy}") from error
+        if not isinstance(content, dict) or content.get("format") != self.format:
+            raise ModelUnsupported(f"{path}: not of the format {self.format!r}; expected one of '{self.maker}'")
+        if isinstance(content.get("version"), int) and content["version"] > self.version:
+            raise ModelUnsupported(f"{path}: version {content['version']}, expected {self.version}; upgrade phrasemate")
+        if content.get("version") != self.version or raw != _written(content):
+            raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {self.remedy}")
+        return content, hashlib.sha256(raw).hexdigest()
+
+    def weights(self, folder: Path, content: Mapping[str, Any]) -> bytes:
+        """The weights that ``content`` seals. Raises ModelDamaged, and KeyError where it names no SHA-256."""
+        try:
+            weights = (folder / WEIGHTS).read_bytes()
+        except OSError as error:
+            raise ModelDamaged(f"{folder / WEIGHTS}: cannot be read ({error.strerror}); {self.remedy}") from error
+        if hashlib.sha256(weights).hexdigest() != content["sha256"]:
+            raise ModelDamaged(f"{folder / WEIGHTS}: altered (another SHA-256 than in {CONFIG}); {self.remedy}")
+        return weights
+
+    def misfit(self, folder: Path, error: Exception) -> ModelDamaged:
+        """Weights and configuration are whole, and do not belong together."""
+        reason = " ".join(str(error).split())
+        return ModelDamaged(f"{folder}: {CONFIG} and {WEIGHTS} do not fit ({reason}); {self.remedy}")
+
+
+def _written(content: Mapping[str, Any]) -> bytes:
+    """The one form of a configuration."""
+    return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
