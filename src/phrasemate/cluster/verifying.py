@@ -15,6 +15,7 @@ from phrasemate.index import rows
 from phrasemate.index.engine import Floats, Ids, scan
 from phrasemate.index.records import Settings, VerifyReport
 from phrasemate.index.store import State
+from phrasemate.index.verify import check_sentences
 
 __all__ = ["verify"]
 
@@ -28,7 +29,7 @@ def verify(store: LanceStore, view: Any, settings: Settings) -> VerifyReport:
     """Check everything within one snapshot; a problem in one part does not keep the others from being checked."""
     report = VerifyReport()
     parts: dict[str, Callable[[LanceStore, State, VerifyReport], None]] = {
-        "sentences": _sentences,
+        "sentences": check_sentences,
         "vectors": _vectors,
         "phrases": _keys,
         "Lance": lambda store, state, report: _search(store, state, report, view, settings),
@@ -47,23 +48,6 @@ def verify(store: LanceStore, view: Any, settings: Settings) -> VerifyReport:
     except PhrasemateError as error:
         report.problems.append(str(error))
     return report
-
-
-def _sentences(store: LanceStore, state: State, report: VerifyReport) -> None:
-    count = phrases = 0
-    left = {document.id: [document.sentences, document.phrases] for document in store.documents()}
-    for row in store.all_sentences():
-        starts, ends, _ = rows.unpack_spans(row.spans, row.phrases)
-        if ((starts < 0) | (starts >= ends) | (ends > len(row.text))).any():
-            report.problems.append(f"sentence {row.id}: a phrase is outside its text")
-        count, phrases = count + 1, phrases + row.phrases
-        own = left.setdefault(row.document, [0, 0])
-        own[0], own[1] = own[0] - 1, own[1] - row.phrases
-    wrong = [identity for identity, counts in left.items() if counts != [0, 0]]
-    report.problems.extend(f"document {identity}: its counts do not match its sentences" for identity in wrong[:_SHOWN])
-    if phrases != state.phrases:
-        report.problems.append(f"sentences: hold {phrases} phrases, expected {state.phrases}")
-    report.checked.update({"sentences": count, "phrases": phrases})
 
 
 def _vectors(store: LanceStore, state: State, report: VerifyReport) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,10 @@ from phrasemate.index.approximate import Faiss
 from phrasemate.index.building import VECTORS_JSON
 from phrasemate.index.engine import Floats, Ids, Runs, scan, unpack
 from phrasemate.index.manifest import Manifest, VectorsManifest
-from phrasemate.index.records import Settings, VerifyReport
-from phrasemate.index.store import State, Store
+from phrasemate.index.records import DocumentInfo, Settings, VerifyReport
+from phrasemate.index.store import SentenceRow, State, Store
 
-__all__ = ["verify"]
+__all__ = ["check_sentences", "verify"]
 
 _QUERIES = 100
 _DEPTH = 10
@@ -31,7 +32,7 @@ def verify(store: Store, settings: Settings, threads: int | None) -> VerifyRepor
         "index.json": _manifest,
         "SQLite": _sqlite,
         "documents": _documents,
-        "sentences": _sentences,
+        "sentences": check_sentences,
         "vectors": _vectors,
         "deleted phrases": _tombstones,
         "text index": _words,
@@ -74,7 +75,15 @@ def _documents(store: Store, state: State, report: VerifyReport) -> None:
     report.checked["documents"] = len(documents)
 
 
-def _sentences(store: Store, state: State, report: VerifyReport) -> None:
+class Sentences(Protocol):
+    """What `check_sentences` reads of a store."""
+
+    def documents(self) -> Iterator[DocumentInfo]: ...
+    def all_sentences(self) -> Iterator[SentenceRow]: ...
+
+
+def check_sentences(store: Sentences, state: State, report: VerifyReport) -> None:
+    """Every phrase lies in its text, and the counts of documents and of all are those of the sentences."""
     count = phrases = 0
     documents = {document.id: [document.sentences, document.phrases] for document in store.documents()}
     for row in store.all_sentences():
