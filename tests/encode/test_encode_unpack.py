@@ -54,6 +54,17 @@ def test_transformers_computes_the_same_states(made: Path) -> None:
         assert cosines.min() > 0.999
 
 
+def test_transformers_cuts_texts_alike(made: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    loaded = transformers.AutoTokenizer.from_pretrained(made / "encoder")
+    ours = load_model(made / "model").runtime.tokenizer
+    batch = loaded([*tiny.SENTENCES, "The old bank"], padding=True)  # which needs the padding token
+    for text, ids, mask in zip(
+        [*tiny.SENTENCES, "The old bank"], batch["input_ids"], batch["attention_mask"], strict=True
+    ):
+        assert ids[: sum(mask)] == ours.encode(text).ids
+
+
 def test_exported_again_the_table_is_the_same_and_weights_are_within_a_step(made: Path) -> None:
     export_model(made / "encoder", made / "again")
     one, two = (load_file(made / name / "embeddings.safetensors") for name in ("model", "again"))

@@ -110,6 +110,17 @@ def test_a_mapping_undoes_a_rotation(tmp_path: Path) -> None:
     assert data.asked.count("train") == 1  # only the mapping may look at it
 
 
+def test_the_same_system_in_two_tables_is_computed_once(tmp_path: Path) -> None:
+    turned = np.linalg.qr(np.random.default_rng(2).normal(size=(4, 4)))[0]
+    save_spaces(tmp_path, turned)
+    rows = [Row(table, "mapped", vectors="v/{lang}", mapped=True) for table in "tu"]
+    data = Counted(tmp_path)
+    found = evaluate_rows([*rows, Row("u", "as it is", vectors="v/{lang}")], data, lambda *_: None)
+    assert data.asked.count("train") == 1
+    assert found["t", "mapped"]["de-en"].tolist() == found["u", "mapped"]["de-en"].tolist() == [1.0] * 16
+    assert found["u", "as it is"]["de-en"].mean() < 0.6
+
+
 def test_seeds_are_averaged_query_by_query(tmp_path: Path) -> None:
     save_spaces(tmp_path, np.eye(4), "0")
     save_spaces(tmp_path, -np.eye(4), "1")

@@ -12,7 +12,7 @@ from torch import Tensor
 from phrasemate.encode import load_model
 from phrasemate.encode.export import export_model
 from phrasemate.errors import InputError, ModelError
-from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, token_rows
+from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, save_encoder, token_rows
 
 TEXTS = ["The old bank", "", "He opened the window because it was hot.", "a \ud800 house", "好的"]
 
@@ -95,6 +95,16 @@ def test_what_is_cut_off_has_no_rows(base: Path) -> None:
     assert whole.tolist() == [True, True, False]
     assert (first[:2] >= 1).all()
     assert (last[:2] <= 4).all()
+
+
+def test_transformers_loads_what_was_saved_and_cuts_alike(base: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    backbone = Backbone(base)
+    save_encoder(backbone.encoder, tokenizer, base, tmp_path)
+    loaded, batch = transformers.AutoTokenizer.from_pretrained(tmp_path), tokenizer(TEXTS[:3])
+    assert loaded.pad_token is not None
+    assert loaded.model_max_length <= backbone.encoder.config.max_position_embeddings
+    assert np.concatenate(loaded(TEXTS[:3])["input_ids"]).tolist() == batch.ids.tolist()
 
 
 def test_a_folder_without_an_encoder_is_one_error(tmp_path: Path) -> None:

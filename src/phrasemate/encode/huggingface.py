@@ -23,10 +23,30 @@ from phrasemate.encode.heads import Arrays, load_heads
 from phrasemate.encode.segment import common_pieces
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 
-__all__ = ["additive", "averaged", "read_config", "read_heads", "read_tokenizer", "read_training", "read_weights"]
+__all__ = [
+    "FAMILIES",
+    "TRAINING",
+    "additive",
+    "averaged",
+    "read_config",
+    "read_heads",
+    "read_tokenizer",
+    "read_training",
+    "read_weights",
+    "tokenizer_settings",
+]
 
 FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
 TRAINING = "training.json"
+SPECIAL = {  # how transformers calls the special tokens, and what they may look like
+    "bos_token": ("<s>",),
+    "eos_token": ("</s>",),
+    "cls_token": ("[CLS]", "<s>"),
+    "sep_token": ("[SEP]", "</s>"),
+    "pad_token": ("[PAD]", "<pad>"),
+    "unk_token": ("[UNK]", "<unk>"),
+    "mask_token": ("[MASK]", "<mask>"),
+}
 KINDS = "embeddings.token_type_embeddings.weight"
 Weights = dict[str, NDArray[np.float32]]
 
@@ -137,6 +157,18 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[bytes, list[str]]:
             entry[1] = float(str(np.float32(entry[1])))
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return gzip.compress(text.encode(), 9, mtime=0), sorted(common)
+
+
+def tokenizer_settings(tokenizer: bytes) -> dict[str, str]:
+    """tokenizer_config.json for a tokenizer.json; without it, transformers guesses the kind from the architecture."""
+    from tokenizers import Tokenizer
+
+    made = Tokenizer.from_buffer(tokenizer)
+    found = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    for name, looks in SPECIAL.items():
+        there = [look for look in looks if made.token_to_id(look) is not None]
+        found |= {name: there[0]} if there else {}
+    return found
 
 
 def _check_tokenizer(path: Path, text: str, rows: int) -> None:

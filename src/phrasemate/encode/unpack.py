@@ -16,13 +16,12 @@ from safetensors.numpy import save_file
 from phrasemate.encode import folder as names
 from phrasemate.encode.embedding import EmbeddingTable
 from phrasemate.encode.graph import ACTIVATIONS
-from phrasemate.encode.huggingface import TRAINING
+from phrasemate.encode.huggingface import TRAINING, tokenizer_settings
 from phrasemate.errors import InputError, MissingExtra
 
 __all__ = ["unpack_model"]
 
 QUERY, KEY, VALUE = "query", "key", "value"
-PADDINGS = ("<pad>", "[PAD]")
 ROWS = 8_192  # rows of the token table at a time
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -50,7 +49,9 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
         weights = {**_embeddings(table), **_layers(constants, int(config["depth"]))}
         save_file(weights, made / "model.safetensors", {"format": "pt"})
         (made / "tokenizer.json").write_bytes(tokenizer)
-        padding = {"pad_token_id": _padding(tokenizer)}
+        settings = tokenizer_settings(tokenizer)
+        _write(made / "tokenizer_config.json", settings | {"model_max_length": len(table.additive)})
+        padding = {"pad_token_id": _number(tokenizer, settings.get("pad_token"))}
         _write(made / "config.json", _config(config, constants, nodes, weights) | padding)
         _write(made / TRAINING, config.get("signature") or {})
         if (folder / names.HEADS).exists():
@@ -128,13 +129,11 @@ def _config(
     }
 
 
-def _padding(tokenizer: bytes) -> int:
-    """The number of the tokenizer's padding token; 0 where it has none."""
+def _number(tokenizer: bytes, token: str | None) -> int:
+    """The number of a token; 0 where there is none."""
     from tokenizers import Tokenizer
 
-    made = Tokenizer.from_buffer(tokenizer)
-    numbers = (made.token_to_id(each) for each in PADDINGS)
-    return next((number for number in numbers if number is not None), 0)
+    return (Tokenizer.from_buffer(tokenizer).token_to_id(token) if token else None) or 0
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

@@ -110,10 +110,16 @@ def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dic
     """(table, name) -> pair -> the queries' chances to find their mates first, of both directions, mean of seeds."""
     jobs = [(row, pair) for row in rows for pair in row.pairs or measured.pairs]
     found: dict[tuple[str, str], Scores] = {(row.table, row.name): {} for row in rows}
+    once: dict[tuple[object, ...], Doubles] = {}  # many tables hold the same system
     for done, (row, pair) in enumerate(jobs):
         progress(f"{row.table}: {row.name} {pair}", done, len(jobs))
         test = measured.data(pair, measured.settings.split)
-        chances = [np.concatenate(_chances(_vectors(row, pair, seed, measured), test)) for seed in row.seeds]
+        chances = []
+        for seed in row.seeds:
+            system = row.system(measured.settings.rows.parent, pair, seed)
+            if (pair, *system) not in once:
+                once[pair, *system] = np.concatenate(_chances(_vectors(row, pair, seed, measured), test))
+            chances.append(once[pair, *system])
         found[row.table, row.name][pair] = np.mean(chances, axis=0)
     return found
 

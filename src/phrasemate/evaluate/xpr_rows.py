@@ -69,6 +69,11 @@ class Row:
         text = (self.model or self.vectors).replace("{pair}", pair).replace("{seed}", str(seed))
         return base / text.replace("{lang}", lang)
 
+    def system(self, base: Path, pair: str, seed: int) -> tuple[object, ...]:
+        """What decides the row's vectors of a language pair: rows that have it in common have the same vectors."""
+        made = self.folder(base, pair, seed), bool(self.model), self.pooling, self.examples, self.layer, self.bare
+        return *made, self.mapped
+
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file, in its order. Raises InputError naming what is wrong with it."""

@@ -7,6 +7,7 @@ Memory Limited Setup", section 3), each is computed twice and only one is in mem
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from phrasemate.encode.huggingface import FAMILIES, tokenizer_settings
 from phrasemate.errors import InputError, ModelError
 
 __all__ = [
@@ -218,11 +220,15 @@ def padded(ids: NDArray[Any], bounds: Rows, texts: Rows, mask: NDArray[np.bool_]
 def save_encoder(encoder: Any, tokenizer: Tokenizer, base: str | Path, folder: Path) -> None:
     """Write the encoder into a Hugging Face folder, with the tokenizer of its base, unchanged where it can be."""
     encoder.save_pretrained(folder)
-    path = Path(base) / "tokenizer.json"
-    if path.is_file():
-        shutil.copyfile(path, folder / path.name)
+    made, known = folder / "tokenizer.json", Path(base) / "tokenizer.json"
+    if known.is_file():
+        shutil.copyfile(known, made)
     else:
-        tokenizer.save(folder / path.name)
+        tokenizer.save(made)
+    config = encoder.config
+    first = (config.pad_token_id + 1) * FAMILIES.get(config.model_type, 0)  # position of a text's first token
+    settings = tokenizer_settings(made.read_bytes()) | {"model_max_length": config.max_position_embeddings - first}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
 def gathered(found: Sequence[Tensor], rows: Sequence[Tensor]) -> Tensor:
