@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from common import parser, report, signature
-from word_vectors import HEADER, Side, show
+from word_vectors import HEADER, Side, show, told
 
 from phrasemate.vectors import (
     Mapped,
@@ -45,11 +45,6 @@ class Other:
     def __iter__(self) -> Iterator[str]:
         known = set(self.known)
         return (text for text in self.texts if text not in known)
-
-
-def told(iteration: int, keep: float, objective: float) -> None:
-    """Progress of self-learning."""
-    show(f"p {keep:.1f}, objective {objective:.4f}, iteration", iteration, 0)
 
 
 def ways(source: WordVectors, target: WordVectors, lexicon: Lexicon, args: Any) -> Iterator[tuple[str, Mapped]]:

@@ -63,6 +63,11 @@ def show(what: str, done: int, total: int) -> None:
     print(f"\r{what} {done:,}{f' of {total:,}' if total else ''}    ", end="", file=sys.stderr, flush=True)
 
 
+def told(iteration: int, keep: float, objective: float) -> None:
+    """Progress of self-learning."""
+    show(f"p {keep:.1f}, objective {objective:.4f}, iteration", iteration, 0)
+
+
 def rows(vectors: dict[str, WordVectors], folder: Path, asked: tuple[int, int | None]) -> Iterable[list[Any]]:
     """English to each language and back."""
     for language, other in vectors.items():

@@ -1,12 +1,13 @@
 """A data set of the WikiXPR form from term lists and monolingual text: eight languages with English.
 
     python bench/xpr_data.py .cache/xpr
+    python bench/xpr_data.py .cache/xpr-hard --dictionaries --apart
 
-Phrases: interface strings, kinds of places, names of countries, languages and currencies (CLDR), and dictionary
-entries, of one to four words. Text: the sides of the parallel corpora, each by itself. So that no example sentence has
-its translation among those of the other side, the English side of a line is left out where the other one is taken.
-Left out too: sentences of the test sets, and the first 15,000 lines of a file that bench/phrase_retrieval.py takes its
-distractors from.
+Phrases: interface strings, kinds of places, names of countries, languages and currencies (CLDR), of one to four words;
+with `--dictionaries` their entries too. Text: the sides of the parallel corpora, each by itself; that they are parallel
+is not used. With `--apart` no example sentence has its translation among those of the other side: the English side of a
+line is left out where the other one is taken. Left out always: sentences of the test sets, and the first 15,000 lines
+of a file that bench/phrase_retrieval.py takes its distractors from.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from phrasemate.dataset import SentenceFiles, Settings, build
 from phrasemate.text import split_sentences, words
 
 LANGS = ("de", "fr", "es", "cs", "ru", "ja", "zh", "ko")
-SMALL = ("ru", "ko", "ja", "zh")  # with little text: fewer examples are needed
+SMALL = ("ru", "ko", "ja", "zh")  # with little text
 LISTS, DICTIONARIES = ("libreoffice_ui", "osm", "cldr"), ("freedict", "ding", "edict")
 MEANINGS = 6  # translations of a word in a dictionary, at most
 THEIRS = 0.75  # share of the lines of which the other side is taken, not the English one
 WORDS = 4  # of a phrase, at most
-LEAST = {True: 2, False: 3}  # examples of each side, for small languages and others
+LEAST = 2  # examples of each side; with dictionaries, one more for languages with much text
 SETTINGS = {"examples": 8, "max_words": WORDS, "most": 5000}
 _KEYBOARD = re.compile(r"\s*\([A-Z]\)$")  # the key of a menu entry: 追加(A)
 _TOKENISED = ("small_enja", "kyoto")
 _APART = re.compile(r"(?<=[^\x00-\x7f]) (?=[^\x00-\x7f])")
 
 
-def entries(data: Path, lang: str) -> Iterator[tuple[str, str]]:
-    """The plain entries of a language's lists, (other, English): the surest source first, dictionaries last.
+def entries(data: Path, lang: str, dictionaries: bool) -> Iterator[tuple[str, str]]:
+    """The plain entries of a language's lists, (other, English): the surest source first, dictionaries last, if wanted.
 
     Of a dictionary only what has few translations, the words with the fewest first.
     """
@@ -51,7 +52,8 @@ def entries(data: Path, lang: str) -> Iterator[tuple[str, str]]:
     found["cldr"] = list(names(lang))
     for source in LISTS:
         yield from filter(_usable, found[source])
-    yield from clear(filter(_usable, (sides for source in DICTIONARIES for sides in found[source])))
+    if dictionaries:
+        yield from clear(filter(_usable, (sides for source in DICTIONARIES for sides in found[source])))
 
 
 def clear(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -118,7 +120,8 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("out", type=Path)
     options.add_argument("--langs", default=",".join(LANGS))
-    options.add_argument("--mates", action="store_true", help="take both sides of every sentence pair")
+    options.add_argument("--apart", action="store_true", help="take one side of every sentence pair")
+    options.add_argument("--dictionaries", action="store_true", help="take dictionary entries too")
     args = options.parse_args()
     work = args.out / ".work"
     work.mkdir(parents=True, exist_ok=True)
@@ -126,10 +129,11 @@ def main() -> None:
     english = {text for lang in LANGS for _, text in rows(args.data, lang, unwanted)}
     for lang in args.langs.split(","):
         if not (work / f"{lang}-en.txt").exists():
-            write_texts(args.data, work, lang, english, unwanted, not args.mates)
-        settings = Settings(**SETTINGS, least=LEAST[lang in SMALL], seed=args.seed)
+            write_texts(args.data, work, lang, english, unwanted, args.apart)
+        least = LEAST + (args.dictionaries and lang not in SMALL)
+        settings = Settings(**SETTINGS, least=least, seed=args.seed)
         sides = SentenceFiles(work / f"{lang}.txt"), SentenceFiles(work / f"{lang}-en.txt")
-        report = build(args.out, (lang, "en"), entries(args.data, lang), *sides, settings)
+        report = build(args.out, (lang, "en"), entries(args.data, lang, args.dictionaries), *sides, settings)
         print(statistics(report), end="\n\n", flush=True)
 
 
