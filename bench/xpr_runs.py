@@ -3,7 +3,7 @@
     python bench/base_model.py .cache/multilingual-e5-small
     python bench/xpr_data.py .cache/xpr
     python bench/xpr_runs.py .cache/xpr .cache/xpr-runs --base .cache/multilingual-e5-small
-    phrasemate evaluate xpr .cache/xpr-runs/rows.toml --data .cache/xpr --most 300
+    phrasemate evaluate xpr .cache/xpr-runs/rows.toml --data .cache/xpr
 
 Each run is `phrasemate train xpr configs/xpr-small.toml` with the settings below and `phrasemate model export`; what is
 there is not made again, so an interrupted series goes on. rows.toml then names every model that there is.
@@ -56,7 +56,7 @@ def runs(pairs: list[str], seeds: int, series: list[str]) -> Iterator[Run]:
 
 def _run(name: str, pairs: list[str], seed: int, *settings: str) -> Run:
     listed = ", ".join(f'"{pair}"' for pair in pairs)
-    steps = ["loop.steps=600"] if len(pairs) > 1 else []
+    steps = ["loop.steps=240", "loop.evaluate=240", "data.dev=100"] if len(pairs) > 1 else []
     return Run(name, [f"data.pairs=[{listed}]", f"loop.seed={seed}", *steps, *settings])
 
 

@@ -12,9 +12,11 @@ there is not made again.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 
 from word_vectors import show, told
@@ -35,12 +37,13 @@ class Lines:
                 yield line.rstrip("\n")
 
 
-def made(folder: Path, text: Path, lang: str, settings: PPMISettings) -> WordVectors:
-    """The vectors of a text, learnt unless they are there."""
+def learnt(text: Path, lang: str, out: Path, settings: PPMISettings) -> Path:
+    """The vectors of a text, learnt unless a file of the same bytes has been before: OUT/texts/DIGEST."""
+    folder = out / "texts" / blake2b(text.read_bytes(), digest_size=8).hexdigest()
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         train_ppmi(Lines(text), settings, lang, show).save(folder)
-    return WordVectors.load(folder)
+    return folder
 
 
 def main() -> None:
@@ -57,16 +60,19 @@ def main() -> None:
     for pair in args.pairs.split(","):
         started, (lang, _) = time.perf_counter(), pair.split("-")
         files = {lang: args.dataset / ".work" / f"{lang}.txt", "en": args.dataset / ".work" / f"{lang}-en.txt"}
-        plain = args.out / "supervised" / pair
-        source, target = (made(plain / each, text, each, settings) for each, text in files.items())
+        for each, text in files.items():
+            plain = args.out / "supervised" / pair / each
+            if not plain.exists():
+                shutil.copytree(learnt(text, each, args.out, settings), plain)
         folders = [args.out / "unsupervised" / pair / each for each in files]
         if not all(folder.exists() for folder in folders):
+            sides = [WordVectors.load(args.out / "supervised" / pair / each) for each in files]
             learning = SelfLearning(vocabulary=args.vocabulary, initial=min(args.vocabulary, 4_000), seed=args.seed)
-            mapped = map_unsupervised(source, target, learning, progress=told)
+            mapped = map_unsupervised(*sides, learning, progress=told)
             folders[0].parent.mkdir(parents=True, exist_ok=True)
             for folder, side in zip(folders, (mapped.source, mapped.target), strict=True):
-                if not folder.exists():
-                    side.save(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+                side.save(folder)
         print(f"\n{pair}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
 
 

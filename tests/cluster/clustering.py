@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,16 @@ class Deadly(Worker):
         if order.number == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().write(order, made)
+
+
+class Once:
+    """A function that kills its process with SIGKILL, once: while the note is there, which it takes away."""
+
+    def __init__(self, function: Callable[..., Any], note: Path) -> None:
+        self.function, self.note = function, note
+
+    def __call__(self, *given: Any) -> Any:
+        with suppress(FileNotFoundError):
+            self.note.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.function(*given)

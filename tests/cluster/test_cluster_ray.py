@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("ray", reason="Ray is not installed (pip install 'phrasemate[ray]')")
 pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
 
-from clustering import CHUNKS, SETTINGS, Deadly, Fragile, documents, rows_of
+from clustering import CHUNKS, SETTINGS, Deadly, Fragile, Once, documents, rows_of
 
 from phrasemate.cluster import build
 from phrasemate.cluster.head import staged
@@ -122,6 +122,24 @@ def test_the_index_is_built_on_the_cluster(cluster: str, tmp_path: Path, one: In
     assert (made.stats().engine, made.stats().exact) == ("Lance IVF_RQ", 0)
     assert rows_of(made) == rows_of(one)
     assert made.verify().checked["recall@1"] >= 0.9
+
+
+def test_a_worker_is_killed_while_the_index_is_built(
+    cluster: str, tmp_path: Path, one: Index, model: Model, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    there = pytest.importorskip("lance_ray.index", reason="lance-ray is not installed (pip install 'phrasemate[ray]')")
+    note, handler = tmp_path / "kill", there._handle_vector_fragment_index
+    monkeypatch.setattr(there, handler.__name__, lambda *given, **named: Once(handler(*given, **named), note))
+    monkeypatch.setattr("phrasemate.cluster.optimising.WAIT_SECONDS", 0.1)
+    made = built(tmp_path / "idx", cluster, model)
+    note.touch()
+    made.optimize(cluster, workers=2)
+    assert not note.exists(), "the worker was not killed"
+    assert "trying again" in caplog.text
+    assert made.stats().engine == "Lance IVF_RQ"
+    assert rows_of(made) == rows_of(one)
+    assert made.verify().checked["recall@1"] >= 0.9
+    assert made.verify().problems == []
 
 
 @pytest.mark.parametrize(
