@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from phrasemate.encode import load_model
@@ -95,6 +98,32 @@ def test_what_is_cut_off_has_no_rows(base: Path) -> None:
     assert whole.tolist() == [True, True, False]
     assert (first[:2] >= 1).all()
     assert (last[:2] <= 4).all()
+
+
+def test_an_encoder_without_some_of_its_weights_is_one_error(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / "short")
+    weights = load_file(base / "model.safetensors")
+    lost = [name for name in weights if "layer.0.output.dense" in name]
+    save_file(
+        {name: value for name, value in weights.items() if name not in lost}, tmp_path / "short/model.safetensors"
+    )
+    with pytest.raises(ModelError, match=f"{len(lost)} weights are not there, such as .*layer.0.output.dense.bias"):
+        Backbone(tmp_path / "short")
+
+
+def test_loading_without_a_pooler_says_nothing(
+    base: Path, tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_encoder(Backbone(base).encoder, tokenizer, base, tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    assert weights
+    assert not any("pooler" in name for name in weights)  # transformers lists it as missing
+    said: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", said.append)
+    monkeypatch.setattr(logging.getLogger("transformers"), "handlers", [handler])
+    Backbone(tmp_path)
+    assert said == []
 
 
 def test_transformers_loads_what_was_saved_and_cuts_alike(base: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:

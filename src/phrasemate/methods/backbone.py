@@ -141,6 +141,27 @@ def token_rows(batch: Batch, text: int, starts: Rows, ends: Rows) -> tuple[Rows,
     return first + low, last + low, whole
 
 
+def _loaded(folder: str | Path, options: dict[str, Any]) -> Any:
+    """The encoder; ModelError where it is none or lacks weights, which transformers would draw at random."""
+    from transformers import AutoModel
+    from transformers.utils import logging
+
+    told = logging.get_verbosity()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        found = AutoModel.from_pretrained(str(folder), dtype=torch.float32, output_loading_info=True, **options)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ModelError(f"{folder}: no encoder that transformers loads ({_line(error)})") from error
+    finally:
+        logging.set_verbosity(told)
+    encoder, info = found
+    lacking = sorted(name for name in info["missing_keys"] if not name.startswith("pooler."))
+    if lacking:
+        raise ModelError(f"{folder}: {len(lacking)} weights are not there, such as {lacking[0]}; download it again")
+    return encoder
+
+
 class Backbone(nn.Module):
     """Any encoder that `transformers` loads; the last layer's states.
 
@@ -149,18 +170,11 @@ class Backbone(nn.Module):
     """
 
     def __init__(self, folder: str | Path, frozen: int = 0, dropout: float | None = None) -> None:
-        from transformers import AutoModel
-        from transformers.utils import logging
-
         super().__init__()
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         options: dict[str, Any] = {}
         if dropout is not None:
             options = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-        try:
-            self.encoder: Any = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            raise ModelError(f"{folder}: no encoder that transformers loads ({_line(error)})") from error
+        self.encoder: Any = _loaded(folder, options)
         self.width = int(self.encoder.config.hidden_size)
         layers: Any = self.encoder.encoder.layer
         if not 0 <= frozen < len(layers):
