@@ -12,15 +12,17 @@ there is not made again, so an interrupted series goes on. rows.toml then names 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PHRASEMATE = Path(sys.executable).with_name("phrasemate")
+LAYERS = [6, 7, 8, 9, 10, 11, 12]  # of the base
 CONFIG = ROOT / "configs" / "xpr-small.toml"
 ABLATED = {  # of the first pair's supervised run
     "without examples": ["data.examples=0"],
@@ -43,10 +45,12 @@ class Run(NamedTuple):
     settings: list[str]
 
 
-def runs(pairs: list[str], seeds: int, series: list[str]) -> Iterator[Run]:
+def runs(pairs: list[str], seeds: int, series: list[str], ccpr: Path | None) -> Iterator[Run]:
     """Every run of the wanted series, the most telling first."""
     if "supervised" in series:
         yield from (_run(f"supervised-{p}-{s}", [p], s) for s in range(seeds) for p in pairs)
+    if "ccpr" in series:
+        yield from (_run(f"ccpr-{p}-{s}", [p], s, f"model.base={ccpr}") for s in range(seeds) for p in pairs)
     if "multilingual" in series:
         yield from (_run(f"multilingual-{s}", pairs, s) for s in range(seeds))
     if "ablations" in series:
@@ -80,49 +84,56 @@ def made(run: Run, args: argparse.Namespace) -> None:
 
 def rows(pairs: list[str], seeds: int, args: argparse.Namespace) -> Iterator[str]:
     """The tables, as far as their models are there."""
-    every, others = list(range(seeds)), pairs[1:]
-    yield _row("unsupervised", "XPR", "models/base", examples=8)
-    yield _row("unsupervised", "CLSE (bare phrase)", "models/base", examples=0)
-    if args.bundled:
-        yield _row("unsupervised", "XPR, model trained by CCPR", "bundled", examples=8)
+    every, others, first = list(range(seeds)), pairs[1:], pairs[:1]
+    own, transferred = "models/supervised-{pair}-{seed}", f"models/supervised-{pairs[0]}-{{seed}}"
+
+    def row(table: str, name: str, model: str = "", pooling: str = "mean", **more: Any) -> Iterator[str]:
+        values = {"table": table, "name": name, "pooling": pooling, "examples": 8, "pairs": pairs, **more}
+        values |= {"model": model} if model else {}
+        if "{seed}" in model:
+            values |= _there(args.out, model, values.get("seeds", every), values["pairs"])
+        if values["pairs"] and values.get("seeds", [0]):
+            yield "\n".join(["[[row]]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())])
+
+    yield from row("unsupervised", "XPR", "models/base")
+    yield from row("unsupervised", "CLSE (bare phrase)", "models/base", examples=0)
+    yield from row("unsupervised", "XPR, model trained by CCPR", "bundled")
+    yield from row("supervised", "XPR", own, "head")
+    yield from row("supervised", "CLSE (bare phrase, mapped)", "models/base", examples=0, mapped=True)
+    yield from row("supervised", "XPR, untrained", "models/base")
+    yield from row("supervised", "XPR, begun with the model trained by CCPR", "models/ccpr-{pair}-{seed}", "head")
+    yield from row("zero-shot", "XPR", transferred, "head", pairs=others)
+    yield from row("zero-shot", "XPR, supervised", own, "head", pairs=others)
+    yield from row("zero-shot", "CLSE (bare phrase)", "models/base", examples=0, pairs=others)
+    yield from row("multilingual", "XPR", "models/multilingual-{seed}", "head")
+    yield from row("multilingual", "XPR, supervised", own, "head")
+    yield from row("multilingual", "CLSE (bare phrase, mapped)", "models/base", examples=0, mapped=True)
     if args.vectors:
-        yield _row("unsupervised", "CLWE", vectors=f"{args.vectors}/unsupervised/{{pair}}/{{lang}}")
-    yield _row("supervised", "XPR", "models/supervised-{pair}-{seed}", "head", 8, every)
-    yield _row("supervised", "CLSE (bare phrase, mapped)", "models/base", examples=0, mapped=True)
-    if args.vectors:
-        yield _row("supervised", "CLWE", vectors=f"{args.vectors}/supervised/{{pair}}/{{lang}}", mapped=True)
-    yield _row("zero-shot", "XPR", f"models/supervised-{pairs[0]}-{{seed}}", "head", 8, every, others)
-    yield _row("zero-shot", "XPR, supervised", "models/supervised-{pair}-{seed}", "head", 8, every, others)
-    yield _row("zero-shot", "CLSE (bare phrase)", "models/base", examples=0, pairs=others)
-    yield _row("multilingual", "XPR", "models/multilingual-{seed}", "head", 8, every)
-    yield _row("multilingual", "XPR, supervised", "models/supervised-{pair}-{seed}", "head", 8, every)
-    yield _row("ablations", "XPR", f"models/supervised-{pairs[0]}-{{seed}}", "head", 8, every, pairs[:1])
+        words = {setting: f"{args.vectors}/{setting}/{{pair}}/{{lang}}" for setting in ("unsupervised", "supervised")}
+        yield from row("unsupervised", "CLWE", vectors=words["unsupervised"])
+        yield from row("supervised", "CLWE (mapped)", vectors=words["supervised"], mapped=True)
+        yield from row("zero-shot", "CLWE", vectors=words["unsupervised"], pairs=others)
+        yield from row("multilingual", "CLWE (mapped)", vectors=words["supervised"], mapped=True)
+    yield from row("ablations", "XPR", transferred, "head", pairs=first)
     for name in ABLATED:
         pooling = "mean" if name in ("without projection", "projection in training only") else "head"
         count = 0 if name == "without examples" else 8
-        yield _row("ablations", name, f"models/{_plain(name)}-{{seed}}", pooling, count, every, pairs[:1])
+        yield from row("ablations", name, f"models/{_plain(name)}-{{seed}}", pooling, examples=count, pairs=first)
     for source in pairs:
-        yield _row("matrix", f"trained on {source}", f"models/supervised-{source}-{{seed}}", "head", 8, every)
-    yield _row("examples", "XPR", f"models/supervised-{pairs[0]}-{{seed}}", "head", "[0, 1, 2, 4, 8]", every, pairs[:1])
-    yield _row("examples", "unsupervised", "models/base", "mean", "[0, 1, 2, 4, 8]", pairs=pairs[:1])
+        yield from row("matrix", f"trained on {source}", f"models/supervised-{source}-{{seed}}", "head", seeds=[0])
+    yield from row("examples", "XPR", transferred, "head", examples=[0, 1, 2, 4, 8], pairs=first)
+    yield from row("examples", "untrained", "models/base", examples=[0, 1, 2, 4, 8], pairs=first)
+    yield from row("layers", "untrained", "models/layers", layer=LAYERS, pairs=first)
 
 
-def _row(
-    table: str,
-    name: str,
-    model: str = "",
-    pooling: str = "mean",
-    examples: int | str = 8,
-    seeds: list[int] | None = None,
-    pairs: list[str] | None = None,
-    **more: str | bool,
-) -> str:
-    lines = [f'table = "{table}"', f'name = "{name}"', f'pooling = "{pooling}"', f"examples = {examples}"]
-    lines += [f'model = "{model}"'] if model else []
-    lines += [f"seeds = {seeds}"] if seeds else []
-    lines += ["pairs = [" + ", ".join(f'"{pair}"' for pair in pairs) + "]"] if pairs else []
-    lines += [f"{key} = {str(value).lower() if value is True else repr(value)}" for key, value in more.items()]
-    return "\n".join(["[[row]]", *lines])
+def _there(out: Path, model: str, seeds: list[int], pairs: list[str]) -> dict[str, list[Any]]:
+    """The language pairs that a model is there for, and the seeds that all of these have."""
+
+    def found(pair: str, seed: int) -> bool:
+        return (out / model.replace("{pair}", pair).replace("{seed}", str(seed))).exists()
+
+    kept = [pair for pair in pairs if any(found(pair, seed) for seed in seeds)]
+    return {"seeds": [seed for seed in seeds if all(found(pair, seed) for pair in kept)], "pairs": kept}
 
 
 def main() -> None:
@@ -135,18 +146,25 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--series", default="supervised,multilingual,ablations")
     options.add_argument("--vectors", help="folder of word vectors for CLWE, relative to OUT")
-    options.add_argument("--bundled", action=argparse.BooleanOptionalAction, default=True)
+    options.add_argument("--ccpr", type=Path, help="what phrasemate model unpack made, for the series ccpr")
+    options.add_argument("--tables", help="language pairs of the tables, where they are more than those of --pairs")
     options.add_argument("--set", action="append", default=[], help="another setting than the file's, for all runs")
     args = options.parse_args()
     pairs = args.pairs.split(",")
     args.base, args.out = args.base.resolve(), args.out.resolve()
     (args.out / "models").mkdir(parents=True, exist_ok=True)
-    base = args.out / "models" / "base"
-    if not base.exists():
-        subprocess.run([PHRASEMATE, "model", "export", str(args.base), "-o", str(base)], check=True)
-    for run in runs(pairs, args.seeds, args.series.split(",")):
+    series = args.series.split(",")
+    if "ccpr" in series and args.ccpr is None:
+        options.error("the series ccpr needs --ccpr")
+    layers = [each for layer in LAYERS for each in ("--layer", str(layer))]
+    for name, more in (("base", []), ("layers", layers)):
+        if not (args.out / "models" / name).exists():
+            export = ["model", "export", str(args.base), "-o", str(args.out / "models" / name), *more]
+            subprocess.run([PHRASEMATE, *export], check=True)
+    for run in runs(pairs, args.seeds, series, args.ccpr and args.ccpr.resolve()):
         made(run, args)
-    (args.out / "rows.toml").write_text("\n\n".join(rows(pairs, args.seeds, args)) + "\n", encoding="utf-8")
+    tables = "\n\n".join(rows(args.tables.split(",") if args.tables else pairs, args.seeds, args))
+    (args.out / "rows.toml").write_text(tables + "\n", encoding="utf-8")
     print(f"{args.out / 'rows.toml'}: next, phrasemate evaluate xpr")
 
 

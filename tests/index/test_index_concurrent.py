@@ -23,8 +23,8 @@ def test_every_answer_is_of_one_committed_state(tmp_path: Path) -> None:
     Index.create(folder / "index", parts.Recorded(pool), threads=1, settings=parts.SETTINGS).close()
     (folder / "log.jsonl").touch()
     spawn = get_context("spawn")
-    writer = spawn.Process(target=parts.write, args=(folder, 5.0, 0.02, 7))
-    readers = [spawn.Process(target=parts.read, args=(folder, 5.0, 0.005, seed)) for seed in (1, 2)]
+    writer = spawn.Process(target=parts.write, args=(folder, 3.0, 0.02, 7))
+    readers = [spawn.Process(target=parts.read, args=(folder, 3.0, 0.005, seed)) for seed in (1, 2)]
     for process in (writer, *readers):
         process.start()
     for process in (writer, *readers):
