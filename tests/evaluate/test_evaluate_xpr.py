@@ -196,6 +196,22 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         run(Settings(tmp_path / "rows.toml", tmp_path, only=("supervised",)))
 
 
+def test_a_folder_that_is_not_there_is_told_before_anything_is_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "set" / "de-en").mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        write(tmp_path / "set" / "de-en" / f"{split}.jsonl", [ExamplePair("Haus", "house")])
+    monkeypatch.setattr("phrasemate.evaluate.xpr.load_model", lambda *_: pytest.fail("a model was loaded"))
+    wanted = Settings(tmp_path / "rows.toml", tmp_path / "set")
+    (tmp_path / "rows.toml").write_text(ROWS)
+    with pytest.raises(InputError, match=r"vectors/de: no such folder; row 'CLWE' expects word vectors"):
+        run(wanted)
+    (tmp_path / "rows.toml").write_text(ROWS.replace('"bundled"', '"models/{pair}-{seed}"'))
+    with pytest.raises(InputError, match=r"models/de-en-0: no such folder; row 'XPR, examples 0' expects a model"):
+        run(wanted)
+
+
 def test_the_bare_phrase_is_mixed_in(tmp_path: Path) -> None:
     """Without a weight the examples alone speak; with a great one, hardly anything but the phrase does."""
     from phrasemate import load_model

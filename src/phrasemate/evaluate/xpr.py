@@ -64,6 +64,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     pairs = language_pairs(settings.data)
     if not pairs:
         raise InputError(f"{settings.data}: no data set; expected folders such as de-en with train, dev, test.jsonl")
+    _check_folders(rows, pairs, settings.rows.parent)
     if settings.out is not None:
         from phrasemate.evaluate.plots import need_matplotlib
 
@@ -82,6 +83,18 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         write_json(path, result.tables, result.signature, result.more)
         result.written = [path, *draw(result.as_dict(), settings.out)]
     return result
+
+
+def _check_folders(rows: Sequence[Row], pairs: Sequence[str], base: Path) -> None:
+    """InputError for the first folder that is not there: hours may lie between it and the first row."""
+    for row in rows:
+        for pair in row.pairs or pairs:
+            for lang in pair.split("-") if row.vectors else [""]:
+                for seed in row.seeds:
+                    folder = row.folder(base, pair, seed, lang)
+                    if folder is not None and not folder.is_dir():
+                        made = "word vectors made by phrasemate vectors" if row.vectors else "a model folder"
+                        raise InputError(f"{folder}: no such folder; row {row.name!r} expects {made}")
 
 
 class _Measured:
@@ -157,7 +170,7 @@ def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
     def of(pairs: Sequence[ExamplePair]) -> Sides:
         if row.vectors:
             langs = pair.split("-")
-            spaces = [WordVectors.load(_there(row.folder(base, pair, seed, lang))) for lang in langs]
+            spaces = [WordVectors.load(str(row.folder(base, pair, seed, lang))) for lang in langs]
             texts = [[each.source for each in pairs], [each.target for each in pairs]]
             return _means(spaces[0], texts[0]), _means(spaces[1], texts[1])
         return _encoded(measured.model(row.folder(base, pair, seed)), row, pairs)
@@ -188,12 +201,6 @@ def _means(space: WordVectors, phrases: Sequence[str]) -> Floats:
         if len(rows):
             vectors[number] = space.matrix[rows].mean(0)
     return unit(vectors)
-
-
-def _there(folder: Path | None) -> Path:
-    if folder is None or not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; expected word vectors made by phrasemate vectors")
-    return folder
 
 
 def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores], seed: int) -> Table:
