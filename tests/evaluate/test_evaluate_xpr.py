@@ -186,6 +186,12 @@ def test_the_command(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, [*call, "--only", "unsupervised", "--most", "2"])
     assert shown.exit_code == 0
     assert "signature:" in shown.output
+    both = CliRunner().invoke(app, [*call, "--split", "dev+test", "--json"])  # the same four pairs twice: no rivals
+    assert [row["de-en"] for row in json.loads(both.stdout)["unsupervised"]["rows"][:2]] == [1.0, 1.0]
+    assert json.loads(both.stdout)["signature"]["split"] == "dev+test"
+    wrong = CliRunner().invoke(app, [*call, "--split", "tset"])
+    assert wrong.exit_code == 1
+    assert "tset" in wrong.output
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ def xpr(
     rows: Annotated[Path, typer.Argument(metavar="ROWS", help="A TOML file of rows; docs/evaluate.md describes it.")],
     *,
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="A data set of phrasemate dataset xpr.")],
-    split: Annotated[str, typer.Option("--split", metavar="test|dev", help="The part to measure on.")] = "test",
+    split: Annotated[
+        str, typer.Option("--split", metavar="PART", help="test, dev, or dev+test: what to measure on.")
+    ] = "test",
     most: Annotated[
         int, typer.Option("--most", metavar="N", min=0, help="The first N phrase pairs of each part (0: all).")
     ] = 0,

@@ -41,8 +41,9 @@ Scores = dict[str, Doubles]  # pair -> (2 x phrases,): the chance that each quer
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``rows``: a file as `read_rows` has it, its folders relative to it; ``data``: a data set's folder; ``most``: so
-    many phrase pairs of each test part, and of each training part for a mapping (0: all); ``only``: tables to make.
+    """``rows``: a file as `read_rows` has it, its folders relative to it; ``data``: a data set's folder; ``split``: the
+    part to measure on, or several joined by ``+``; ``most``: so many phrase pairs of each test part, and of each
+    training part for a mapping (0: all); ``only``: tables to make.
     """
 
     rows: Path
@@ -107,7 +108,7 @@ class _Measured:
 
     def data(self, pair: str, split: str) -> list[ExamplePair]:
         if (pair, split) not in self._data:
-            found = read(self.settings.data, pair, split)
+            found = [each for part in split.split("+") for each in read(self.settings.data, pair, part)]
             self._data[pair, split] = found[: self.settings.most or None]
         return self._data[pair, split]
 
