@@ -4,6 +4,7 @@
     python bench/xpr_data.py .cache/xpr
     python bench/xpr_runs.py .cache/xpr .cache/xpr-runs --base .cache/multilingual-e5-small
     phrasemate evaluate xpr .cache/xpr-runs/rows.toml --data .cache/xpr
+    phrasemate evaluate xpr .cache/xpr-runs/rows.toml --data .cache/xpr --only thousand --split dev+test --most 1000
 
 Each run is `phrasemate train xpr configs/xpr-small.toml` with the settings below and `phrasemate model export`; what is
 there is not made again, so an interrupted series goes on. rows.toml then names every model that there is.
@@ -123,6 +124,15 @@ def rows(pairs: list[str], seeds: int, args: argparse.Namespace) -> Iterator[str
         yield from row("matrix", f"trained on {source}", f"models/supervised-{source}-{{seed}}", "head", seeds=[0])
     yield from row("examples", "XPR", transferred, "head", examples=[0, 1, 2, 4, 8], pairs=first)
     yield from row("examples", "untrained", "models/base", examples=[0, 1, 2, 4, 8], pairs=first)
+    yield from row("thousand", "XPR", own, "head", pairs=first)
+    yield from row(
+        "thousand", "XPR, begun with the model trained by CCPR", "models/ccpr-{pair}-{seed}", "head", pairs=first
+    )
+    yield from row("thousand", "XPR, multilingual", "models/multilingual-{seed}", "head", pairs=first)
+    yield from row(
+        "thousand", f"XPR, trained on {pairs[1]}", f"models/supervised-{pairs[1]}-{{seed}}", "head", pairs=first
+    )
+    yield from row("thousand", "XPR, untrained", "models/base", pairs=first)
     yield from row("layers", "untrained", "models/layers", layer=LAYERS, pairs=first)
 
 
