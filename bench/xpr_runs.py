@@ -61,7 +61,7 @@ def runs(pairs: list[str], seeds: int, series: list[str], ccpr: Path | None) -> 
 
 def _run(name: str, pairs: list[str], seed: int, *settings: str) -> Run:
     listed = ", ".join(f'"{pair}"' for pair in pairs)
-    steps = ["loop.steps=240", "loop.evaluate=240", "data.dev=100"] if len(pairs) > 1 else []
+    steps = ["loop.steps=480", "loop.evaluate=480", "data.dev=100"] if len(pairs) > 1 else []
     return Run(name, [f"data.pairs=[{listed}]", f"loop.seed={seed}", *steps, *settings])
 
 

@@ -54,6 +54,7 @@ def main() -> None:
     options.add_argument("--pairs", default="de-en,fr-en,es-en,cs-en,ru-en,ja-en,zh-en,ko-en")
     options.add_argument("--words", type=int, default=30_000)
     options.add_argument("--vocabulary", type=int, default=5_000, help="words that self-learning looks at")
+    options.add_argument("--plain", action="store_true", help="do not map any")
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args()
     settings = PPMISettings(words=args.words, least=3, seed=args.seed)
@@ -65,7 +66,7 @@ def main() -> None:
             if not plain.exists():
                 shutil.copytree(learnt(text, each, args.out, settings), plain)
         folders = [args.out / "unsupervised" / pair / each for each in files]
-        if not all(folder.exists() for folder in folders):
+        if not args.plain and not all(folder.exists() for folder in folders):
             sides = [WordVectors.load(args.out / "supervised" / pair / each) for each in files]
             learning = SelfLearning(vocabulary=args.vocabulary, initial=min(args.vocabulary, 4_000), seed=args.seed)
             mapped = map_unsupervised(*sides, learning, progress=told)

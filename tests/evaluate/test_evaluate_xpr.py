@@ -194,6 +194,22 @@ def test_the_command(tmp_path: Path) -> None:
     assert "tset" in wrong.output
 
 
+def test_a_matrix_is_drawn_and_a_table_may_have_any_name(tmp_path: Path) -> None:
+    for pair in ("de-en", "en-de"):
+        (tmp_path / "set" / pair).mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            write(tmp_path / "set" / pair / f"{split}.jsonl", [ExamplePair(f"w{i}", f"w{i}") for i in range(8)])
+    save_spaces(tmp_path, np.eye(4))
+    row = '[[row]]\ntable = "{}"\nname = "{}"\nvectors = "v/{{lang}}"\npairs = {}\n'
+    rows = [("matrix", "one", ["de-en"]), ("matrix", "two", ["en-de"]), ("zero-shot", "one", ["de-en"])]
+    (tmp_path / "rows.toml").write_text("".join(row.format(*each) for each in rows))
+    result = run(Settings(tmp_path / "rows.toml", tmp_path / "set", out=tmp_path / "out"))
+    assert [path.name for path in result.written] == ["xpr.json", "xpr_matrix.svg"]
+    drawn = (tmp_path / "out" / "xpr_matrix.svg").read_text()
+    assert drawn.count("<!-- 1.000 -->") == 2  # what was measured, each in its cell
+    assert "nan" not in drawn
+
+
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "rows.toml").write_text(ROWS)
     with pytest.raises(InputError, match="no data set"):

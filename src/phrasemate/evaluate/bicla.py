@@ -114,7 +114,7 @@ def run(
 
         path = settings.out / "bicla.json"
         write_json(path, result.tables, result.signature, result.more)
-        result.written = [path, *draw(result.as_dict(), settings.out)]
+        result.written = [path, *draw(result.as_dict(), settings.out, "bicla")]
     return result
 
 

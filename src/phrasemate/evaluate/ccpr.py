@@ -94,7 +94,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
 
         path = settings.out / "ccpr.json"
         write_json(path, result.tables, result.signature, result.more)
-        result.written = [path, *draw(result.as_dict(), settings.out)]
+        result.written = [path, *draw(result.as_dict(), settings.out, "ccpr")]
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ def need_matplotlib() -> None:
         raise MissingExtra("matplotlib", "train")
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
-    """Draw what the results (`Result.as_dict`) hold; returns the files.
+def draw(results: Results, folder: Path, of: str) -> list[Path]:
+    """Draw what the results (`Result.as_dict`) of an evaluation (ccpr, bicla, xpr) hold; returns the files.
 
     No window system is needed. The files of the same results are the same, byte for byte.
     """
@@ -31,7 +32,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
     written = []
     with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9}):
-        for name, (needed, plot) in _PLOTS.items():
+        for name, (needed, plot) in _PLOTS[of].items():
             if not results.get(needed) or (name == "segmenter_thresholds" and not results[needed]["learned"]):
                 continue
             figure = Figure(figsize=(7, 4), layout="constrained")
@@ -94,14 +95,15 @@ def _retrieval(axes: Any, points: Any) -> None:
 
 
 def _heat(axes: Any, table: Any) -> None:
-    """MAP of each model (row) on each test pair (column), each cell with its figure."""
+    """The figure of each model (row) on each test pair (column), written into its cell."""
     rows = table["rows"]
-    name, *tested = rows[0]
+    name, *tested = (key for key in rows[0] if key not in ("mean", "p"))
     values = [[row[pair] if row[pair] is not None else float("nan") for pair in tested] for row in rows]
     axes.imshow(values, cmap="viridis", vmin=0, vmax=1, aspect="auto")
     for y, row in enumerate(values):
         for x, value in enumerate(row):
-            axes.text(x, y, f"{value:.3f}", ha="center", va="center", color="white" if value < 0.6 else "black")
+            text = "" if isnan(value) else f"{value:.3f}"
+            axes.text(x, y, text, ha="center", va="center", color="white" if value < 0.6 else "black")
     axes.set_xticks(range(len(tested)), tested)
     axes.set_yticks(range(len(rows)), [row[name] for row in rows])
     axes.set_xlabel("tested on")
@@ -122,13 +124,18 @@ def _by_number(what: str) -> Callable[[Any, Any], None]:
     return plot
 
 
-_PLOTS: dict[str, tuple[str, Callable[[Any, Any], None]]] = {
-    "phrases": ("phrases acc@1", _bars),
-    "segmenter_thresholds": ("segmenter_curves", _thresholds),
-    "segmenter_sizes": ("segmenter_curves", _sizes),
-    "segmenter_retrieval": ("segmenter_retrieval", _retrieval),
-    "polysemy": ("polysemy", _bars),
-    "zero_shot": ("zero-shot", _heat),
-    "xpr_examples": ("by examples", _by_number("example sentences of a phrase")),
-    "xpr_layers": ("by layer", _by_number("layer")),
+_PLOTS: dict[str, dict[str, tuple[str, Callable[[Any, Any], None]]]] = {
+    "ccpr": {
+        "phrases": ("phrases acc@1", _bars),
+        "segmenter_thresholds": ("segmenter_curves", _thresholds),
+        "segmenter_sizes": ("segmenter_curves", _sizes),
+        "segmenter_retrieval": ("segmenter_retrieval", _retrieval),
+        "polysemy": ("polysemy", _bars),
+    },
+    "bicla": {"zero_shot": ("zero-shot", _heat)},
+    "xpr": {
+        "xpr_matrix": ("matrix", _heat),
+        "xpr_examples": ("by examples", _by_number("example sentences of a phrase")),
+        "xpr_layers": ("by layer", _by_number("layer")),
+    },
 }

@@ -82,7 +82,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
 
         path = settings.out / "xpr.json"
         write_json(path, result.tables, result.signature, result.more)
-        result.written = [path, *draw(result.as_dict(), settings.out)]
+        result.written = [path, *draw(result.as_dict(), settings.out, "xpr")]
     return result
 
 
