@@ -86,6 +86,7 @@ def made(run: Run, args: argparse.Namespace) -> None:
 def rows(pairs: list[str], seeds: int, args: argparse.Namespace) -> Iterator[str]:
     """The tables, as far as their models are there."""
     every, others, first = list(range(seeds)), pairs[1:], pairs[:1]
+    other = f"models/supervised-{pairs[1]}-{{seed}}"
     own, transferred = "models/supervised-{pair}-{seed}", f"models/supervised-{pairs[0]}-{{seed}}"
 
     def row(table: str, name: str, model: str = "", pooling: str = "mean", **more: Any) -> Iterator[str]:
@@ -98,11 +99,11 @@ def rows(pairs: list[str], seeds: int, args: argparse.Namespace) -> Iterator[str
 
     yield from row("unsupervised", "XPR", "models/base")
     yield from row("unsupervised", "CLSE (bare phrase)", "models/base", examples=0)
-    yield from row("unsupervised", "XPR, model trained by CCPR", "bundled")
+    yield from row("unsupervised", "XPR, CCPR model", "bundled")
     yield from row("supervised", "XPR", own, "head")
     yield from row("supervised", "CLSE (bare phrase, mapped)", "models/base", examples=0, mapped=True)
     yield from row("supervised", "XPR, untrained", "models/base")
-    yield from row("supervised", "XPR, begun with the model trained by CCPR", "models/ccpr-{pair}-{seed}", "head")
+    yield from row("supervised", "XPR, begun with the CCPR model", "models/ccpr-{pair}-{seed}", "head")
     yield from row("zero-shot", "XPR", transferred, "head", pairs=others)
     yield from row("zero-shot", "XPR, supervised", own, "head", pairs=others)
     yield from row("zero-shot", "CLSE (bare phrase)", "models/base", examples=0, pairs=others)
@@ -124,15 +125,15 @@ def rows(pairs: list[str], seeds: int, args: argparse.Namespace) -> Iterator[str
         yield from row("matrix", f"trained on {source}", f"models/supervised-{source}-{{seed}}", "head", seeds=[0])
     yield from row("examples", "XPR", transferred, "head", examples=[0, 1, 2, 4, 8], pairs=first)
     yield from row("examples", "untrained", "models/base", examples=[0, 1, 2, 4, 8], pairs=first)
-    yield from row("thousand", "XPR", own, "head", pairs=first)
-    yield from row(
-        "thousand", "XPR, begun with the model trained by CCPR", "models/ccpr-{pair}-{seed}", "head", pairs=first
-    )
-    yield from row("thousand", "XPR, multilingual", "models/multilingual-{seed}", "head", pairs=first)
-    yield from row(
-        "thousand", f"XPR, trained on {pairs[1]}", f"models/supervised-{pairs[1]}-{{seed}}", "head", pairs=first
-    )
-    yield from row("thousand", "XPR, untrained", "models/base", pairs=first)
+    for near, added in ((0, ""), (2, ", CSLS")):
+        more = {"pairs": first, "csls": near}
+        yield from row("thousand", f"XPR{added}", own, "head", **more)
+        yield from row(
+            "thousand", f"XPR, begun with the CCPR model{added}", "models/ccpr-{pair}-{seed}", "head", **more
+        )
+        yield from row("thousand", f"XPR, multilingual{added}", "models/multilingual-{seed}", "head", **more)
+        yield from row("thousand", f"XPR, trained on {pairs[1]}{added}", other, "head", **more)
+        yield from row("thousand", f"XPR, untrained{added}", "models/base", **more)
     yield from row("layers", "untrained", "models/layers", layer=LAYERS, pairs=first)
 
 

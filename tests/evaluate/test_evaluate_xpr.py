@@ -49,6 +49,18 @@ def test_ranks_by_hand() -> None:
     assert found.hits(1).tolist() == [1 / 2, 0, 1]
 
 
+def test_a_hub_loses_by_csls() -> None:
+    queries, candidates = unit((1, -0.2), (0.9, 0.3), (0, 1)), unit((0.8, -0.6), (0.9, 0.1), (0, 1))
+    rivals = ~np.eye(3, dtype=bool)
+    # cosines: .902 .953 -.196 / .569 .978 .316 / -.600 .110 1.000; the second candidate is near to two queries
+    assert rank_mates(queries, candidates, rivals).higher.tolist() == [1, 0, 0]
+    # means of two neighbours: .928 .774 .555 of the queries, .736 .965 .658 of the candidates; first query:
+    # 2 x .902 - .928 - .736 = .141, 2 x .953 - .928 - .965 = .013
+    assert rank_mates(queries, candidates, rivals, 2).higher.tolist() == [0, 0, 0]
+    # of one: .953 and .902 .978: 1.804 - .953 - .902 = -.051, 1.906 - .953 - .978 = -.025
+    assert rank_mates(queries, candidates, rivals, 1).higher.tolist() == [1, 0, 0]
+
+
 def test_a_query_without_a_vector_finds_nothing() -> None:
     found = rank_mates(np.zeros((1, 2), np.float32), unit((1, 0)), np.zeros((1, 1), bool))
     assert found.hits(1).tolist() == [0]
@@ -148,7 +160,7 @@ def test_lists_make_rows(tmp_path: Path) -> None:
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nseeds = [0, 1]", "no {seed}"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\npoolng = 'mean'", "poolng is unknown"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nexamples = true", "examples is True"),
-        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nbare = -0.5", "bare are 0 or more"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nbare = -0.5", "bare and csls are 0 or more"),
         ("[[row]]\nname = 'a'\nmodel = 'x'", "table"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\n" * 2, "two rows"),
         ("row = ", "not readable as TOML"),

@@ -1,9 +1,10 @@
 """The evaluation of XPR (Zheng et al. 2022) on a data set of its form: acc@1 in both directions, by setting.
 
 A query is a phrase of the test part; the candidates are the phrases of the other side of the test part. Vectors are
-compared by cosine (eq. 5). Candidates that mean the same by the data set's own word are no wrong answers: those whose
-pair shares a wording with the query's pair on either side. Figures of several seeds are averaged query by query before
-they are tested; p is of the paired randomisation test over all queries of all pairs, against the table's first row.
+compared by cosine (eq. 5), or by CSLS where a row says so. Candidates that mean the same by the data set's own word are
+no wrong answers: those whose pair shares a wording with the query's pair on either side. Figures of several seeds are
+averaged query by query before they are tested; p is of the paired randomisation test over all queries of all pairs,
+against the table's first row.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from phrasemate.evaluate.metrics import Ranking
 from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.evaluate.significance import randomisation_test, stratified
 from phrasemate.evaluate.xpr_rows import LISTED, Row, read_rows
+from phrasemate.rank import csls
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors, procrustes, tokens
 
@@ -124,35 +126,39 @@ def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dic
     """(table, name) -> pair -> the queries' chances to find their mates first, of both directions, mean of seeds."""
     jobs = [(row, pair) for row in rows for pair in row.pairs or measured.pairs]
     found: dict[tuple[str, str], Scores] = {(row.table, row.name): {} for row in rows}
-    once: dict[tuple[object, ...], Doubles] = {}  # many tables hold the same system
+    once: dict[tuple[object, ...], Sides] = {}  # many tables hold the same system
     for done, (row, pair) in enumerate(jobs):
         progress(f"{row.table}: {row.name} {pair}", done, len(jobs))
         test = measured.data(pair, measured.settings.split)
         chances = []
         for seed in row.seeds:
-            system = row.system(measured.settings.rows.parent, pair, seed)
-            if (pair, *system) not in once:
-                once[pair, *system] = np.concatenate(_chances(_vectors(row, pair, seed, measured), test))
-            chances.append(once[pair, *system])
+            system = pair, *row.system(measured.settings.rows.parent, pair, seed)
+            if system not in once:
+                once[system] = _vectors(row, pair, seed, measured)
+            chances.append(np.concatenate(_chances(once[system], test, row.csls)))
         found[row.table, row.name][pair] = np.mean(chances, axis=0)
     return found
 
 
-def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_]) -> Ranking:
+def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_], neighbours: int = 0) -> Ranking:
     """Where candidate i stands for query i, among those j that are ``rivals`` (i, j) of it; vectors of unit length.
 
-    A query without a vector (zeros) finds nothing.
+    By cosine, or with ``neighbours`` by cross-domain similarity local scaling (`phrasemate.rank.csls`). A query without
+    a vector (zeros) finds nothing.
     """
     scores = queries @ candidates.T
+    if neighbours:
+        scores = csls(scores, neighbours)
     own = scores.diagonal()[:, None]
     higher = (rivals & (scores > own + EPSILON)).sum(1).astype(np.float64)
     tied = (rivals & (np.abs(scores - own) <= EPSILON)).sum(1).astype(np.float64)
     return Ranking(np.where(queries.any(1) & candidates.any(1), higher, np.inf), tied)
 
 
-def _chances(sides: Sides, pairs: Sequence[ExamplePair]) -> tuple[Doubles, Doubles]:
+def _chances(sides: Sides, pairs: Sequence[ExamplePair], neighbours: int = 0) -> tuple[Doubles, Doubles]:
     rivals = _rivals(pairs)
-    return rank_mates(*sides, rivals).hits(1), rank_mates(*sides[::-1], rivals.T).hits(1)
+    found = rank_mates(*sides, rivals, neighbours), rank_mates(*sides[::-1], rivals.T, neighbours)
+    return found[0].hits(1), found[1].hits(1)
 
 
 def _rivals(pairs: Sequence[ExamplePair]) -> NDArray[np.bool_]:

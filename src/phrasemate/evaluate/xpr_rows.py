@@ -10,6 +10,7 @@
     examples = 32                   # sentences of a phrase at most; 0: the bare phrase
     bare = 0.5                      # weight of the bare phrase beside its examples (default: 0.0, as in the paper)
     layer = 8                       # default: the last
+    csls = 2                        # neighbours of CSLS instead of the cosine (default: 0, the cosine)
     seeds = [0, 1, 2]
     pairs = ["de-en"]               # default: every pair of the data set
 
@@ -50,6 +51,7 @@ class Row:
     examples: int = 32
     layer: int = 0
     bare: float = 0.0
+    csls: int = 0
     mapped: bool = False
     seeds: tuple[int, ...] = (0,)
     pairs: tuple[str, ...] = ()
@@ -57,8 +59,8 @@ class Row:
     def __post_init__(self) -> None:
         if bool(self.model) == bool(self.vectors):
             raise InputError(f"row {self.name!r}: expected either model or vectors, and one of them")
-        if self.examples < 0 or self.layer < 0 or self.bare < 0 or not self.seeds:
-            raise InputError(f"row {self.name!r}: examples, layer and bare are 0 or more, seeds one or more")
+        if min(self.examples, self.layer, self.bare, self.csls) < 0 or not self.seeds:
+            raise InputError(f"row {self.name!r}: examples, layer, bare and csls are 0 or more, seeds one or more")
         if "{seed}" not in self.model + self.vectors and len(self.seeds) > 1:
             raise InputError(f"row {self.name!r}: {len(self.seeds)} seeds, but no {{seed}} in its folder")
 
