@@ -259,6 +259,24 @@ def pickle_uses(source: str) -> list[str]:
     return uses
 
 
+def test_no_place_holders() -> None:
+    """A line of the documentation that is one word in capitals was to be filled in."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    assert len(pages) > 20
+    found = [(page.name, line) for page in pages for line in page.read_text("utf-8").splitlines() if _to_fill_in(line)]
+    assert found == []
+
+
+def _to_fill_in(line: str) -> bool:
+    return re.fullmatch(r"[A-Z]{4,}", line.strip()) is not None
+
+
+def test_the_place_holder_rule_itself() -> None:
+    assert [_to_fill_in(line) for line in ("NUMBERS", "  TABLE ", "TODO: x", "The", "| MAP |")] == [True, True] + [
+        False
+    ] * 3
+
+
 def test_no_pickle() -> None:
     uses = {str(p.relative_to(ROOT)): pickle_uses(p.read_text("utf-8")) for p in tracked_files() if p.suffix == ".py"}
     assert not {path: found for path, found in uses.items() if found}
