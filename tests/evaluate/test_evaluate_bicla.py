@@ -229,7 +229,7 @@ def test_files_of_the_result(folders: tuple[Path, Path], tmp_path: Path) -> None
     assert len(found["average precisions"]["rankers"]["cs-de"]["TbT"]) == COUNT
     before = result.written[1].read_bytes()
     assert b"tested on" in before or b"svg" in before
-    plots.draw(found, tmp_path / "out")
+    plots.draw(found, tmp_path / "out", "bicla")
     assert result.written[1].read_bytes() == before
 
 

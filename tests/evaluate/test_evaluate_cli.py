@@ -60,7 +60,7 @@ def test_all_parts_in_one_run(command: Run, folder: Path, tmp_path: Path) -> Non
         "segmenter_thresholds.svg",
     ]
     before = (tmp_path / "out" / "phrases.svg").read_bytes()
-    plots.draw(found, tmp_path / "out")
+    plots.draw(found, tmp_path / "out", "ccpr")
     assert (tmp_path / "out" / "phrases.svg").read_bytes() == before
 
 
