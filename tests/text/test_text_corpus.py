@@ -97,7 +97,12 @@ def stdin(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"One. Two.\n", gzip.compress(b"One. Two.\n"), b'\xef\xbb\xbf{"text": "One. Two."}\n', b"One.\tx\nTwo.\ty\n"],
+    [
+        b"One. Two.\n",
+        gzip.compress(b"One. Two.\n", mtime=0),
+        b'\xef\xbb\xbf{"text": "One. Two."}\n',
+        b"One.\tx\nTwo.\ty\n",
+    ],
 )
 def test_standard_input_can_be_read_again(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
     stdin(monkeypatch, raw)
