@@ -125,7 +125,7 @@ def rows(pairs: list[str], seeds: int, args: argparse.Namespace) -> Iterator[str
         yield from row("matrix", f"trained on {source}", f"models/supervised-{source}-{{seed}}", "head", seeds=[0])
     yield from row("examples", "XPR", transferred, "head", examples=[0, 1, 2, 4, 8], pairs=first)
     yield from row("examples", "untrained", "models/base", examples=[0, 1, 2, 4, 8], pairs=first)
-    for near, added in ((0, ""), (2, ", CSLS")):
+    for near, added in ((0, ""), (2, ", CSLS 2"), (4, ", CSLS 4"), (10, ", CSLS 10")):
         more = {"pairs": first, "csls": near}
         yield from row("thousand", f"XPR{added}", own, "head", **more)
         yield from row(
