@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli import train as shared
+from phrasemate.cli.options import JsonAtEnd
+from phrasemate.cli.training import Changes, Device, Minutes, Run, Threads, needs_training, tables_of, train
 
 __all__ = ["EXAMPLES", "bicla"]
 
@@ -25,7 +26,7 @@ A run that was stopped goes on where it was: give the same command again."""
 def bicla(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file such as configs/bicla.toml.")],
     *,
-    run: shared.Run,
+    run: Run,
     data: Annotated[
         Path, typer.Option("--data", metavar="DIR", help="Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")
     ],
@@ -33,20 +34,20 @@ def bicla(
         Path,
         typer.Option("--vectors", metavar="DIR", help="Folder of word vectors, one for each language, such as de."),
     ],
-    changes: shared.Changes = None,
-    minutes: shared.Minutes = None,
-    device: shared.Device = "auto",
-    threads: shared.Threads = None,
-    as_json: shared.AsJson = False,
+    changes: Changes = None,
+    minutes: Minutes = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    as_json: JsonAtEnd = False,
 ) -> None:
     """Train a ranker of sentences across languages by cross-attention (BiCLA).
 
     Takes sentence pairs, source and target language separated by a tab, and word vectors of one multilingual space.
     Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out loss.
     """
-    with shared._training():
+    with needs_training():
         from phrasemate.methods.bicla_task import BiCLATask, Config
         from phrasemate.train import Trainer, chosen_device
-    settings = Config.of(shared._tables(config, changes))
+    settings = Config.of(tables_of(config, changes))
     task = BiCLATask(settings, data, vectors, chosen_device(device, threads))
-    shared._train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json, "phrasemate evaluate bicla")
+    train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json, "phrasemate evaluate bicla")

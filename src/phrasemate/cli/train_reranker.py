@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli import train as shared
-from phrasemate.cli.options import Model
+from phrasemate.cli.options import JsonAtEnd, Model
+from phrasemate.cli.training import Changes, Device, Minutes, Run, Threads, counter, needs_training, tables_of, train
 
 __all__ = ["EXAMPLES", "reranker"]
 
@@ -26,7 +26,7 @@ A run that was stopped goes on where it was: give the same command again."""
 def reranker(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file such as configs/reranker.toml.")],
     *,
-    run: shared.Run,
+    run: Run,
     data: Annotated[
         Path, typer.Option("--data", metavar="DIR", help="Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")
     ],
@@ -37,25 +37,25 @@ def reranker(
             "--states", metavar="DIR", help="Where token states are kept, for many runs (default: RUN/states)."
         ),
     ] = None,
-    changes: shared.Changes = None,
-    minutes: shared.Minutes = None,
-    device: shared.Device = "auto",
-    threads: shared.Threads = None,
-    as_json: shared.AsJson = False,
+    changes: Changes = None,
+    minutes: Minutes = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    as_json: JsonAtEnd = False,
 ) -> None:
     """Train a re-ranker of sentence pairs by cross-attention over an encoder's token states.
 
     Takes sentence pairs, the two languages separated by a tab. The encoder stays as it is; its states are computed
     once. Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out MAP.
     """
-    with shared._training():
+    with needs_training():
         from phrasemate.methods.reranker_task import Config, RerankerTask
         from phrasemate.train import Trainer, chosen_device
     from phrasemate.encode import load_model
 
-    settings = Config.of(shared._tables(config, changes))
+    settings = Config.of(tables_of(config, changes))
     device = chosen_device(device, threads)
     encoder = load_model(model, threads)
-    with shared._counter() as count:
+    with counter() as count:
         task = RerankerTask(settings, data, encoder, states or run / "states", device, count)
-    shared._train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json, "phrasemate evaluate bicla")
+    train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json, "phrasemate evaluate bicla")

@@ -18,7 +18,7 @@ from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, Tables, mapped
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import rows
 from phrasemate.index.records import DocumentInfo
-from phrasemate.index.store import SentenceRow, State, VectorRow
+from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
 
 __all__ = ["LanceStore", "codes_of"]
 
@@ -187,15 +187,7 @@ class LanceStore:
 
     def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
         """All sentences, or those of a document, by id. Raises IndexDamaged if one is altered, missing or doubled."""
-        seen, last = 0, -1
-        for row in self._scanned(document):
-            if row.id <= last or document not in (None, row.document):
-                raise self.damaged(f"sentence {row.id} is out of order")
-            seen, last = seen + 1, row.id
-            yield row
-        expected = (self.state() if document is None else self.document(document)).sentences
-        if seen != expected:
-            raise self.damaged(f"{seen} sentences found, expected {expected}")
+        yield from all_in_order(self._scanned(document), self, document)
 
     def _scanned(self, document: int | None) -> Iterator[SentenceRow]:
         if document is None:

@@ -15,7 +15,7 @@ from phrasemate.index import rows
 from phrasemate.index.engine import Floats, Ids, scan
 from phrasemate.index.records import Settings, VerifyReport
 from phrasemate.index.store import State
-from phrasemate.index.verify import check_sentences
+from phrasemate.index.verify import check_parts, check_sentences
 
 __all__ = ["verify"]
 
@@ -39,12 +39,7 @@ def verify(store: LanceStore, view: Any, settings: Settings) -> VerifyReport:
         with store.reading() as state:
             report.checked.update({"generation": state.generation, "shards": store.layout.head.shards})
             report.checked["documents"] = state.documents
-            for name, check in parts.items():
-                try:
-                    with mapped(store.path):
-                        check(store, state, report)
-                except PhrasemateError as error:
-                    report.problems.append(f"{name}: {error}")
+            check_parts(parts, store, state, report, lambda: mapped(store.path))
     except PhrasemateError as error:
         report.problems.append(str(error))
     return report

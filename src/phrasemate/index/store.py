@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import database, rows
 from phrasemate.index.records import DocumentInfo
 
-__all__ = ["SentenceRow", "State", "Store", "VectorRow"]
+__all__ = ["SentenceRow", "State", "Store", "VectorRow", "all_in_order"]
 
 _BATCH = 256
 _SENTENCE = (
@@ -61,6 +61,27 @@ class VectorRow(NamedTuple):
     first_phrase: int
     phrases: int
     codes: bytes
+
+
+class Counted(Protocol):
+    """What `all_in_order` asks of a store."""
+
+    def state(self) -> State: ...
+    def document(self, identity: int) -> DocumentInfo: ...
+    def damaged(self, what: str) -> IndexDamaged: ...
+
+
+def all_in_order(found: Iterable[SentenceRow], store: Counted, document: int | None) -> Iterator[SentenceRow]:
+    """The sentences as they come; raises IndexDamaged unless they are all of the store's, or of a document, by id."""
+    seen, last = 0, -1
+    for row in found:
+        if row.id <= last or document not in (None, row.document):
+            raise store.damaged(f"sentence {row.id} is out of order")
+        seen, last = seen + 1, row.id
+        yield row
+    expected = (store.state() if document is None else store.document(document)).sentences
+    if seen != expected:
+        raise store.damaged(f"{seen} sentences found, expected {expected}")
 
 
 class Store:
@@ -191,16 +212,8 @@ class Store:
         where, order, parameters = (
             ("", "id", ()) if document is None else ("WHERE document = ?", "position", (document,))
         )
-        seen, last = 0, -1
-        for raw in self.connection.execute(f"SELECT {_SENTENCE} FROM sentences {where} ORDER BY {order}", parameters):
-            row = self._sentence(raw)
-            if row.id <= last or document not in (None, row.document):
-                raise self.damaged(f"sentence {row.id} is out of order")
-            seen, last = seen + 1, row.id
-            yield row
-        expected = (self.state() if document is None else self.document(document)).sentences
-        if seen != expected:
-            raise self.damaged(f"{seen} sentences found, expected {expected}")
+        found = self.connection.execute(f"SELECT {_SENTENCE} FROM sentences {where} ORDER BY {order}", parameters)
+        yield from all_in_order(map(self._sentence, found), self, document)
 
     def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
         """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""

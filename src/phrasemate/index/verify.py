@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,14 @@ from phrasemate.index.manifest import Manifest, VectorsManifest
 from phrasemate.index.records import DocumentInfo, Settings, VerifyReport
 from phrasemate.index.store import SentenceRow, State, Store
 
-__all__ = ["check_sentences", "verify"]
+__all__ = ["check_parts", "check_sentences", "verify"]
 
 _QUERIES = 100
 _DEPTH = 10
 _LEAST_RECALL = 0.9  # of the first place; docs/measured: 0.98 and more on real vectors
 _SHOWN = 20  # problems of one kind that are listed
+
+S = TypeVar("S")
 
 
 def verify(store: Store, settings: Settings, threads: int | None) -> VerifyReport:
@@ -41,15 +44,26 @@ def verify(store: Store, settings: Settings, threads: int | None) -> VerifyRepor
     try:
         with store.reading() as state:
             report.checked["generation"] = state.generation
-            for name, check in parts.items():
-                try:
-                    with database.mapped(store.path):
-                        check(store, state, report)
-                except PhrasemateError as error:
-                    report.problems.append(f"{name}: {error}")
+            check_parts(parts, store, state, report, lambda: database.mapped(store.path))
     except PhrasemateError as error:
         report.problems.append(str(error))
     return report
+
+
+def check_parts(
+    parts: Mapping[str, Callable[[S, State, VerifyReport], None]],
+    store: S,
+    state: State,
+    report: VerifyReport,
+    mapped: Callable[[], AbstractContextManager[Any]],
+) -> None:
+    """Check each part, whatever the others are like; ``mapped`` makes errors of the storage ours."""
+    for name, check in parts.items():
+        try:
+            with mapped():
+                check(store, state, report)
+        except PhrasemateError as error:
+            report.problems.append(f"{name}: {error}")
 
 
 def _manifest(store: Store, state: State, report: VerifyReport) -> None:

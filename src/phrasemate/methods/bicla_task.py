@@ -7,7 +7,7 @@ drawn at random and half the most similar to the first sentence by AGG (eq. 6), 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from phrasemate.baselines import sums
 from phrasemate.errors import InputError
 from phrasemate.methods.bicla import BiCLA, Padded, Settings, contrastive_loss, pad
 from phrasemate.methods.bicla_folder import save_bicla
-from phrasemate.methods.config import configured
+from phrasemate.methods.config import configured, facts_of
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.train import LoopSettings
 from phrasemate.vectors.neighbours import blocks
@@ -97,7 +97,7 @@ class Config:
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop."""
-        return {"method": "bicla", **{name: value for name, value in asdict(self).items() if name != "loop"}}
+        return facts_of("bicla", self)
 
 
 class Pairs(NamedTuple):

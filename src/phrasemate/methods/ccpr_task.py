@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from phrasemate.encode.heads import load_heads
 from phrasemate.errors import InputError, ModelError
 from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, save_encoder
 from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings, on_device, sentence_vectors
-from phrasemate.methods.config import configured
+from phrasemate.methods.config import configured, facts_of
 from phrasemate.methods.elsewhere import Elsewhere
 from phrasemate.methods.examples import Alteration, Example, PairFile, Schedule
 from phrasemate.methods.spans import SpanBatch, collate
@@ -98,9 +98,7 @@ class Config:
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
-        tables = {name: value for name, value in asdict(self).items() if name != "loop"}
-        tables["model"]["base"] = Path(self.model.base).name
-        return {"method": "ccpr", **tables}
+        return facts_of("ccpr", self)
 
 
 class CCPRTask:

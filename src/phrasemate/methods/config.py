@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from phrasemate.errors import InputError
 
-__all__ = ["built", "configured", "expect", "overridden", "read_toml"]
+__all__ = ["built", "configured", "expect", "facts_of", "overridden", "read_toml"]
 
 T = TypeVar("T")
 
@@ -67,6 +67,14 @@ def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
         return kind(**values)
     except TypeError as error:
         raise InputError(f"[{name}]: {error}") from error
+
+
+def facts_of(method: str, config: Any) -> dict[str, Any]:
+    """The settings of `configured` as plain data, but those of the loop; of a base only its name, wherever it lies."""
+    tables = {name: value for name, value in asdict(config).items() if name != "loop"}
+    if "base" in tables["model"]:
+        tables["model"]["base"] = Path(tables["model"]["base"]).name
+    return {"method": method, **tables}
 
 
 def _checked(value: Any, kind: Any, name: str) -> Any:

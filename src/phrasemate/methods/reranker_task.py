@@ -7,7 +7,7 @@ for it; both languages ask. Language pairs are mixed in every step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from phrasemate.align import ParallelText
 from phrasemate.encode import Model
 from phrasemate.encode.pool import Head
 from phrasemate.errors import InputError
-from phrasemate.methods.config import configured
+from phrasemate.methods.config import configured, facts_of
 from phrasemate.methods.reranker import Reranker, Tokens, listwise_loss
 from phrasemate.methods.reranker_states import Kept, kept_states
 from phrasemate.rank import csls, run_of
@@ -101,7 +101,7 @@ class Config:
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop."""
-        return {"method": "reranker", **{name: value for name, value in asdict(self).items() if name != "loop"}}
+        return facts_of("reranker", self)
 
 
 class Asked(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from phrasemate.dataset.records import language_pairs
 from phrasemate.encode.folder import HEADS
 from phrasemate.errors import InputError
 from phrasemate.methods.backbone import Backbone, Tokenizer, cached_backward, gathered, save_encoder
-from phrasemate.methods.config import configured, expect
+from phrasemate.methods.config import configured, expect, facts_of
 from phrasemate.methods.contexts import Contexts, Sampled, read_contexts, sampled
 from phrasemate.methods.examples import Schedule
 from phrasemate.methods.halves import Lower, halves
@@ -195,10 +195,8 @@ class XPRTask:
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
-        tables = {name: value for name, value in asdict(self.config).items() if name != "loop"}
-        tables["model"]["base"] = Path(self.config.model.base).name
         counts = {each.name: each.pairs for each in self.feed.files}
-        return {"method": "xpr", "pooling": "mean", **tables, "phrase pairs": counts}
+        return {**facts_of("xpr", self.config), "pooling": "mean", "phrase pairs": counts}
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """The upper layers' parameters and those of the projection."""

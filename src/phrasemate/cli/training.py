@@ -1,0 +1,125 @@
+"""What the commands of ``phrasemate train`` share: their options, the configuration, the run and how it is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from phrasemate.cli.shell import EXIT_INTERRUPTED, err, out
+from phrasemate.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from phrasemate.train import Event
+
+__all__ = ["Changes", "Device", "Minutes", "Run", "Threads", "counter", "needs_training", "tables_of", "train"]
+
+Run = Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run.")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Another setting than the file's.")
+]
+Minutes = Annotated[
+    float | None, typer.Option("--minutes", metavar="M", min=0, help="Stop with a checkpoint after so long.")
+]
+Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", metavar="N", min=1, help="Threads on the CPU (default: all cores).")
+]
+
+
+@contextmanager
+def needs_training() -> Iterator[None]:
+    """Raises MissingExtra where what is imported within is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(error.name or "torch", "train") from error
+
+
+def tables_of(config: Path, changes: list[str] | None) -> dict[str, Any]:
+    with needs_training():
+        from phrasemate.methods.config import overridden, read_toml
+    return overridden(read_toml(config), changes or [])
+
+
+def train(  # a Trainer: only there with torch
+    trainer: Any, run: Path, minutes: float | None, as_json: bool, then: str = "phrasemate model export"
+) -> None:
+    """Run it, say how it ended and what comes ``then``, draw the curves."""
+    try:
+        with _progress() as show:
+            last = trainer.run(float("inf") if minutes is None else minutes, show)
+    except KeyboardInterrupt:
+        err().print(f"stopped after step {trainer.step}; the same command goes on from there")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    finally:
+        _draw(run)
+    if as_json:
+        typer.echo(json.dumps({"run": str(run), "step": trainer.step, "finished": trainer.finished, "last": last}))
+    elif trainer.finished:
+        out().print(f"{run / 'model'}: trained for {trainer.step:,} steps; next: {then}")
+    else:
+        out().print(f"{run}: {trainer.step:,} of {trainer.settings.end:,} steps; the same command goes on")
+
+
+@contextmanager
+def counter() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for what comes before the first step, on standard error; off a terminal a line for each part of it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = err()
+    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", visible=False)
+
+        def show(what: str, done: int, total: int) -> None:
+            if console.is_terminal:
+                bar.update(task, description=what, completed=done, total=total, visible=True)
+            elif done == 0:
+                console.print(f"{what}: {total:,} sentences")
+
+        yield show
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Event], None]]:
+    """A bar on a terminal, else a line now and then; on standard error."""
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = err()
+    columns = (TextColumn("step {task.completed}/{task.total}"), BarColumn(20), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("")
+
+        def show(event: Event) -> None:
+            line = _described(event)
+            if console.is_terminal:
+                bar.update(task, completed=event.step, total=event.steps, description=line)
+            else:
+                console.print(f"step {event.step}/{event.steps}  {line}")
+
+        yield show
+
+
+def _described(event: Event) -> str:
+    """Loss, in-batch acc@1, tokens/s, remaining time."""
+    hours, minutes = divmod(round(event.remaining / 60), 60)
+    metrics = event.metrics
+    return (
+        f"loss {metrics.get('loss', 0):.3f}  acc@1 {metrics.get('acc@1', 0):.3f}  "
+        f"{metrics.get('tokens/s', 0):,.0f} tokens/s  {hours}:{minutes:02d} h left"
+    )
+
+
+def _draw(run: Path) -> None:
+    """The curves, where there is something to draw them with."""
+    from phrasemate.evaluate.curves import draw_curves
+
+    try:
+        draw_curves(run / "metrics.jsonl", run / "curves.svg")
+    except MissingExtra as error:
+        err().print(f"no curves: {error}")
