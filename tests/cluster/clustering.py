@@ -98,7 +98,7 @@ def rows_of(index: Index) -> tuple[Any, ...]:
             list(index.store.documents()),
             list(index.store.all_sentences()),
             [row for block in index.store.vectors() for row in block],
-            index.store.tombstones().tolist(),
+            [first + at for first, count in index.store.tombstones().tolist() for at in range(count)],
             state._replace(generation=0),
         )
 

@@ -201,3 +201,30 @@ def test_it_is_served(place: Path, model: FakeModel) -> None:
         sleep(LOOK_SECONDS)
         (found,) = library.ask("tables", lambda searcher: searcher.search_all(["[[other zebras]]"], k=1))
         assert found.groups[0].hits[0].document == "new.txt"
+
+
+@pytest.mark.parametrize("rows", [150, 600])
+def test_rows_keep_their_places_when_files_are_put_together(
+    tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Lance puts what it rewrites behind files that it leaves as they are: small files between large ones do not move,
+    nor what was deleted from a file that the vector index knows and another does not.
+    """
+    monkeypatch.setattr("phrasemate.cluster.compacting._SMALL", rows)
+    monkeypatch.setattr("phrasemate.cluster.compacting.ROWS", 2 * rows)
+    place, one = tmp_path / "tables", Index.create(tmp_path / "one", model, settings=SETTINGS, threads=1)
+    with one:
+        for turn in range(4):
+            more = [*documents(2, seed=turn), *documents(1, seed=10, sentences=20 + turn)]  # the last replaces itself
+            one.add(more, lang="en")
+            build_here(place, more, model)
+            if turn:
+                one.delete(f"{turn - 1}-0.txt")
+                opened(place, model).delete(f"{turn - 1}-0.txt")
+            opened(place, model).optimize()
+            made = opened(place, model)
+            assert made.verify().problems == []
+            assert rows_of(made) == rows_of(one)
+        sizes = [file.count_rows() for file in made.store.table(PHRASES).get_fragments()]
+        assert sum(sizes) == made.stats().phrases
+        assert len(sizes) < made.store.layout.head.shards

@@ -102,6 +102,9 @@ class Counted:
         self.asked.append(split)
         return [ExamplePair(f"w{i}", f"w{i}") for i in range(8)]
 
+    def questions(self, pair: str) -> np.ndarray:
+        return np.ones(8, bool)
+
 
 def save_spaces(base: Path, turned: np.ndarray, seed: str = "") -> None:
     matrix = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
@@ -220,6 +223,35 @@ def test_a_matrix_is_drawn_and_a_table_may_have_any_name(tmp_path: Path) -> None
     drawn = (tmp_path / "out" / "xpr_matrix.svg").read_text()
     assert drawn.count("<!-- 1.000 -->") == 2  # what was measured, each in its cell
     assert "nan" not in drawn
+
+
+def test_pairs_that_a_model_was_trained_on_are_not_asked(tmp_path: Path) -> None:
+    mates = {"w0": "w0", "w1": "w1", "w2": "w2", "w3": "w3", "w4": "w5", "w5": "w4"}  # the last two find each other's
+    (tmp_path / "set" / "de-en").mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        write(tmp_path / "set" / "de-en" / f"{split}.jsonl", [ExamplePair(*pair) for pair in mates.items()])
+    save_spaces(tmp_path, np.eye(4))
+    (tmp_path / "rows.toml").write_text('[[row]]\ntable = "t"\nname = "a"\nvectors = "v/{lang}"\n')
+    given, known = Settings(tmp_path / "rows.toml", tmp_path / "set"), tmp_path / "seen.jsonl"
+    seen = Settings(tmp_path / "rows.toml", tmp_path / "set", without=(known,))
+
+    def trained_on(*words: str) -> None:
+        lines = [{"source": word.upper(), "target": mates[word], "pairs": []} for word in words]
+        known.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    assert run(given).tables[0].rows[0][1] == pytest.approx(4 / 6)
+    trained_on("w0", "w4")
+    assert run(seen).tables[0].rows[0][1] == pytest.approx(3 / 4)
+    assert run(seen).signature["not_asked"] == {"de-en": 2}
+    trained_on("w4", "w5")
+    assert run(seen).tables[0].rows[0][1] == 1.0
+    trained_on(*mates)
+    with pytest.raises(InputError, match="all 6 phrase pairs are among"):
+        run(seen)
+    for content in ("w0\tw0\n", '{"source": "w0"}\n', "[]\n", '{"source": 1, "target": "x"}\n'):
+        known.write_text(content)
+        with pytest.raises(InputError, match=r"seen\.jsonl: not phrase pairs"):
+            run(seen)
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ EXAMPLES = """Examples:
   phrasemate evaluate xpr configs/xpr-rows.toml --data my-set
   phrasemate evaluate xpr rows.toml --data my-set --only unsupervised --most 300
   phrasemate evaluate xpr rows.toml --data my-set --split dev --json
+  phrasemate evaluate xpr rows.toml --data my-set --without training/terms-de.jsonl
   phrasemate evaluate xpr rows.toml --data my-set -o figures"""
 
 
@@ -33,6 +34,15 @@ def xpr(
         int, typer.Option("--most", metavar="N", min=0, help="The first N phrase pairs of each part (0: all).")
     ] = 0,
     only: Annotated[str, typer.Option("--only", metavar="TABLE,...", help="These tables only.")] = "",
+    without: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--without",
+            metavar="FILE",
+            help="Phrase pairs that are not asked because a model was trained on them: JSON lines with source and "
+            "target. They stay candidates. May be given several times.",
+        ),
+    ] = None,
     threads: Threads = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the intervals.")] = 0,
     folder: Annotated[
@@ -47,7 +57,7 @@ def xpr(
     from phrasemate.evaluate.xpr import Settings, run
 
     wanted = tuple(name.strip() for name in only.split(",") if name.strip())
-    settings = Settings(rows, data, split, most, wanted, threads, seed, folder)
+    settings = Settings(rows, data, split, most, wanted, threads, seed, folder, tuple(without or ()))
     with stages() as show:
         result = run(settings, show)
     print_result(result, as_json)

@@ -1,4 +1,4 @@
-"""Looking after the tables: small files are put together, and Lance's vector index is built, here or on a cluster."""
+"""Looking after the tables: small files are put together, and Lance's indexes of vectors and of text are built."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from datetime import timedelta
 from time import sleep
 from typing import Any
 
+from phrasemate.cluster.compacting import compact
 from phrasemate.cluster.head import Writer
 from phrasemate.cluster.pool import connected
-from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, SHARDS, STATE, Tables, mapped
+from phrasemate.cluster.tables import DATA, PHRASES, SHARDS, STATE, WORDS, Tables, mapped
+from phrasemate.cluster.words import update
 from phrasemate.errors import ClusterError, MissingExtra
 from phrasemate.index.records import Settings
 
@@ -21,7 +23,6 @@ KIND = "IVF_RQ"  # one bit a dimension; measured.md: recall@1 .98 on a million v
 TRIES = 3  # of a build on the cluster: Lance's builder does not survive the loss of a worker
 WAIT_SECONDS = 5.0
 KEPT = timedelta(hours=1)  # old versions, for readers that have them open
-_ROWS = 1 << 20  # of a file after they are put together
 _PER_LIST = 4096  # vectors of an inverted list that Lance recommends
 _MOST_LISTS = 4096  # with more, building a billion's would cost more than encoding them (docs/scale.md)
 _SAMPLE = 256  # of which it trains each list
@@ -35,23 +36,20 @@ def lists_for(phrases: int) -> int:
 def optimise(tables: Tables, settings: Settings, cluster: str | None, workers: int | None = None) -> None:
     """Raises IndexLocked, ClusterError, IndexError_. The old state is in force until all is done."""
     writer = Writer(tables)
-    for name in (SENTENCES, PHRASES):
-        _compact(tables, name)
+    for name in DATA:
+        compact(tables, name)
     if writer.head.phrases > settings.exact_below:
         if cluster is None:
             _build_here(tables, lists_for(writer.head.phrases))
         else:
             _build_there(tables, lists_for(writer.head.phrases), cluster, workers)
-    _compact(tables, SHARDS)
+    with mapped(tables.place):
+        tables.open(SHARDS).optimize.compact_files()  # the order of its rows says nothing
     writer.pin({name: int(tables.open(name).version) for name in (SHARDS, *DATA)})
-    for name in (STATE, SHARDS, *DATA):
+    update(tables, writer)
+    for name in (STATE, SHARDS, *DATA, WORDS):
         with mapped(tables.place):
             tables.open(name).cleanup_old_versions(older_than=KEPT)
-
-
-def _compact(tables: Tables, name: str) -> None:
-    with mapped(tables.place):
-        tables.open(name).optimize.compact_files(target_rows_per_fragment=_ROWS)
 
 
 def _recipe(lists: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from phrasemate.cluster.store import LanceStore
-from phrasemate.cluster.tables import DATA, PHRASES, mapped
+from phrasemate.cluster.tables import DATA, PHRASES, WORDS, mapped
 from phrasemate.cluster.view import index_of
 from phrasemate.index.records import IndexStats
 
@@ -18,9 +18,11 @@ def statistics(store: LanceStore) -> IndexStats:
         head, documents = store.layout.head, list(store.documents())
         index = index_of(store.table(PHRASES))
         covered = min(index["rows"], state.phrases) if index else 0
-        files = {f"{name}.lance": _bytes(store, name) for name in DATA}
+        files = {f"{name}.lance": _bytes(store, name) for name in (*DATA, *([WORDS] if store.words() else []))}
         if index:
             files["vector index"] = index["bytes"]
+        if store.words():
+            files["text index"] = sum(each.total_size_bytes or 0 for each in store.table(WORDS).describe_indices())
         return IndexStats(
             path=store.path,
             model=head.model_name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from time import monotonic
 from typing import Any, NamedTuple
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from phrasemate.cluster.head import read
 from phrasemate.cluster.layout import Layout
-from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, Tables, mapped
-from phrasemate.errors import IndexDamaged, InputError
+from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, WORDS, Tables, mapped
+from phrasemate.cluster.words import Stamp
+from phrasemate.errors import IndexDamaged, IndexMissing, InputError
 from phrasemate.index import rows
 from phrasemate.index.records import DocumentInfo
 from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
@@ -90,7 +91,11 @@ class LanceStore:
     def _read(self) -> Moment:
         head, _ = read(self.tables)
         layout = Layout.read(self.tables, head)
-        return Moment(layout, {name: self.tables.open(name, head.versions[name]) for name in DATA})
+        tables = {name: self.tables.open(name, head.versions[name]) for name in DATA}
+        if (stamp := Stamp.of(head)) is not None:
+            with suppress(IndexMissing):  # derived from the sentences, which are read instead
+                tables[WORDS] = self.tables.open(WORDS, stamp.version)
+        return Moment(layout, tables)
 
     @property
     def layout(self) -> Layout:
@@ -99,6 +104,11 @@ class LanceStore:
     def table(self, name: str) -> Any:
         """A table at the version of this moment."""
         return self.moment.tables[name]
+
+    def words(self) -> tuple[Any, int] | None:
+        """The text index, and the id of the first sentence that it does not know; None if there is none."""
+        table, stamp = self.moment.tables.get(WORDS), Stamp.of(self.layout.head)
+        return None if table is None or stamp is None else (table, stamp.sentences)
 
     def state(self) -> State:
         return self.layout.head.state
@@ -199,10 +209,10 @@ class LanceStore:
                 last = min(first + _BATCH, stretch.sentences)
                 yield from self.sentences(range(stretch.first_sentence + first, stretch.first_sentence + last))
 
-    def batches(self, name: str, columns: list[str]) -> Iterator[Any]:
-        """A table from its first row to its last, some thousand rows at a time."""
+    def batches(self, name: str, columns: list[str], where: str | None = None) -> Iterator[Any]:
+        """A table from its first row to its last, or the rows of a condition, some thousand rows at a time."""
         with mapped(self.path):
-            yield from self.table(name).to_batches(columns=columns, batch_size=_BATCH, scan_in_order=True)
+            yield from self.table(name).to_batches(columns=columns, filter=where, batch_size=_BATCH, scan_in_order=True)
 
     def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
         """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""

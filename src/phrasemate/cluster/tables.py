@@ -15,10 +15,11 @@ from typing import Any
 
 from phrasemate.errors import IndexError_, IndexLocked, IndexMissing, MissingExtra
 
-__all__ = ["DATA", "PHRASES", "SENTENCES", "SHARDS", "STATE", "Tables", "lance", "mapped", "schema"]
+__all__ = ["DATA", "PHRASES", "SENTENCES", "SHARDS", "STATE", "WORDS", "Tables", "lance", "mapped", "schema"]
 
-STATE, SHARDS, SENTENCES, PHRASES = "state", "shards", "sentences", "phrases"
+STATE, SHARDS, SENTENCES, PHRASES, WORDS = "state", "shards", "sentences", "phrases", "words"
 DATA = (SENTENCES, PHRASES)
+MOST_ROWS = 1 << 22  # of a file: all phrases of a shard
 
 
 def lance() -> Any:
@@ -37,7 +38,8 @@ def schema(name: str, dim: int) -> Any:
     """The columns of a table.
 
     A row of ``phrases`` is one phrase: ``key`` is its shard's number and its place there (shard << 32 | place), and
-    ``vector`` the numbers of its 8-bit code, which float16 holds exactly: Lance indexes floats only.
+    ``vector`` the numbers of its 8-bit code, which float16 holds exactly: Lance indexes floats only. ``words`` is
+    derived from ``sentences``: texts in lower case, for Lance's index of trigrams.
     """
     import pyarrow as pa
 
@@ -57,6 +59,7 @@ def schema(name: str, dim: int) -> Any:
             "crc": pa.int64(),
             "codes_crc": pa.int64(),
         },
+        WORDS: {"id": pa.int64(), "document": pa.int64(), "text": pa.string()},
         PHRASES: {"key": pa.int64(), "document": pa.int64(), "vector": pa.list_(pa.float16(), dim)},
     }
     return pa.schema(list(columns[name].items()))
@@ -103,11 +106,19 @@ class Tables:
         with mapped(self.place):
             self._lance.write_dataset(table, self.uri(name), mode="append", storage_options=self.options)
 
-    def write(self, name: str, table: Any) -> list[str]:
-        """Write rows that belong to the table once `append` commits them: their fragments, as JSON."""
+    def write(self, name: str, table: Any, most: int = MOST_ROWS) -> list[str]:
+        """Write rows that belong to the table once `append` or `replace` commits them: their fragments, as JSON.
+
+        ``most``: rows of a file.
+        """
         with mapped(self.place):
             made = self._lance.fragment.write_fragments(
-                table, self.uri(name), schema=table.schema, mode="append", storage_options=self.options
+                table,
+                self.uri(name),
+                schema=table.schema,
+                mode="append",
+                max_rows_per_file=most,
+                storage_options=self.options,
             )
         return [json.dumps(fragment.to_json()) for fragment in made]
 
@@ -120,6 +131,14 @@ class Tables:
             made = self._lance.LanceDataset.commit(
                 self.uri(name), self._lance.LanceOperation.Append(held), version, storage_options=self.options
             )
+        return self._next(int(made.version), version)
+
+    def replace(self, name: str, numbers: Sequence[int], fragments: Sequence[str], version: int) -> int:
+        """Commit what `write` wrote in place of the files of these numbers, behind all others; the new version."""
+        held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
+        change = self._lance.LanceOperation.Update(removed_fragment_ids=list(numbers), new_fragments=held)
+        with mapped(self.place):
+            made = self._lance.LanceDataset.commit(self.uri(name), change, version, storage_options=self.options)
         return self._next(int(made.version), version)
 
     def delete(self, name: str, where: str, version: int) -> int:

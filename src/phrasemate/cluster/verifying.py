@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from phrasemate.cluster.store import LanceStore, codes_of
-from phrasemate.cluster.tables import PHRASES, mapped
+from phrasemate.cluster.tables import PHRASES, SENTENCES, WORDS, mapped
 from phrasemate.cluster.view import index_of
+from phrasemate.cluster.words import condition, lowered
 from phrasemate.errors import PhrasemateError
 from phrasemate.index import rows
 from phrasemate.index.engine import Floats, Ids, scan
@@ -22,6 +24,7 @@ __all__ = ["verify"]
 _QUERIES = 100
 _DEPTH = 10
 _LEAST_RECALL = 0.9  # of the first place
+_ASKED, _LONG = 20, 12  # texts that the text index is asked for, and their characters
 _SHOWN = 20  # problems of one kind that are listed
 
 
@@ -32,6 +35,7 @@ def verify(store: LanceStore, view: Any, settings: Settings) -> VerifyReport:
         "sentences": check_sentences,
         "vectors": _vectors,
         "phrases": _keys,
+        "text index": _words,
         "Lance": lambda store, state, report: _search(store, state, report, view, settings),
     }
     try:
@@ -71,6 +75,46 @@ def _keys(store: LanceStore, state: State, report: VerifyReport) -> None:
         seen, last = seen + len(ids), int(ids[-1]) if len(ids) else last
     if seen != state.phrases:
         report.problems.append(f"phrases: {seen} found, expected {state.phrases}")
+
+
+def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
+    """The text index has every sentence that it should, as it is, and its trigrams find what reading finds."""
+    known = store.words()
+    report.checked["text index"] = "none"
+    if known is None:
+        return
+    table, end = known
+    sentences = store.batches(SENTENCES, ["id", "text"], f"id < {end}")
+    expected = _texts(sentences, lambda text: lowered(rows.decode_text(text)))
+    dead = store.layout.dead_sentences
+    kept = (
+        row for row in _texts(store.batches(WORDS, ["id", "text"]), str) if not dead.contains(np.array([row[0]]))[0]
+    )
+    count, sample = 0, []
+    for count, (right, found) in enumerate(zip_longest(expected, kept), 1):
+        if right != found:
+            number = (right or found or (0, ""))[0]
+            report.problems.append(
+                f"text index: sentence {number} is missing or altered; run: phrasemate index optimize"
+            )
+            return
+        if right and not (count - 1) % max(1, state.sentences // _ASKED):
+            sample.append(right[1])
+    for text in sample:
+        where = condition([text[len(text) // 3 :][:_LONG]])
+        with mapped(store.path):
+            answers = [table.count_rows(where), table.scanner(filter=where, use_scalar_index=False).count_rows()]
+        if answers[0] != answers[1]:
+            report.problems.append(
+                f"text index: finds {answers[0]} of {answers[1]} sentences; run: phrasemate index optimize"
+            )
+            return
+    report.checked["text index"] = f"trigrams of {count:,} sentences"
+
+
+def _texts(batches: Iterable[Any], read: Callable[[Any], str]) -> Iterator[tuple[int, str]]:
+    for batch in batches:
+        yield from zip(batch["id"].to_pylist(), map(read, batch["text"].to_pylist()), strict=True)
 
 
 def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, settings: Settings) -> None:

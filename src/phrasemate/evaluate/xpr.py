@@ -9,7 +9,8 @@ against the table's first row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from phrasemate.rank import csls
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors, procrustes, tokens
 
-__all__ = ["Result", "Settings", "evaluate_rows", "rank_mates", "run"]
+__all__ = ["Result", "Settings", "evaluate_rows", "phrase_pairs", "rank_mates", "run"]
 
 EPSILON = 2e-6  # two ways to compute the same float32 dot product differ by less
 
@@ -45,7 +46,8 @@ Scores = dict[str, Doubles]  # pair -> (2 x phrases,): the chance that each quer
 class Settings:
     """``rows``: a file as `read_rows` has it, its folders relative to it; ``data``: a data set's folder; ``split``: the
     part to measure on, or several joined by ``+``; ``most``: so many phrase pairs of each test part, and of each
-    training part for a mapping (0: all); ``only``: tables to make.
+    training part for a mapping (0: all); ``only``: tables to make; ``without``: files of phrase pairs that are not
+    asked, because a model has been trained on them (they stay candidates).
     """
 
     rows: Path
@@ -56,6 +58,7 @@ class Settings:
     threads: int | None = None
     seed: int = 0
     out: Path | None = None
+    without: tuple[Path, ...] = ()
 
 
 def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
@@ -77,7 +80,14 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     scores = evaluate_rows(rows, measured, progress)
     result = Result([_table(name, rows, scores, settings.seed) for name in dict.fromkeys(row.table for row in rows)])
     result.more = {f"by {what}": _curve(rows, scores, what) for what in LISTED}
-    facts = {"data": str(settings.data.name), "split": settings.split, "most": settings.most, "seed": settings.seed}
+    facts: dict[str, Any] = {
+        "data": str(settings.data.name),
+        "split": settings.split,
+        "most": settings.most,
+        "seed": settings.seed,
+    }
+    if settings.without:
+        facts["not_asked"] = {pair: int((~asked).sum()) for pair, asked in sorted(measured.asked.items())}
     result.signature = signature(measured.models, **facts)
     if settings.out is not None:
         from phrasemate.evaluate.plots import draw
@@ -107,12 +117,24 @@ class _Measured:
         self.settings, self.pairs, self.models = settings, list(pairs), dict[str, Model]()
         self._data: dict[tuple[str, str], list[ExamplePair]] = {}
         self._loaded: tuple[Path | None, Model] | None = None
+        self._without = frozenset(each for path in settings.without for each in phrase_pairs(path))
+        self.asked: dict[str, NDArray[np.bool_]] = {}
 
     def data(self, pair: str, split: str) -> list[ExamplePair]:
         if (pair, split) not in self._data:
             found = [each for part in split.split("+") for each in read(self.settings.data, pair, part)]
             self._data[pair, split] = found[: self.settings.most or None]
         return self._data[pair, split]
+
+    def questions(self, pair: str) -> NDArray[np.bool_]:
+        """(n,): the phrase pairs of the test part that are asked. Raises InputError where none is left."""
+        if pair not in self.asked:
+            test = self.data(pair, self.settings.split)
+            found = np.array([_folded(each.source, each.target) not in self._without for each in test], np.bool_)
+            if not found.any():
+                raise InputError(f"{pair}: all {len(test)} phrase pairs are among those that are not to be asked")
+            self.asked[pair] = found
+        return self.asked[pair]
 
     def model(self, folder: Path | None) -> Model:
         """The model of a folder; only the latest stays in memory."""
@@ -135,7 +157,8 @@ def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dic
             system = pair, *row.system(measured.settings.rows.parent, pair, seed)
             if system not in once:
                 once[system] = _vectors(row, pair, seed, measured)
-            chances.append(np.concatenate(_chances(once[system], test, row.csls)))
+            asked = measured.questions(pair)
+            chances.append(np.concatenate([found[asked] for found in _chances(once[system], test, row.csls)]))
         found[row.table, row.name][pair] = np.mean(chances, axis=0)
     return found
 
@@ -159,6 +182,24 @@ def _chances(sides: Sides, pairs: Sequence[ExamplePair], neighbours: int = 0) ->
     rivals = _rivals(pairs)
     found = rank_mates(*sides, rivals, neighbours), rank_mates(*sides[::-1], rivals.T, neighbours)
     return found[0].hits(1), found[1].hits(1)
+
+
+def phrase_pairs(path: Path) -> Iterator[tuple[str, str]]:
+    """The wordings of a file's phrase pairs, as they are compared: JSON lines with ``source`` and ``target``.
+
+    Raises InputError for another file.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for line in lines:
+            entry = json.loads(line)
+            yield _folded(entry["source"], entry["target"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not phrase pairs ({error}); expected JSON lines with source and target") from error
+
+
+def _folded(source: str, target: str) -> tuple[str, str]:
+    return source.casefold(), target.casefold()
 
 
 def _rivals(pairs: Sequence[ExamplePair]) -> NDArray[np.bool_]:

@@ -1,0 +1,192 @@
+"""The text index of Lance tables against reading all texts: new, replaced and deleted ones, and every script."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
+
+from clustering import SETTINGS, build_here, documents
+from fake import FakeModel
+
+from phrasemate.cluster.places import options_for, place_of
+from phrasemate.cluster.tables import WORDS, Tables
+from phrasemate.cluster.words import INDEX, condition
+from phrasemate.errors import InputError
+from phrasemate.index import Index
+from phrasemate.types import Document
+
+PARTS = [
+    "straße",
+    "STRASSE",
+    "école",
+    "e\u0301cole",
+    "İzmir",
+    "ısı",
+    "日本語",
+    "가각",
+    "กิ่ง",
+    "हिन्दी",
+    "ﬁne",
+    "C++",
+    "a.b",
+    "50%",
+    "x_y",
+]
+PARTS += [
+    "o'neil",
+    "\\n",
+    '"quoted"',
+    "Σίσυφος",
+    "👩\u200d👩\u200d👧",
+    "\udc80half",
+    "½",
+    "²",
+    "ǆ",
+    "the",
+    "bank",
+    "a",
+    "本",
+]
+
+
+@pytest.fixture
+def model() -> FakeModel:
+    return FakeModel()
+
+
+@pytest.fixture(autouse=True)
+def ask_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only the first texts."""
+    monkeypatch.setattr("phrasemate.cluster.texts._FIRST", 3)
+
+
+def opened(place: Path, model: FakeModel) -> Index:
+    return Index.open(place, model, settings=SETTINGS)
+
+
+def hostile(name: str, seed: int, count: int = 120) -> Document:
+    drawn = random.Random(seed)
+    return Document.from_texts(name, [" ".join(drawn.choices(PARTS, k=drawn.randint(1, 6))) for _ in range(count)])
+
+
+def read_through(index: Index, phrase: str) -> list[int]:
+    return [row.id for row in index.store.all_sentences() if phrase.lower() in row.text.lower()]
+
+
+def pieces(seed: int) -> list[str]:
+    drawn, found = random.Random(seed), set()
+    text = " ".join(drawn.choices(PARTS, k=400))
+    while len(found) < 150:
+        at = drawn.randrange(len(text))
+        found.add(text[at : at + drawn.randint(1, 8)])
+    return sorted(found)
+
+
+def test_it_finds_what_reading_finds(tmp_path: Path, model: FakeModel) -> None:
+    place = tmp_path / "idx"
+    build_here(place, [hostile("one.txt", 0), hostile("two.txt", 1)], model)
+    opened(place, model).optimize()
+    made = opened(place, model)
+    assert made.store.words()[1] == 240
+    for phrase in pieces(2):
+        assert made.containing(phrase, 1000) == read_through(made, phrase), phrase
+        assert set(read_through(made, phrase)) <= set(made.texts.candidates(phrase)), phrase
+    assert made.containing("nowhere", 5) == []
+    assert made.containing("bank", 4) == read_through(made, "bank")[:4]
+    with pytest.raises(InputError, match="expected a text"):
+        made.containing("", 5)
+
+
+def test_what_is_newer_replaced_or_deleted(tmp_path: Path, model: FakeModel) -> None:
+    place = tmp_path / "idx"
+    build_here(place, [hostile("one.txt", 0), hostile("two.txt", 1), hostile("three.txt", 3)], model)
+    opened(place, model).optimize()
+    build_here(place, [hostile("one.txt", 4), hostile("four.txt", 5)], model)  # the first is another text now
+    opened(place, model).delete("two.txt")
+    for _ in range(2):  # before the index knows of it, and after
+        made = opened(place, model)
+        known = made.store.words()
+        assert made.verify().problems == []
+        for phrase in pieces(6):
+            assert made.containing(phrase, 1000) == read_through(made, phrase), phrase
+        made.optimize()
+        assert opened(place, model).store.words()[1] >= known[1]
+    table, end = opened(place, model).store.words()
+    assert (table.count_rows(), end) == (360, 600)  # five texts of 120, two of them gone
+    index = next(each for each in table.describe_indices() if each.name == INDEX)
+    assert index.num_rows_indexed == 360
+    assert opened(place, model).verify().checked["text index"] == "trigrams of 360 sentences"
+
+
+def test_without_it_all_is_read(tmp_path: Path, model: FakeModel) -> None:
+    place = tmp_path / "idx"
+    build_here(place, [hostile("one.txt", 0)], model)
+    made = opened(place, model)
+    assert made.store.words() is None
+    assert made.verify().checked["text index"] == "none"
+    for phrase in pieces(7):
+        assert made.containing(phrase, 1000) == read_through(made, phrase), phrase
+    made.optimize()
+    shutil.rmtree(place / "words.lance")  # it is derived: what is there is enough
+    made = opened(place, model)
+    assert made.store.words() is None
+    assert made.containing("bank", 1000) == read_through(made, "bank")
+    made.optimize()
+    assert opened(place, model).verify().checked["text index"] == "trigrams of 120 sentences"
+
+
+def test_a_crash_before_it_is_in_force(tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "idx"
+    build_here(place, documents(), model)
+    opened(place, model).optimize()
+    build_here(place, [hostile("more.txt", 0)], model)
+    with monkeypatch.context() as patch:
+
+        def killed(*given: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr("phrasemate.cluster.head.Writer.put", killed)
+        with pytest.raises(KeyboardInterrupt):
+            opened(place, model).optimize()
+    total = sum(document.sentences for document in opened(place, model).documents())
+    assert opened(place, model).store.words()[1] == total - 120
+    opened(place, model).optimize()
+    made = opened(place, model)
+    assert made.verify().checked["text index"] == f"trigrams of {total} sentences"
+    assert made.containing("straße", 1000) == read_through(made, "straße")
+
+
+@pytest.mark.parametrize("change", ["id = id + 100000", "text = 'other'"])
+def test_damage_shows(tmp_path: Path, model: FakeModel, change: str) -> None:
+    place = tmp_path / "idx"
+    build_here(place, [hostile("one.txt", 0)], model)
+    opened(place, model).optimize()
+    made = opened(place, model)
+    tables = Tables(place_of(place), options_for(place_of(place)))
+    column, _, value = change.partition(" = ")
+    tables.open(WORDS).update({column: value}, where="id = 7")
+    made._lance.moment.tables[WORDS] = tables.open(WORDS)
+    (problem,) = made.verify().problems
+    assert problem.startswith("text index: sentence")
+    assert problem.endswith("phrasemate index optimize")
+
+
+def test_questions_that_lance_cannot_be_asked() -> None:
+    assert condition(["o'neil", "b"]) == "contains(text, 'o''neil') OR contains(text, 'b')"
+    assert condition(["half\udc80"]) is None
+    assert condition(["a\0b"]) is None
+
+
+def test_stats_and_verify_name_it(tmp_path: Path, model: FakeModel) -> None:
+    place = tmp_path / "idx"
+    build_here(place, documents(), model)
+    assert "text index" not in opened(place, model).stats().files
+    opened(place, model).optimize()
+    files = opened(place, model).stats().files
+    assert files["words.lance"] > 0
+    assert files["text index"] > 0
