@@ -152,11 +152,11 @@ def main() -> None:
     """Write the files; what is finished is not made again."""
     options = parser(__doc__)
     options.add_argument("out", type=Path)
-    options.add_argument("--most", type=int, default=30_000, help="sentence pairs of a language")
+    options.add_argument("--most", type=int, default=30_000, help="sentence pairs of a language (0: terms only)")
     options.add_argument("--terms", type=int, default=40_000, help="terms of a language")
     options.add_argument("--aligner", default="eflomal", help="eflomal; softmax, intersection, itermax: by --model")
     args = options.parse_args()
-    aligner = aligner_of(args.aligner, args.model)
+    aligner = aligner_of(args.aligner, args.model) if args.most else None
     args.out.mkdir(parents=True, exist_ok=True)
     unwanted = tested(args.data)
     for lang in LANGS:
@@ -164,7 +164,7 @@ def main() -> None:
         if not terms_file.exists():
             print(f"{lang}: {write_terms(args.data, terms_file, lang, args.terms, args.seed):,} terms")
         text, links, out = (args.out / f"en-{lang}{suffix}" for suffix in (".tsv", ".links", ".jsonl"))
-        if out.exists():
+        if out.exists() or aligner is None:
             continue
         rows = chosen(pairs(args.data, lang, unwanted), args.most, args.seed)
         text.write_text("".join(f"{other}\t{english}\n" for other, english in rows), encoding="utf-8")

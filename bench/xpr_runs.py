@@ -39,6 +39,15 @@ ABLATED = {  # of the first pair's supervised run
 }
 
 
+FULL = [  # what helped, together, and for longer
+    "loss.negatives=queue",
+    "data.examples=4",
+    "data.pool=8",
+    "loop.steps=160",
+    "loop.evaluate=160",
+]
+
+
 class Run(NamedTuple):
     """A model's folder and the settings that make it."""
 
@@ -52,6 +61,8 @@ def runs(pairs: list[str], seeds: int, series: list[str], ccpr: Path | None) -> 
         yield from (_run(f"supervised-{p}-{s}", [p], s) for s in range(seeds) for p in pairs)
     if "ccpr" in series:
         yield from (_run(f"ccpr-{p}-{s}", [p], s, f"model.base={ccpr}") for s in range(seeds) for p in pairs)
+    if "full" in series:
+        yield from (_run(f"full-{p}-{s}", [p], s, f"model.base={ccpr}", *FULL) for s in range(seeds) for p in pairs[:2])
     if "multilingual" in series:
         yield from (_run(f"multilingual-{s}", pairs, s) for s in range(seeds))
     if "ablations" in series:
@@ -125,8 +136,13 @@ def rows(pairs: list[str], seeds: int, args: argparse.Namespace) -> Iterator[str
         yield from row("matrix", f"trained on {source}", f"models/supervised-{source}-{{seed}}", "head", seeds=[0])
     yield from row("examples", "XPR", transferred, "head", examples=[0, 1, 2, 4, 8], pairs=first)
     yield from row("examples", "untrained", "models/base", examples=[0, 1, 2, 4, 8], pairs=first)
+    yield from row("thousand", "XPR, all that helped", "models/full-{pair}-{seed}", "head", pairs=first)
     for near, added in ((0, ""), (2, ", CSLS 2"), (4, ", CSLS 4"), (10, ", CSLS 10")):
         more = {"pairs": first, "csls": near}
+        if near:
+            yield from row("thousand", f"XPR, all that helped{added}", "models/full-{pair}-{seed}", "head", **more)
+        full = f"models/full-{pairs[1]}-{{seed}}"
+        yield from row("thousand", f"XPR, all that helped, trained on {pairs[1]}{added}", full, "head", **more)
         yield from row("thousand", f"XPR{added}", own, "head", **more)
         yield from row(
             "thousand", f"XPR, begun with the CCPR model{added}", "models/ccpr-{pair}-{seed}", "head", **more
@@ -157,7 +173,7 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--series", default="supervised,multilingual,ablations")
     options.add_argument("--vectors", help="folder of word vectors for CLWE, relative to OUT")
-    options.add_argument("--ccpr", type=Path, help="what phrasemate model unpack made, for the series ccpr")
+    options.add_argument("--ccpr", type=Path, help="what phrasemate model unpack made, for the series ccpr and full")
     options.add_argument("--tables", help="language pairs of the tables, where they are more than those of --pairs")
     options.add_argument("--set", action="append", default=[], help="another setting than the file's, for all runs")
     args = options.parse_args()
@@ -165,8 +181,8 @@ def main() -> None:
     args.base, args.out = args.base.resolve(), args.out.resolve()
     (args.out / "models").mkdir(parents=True, exist_ok=True)
     series = args.series.split(",")
-    if "ccpr" in series and args.ccpr is None:
-        options.error("the series ccpr needs --ccpr")
+    if {"ccpr", "full"} & set(series) and args.ccpr is None:
+        options.error("the series ccpr and full need --ccpr")
     layers = [each for layer in LAYERS for each in ("--layer", str(layer))]
     for name, more in (("base", []), ("layers", layers)):
         if not (args.out / "models" / name).exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -104,6 +105,9 @@ class Counted:
 
     def questions(self, pair: str) -> np.ndarray:
         return np.ones(8, bool)
+
+    def words(self, folder: Path) -> WordVectors:
+        return WordVectors.load(str(folder))
 
 
 def save_spaces(base: Path, turned: np.ndarray, seed: str = "") -> None:
@@ -240,6 +244,9 @@ def test_pairs_that_a_model_was_trained_on_are_not_asked(tmp_path: Path) -> None
         known.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     assert run(given).tables[0].rows[0][1] == pytest.approx(4 / 6)
+    hashes = [WordVectors.load(str(tmp_path / "v" / lang)).facts["hash"] for lang in ("de", "en")]
+    expected = sha256(" ".join(map(str, hashes)).encode()).hexdigest()[:12]
+    assert run(given).signature["word_vectors"] == f"{expected} (2 folders)"
     trained_on("w0", "w4")
     assert run(seen).tables[0].rows[0][1] == pytest.approx(3 / 4)
     assert run(seen).signature["not_asked"] == {"de-en": 2}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,9 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         "most": settings.most,
         "seed": settings.seed,
     }
+    if measured.spaces:  # one hash over all: there may be dozens
+        every = " ".join(measured.spaces[folder] for folder in sorted(measured.spaces))
+        facts["word_vectors"] = f"{sha256(every.encode()).hexdigest()[:12]} ({len(measured.spaces)} folders)"
     if settings.without:
         facts["not_asked"] = {pair: int((~asked).sum()) for pair, asked in sorted(measured.asked.items())}
     result.signature = signature(measured.models, **facts)
@@ -119,6 +123,7 @@ class _Measured:
         self._loaded: tuple[Path | None, Model] | None = None
         self._without = frozenset(each for path in settings.without for each in phrase_pairs(path))
         self.asked: dict[str, NDArray[np.bool_]] = {}
+        self.spaces: dict[str, str] = {}  # hashes of word vectors, by their folders
 
     def data(self, pair: str, split: str) -> list[ExamplePair]:
         if (pair, split) not in self._data:
@@ -142,6 +147,12 @@ class _Measured:
             self._loaded = folder, load_model(folder, self.settings.threads)
             self.models[str(folder.name) if folder else "bundled"] = self._loaded[1]
         return self._loaded[1]
+
+    def words(self, folder: Path) -> WordVectors:
+        """The word vectors of a folder."""
+        space = WordVectors.load(str(folder))
+        self.spaces[str(folder)] = str(space.facts["hash"])
+        return space
 
 
 def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dict[tuple[str, str], Scores]:
@@ -218,7 +229,7 @@ def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
     def of(pairs: Sequence[ExamplePair]) -> Sides:
         if row.vectors:
             langs = pair.split("-")
-            spaces = [WordVectors.load(str(row.folder(base, pair, seed, lang))) for lang in langs]
+            spaces = [measured.words(row.folder(base, pair, seed, lang)) for lang in langs]
             texts = [[each.source for each in pairs], [each.target for each in pairs]]
             return _means(spaces[0], texts[0]), _means(spaces[1], texts[1])
         return _encoded(measured.model(row.folder(base, pair, seed)), row, pairs)
