@@ -59,8 +59,9 @@ class Side:
 
 
 def show(what: str, done: int, total: int) -> None:
-    """Progress on one line of standard error."""
-    print(f"\r{what} {done:,}{f' of {total:,}' if total else ''}    ", end="", file=sys.stderr, flush=True)
+    """Progress on one line of standard error, where somebody looks at it."""
+    if sys.stderr.isatty():
+        print(f"\r{what} {done:,}{f' of {total:,}' if total else ''}    ", end="", file=sys.stderr, flush=True)
 
 
 def told(iteration: int, keep: float, objective: float) -> None:

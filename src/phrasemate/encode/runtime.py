@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ OVERLAP = 64  # tokens that two windows share; a token's state comes from the wi
 SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
 _TOKENIZER = 150_000_000  # bytes of a tokenizer, unpacked: that of XLM-R, with 250,002 pieces, has 17 million
 KERNELS = "256"  # prepared kernels that are kept: with 1,024, the default, memory grows with every new shape
+_latest: list[tuple[bytes, Any]] = []  # SHA-256 and tokenizer of the last model: parsing is most of what loading takes
 GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions.md)
 
 
@@ -170,6 +172,7 @@ def _skip_space(text: str, start: int, end: int) -> int:
 
 
 def _load_tokenizer(path: Path) -> Any:
+    """The tokenizer of a folder. Nothing here changes one, so models of the same base share it."""
     from tokenizers import Tokenizer
 
     try:
@@ -177,7 +180,13 @@ def _load_tokenizer(path: Path) -> Any:
             content = file.read(_TOKENIZER + 1)
         if len(content) > _TOKENIZER:
             raise ValueError(f"more than {_TOKENIZER:,} bytes, unpacked")
-        return Tokenizer.from_buffer(content)
+        digest = sha256(content).digest()
+        for known, tokenizer in _latest:
+            if known == digest:
+                return tokenizer
+        made = Tokenizer.from_buffer(content)
+        _latest[:] = [(digest, made)]
+        return made
     except Exception as error:  # the library raises a bare Exception
         raise ModelDamaged(f"{path}: not a readable tokenizer ({error}); export the model again") from error
 
