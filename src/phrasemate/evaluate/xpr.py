@@ -25,7 +25,7 @@ from phrasemate.encode.pool import unit
 from phrasemate.encode.represent import by_examples
 from phrasemate.errors import InputError
 from phrasemate.evaluate.metrics import Ranking
-from phrasemate.evaluate.report import Result, Table, signature, write_json
+from phrasemate.evaluate.report import Named, Result, Table, signature, write_json
 from phrasemate.evaluate.significance import randomisation_test, stratified
 from phrasemate.evaluate.xpr_rows import LISTED, Row, read_rows
 from phrasemate.rank import csls
@@ -118,7 +118,7 @@ class _Measured:
     """The data set and the models, each read once."""
 
     def __init__(self, settings: Settings, pairs: Sequence[str]) -> None:
-        self.settings, self.pairs, self.models = settings, list(pairs), dict[str, Model]()
+        self.settings, self.pairs, self.models = settings, list(pairs), dict[str, Named]()
         self._data: dict[tuple[str, str], list[ExamplePair]] = {}
         self._loaded: tuple[Path | None, Model] | None = None
         self._without = frozenset(each for path in settings.without for each in phrase_pairs(path))
@@ -144,8 +144,10 @@ class _Measured:
     def model(self, folder: Path | None) -> Model:
         """The model of a folder; only the latest stays in memory."""
         if self._loaded is None or self._loaded[0] != folder:
-            self._loaded = folder, load_model(folder, self.settings.threads)
-            self.models[str(folder.name) if folder else "bundled"] = self._loaded[1]
+            self._loaded = None  # before the next one comes
+            model = load_model(folder, self.settings.threads)
+            self._loaded = folder, model
+            self.models[str(folder.name) if folder else "bundled"] = Named(model.name, model.hash)
         return self._loaded[1]
 
     def words(self, folder: Path) -> WordVectors:
