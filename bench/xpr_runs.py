@@ -146,11 +146,9 @@ def rows(pairs: list[str], seeds: int, args: argparse.Namespace) -> Iterator[str
         yield from row("matrix", f"trained on {source}", f"models/supervised-{source}-{{seed}}", "head", seeds=[0])
     yield from row("examples", "XPR", transferred, "head", examples=[0, 1, 2, 4, 8], pairs=first)
     yield from row("examples", "untrained", "models/base", examples=[0, 1, 2, 4, 8], pairs=first)
-    yield from row("thousand", "XPR, all that helped", "models/full-{pair}-{seed}", "head", pairs=first)
     for near, added in ((0, ""), (2, ", CSLS 2"), (4, ", CSLS 4"), (10, ", CSLS 10")):
         more = {"pairs": first, "csls": near}
-        if near:
-            yield from row("thousand", f"XPR, all that helped{added}", "models/full-{pair}-{seed}", "head", **more)
+        yield from row("thousand", f"XPR, all that helped{added}", "models/full-{pair}-{seed}", "head", **more)
         full = f"models/full-{pairs[1]}-{{seed}}"
         yield from row("thousand", f"XPR, all that helped, trained on {pairs[1]}{added}", full, "head", **more)
         yield from row("thousand", f"XPR{added}", own, "head", **more)

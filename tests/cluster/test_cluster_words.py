@@ -13,6 +13,7 @@ pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrase
 from clustering import SETTINGS, build_here, documents
 from fake import FakeModel
 
+from phrasemate.cluster.head import Writer
 from phrasemate.cluster.places import options_for, place_of
 from phrasemate.cluster.tables import WORDS, Tables
 from phrasemate.cluster.words import INDEX, condition
@@ -173,7 +174,10 @@ def test_damage_shows(tmp_path: Path, model: FakeModel, change: str) -> None:
     made._lance.moment.tables[WORDS] = tables.open(WORDS)
     (problem,) = made.verify().problems
     assert problem.startswith("text index: sentence")
-    assert problem.endswith("phrasemate index optimize")
+    assert problem.endswith("remove words.lance, which is derived, and run: phrasemate index optimize")
+    shutil.rmtree(place / "words.lance")
+    opened(place, model).optimize()
+    assert opened(place, model).verify().problems == []
 
 
 def test_questions_that_lance_cannot_be_asked() -> None:
@@ -190,3 +194,49 @@ def test_stats_and_verify_name_it(tmp_path: Path, model: FakeModel) -> None:
     files = opened(place, model).stats().files
     assert files["words.lance"] > 0
     assert files["text index"] > 0
+
+
+def test_killed_while_a_removed_one_is_made_anew(
+    tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new table counts its versions from the first: the old one's number must not be taken for one of them."""
+    place = tmp_path / "idx"
+    build_here(place, [hostile("one.txt", 0)], model)
+    opened(place, model).optimize()
+    build_here(place, [hostile("two.txt", 1)], model)
+    shutil.rmtree(place / "words.lance")
+    put = Writer.put
+    with monkeypatch.context() as patch:
+
+        def killed(writer: Writer, key: str, value: object) -> None:
+            if value is not None:
+                raise KeyboardInterrupt
+            put(writer, key, value)
+
+        patch.setattr(Writer, "put", killed)
+        with pytest.raises(KeyboardInterrupt):
+            opened(place, model).optimize()
+    made = opened(place, model)
+    assert made.containing("bank", 1000) == read_through(made, "bank")
+    assert made.store.words() is None
+    made.optimize()
+    assert opened(place, model).verify().checked["text index"] == "trigrams of 240 sentences"
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_index_that_was_emptied(tmp_path: Path, model: FakeModel, before: bool) -> None:
+    place = tmp_path / "idx"
+    build_here(place, [hostile("one.txt", 0), hostile("two.txt", 1)], model)
+    if before:
+        opened(place, model).optimize()
+    for name in ("one.txt", "two.txt"):
+        opened(place, model).delete(name)
+    opened(place, model).optimize()
+    made = opened(place, model)
+    assert made.verify().problems == []
+    assert made.containing("bank", 5) == []
+    build_here(place, [hostile("three.txt", 2)], model)
+    opened(place, model).optimize()
+    made = opened(place, model)
+    assert made.verify().problems == []
+    assert made.containing("bank", 1000) == read_through(made, "bank") != []

@@ -14,7 +14,7 @@ from phrasemate.cluster.view import index_of
 from phrasemate.cluster.words import condition, lowered
 from phrasemate.errors import PhrasemateError
 from phrasemate.index import rows
-from phrasemate.index.engine import Floats, Ids, scan
+from phrasemate.index.engine import Floats, Ids, Runs, scan
 from phrasemate.index.records import Settings, VerifyReport
 from phrasemate.index.store import State
 from phrasemate.index.verify import check_parts, check_sentences
@@ -25,6 +25,7 @@ _QUERIES = 100
 _DEPTH = 10
 _LEAST_RECALL = 0.9  # of the first place
 _ASKED, _LONG = 20, 12  # texts that the text index is asked for, and their characters
+_ANEW = "remove words.lance, which is derived, and run: phrasemate index optimize"
 _SHOWN = 20  # problems of one kind that are listed
 
 
@@ -85,18 +86,13 @@ def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
         return
     table, end = known
     sentences = store.batches(SENTENCES, ["id", "text"], f"id < {end}")
-    expected = _texts(sentences, lambda text: lowered(rows.decode_text(text)))
-    dead = store.layout.dead_sentences
-    kept = (
-        row for row in _texts(store.batches(WORDS, ["id", "text"]), str) if not dead.contains(np.array([row[0]]))[0]
-    )
+    expected = _texts(sentences, store.layout.dead_sentences, lambda text: lowered(rows.decode_text(text)))
+    kept = _texts(store.batches(WORDS, ["id", "text"]), store.layout.dead_sentences, str)
     count, sample = 0, []
     for count, (right, found) in enumerate(zip_longest(expected, kept), 1):
         if right != found:
             number = (right or found or (0, ""))[0]
-            report.problems.append(
-                f"text index: sentence {number} is missing or altered; run: phrasemate index optimize"
-            )
+            report.problems.append(f"text index: sentence {number} is missing or altered; {_ANEW}")
             return
         if right and not (count - 1) % max(1, state.sentences // _ASKED):
             sample.append(right[1])
@@ -105,16 +101,18 @@ def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
         with mapped(store.path):
             answers = [table.count_rows(where), table.scanner(filter=where, use_scalar_index=False).count_rows()]
         if answers[0] != answers[1]:
-            report.problems.append(
-                f"text index: finds {answers[0]} of {answers[1]} sentences; run: phrasemate index optimize"
-            )
+            report.problems.append(f"text index: finds {answers[0]} of {answers[1]} sentences; {_ANEW}")
             return
     report.checked["text index"] = f"trigrams of {count:,} sentences"
 
 
-def _texts(batches: Iterable[Any], read: Callable[[Any], str]) -> Iterator[tuple[int, str]]:
+def _texts(batches: Iterable[Any], dead: Runs, read: Callable[[Any], str]) -> Iterator[tuple[int, str]]:
+    """Ids and texts of the live sentences."""
     for batch in batches:
-        yield from zip(batch["id"].to_pylist(), map(read, batch["text"].to_pylist()), strict=True)
+        gone = dead.contains(batch["id"].to_numpy()).tolist()
+        for identity, text, passed in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), gone, strict=True):
+            if not passed:
+                yield identity, read(text)
 
 
 def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, settings: Settings) -> None:

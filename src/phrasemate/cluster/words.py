@@ -55,6 +55,7 @@ def update(tables: Tables, writer: Writer) -> None:
         try:
             stamp = stamp._replace(version=tables.go_back(WORDS, stamp.version))
         except IndexMissing:  # the table is derived, and somebody has removed it
+            writer.put(_KEY, None)  # a new one counts its versions from the first, so the old number must go before
             stamp = None
     if stamp is None:
         stamp = Stamp(tables.create(WORDS, head.dim), 0)
