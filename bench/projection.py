@@ -1,6 +1,6 @@
 """How many dimensions phrases need, and whether to centre and whiten them: the figures behind docs/decisions.md.
 
-Learns principal components of the ends of phrases from the text of bench/bundled_model.py and ranks the gold spans of
+Learns principal components of the ends of phrases from sentences of twelve languages and ranks the gold spans of
 phrase_bench with each of them (docs/evaluate.md), all in one pass over the distractors.
 
     python bench/projection.py --sentences 4000
@@ -8,11 +8,13 @@ phrase_bench with each of them (docs/evaluate.md), all in one pass over the dist
 
 from __future__ import annotations
 
+import gzip
+import random
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
-from bundled_model import sentences
 from common import parser, report, signature
 
 from phrasemate import Model, Phrase, load_model
@@ -23,6 +25,20 @@ from phrasemate.evaluate.phrases import evaluate_phrases
 from phrasemate.evaluate.systems import Block, ModelSource
 
 Projection = tuple[np.ndarray, np.ndarray] | None
+LEARNT_FROM = ("cs", "de", "es", "fi", "fr", "hu", "ja", "ko", "ru", "tr", "zh")
+FIRST = 15_000  # lines before it give the distractors
+EACH = 220  # sentence pairs of each corpus, both sides: 4,840 sentences
+
+
+def sentences(data: Path, seed: int) -> list[str]:
+    """Sentences of every language, as many of English as of all the others together."""
+    draw, found = random.Random(seed), []
+    for lang in LEARNT_FROM:
+        with gzip.open(data / "parallel" / f"en-{lang}.tsv.gz", "rt", encoding="utf-8") as file:
+            rows = [line.rstrip("\n").split("\t") for line in file][FIRST:]
+        for english, other, *_ in draw.sample(rows, EACH):
+            found += [english, other]
+    return found
 
 
 def projections(model: Model, texts: list[str], dims: list[int]) -> dict[str, Projection]:

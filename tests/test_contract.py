@@ -287,3 +287,32 @@ def test_no_pickle() -> None:
 )
 def test_the_pickle_rule_itself(source: str) -> None:
     assert len(pickle_uses(source)) == 1
+
+
+def test_benchmarks_take_from_each_other_what_is_there() -> None:
+    """They are run by hand and seldom, so nothing else would notice a name that has gone."""
+    files = {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "bench").glob("*.py")}
+    defined = {name: _top_level(tree) for name, tree in files.items()}
+    missing, seen = [], 0
+    for name, tree in files.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module in defined:
+                seen += 1
+                missing += [
+                    f"{name}: {a.name} of {node.module}" for a in node.names if a.name not in defined[node.module]
+                ]
+    assert seen > 20
+    assert missing == []
+
+
+def _top_level(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return found

@@ -61,7 +61,7 @@ def by_hand(segmenter: LearnedSegmenter, texts: list[str], states: States) -> li
                 end = own[j][1]
                 first, last = tokens[i][0], tokens[j][1]
                 logit = float(states.values[first] @ segmenter.start + states.values[last] @ segmenter.end)
-                score = 1 / (1 + math.exp(-logit - segmenter.bias))
+                score = 1 / (1 + math.exp(-logit - segmenter.bias[min(j - i, len(segmenter.bias) - 1)]))
                 short = segmenter.max_words is None or j - i < segmenter.max_words
                 if (
                     short
@@ -85,15 +85,17 @@ def same(found: Spans, expected: list[list[Span]]) -> None:
     texts=TEXTS,
     seed=st.integers(0, 1_000),
     weights=st.lists(st.integers(-2, 2), min_size=2 * WIDTH, max_size=2 * WIDTH),
-    bias=st.integers(-3, 3),
+    bias=st.lists(st.integers(-3, 3), min_size=1, max_size=4),
     threshold=st.sampled_from([0, 0.3, 0.7, 0.9]),
     most=st.sampled_from([None, 1, 2, 6]),
 )
-@example(texts=[], seed=0, weights=[1] * 6, bias=0, threshold=0, most=None)
-@example(texts=["", "...", "b"], seed=0, weights=[1] * 6, bias=0, threshold=0, most=None)
+@example(texts=[], seed=0, weights=[1] * 6, bias=[0], threshold=0, most=None)
+@example(texts=["", "...", "b"], seed=0, weights=[1] * 6, bias=[0], threshold=0, most=None)
 @settings(max_examples=150, deadline=None)
-def test_any_text(texts: list[str], seed: int, weights: list[int], bias: int, threshold: float, most: int) -> None:
-    segmenter = LearnedSegmenter(whole(weights[:WIDTH]), whole(weights[WIDTH:]), bias, threshold, most)
+def test_any_text(
+    texts: list[str], seed: int, weights: list[int], bias: list[int], threshold: float, most: int
+) -> None:
+    segmenter = LearnedSegmenter(whole(weights[:WIDTH]), whole(weights[WIDTH:]), whole(bias), threshold, most)
     states = states_of(texts, seed)
     same(segmenter.find(texts, states), by_hand(segmenter, texts, states))
 
@@ -121,7 +123,7 @@ def worked(**options: float | bool | None) -> list[tuple[str, float]]:
     offsets = np.array([(0, 0), *found, (len(text), len(text))], np.int32)
     values = np.arange(len(offsets), dtype=np.float32)[:, None]
     states = States(values, np.array([0, len(offsets)]), offsets[:, 0], offsets[:, 1])
-    segmenter = LearnedSegmenter(whole([1]), whole([-2]), 3).using(**options)  # type: ignore[arg-type]
+    segmenter = LearnedSegmenter(whole([1]), whole([-2]), whole([3])).using(**options)  # type: ignore[arg-type]
     ((*spans,),) = segmenter.find([text], states).lists()
     return [(text[s:e], round(score, 6)) for s, e, score in spans]
 
@@ -206,7 +208,7 @@ def test_equal_spans_give_the_long_one_and_the_threshold_itself_counts() -> None
 @given(texts=TEXTS, seed=st.integers(0, 1_000))
 @settings(max_examples=60, deadline=None)
 def test_no_two_share_a_word(texts: list[str], seed: int) -> None:
-    segmenter = LearnedSegmenter(whole([1, -1, 2]), whole([2, 1, -1]), 1, 0.6, None)
+    segmenter = LearnedSegmenter(whole([1, -1, 2]), whole([2, 1, -1]), whole([1]), 0.6, None)
     states = states_of(texts, seed)
     every = segmenter.find(texts, states).lists()
     disjoint_ones = segmenter.using(overlapping=False).find(texts, states).lists()
@@ -219,7 +221,7 @@ def test_no_two_share_a_word(texts: list[str], seed: int) -> None:
 def test_a_small_table_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a limit the table of a long text would be its length squared; it is made in parts."""
     texts = ["a b c", "", " ".join("word" for _ in range(90)), "的銀行"]
-    segmenter = LearnedSegmenter(whole([1, 0, 1]), whole([0, 2, 1]), 0, 0.5, None)
+    segmenter = LearnedSegmenter(whole([1, 0, 1]), whole([0, 2, 1]), whole([0, 1, -1]), 0.5, None)
     states = states_of(texts, 3)
     at_once = segmenter.find(texts, states)
     assert len(at_once.starts) > 1_000
@@ -231,7 +233,7 @@ def test_a_small_table_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_frequent_words_are_ignored() -> None:
     states = states_of(["the bank"], 0)
-    segmenter = LearnedSegmenter(whole([0] * 3), whole([0] * 3), 9)
+    segmenter = LearnedSegmenter(whole([0] * 3), whole([0] * 3), whole([9]))
     assert segmenter.find(["the bank"], states, {"the", "bank"}).lists() == segmenter.find(["the bank"], states).lists()
 
 
@@ -253,7 +255,7 @@ def test_extreme_logits() -> None:
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, float], expected: str) -> None:
-    segmenters = (LearnedSegmenter(whole([1]), whole([1]), 0), NgramSegmenter())
+    segmenters = (LearnedSegmenter(whole([1]), whole([1]), whole([0])), NgramSegmenter())
     for segmenter in segmenters:
         with pytest.raises(InputError, match=expected):
             segmenter.using(**options)  # type: ignore[arg-type]

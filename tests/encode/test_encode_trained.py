@@ -32,6 +32,8 @@ DAMAGES: list[tuple[dict[str, Any], str]] = [
     ({"bias": np.zeros(0, np.float32)}, r"bias has the shape \(0,\)"),
     ({"segment_start": np.zeros(63, np.float32)}, r"segment_start has the shape \(63,\), expected \(64,\)"),
     ({"segment_bias": np.zeros((), np.float32)}, r"segment_bias has the shape \(\), expected \(1,\)"),
+    ({"segment_bias": np.zeros(0, np.float32)}, r"segment_bias has the shape \(0,\), expected \(1,\)"),
+    ({"segment_bias": np.zeros((2, 3), np.float32)}, r"segment_bias has the shape \(2, 3\), expected \(6,\)"),
     ({"segment_end": np.zeros(64)}, "segment_end is float64, expected float32"),
     ({"bias": np.zeros(5, np.float16)}, "bias is float16, expected float32"),
     ({"segment_start": np.full(64, np.nan, np.float32)}, "segment_start holds a value that is not finite"),
@@ -60,7 +62,7 @@ def test_round_trip(source: Path, trained: Model) -> None:
     learned, heads = trained.learned, tiny.heads()
     assert learned is not None
     assert trained.segmenter is learned
-    assert (learned.threshold, learned.max_words, learned.bias) == (0.6, 6, heads["segment_bias"][0])
+    assert (learned.threshold, learned.max_words, *learned.bias) == (0.6, 6, *heads["segment_bias"])
     np.testing.assert_array_equal(learned.end, heads["segment_end"])
     assert not (trained.folder / "training.json").exists()
 
@@ -77,11 +79,12 @@ def probabilities(model: Model, text: str) -> list[tuple[int, int, float]]:
     """Of every span of words, from the states of the ends of its words, one by one."""
     (states,) = model.token_states([text])
     heads, found, spans = tiny.heads(), words(text), []
+    biases = heads["segment_bias"]
     for i, (start, _) in enumerate(found):
-        for _, end in found[i:]:
+        for length, (_, end) in enumerate(found[i:]):
             tokens = [row for row in range(len(states.starts)) if states.ends[row] > start and states.starts[row] < end]
             first, last = states.values[tokens[0]], states.values[tokens[-1]]
-            logit = first @ heads["segment_start"] + last @ heads["segment_end"] + heads["segment_bias"][0]
+            logit = first @ heads["segment_start"] + last @ heads["segment_end"] + biases[min(length, len(biases) - 1)]
             spans.append((start, end, 1 / (1 + np.exp(-logit))))
     return spans
 

@@ -85,11 +85,13 @@ def test_the_alignment_loss_is_the_equation(
 def test_the_segmentation_loss_is_the_equation(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
     """Eq. 5 and 6, with all non-phrases at the weight of as many as there are phrases."""
     losses: dict[bool, list[float]] = {True: [], False: []}
+    model.segment_bias = torch.nn.Parameter(torch.tensor([0.5, -0.25, -1.0]))  # of one word, of two, of more
+    biases = model.segment_bias.tolist()
     weight = torch.cat([model.segment_start.weight, model.segment_end.weight], 1)[0].detach().double()
     for side in (batch.source, batch.target):
-        for first, last, phrase in zip(side.first, side.last, side.phrase, strict=True):
+        for first, last, length, phrase in zip(side.first, side.last, side.length, side.phrase, strict=True):
             ends = torch.cat([states[int(first)], states[int(last)]]).double()
-            logit = float(weight @ ends + model.segment_start.bias.detach().double())
+            logit = float(weight @ ends + biases[min(int(length), 3) - 1])
             losses[bool(phrase)].append(math.log(1 + math.exp(-logit if phrase else logit)))
     expected = sum(float(np.mean(each)) for each in losses.values()) / 2
     whole = CCPR(model, Settings(dim=8, segment=2.0))(states, batch)
@@ -118,7 +120,7 @@ def test_the_saved_heads_give_the_same_vectors(model: PhraseModel, states: torch
     vectors = states[first] @ heads["start"] + states[last] @ heads["end"] + heads["bias"]
     assert torch.allclose(vectors, model.phrases(states, first, last), atol=1e-5)
     logits = states[first] @ heads["segment_start"] + states[last] @ heads["segment_end"] + heads["segment_bias"]
-    assert torch.allclose(logits, model.segments(states, first, last), atol=1e-5)
+    assert torch.allclose(logits, model.segments(states, first, last, torch.from_numpy(side.length)), atol=1e-5)
 
 
 def test_components_keep_what_tells_phrases_apart(model: PhraseModel) -> None:
@@ -232,3 +234,27 @@ def test_terms_come_with_each_batch(tables: dict[str, Any], pairs: Path) -> None
     task = CCPRTask(Config.of(tables), pairs)
     assert len(task.batch(0).tokens) == 2 * (4 + 3)
     assert task.batch(0).sentences == 4
+
+
+def test_heads_of_fewer_lengths_are_taken_over(model: PhraseModel) -> None:
+    """A segmenter that tells no lengths apart gives each the same bias, one of two lengths its last to all longer."""
+    longer = PhraseModel(model.backbone, 8, 4)
+    for given, expected in (([0.5], [0.5] * 4), ([0.5, -1.0], [0.5, -1.0, -1.0, -1.0])):
+        heads = {**model.heads(), "segment_bias": torch.tensor(given)}
+        longer.load_heads(heads)
+        assert longer.segment_bias.tolist() == expected
+
+
+def test_the_anchor_is_the_mean_distance_from_before(
+    model: PhraseModel, states: torch.Tensor, batch: SpanBatch
+) -> None:
+    before = states + torch.linspace(-1, 1, states.numel()).reshape(states.shape)
+    plain = CCPR(model, Settings(dim=8, segment=0))(states, batch).total.item()
+    found = CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch, before)
+    distances = []
+    for low, high in itertools.pairwise(batch.tokens.bounds.tolist()):
+        one, other = states[low:high].double().mean(0), before[low:high].double().mean(0)
+        distances.append(1 - float(one @ other / one.norm() / other.norm()))
+    assert found.parts["anchor"].item() == pytest.approx(float(np.mean(distances)), rel=1e-5)
+    assert found.total.item() == pytest.approx(plain + 3 * float(np.mean(distances)), rel=1e-5)
+    assert min(distances) > 0.001

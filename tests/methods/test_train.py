@@ -35,10 +35,13 @@ class Stop(Exception):
     pass
 
 
-@pytest.mark.parametrize(("stop", "accumulate"), [(1, 1), (4, 2), (5, 1)])
-def test_a_run_goes_on_exactly(tables: dict[str, Any], pairs: Path, tmp_path: Path, stop: int, accumulate: int) -> None:
+@pytest.mark.parametrize(("stop", "accumulate", "anchor"), [(1, 1, 0.0), (4, 2, 0.0), (5, 1, 2.0)])
+def test_a_run_goes_on_exactly(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, stop: int, accumulate: int, anchor: float
+) -> None:
     """Same losses, same held-out figures, same weights as an undisturbed run."""
     tables["loop"]["accumulate"] = accumulate
+    tables["loss"].update(anchor=anchor, lengths=1 + int(anchor))
     whole = trainer(tables, pairs, tmp_path / "whole")
     whole.run()
 
@@ -63,6 +66,19 @@ def test_training_learns(tables: dict[str, Any], pairs: Path, tmp_path: Path) ->
     trainer(tables, pairs, tmp_path / "run").run()
     losses = [row["align"] for row in lines(tmp_path / "run") if "align" in row]
     assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
+
+
+def test_an_anchor_keeps_sentences_where_they_were(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    tables["loop"].update(steps=30, evaluate=0)
+    tables["model"].update(dropout=0.0)
+    last = {}
+    for weight in (1e-6, 100.0):
+        tables["loss"]["anchor"] = weight
+        trainer(tables, pairs, tmp_path / str(weight)).run()
+        moved = [row["anchor"] for row in lines(tmp_path / str(weight)) if "anchor" in row]
+        assert moved[0] < 1e-6  # nothing has moved before the first step
+        last[weight] = moved[-1]
+    assert last[100.0] < 0.5 * last[1e-6]
 
 
 def test_a_finished_run_does_nothing_more(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
@@ -225,3 +241,15 @@ def test_settings_that_were_cut_short_are_one_error(tables: dict[str, Any], pair
     (tmp_path / "run" / "config.json").write_text('{"data": ')
     with pytest.raises(CheckpointDamaged, match=r"config\.json: not readable"):
         trainer(tables, pairs, tmp_path / "run").run()
+
+
+def test_the_segmenter_has_a_rate_of_its_own(tables: dict[str, Any], pairs: Path) -> None:
+    tables["optimizer"].update(encoder=1e-4, heads=2e-3, segmenter=5e-2)
+    task = CCPRTask(Config.of(tables), pairs)
+    named = {id(value): name for name, value in task.module.named_parameters()}
+    groups = [({named[id(value)] for value in values}, rate) for values, rate in task.groups()]
+    projection, segmenter = {"start.weight", "start.bias", "end.weight"}, {"start.weight", "end.weight", "bias"}
+    assert groups[1:] == [(projection, 2e-3), ({f"segment_{name}" for name in segmenter}, 5e-2)]
+    assert groups[0] == ({name for name in named.values() if name.startswith("backbone.")}, 1e-4)
+    tables["optimizer"]["segmenter"] = 0.0
+    assert [rate for _, rate in CCPRTask(Config.of(tables), pairs).groups()] == [1e-4, 2e-3, 2e-3]

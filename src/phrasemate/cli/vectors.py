@@ -32,6 +32,7 @@ app = typer.Typer(
   phrasemate vectors evaluate mapped/source mapped/target --lexicon de-en.txt""",
 )
 app.command("distil", epilog=vectors_text.DISTIL_EXAMPLES)(vectors_text.distil)
+app.command("cover", epilog=vectors_text.COVER_EXAMPLES)(vectors_text.cover)
 app.command("train", epilog=vectors_text.TRAIN_EXAMPLES)(vectors_text.train)
 
 

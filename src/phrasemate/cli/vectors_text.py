@@ -1,4 +1,4 @@
-"""``phrasemate vectors distil`` and ``phrasemate vectors train``: word vectors out of text."""
+"""``phrasemate vectors distil``, ``cover`` and ``train``: word vectors out of text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from phrasemate.text import Corpus
     from phrasemate.vectors import WordVectors
 
-__all__ = ["DISTIL_EXAMPLES", "TRAIN_EXAMPLES", "Force", "Json", "distil", "report", "train"]
+__all__ = ["COVER_EXAMPLES", "DISTIL_EXAMPLES", "TRAIN_EXAMPLES", "Force", "Json", "cover", "distil", "report", "train"]
 
 
 DISTIL_EXAMPLES = """Examples:
@@ -34,6 +34,13 @@ TRAIN_EXAMPLES = """Examples:
 \b
   phrasemate vectors train english.txt -o plain/en --lang en
   phrasemate vectors train both.tsv.gz -o plain/de --column 2 --lines sentence --words 20000 --min-count 3"""
+
+
+COVER_EXAMPLES = """Examples:
+
+\b
+  phrasemate vectors cover vectors/de collection.txt -o wide/de
+  phrasemate vectors cover vectors/cs both.tsv more/ -o wide/cs --column 2"""
 
 
 class Pooling(StrEnum):
@@ -124,6 +131,40 @@ def distil(
     report(out, found, started, as_json, corpus)
 
 
+def cover(
+    vectors: Annotated[Path, typer.Argument(metavar="DIR", help="Word vectors that phrasemate vectors distil made.")],
+    texts: Texts,
+    out: Out,
+    model: Model = None,
+    threads: Threads = None,
+    column: Column = None,
+    text_field: Field = "text",
+    lines: SplitLines = Lines.PARAGRAPH,
+    on_error: OrList = OnError.RAISE,
+    encoding: Encoding = "utf-8",
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Add a vector for every word of a text that has none: names, rare inflections, compounds.
+
+    The encoder reads each such word by itself; what all that stand alone have in common is taken off.
+    """
+    from phrasemate.encode import load_model
+    from phrasemate.vectors import Sentences, WordVectors, tokens
+    from phrasemate.vectors import cover as covered
+    from phrasemate.vectors.folder import check_free
+
+    check_free(out, force)
+    started = time.perf_counter()
+    space = WordVectors.load(vectors)
+    corpus = _corpus(texts, column, text_field, lines, space.language, on_error, encoding)
+    with stages(lambda: "nothing was written") as show:
+        words = (token.word for text in Sentences(corpus) for token in tokens(text))
+        found = covered(space, load_model(model, threads=threads), words, show)
+    found.save(out, force)
+    report(out, found, started, as_json, corpus)
+
+
 def train(
     texts: Texts,
     out: Out,
@@ -195,4 +236,6 @@ def report(out: Path, found: WordVectors, started: float, as_json: bool, corpus:
         return
     say_skipped(corpus.skipped, " (all are in --json)")
     last = f", the rarest {found.counts[-1]:,} times in the text" if found.counts is not None else ""
+    if covered := found.facts.get("covered"):
+        last = f", {covered:,} of them read without a sentence"
     typer.echo(f"{out}: {len(found):,} words of {found.dim} numbers{last}, in {seconds:.1f} s")

@@ -9,7 +9,8 @@ One of these projections (see `Head` and `MeanHead`)::
 
 and, if the model has learned to find phrases::
 
-    segment_start, segment_end (width,), segment_bias (1,)  logit of a span: H_i start + H_j end + bias
+    segment_start, segment_end (width,), segment_bias (n,)  logit of a span of w words: H_i start + H_j end + bias_w,
+                                                            of more than n words the last bias; n is 1 or more
 
 All float32; the same in a folder of trained weights and in a model folder.
 """
@@ -61,7 +62,8 @@ def _wrong(arrays: Arrays, width: int) -> str:
     names = {*OF_MEANS.get(place, PROJECTION), *(SEGMENTER if any(name in arrays for name in SEGMENTER) else ())}
     if names != set(arrays):
         return f"holds the arrays {', '.join(sorted(arrays)) or 'none'}, expected {', '.join(sorted(names))}"
-    shapes: dict[str, tuple[int, ...]] = {"segment_start": (width,), "segment_end": (width,), "segment_bias": (1,)}
+    shapes: dict[str, tuple[int, ...]] = {"segment_start": (width,), "segment_end": (width,)}
+    shapes["segment_bias"] = (max(1, arrays["segment_bias"].size if "segment_bias" in arrays else 1),)
     if place:
         hidden, dim = arrays[f"{place}_inner_bias"].size, arrays[f"{place}_outer_bias"].size
         shapes |= dict(zip(OF_MEANS[place], ((width, hidden), (hidden,), (hidden, dim), (dim,)), strict=True))
@@ -100,6 +102,6 @@ def segmenter_of(arrays: Arrays, config: Mapping[str, Any], folder: Path) -> Lea
     start, end, bias = (arrays[name] for name in SEGMENTER)
     options = config.get("segmenter", {})
     try:
-        return LearnedSegmenter(start, end, float(bias[0])).using(**options)
+        return LearnedSegmenter(start, end, bias).using(**options)
     except (InputError, TypeError) as error:
         raise ModelDamaged(f"{folder / CONFIG}: segmenter {options!r}: {error}; {REMEDY}") from error

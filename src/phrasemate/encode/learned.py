@@ -2,8 +2,9 @@
 
 CCPR (Li et al. 2024), section 5.2, eq. 5: a linear layer on the states of a span's two ends, [H_i ; H_j], says whether
 the span is a phrase. As the layer is linear, a token has one scalar as a start and one as an end, and the logits of all
-spans are one broadcast sum. Deviations: the ends are those of words, not of sub-words, and length is counted in words
-(their code: 6 sub-words); the two ends' states are the first sub-word's and the last sub-word's.
+spans are one broadcast sum. Deviations: each length in words may have a bias of its own; the ends are those of words,
+not of sub-words, and length is counted in words (their code: 6 sub-words); the two ends' states are the first
+sub-word's and the last sub-word's.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class _Words(NamedTuple):
 class LearnedSegmenter:
     """Every span of words whose probability of being a phrase is ``threshold`` or more; the score is that probability.
 
-    ``start``, ``end`` (width,) and ``bias``: the span of the words i to j has the logit H_i . start + H_j . end + bias,
+    ``start``, ``end`` (width,) and ``bias`` (lengths,): the span of the words i to j has the logit
+    H_i . start + H_j . end + bias_w, where w is its number of words (longer ones have the last bias),
     with H_i the state of the first token of word i and H_j that of the last token of word j. Spans of more than
     ``max_words`` words (None: no limit) and spans without a letter are left out.
 
@@ -59,7 +61,7 @@ class LearnedSegmenter:
 
     start: Floats
     end: Floats
-    bias: float
+    bias: Floats
     threshold: float = THRESHOLD
     max_words: int | None = MAX_WORDS
     overlapping: bool = True
@@ -90,12 +92,13 @@ class LearnedSegmenter:
         texts = np.repeat(np.arange(len(counts)), counts)  # (words,)
         first, last = token_rows(states, texts, found.starts, found.ends)
         as_start: Floats = (states.values @ self.start)[first]  # (words,)
-        as_end: Floats = (states.values @ self.end)[last] + np.float32(self.bias)  # (words,)
+        as_end: Floats = (states.values @ self.end)[last] + self.bias[0]  # (words,)
         reach = found.bounds[texts + 1] - np.arange(len(texts))  # words from here to the end of the text
         if self.max_words is not None:
             reach = np.minimum(reach, self.max_words)
         before = np.concatenate([[0], np.cumsum(found.lettered)])  # (words + 1,) words with a letter before each
-        pieces = [_passing(as_start, as_end, reach, before, rows, self.threshold) for rows in _parts(reach)]
+        table = _Table(as_start, as_end, self.bias - self.bias[0], reach, before)
+        pieces = [_passing(table, rows, self.threshold) for rows in _parts(reach)]
         starts, ends, scores = (np.concatenate(each) for each in zip(*pieces, strict=True))
         return starts, ends, scores
 
@@ -121,14 +124,29 @@ def _parts(reach: Rows) -> Iterator[slice]:
         low = high
 
 
-def _passing(
-    as_start: Floats, as_end: Floats, reach: Rows, before: Rows, rows: slice, threshold: float
-) -> tuple[Rows, Rows, Floats]:
+class _Table(NamedTuple):
+    """The summands of all logits: of each word as a start and as an end, (words,), and of each length less the first's.
+
+    ``reach``: words from each to the farthest end; ``before``: words with a letter before each.
+    """
+
+    as_start: Floats
+    as_end: Floats
+    longer: Floats
+    reach: Rows
+    before: Rows
+
+
+def _passing(table: _Table, rows: slice, threshold: float) -> tuple[Rows, Rows, Floats]:
     """First word, last word and probability of the spans that begin in ``rows`` and have ``threshold`` or more."""
+    as_start, as_end, longer, reach, before = table
     begin = np.arange(len(as_start))[rows, None]  # (rows, 1)
     length = np.arange(reach[rows].max(initial=0))  # (lengths,) less one
     finish = np.minimum(begin + length, len(as_start) - 1)  # (rows, lengths)
-    scores = sigmoid(as_start[begin] + as_end[finish])  # (rows, lengths): the broadcast sum
+    logits = as_start[begin] + as_end[finish]  # (rows, lengths): the broadcast sum
+    if len(longer) > 1:
+        logits += longer[np.minimum(length, len(longer) - 1)]
+    scores = sigmoid(logits)
     kept = (scores >= np.float32(threshold)) & (length < reach[begin]) & (before[finish + 1] > before[begin])
     row, column = np.nonzero(kept)
     return row + rows.start, finish[row, column], scores[row, column]

@@ -2,9 +2,10 @@
 
 A phrase is its two ends, projected (eq. 1); phrase pairs of a batch are drawn together and all else apart (eq. 2-4);
 from the same two ends a linear layer tells phrases from other spans (eq. 5, 6); the losses are summed (eq. 7).
-Ours, each an option: cosines with a temperature; every span of the batch's sentences as a negative, not the other
-phrases alone (that is what the phrase has to beat in an index, and a span costs one addition); spans with the
-positive's own wording left out of them; a contrast of whole sentences and one of the means of phrases.
+Ours, each an option: a bias of the segmenter for each length in words; cosines with a temperature; every span of the
+batch's sentences as a negative, not the other phrases alone (that is what the phrase has to beat in an index, and a
+span costs one addition); spans with the positive's own wording left out of them; a contrast of whole sentences and one
+of the means of phrases; an anchor that keeps sentence vectors where they were.
 """
 
 from __future__ import annotations
@@ -31,13 +32,18 @@ __all__ = ["CCPR", "Losses", "PhraseModel", "Settings", "on_device", "sentence_v
 class Settings:
     """What the loss is made of; the defaults are the paper's.
 
-    ``normalise`` and ``temperature``: cosines divided by it. ``negatives``: "phrases" of the batch, or all "spans" of
-    its sentences. ``same_wording``: whether a candidate that reads as the positive does is "negative" or "ignored".
+    ``lengths``: spans of 1, 2 ... so many words have a bias of their own in the segmenter, longer ones share the last
+    (1: all share one, as in the paper). ``normalise`` and ``temperature``: cosines divided by it. ``negatives``:
+    "phrases" of the batch, or all "spans" of its sentences. ``same_wording``: whether a candidate that reads as the
+    positive does is "negative" or "ignored".
     ``segment``: weight of the segmentation loss (beta, eq. 7); ``sentence`` and ``mean``: weights of the contrasts of
-    sentences and of phrases as means of their token states, both with ``plain_temperature``.
+    sentences and of phrases as means of their token states, both with ``plain_temperature``. ``anchor``: weight of
+    1 - cosine between a text's sentence vector and the one that the encoder had before training: what the training text
+    has little of is forgotten less.
     """
 
     dim: int = 128
+    lengths: int = 1
     normalise: bool = False
     temperature: float = 1.0
     negatives: str = "phrases"
@@ -45,6 +51,7 @@ class Settings:
     segment: float = 1.0
     sentence: float = 0.0
     mean: float = 0.0
+    anchor: float = 0.0
     plain_temperature: float = 0.05
 
 
@@ -54,23 +61,24 @@ class PhraseModel(nn.Module):
     Both take the two ends apart, so a token is projected once and a span is one addition.
     """
 
-    def __init__(self, backbone: Backbone, dim: int) -> None:
+    def __init__(self, backbone: Backbone, dim: int, lengths: int = 1) -> None:
         super().__init__()
         self.backbone = backbone
         self.start = nn.Linear(backbone.width, dim)
         self.end = nn.Linear(backbone.width, dim, bias=False)
-        self.segment_start = nn.Linear(backbone.width, 1)
+        self.segment_start = nn.Linear(backbone.width, 1, bias=False)
         self.segment_end = nn.Linear(backbone.width, 1, bias=False)
+        self.segment_bias = nn.Parameter(torch.zeros(lengths))
 
     def phrases(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
         """(spans, dim) vectors of the spans of token rows ``first`` to ``last``, not normalised."""
         vectors: Tensor = self.start(states)[first] + self.end(states)[last]
         return vectors
 
-    def segments(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
-        """(spans,) logits: is the span a phrase?"""
+    def segments(self, states: Tensor, first: Tensor, last: Tensor, length: Tensor) -> Tensor:
+        """(spans,) logits: is the span, of ``length`` words, a phrase?"""
         logits: Tensor = (self.segment_start(states)[first] + self.segment_end(states)[last])[:, 0]
-        return logits
+        return logits + self.segment_bias[length.clamp(max=len(self.segment_bias)) - 1]
 
     def heads(self) -> dict[str, Tensor]:
         """Views of the linear layers, named and shaped as the model folder keeps them (``heads.safetensors``)."""
@@ -80,14 +88,17 @@ class PhraseModel(nn.Module):
             "bias": self.start.bias,
             "segment_start": self.segment_start.weight[0],
             "segment_end": self.segment_end.weight[0],
-            "segment_bias": self.segment_start.bias,
+            "segment_bias": self.segment_bias,
         }
 
     @torch.no_grad()
     def load_heads(self, heads: Mapping[str, Tensor]) -> None:
-        """Take over what `heads` gave."""
+        """Take over what `heads` gave; of a segmenter with fewer lengths, the last bias for those that it lacks."""
         for name, own in self.heads().items():
-            own.copy_(heads[name])
+            given = heads[name]
+            if name == "segment_bias":
+                given = given[torch.arange(len(own)).clamp(max=len(given) - 1)]
+            own.copy_(given)
 
     @torch.no_grad()
     def start_from_components(self, ends: Tensor) -> None:
@@ -120,8 +131,10 @@ class CCPR:
                 raise InputError(f"[loss] {name}: {getattr(settings, name)!r}; expected {' or '.join(values)}")
         self.model, self.settings = model, settings
 
-    def __call__(self, states: Tensor, batch: SpanBatch) -> Losses:
-        """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not."""
+    def __call__(self, states: Tensor, batch: SpanBatch, before: Tensor | None = None) -> Losses:
+        """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not; ``before``: those of the encoder
+        before training, needed where there is an anchor.
+        """
         settings, device = self.settings, states.device
         sides = [on_device(device, side) for side in (batch.source, batch.target)]
         pairs = torch.from_numpy(batch.pairs).to(device)
@@ -137,13 +150,19 @@ class CCPR:
         if settings.mean:
             parts["mean"] = self.means(states, sides, pairs)
             total = total + settings.mean * parts["mean"]
+        if settings.anchor and before is not None:
+            cosines = (sentence_vectors(states, batch.tokens) * sentence_vectors(before, batch.tokens)).sum(1)
+            parts["anchor"] = (1 - cosines).mean()
+            total = total + settings.anchor * parts["anchor"]
         return Losses(total, {"loss": total, **parts})
 
     def segmentation(self, states: Tensor, batch: SpanBatch, sides: list[dict[str, Tensor]]) -> Tensor:
         """Eq. 5 and 6, over the spans of both sides; a bare term is no example of where phrases begin and end."""
         counted = [side["text"] % (len(batch.tokens) // 2) < batch.sentences for side in sides]
-        ends = [(side["first"][at], side["last"][at]) for side, at in zip(sides, counted, strict=True)]
-        logits = torch.cat([self.model.segments(states, *each) for each in ends])
+        spans = [
+            (side["first"][at], side["last"][at], side["length"][at]) for side, at in zip(sides, counted, strict=True)
+        ]
+        logits = torch.cat([self.model.segments(states, *each) for each in spans])
         return balanced_bce(logits, torch.cat([side["phrase"][at] for side, at in zip(sides, counted, strict=True)]))
 
     def alignment(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,10 +74,13 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """Highest learning rates; ``chunk``: padded tokens computed at once; ``cached``: cached gradients."""
+    """Highest learning rates (``segmenter``: 0 for that of ``heads``); ``chunk``: padded tokens computed at once;
+    ``cached``: cached gradients.
+    """
 
     encoder: float = 5e-5
     heads: float = 1e-3
+    segmenter: float = 0.0
     chunk: int = 16_384
     cached: bool = False
 
@@ -126,19 +130,25 @@ class CCPRTask:
         torch.manual_seed(config.loop.seed)
         backbone = Backbone(config.model.base, config.model.frozen, config.model.dropout)
         backbone.encoder.set_attn_implementation(config.model.attention or ("sdpa" if device == "cuda" else "eager"))
-        self.module = PhraseModel(backbone, config.loss.dim)
+        self.module = PhraseModel(backbone, config.loss.dim, config.loss.lengths)
         self.backbone, self.objective = backbone, CCPR(self.module, config.loss)
         if config.model.head == "components":
             self.module.start_from_components(self._ends())
         elif config.model.head == "base":
             self.module.load_heads(_heads(Path(config.model.base), backbone.width, config.loss.dim))
-        self.module.to(device)
+        self.before = copy.deepcopy(backbone).eval().requires_grad_(False) if config.loss.anchor else None
+        for part in (self.module, self.before):
+            if part is not None:
+                part.to(device)
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
-        """The encoder's parameters and those of the heads."""
-        inner = set(self.backbone.parameters())
-        heads = [p for p in self.module.parameters() if p not in inner]
-        return [(list(self.backbone.parameters()), self.config.optimizer.encoder), (heads, self.config.optimizer.heads)]
+        """The encoder's parameters, those of the projection and those of the segmenter."""
+        rates, inner = self.config.optimizer, set(self.backbone.parameters())
+        heads = [(name, value) for name, value in self.module.named_parameters() if value not in inner]
+        projection = [value for name, value in heads if not name.startswith("segment")]
+        segmenter = [value for name, value in heads if name.startswith("segment")]
+        encoder = list(self.backbone.parameters())
+        return [(encoder, rates.encoder), (projection, rates.heads), (segmenter, rates.segmenter or rates.heads)]
 
     def batch(self, number: int) -> SpanBatch:
         """See `Task.batch`."""
@@ -157,13 +167,16 @@ class CCPRTask:
     def backward(self, batch: SpanBatch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
         """See `Task.backward`."""
         parts: dict[str, Tensor] = {}
+        chunk, before = self.config.optimizer.chunk, None
+        if self.before is not None:
+            with torch.no_grad(), autocast():
+                before = self.before.states(batch.tokens, chunk)
 
         def objective(states: Tensor) -> Tensor:
-            losses = self.objective(states, batch)
+            losses = self.objective(states, batch, before)
             parts.update(losses.parts)
             return losses.total * scale
 
-        chunk = self.config.optimizer.chunk
         if self.config.optimizer.cached:
             chunked_backward(self.backbone, batch.tokens, chunk, objective, autocast)
         else:
@@ -199,7 +212,7 @@ class CCPRTask:
             offset += len(vectors[1])
             sentences.append(sentence_vectors(states, batch.tokens).chunk(2))
             for side in on:
-                found = model.segments(states, side["first"], side["last"]) > 0
+                found = model.segments(states, side["first"], side["last"], side["length"]) > 0
                 hits += [float(x) for x in ((found & side["phrase"]).sum(), found.sum(), side["phrase"].sum())]
         right = _right(torch.cat(queries), torch.cat(spans), torch.cat(golds).to(states.device)).cpu().numpy()
         owner = np.concatenate(owners)

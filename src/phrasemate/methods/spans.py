@@ -22,12 +22,14 @@ Integers = NDArray[np.int64]
 class Spans(NamedTuple):
     """All spans of words of some sentences, sentence after sentence; each array is (spans,).
 
-    ``first`` and ``last`` are token rows, ``wording`` tells the case-folded text (equal numbers, equal text),
-    ``text`` the sentence's number in the batch of tokens, ``phrase`` whether a phrase pair has this span.
+    ``first`` and ``last`` are token rows, ``length`` is the number of words, ``wording`` tells the case-folded text
+    (equal numbers, equal text), ``text`` the sentence's number in the batch of tokens, ``phrase`` whether a phrase pair
+    has this span.
     """
 
     first: Integers
     last: Integers
+    length: Integers
     wording: Integers
     text: Integers
     phrase: NDArray[np.bool_]
@@ -128,9 +130,9 @@ def _spans(
         for a, b in zip(i.tolist(), j.tolist(), strict=True):
             place[number, a, b] = len(place)
         ids = np.array([numbers.setdefault(wording, len(numbers)) for wording in wordings], np.int64)
-        parts.append((opening[i], closing[j], ids, np.full(len(i), before + number)))
-    first, last, wording, text = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
-    return Spans(first, last, wording, text, np.zeros(len(first), bool)), place
+        parts.append((opening[i], closing[j], j - i + 1, ids, np.full(len(i), before + number)))
+    first, last, length, wording, text = (np.concatenate(each).astype(np.int64) for each in zip(*parts, strict=True))
+    return Spans(first, last, length, wording, text, np.zeros(len(first), bool)), place
 
 
 def _drawn(wordings: Integers, owners: Integers, most: int, draw: random.Random) -> Integers:

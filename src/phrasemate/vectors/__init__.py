@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phrasemate.vectors.covering import cover
 from phrasemate.vectors.distilling import DistilSettings, distil, learn_projection, mean_states, project
 from phrasemate.vectors.fasttext import read_fasttext, write_fasttext
 from phrasemate.vectors.induction import Induction, induce
@@ -23,6 +24,7 @@ __all__ = [
     "SelfLearning",
     "Sentences",
     "WordVectors",
+    "cover",
     "csls_penalties",
     "distil",
     "entries",

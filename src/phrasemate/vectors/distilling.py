@@ -24,7 +24,7 @@ from phrasemate.vectors.unfinished import Unfinished
 from phrasemate.vectors.vocabulary import Progress, count_words
 from phrasemate.vectors.words import Projection, WordVectors
 
-__all__ = ["DistilSettings", "distil", "learn_projection", "mean_states", "project"]
+__all__ = ["DistilSettings", "distil", "learn_projection", "mean_states", "project", "shared_projection"]
 
 BATCH = 20_000  # characters of sentences that are encoded at once
 _SPACE = ("model", "pooling", "layer")  # facts that vectors of one space share
@@ -73,7 +73,7 @@ def distil(
     """
     settings = settings or DistilSettings()
     _check_dim(dim if space is None else 1, _width(model, settings.pooling), "the width of what is reduced")
-    known = None if space is None else _projection(space, model, settings)
+    known = None if space is None else shared_projection(space, model, settings.pooling, settings.layer)
     states = mean_states(model, texts, settings, language, partial, progress)
     return project(states, known or learn_projection([states], dim))
 
@@ -169,13 +169,13 @@ def _check_dim(dim: int, most: int, what: str) -> None:
         raise InputError(f"dim {dim}; expected 1 to {most:,}, {what}")
 
 
-def _projection(space: WordVectors, model: Model, settings: DistilSettings) -> Projection:
-    """That of an earlier run, if it is of the same making."""
+def shared_projection(space: WordVectors, model: Model, pooling: str, layer: int | None) -> Projection:
+    """That of word vectors of the same making; InputError where they are of another one."""
     if space.projection is None:
         raise InputError(
             "the vectors that give the space have no projection; give some that distil made, not mapped ones"
         )
-    for key, now in zip(_SPACE, (model.hash, settings.pooling, settings.layer), strict=True):
+    for key, now in zip(_SPACE, (model.hash, pooling, layer), strict=True):
         if (was := space.facts.get(key)) != now:
             raise InputError(f"the vectors that give the space are of {key} {was}, not {now}; use the same for both")
     return space.projection
