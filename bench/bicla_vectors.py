@@ -46,6 +46,7 @@ def main() -> None:
     options.add_argument("out", type=Path, metavar="OUT")
     args = options.parse_args()
     model, rows = load_model(args.model, args.threads), []
+    args.out.mkdir(parents=True, exist_ok=True)
     tests, training = sides(args.data, args.pairs)
     for language, texts in tests.items():
         stop, space = stop_words(language), WordVectors.load(args.vectors / language)

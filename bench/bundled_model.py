@@ -1,6 +1,6 @@
 """Make the bundled model: multilingual-e5-small, trained by CCPR on the phrase pairs of 13 languages with English.
 
-    python bench/bundled_model.py RUN/model src/phrasemate/models/e5-small --base .cache/multilingual-e5-small
+    python bench/bundled_model.py RUN/model src/phrasemate/models/e5-small
 
 All commands, from the base model and the training data on: docs/model-card.md.
 The base model comes with its table in 4 bit, and training leaves the table alone, so 4 bit lose nothing.
@@ -20,8 +20,8 @@ def main() -> None:
     options.add_argument("trained", type=Path, help="the folder model/ of a training run")
     options.add_argument("out", type=Path)
     options.add_argument("--licence", type=Path, default=Path(__file__).parent / "LICENSE.e5-small.txt")
-    options.add_argument("--base", type=Path, required=True, help="the encoder that the training began with")
-    options.add_argument("--share", type=float, default=0.8, help="of the trained weights (default: %(default)s)")
+    options.add_argument("--base", type=Path, help="average with these weights")
+    options.add_argument("--share", type=float, default=1.0, help="of the trained weights (default: %(default)s)")
     options.add_argument("--sentence-prefix", default="")
     args = options.parse_args()
     digest = export_model(

@@ -190,7 +190,7 @@ def test_the_trained_head_tells_words_apart_where_there_is_one(model: Any) -> No
     assert np.allclose(vectors[1], np.array(values) * [2, 0, 2, 2])
     (similarity,) = aligner._similarities(some)
     assert np.abs(similarity).max() <= 1 + 1e-6
-    assert (aligner.threshold, aligner.temperature) == (0.3, 0.05)
+    assert (aligner.threshold, aligner.temperature) == (0.5, 0.05)
     for settings in ({"pooling": "head", "layer": 1}, {"pooling": "max"}):
         with pytest.raises(InputError, match="pooling"):
             NeuralAligner(model, **settings)

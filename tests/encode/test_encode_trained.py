@@ -267,6 +267,15 @@ def test_weights_are_averaged_with_those_of_the_base(folders: dict[str, Path], t
     assert (mixed.folder / HEADS).read_bytes() == (source / HEADS).read_bytes()
 
 
+def test_what_is_equal_in_both_stays_so_to_the_bit(folders: dict[str, Path], tmp_path: Path) -> None:
+    """.6 x + .4 x is not always x; a table that no run has touched must not become another file."""
+    base = folders["bert"]
+    export_model(base, tmp_path / "mixed", base=base, share=0.6)
+    export_model(base, tmp_path / "plain")
+    for name in ("embeddings.safetensors", "encoder.onnx"):
+        assert (tmp_path / "mixed" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+
+
 def test_senseless_averages_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected 0"):
         export_model(folders["bert"], tmp_path / "out", base=folders["bert"], share=1.5)

@@ -35,7 +35,7 @@ CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
 
 ALPHA = 0.9  # SimAlign, section 3.3
 ITERATIONS = 2  # SimAlign, section 3.3
-HEAD_THRESHOLD, HEAD_TEMPERATURE = 0.3, 0.05  # of the head's cosines; the temperature is that of its training
+HEAD_THRESHOLD, HEAD_TEMPERATURE = 0.5, 0.05  # of the head's cosines; the temperature is that of its training
 THRESHOLD = 1e-3  # awesome-align, section 3.1
 TEMPERATURE = 0.1  # theirs is 1; e5's states are shorter than mBERT's (products of 20 to 30), and 1 would link most
 

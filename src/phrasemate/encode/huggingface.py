@@ -48,7 +48,8 @@ SPECIAL = {  # how transformers calls the special tokens, and what they may look
     "mask_token": ("[MASK]", "<mask>"),
 }
 KINDS = "embeddings.token_type_embeddings.weight"
-Weights = dict[str, NDArray[np.float32]]
+Floats = NDArray[np.float32]
+Weights = dict[str, Floats]
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Weights:
-    """``share`` of the weights and the rest of the base's, one by one.
+    """``share`` of the weights and the rest of the base's, one by one; what is equal in both stays so to the bit.
 
     Raises InputError for a share that is none, ModelError where the base (of ``folder``) is another architecture.
     """
@@ -82,8 +83,13 @@ def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Wei
     for name, value in weights.items():
         if base[name].shape != value.shape:
             raise ModelError(f"{folder}: {name} has the shape {base[name].shape}, expected {value.shape}; not its base")
-    made = {name: share * value + (1 - share) * base[name] for name, value in weights.items()}
-    return _Complete({name: value.astype(np.float32) for name, value in made.items()}, folder)
+    made = {name: _mixed(value, base[name], share) for name, value in weights.items()}
+    return _Complete(made, folder)
+
+
+def _mixed(value: Floats, base: Floats, share: float) -> Floats:
+    mixed: Floats = np.where(value == base, value, share * value + (1 - share) * base).astype(np.float32)
+    return mixed
 
 
 def _one_kind(weights: Weights) -> Weights:
