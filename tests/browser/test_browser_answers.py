@@ -101,7 +101,7 @@ def test_downloads(page: Any, tmp_path: Path, format_: str) -> None:
 
 def test_longer_and_shorter_phrases(page: Any) -> None:
     page.goto(address(GERMAN, "eine Schweigeminute"))
-    page.locator(".others button", has_text="Schweigeminute").last.click()
+    page.locator(".others").get_by_text("Schweigeminute", exact=True).last.click()
     expect(asked(page)).to_have_text("Schweigeminute")
 
 

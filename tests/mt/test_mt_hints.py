@@ -227,7 +227,7 @@ def test_a_model_without_a_learned_segmenter_is_told() -> None:
 
 
 def test_with_the_real_model_and_index(index: Index) -> None:
-    settings = Hints(floor=0.5, per_word=0.0, threshold=0.3)
+    settings = Hints(floor=0.5, per_word=0.0)
     found = Hinter(index, settings, apart=True)(["Das Motorrad stand vor dem Haus.", "Der Arzt war im Krankenhaus."])
     texts = {each.text.casefold() for one in found for hint in one.hints for each in hint.equivalents}
     assert {"motorcycle", "hospital"} & texts

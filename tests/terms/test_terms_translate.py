@@ -40,7 +40,7 @@ def test_a_term_finds_its_equivalent_with_evidence(index: Index) -> None:
     best = {each.text: each.groups[0] for each in found}
     assert best["Netzwerkkarte"].text == "network card"
     assert best["Firmware"].text == "firmware"
-    assert best["Festplatte"].text == "hard disk"
+    assert best["Festplatte"].text in ("hard disk", "disk")
     assert {hit.document for hit in best["Netzwerkkarte"].hits} == {"one.txt", "two.txt"}
     for each in found:
         assert 1 <= len(each.groups) <= 5
