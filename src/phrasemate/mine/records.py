@@ -28,7 +28,7 @@ FLOORS = {
     "quarter": 0.0,
     "ratio": 1.0,
 }  # below it a pair is nearer to others
-THRESHOLDS = {("quarter", ""): 0.64, ("quarter", "words"): 0.94, ("ratio", ""): 1.16}
+THRESHOLDS = {("quarter", ""): 0.64, ("quarter", "words"): 0.91, ("ratio", ""): 1.16}
 DOUBT = 0.1  # below the threshold without a second look, of the margin: from there on pairs are looked at again
 RERANK = ("none", "words")
 
