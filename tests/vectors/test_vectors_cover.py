@@ -17,15 +17,8 @@ from phrasemate.types import Phrase
 from phrasemate.vectors import DistilSettings, WordVectors, cover, covering, distil
 
 TEXTS = ["The old bank on the river was closed.", "A red house stands near the old river.", "He opened the window."] * 3
-NEW = [
-    "Fenster",
-    "zzz",
-    "mountain",
-    "the",
-    "zzz",
-    " ",
-    "river-bank",
-]  # "the" has a vector, one comes twice, one is blank
+# "the" has a vector, one comes twice, one is blank
+NEW = ["Fenster", "zzz", "mountain", "the", "zzz", " ", "river-bank"]
 
 
 @pytest.fixture(scope="module")
