@@ -18,6 +18,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,11 +30,13 @@ from phrasemate import load_model
 from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings, align_files, pair_files
 from phrasemate.encode import Model
 from phrasemate.encode.confidence import HITS, OTHERS, Confidence, features, fit_confidence
+from phrasemate.encode.views import Views
 from phrasemate.search import DOUBT
 from phrasemate.types import Phrase
 
 MEASURES = ("mean confidence", "ECE", "AUC", "Brier", "right if >= .5", "share >= .5", "right if < .2")
-HEADER = ["language", "sentences", "queries", "right", *MEASURES]
+HEADER = ["search", "language", "sentences", "queries", "right", *MEASURES]
+SEARCHES = {"quick": None, "views": Views()}
 EVERY = PhraseSettings(max_words=6, rate=1e9)  # no wording is barred: what the segmenter proposes may hold any
 
 Floats = NDArray[np.float32]
@@ -48,12 +51,12 @@ class Query(NamedTuple):
 
 
 class Collection(NamedTuple):
-    """The phrases of English sentences: (n, dim) vectors, (n,) the sentence of each, their wordings."""
+    """The phrases of English sentences: (n, dim) vectors, (n,) the sentence of each, their texts."""
 
     sentences: list[str]
     vectors: Floats
     owners: NDArray[np.int64]
-    wordings: list[str]
+    texts: list[str]
 
 
 def folded(text: str) -> str:
@@ -105,30 +108,59 @@ def collection(model: Model, sentences: list[str], kept: Path) -> Collection:
     if not kept.exists():
         made = model.extract(sentences)
         spans = zip(sentences, made, strict=True)
-        wordings = [folded(text[s:e]) for text, each in spans for s, e in zip(each.starts, each.ends, strict=True)]
+        texts = [text[s:e] for text, each in spans for s, e in zip(each.starts, each.ends, strict=True)]
         owners = np.repeat(np.arange(len(made)), [len(each.starts) for each in made])
         vectors = np.concatenate([each.vectors for each in made])
-        np.savez(kept, vectors=vectors, owners=owners, wordings=np.array(wordings))
+        np.savez(kept, vectors=vectors, owners=owners, texts=np.array(texts))
     with np.load(kept) as saved:
-        return Collection(sentences, saved["vectors"], saved["owners"], saved["wordings"].tolist())
+        return Collection(sentences, saved["vectors"], saved["owners"], saved["texts"].tolist())
 
 
-def answers(model: Model, asked: Sequence[Query], among: Collection, size: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Features (queries, 3) of what a search in the first ``size`` sentences finds, and which are right (queries,)."""
-    vectors = model.encode([query.phrase for query in asked])
-    held = int(np.searchsorted(among.owners, size))
-    given, right = np.zeros((len(asked), 3), np.float32), np.zeros(len(asked), bool)
+def nearest(vectors: Floats, asked: Sequence[Query], among: Collection, size: int, count: int) -> NDArray[np.int64]:
+    """(queries, count): the nearest phrases of the first ``size`` sentences, without those of the query's mate."""
+    held, found = int(np.searchsorted(among.owners, size)), []
     for at in range(0, len(asked), 100):
         scores = vectors[at : at + 100] @ among.vectors[:held].T  # (100, n)
-        best = np.argpartition(-scores, HITS + 50, axis=1)[:, : HITS + 50]
+        best = np.argpartition(-scores, count + 50, axis=1)[:, : count + 50]
         for row, columns in enumerate(best):
-            query = asked[at + row]
             order = columns[np.argsort(-scores[row, columns])]
-            groups: dict[str, list[float]] = {}
-            for column in [c for c in order if among.sentences[among.owners[c]] != query.mate][:HITS]:
-                groups.setdefault(among.wordings[column], []).append(float(scores[row, column]))
-            given[at + row] = features(groups.values())
-            right[at + row] = next(iter(groups)) in query.right
+            free = [c for c in order if among.sentences[among.owners[c]] != asked[at + row].mate]
+            found.append(free[:count])
+    return np.array(found)
+
+
+def looked_up(
+    model: Model, asked: Sequence[Query], among: Collection, size: int, views: Views | None
+) -> tuple[Floats, NDArray[np.int64]]:
+    """What is searched with, (queries, dim), and what is found first, (queries, hits)."""
+    phrases = [query.phrase for query in asked]
+    vectors = model.encode(phrases) if views is None else views.queries(model, phrases)[1]
+    return vectors, nearest(vectors, asked, among, size, HITS if views is None else views.first)
+
+
+def judged(
+    model: Model,
+    asked: Sequence[Query],
+    among: Collection,
+    views: Views | None,
+    vectors: Floats,
+    found: NDArray[np.int64],
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Features of what a search finds, (queries, 3), and whether its first group is right, (queries,)."""
+    hits = among.vectors[found]  # (queries, hits, dim)
+    if views is not None:
+        spans = [Phrase(text, 0, len(text)) for text in (among.texts[column] for column in found.ravel())]
+        hits = views.hits(model, spans, hits.reshape(-1, hits.shape[2])).reshape(hits.shape)
+    scores = np.einsum("qd,qhd->qh", vectors, hits)
+    given, right = np.zeros((len(asked), 3), np.float32), np.zeros(len(asked), bool)
+    for row, query in enumerate(asked):
+        groups: dict[str, list[float]] = {}
+        for place in np.argsort(-scores[row], kind="stable"):
+            groups.setdefault(folded(among.texts[found[row, place]]), []).append(float(scores[row, place]))
+        weights = {name: each[0] if views is None else views.support(each) for name, each in groups.items()}
+        order = sorted(groups, key=weights.__getitem__, reverse=True)
+        given[row] = features([groups[name] for name in order])
+        right[row] = order[0] in query.right
     return given, right
 
 
@@ -166,17 +198,22 @@ def main() -> None:
         sets[lang] = queries(model, rows, args.queries, args.seed)
         print(f"{lang}: {len(rows):,} sentence pairs, {len(sets[lang]):,} queries", file=sys.stderr)
     drawn = np.random.default_rng(args.seed).permutation(sorted(english)).tolist()
-    among = collection(model, drawn[: max(args.sizes)], args.out / f"{model.hash[:12]}-{max(args.sizes)}.npz")
-    found = {(lang, size): answers(model, sets[lang], among, size) for lang in sets for size in args.sizes}
-    rows = []
-    for lang in sets:
-        fitted = fit(found, [each for each in sets if each != lang] or [lang])
-        for size in args.sizes:
-            given, right = found[lang, size]
-            rows.append(
-                [lang, min(size, len(drawn)), len(right), float(right.mean()), *measures(fitted.of(given), right)]
-            )
-    final = fit(found, list(sets))
+    among = collection(model, drawn[: max(args.sizes)], args.out / f"{model.hash[:12]}-{max(args.sizes)}-texts.npz")
+    finals, rows = {}, []
+    for name, views in SEARCHES.items():
+        found = {
+            (lang, size): judged(model, asked, among, views, *looked_up(model, asked, among, size, views))
+            for lang, asked in sets.items()
+            for size in args.sizes
+        }
+        for lang in sets:
+            fitted = fit(found, [each for each in sets if each != lang] or [lang])
+            for size in args.sizes:
+                given, right = found[lang, size]
+                told = [len(right), float(right.mean()), *measures(fitted.of(given), right)]
+                rows.append([name, lang, min(size, len(drawn)), *told])
+        finals[name] = fit(found, list(sets))
+    final = replace(finals["quick"], with_views=finals["views"])
     facts = signature(model, lines=args.lines, queries=args.queries, others=OTHERS, seed=args.seed)
     report("confidence", HEADER, rows, facts)
     print(final)

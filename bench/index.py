@@ -149,20 +149,26 @@ def warm(args: argparse.Namespace) -> dict[str, Any]:
     phrases = [parse_query(query).phrases[0] for query in queries]
     vectors = model.encode(phrases)
     with Index.open(args.work / "index", model, readonly=True, threads=args.threads) as index:
-        full, known = Searcher(index), Searcher(index, _Known(phrases, vectors))
+        full, known, again = Searcher(index, views=False), Searcher(index, _Known(phrases, vectors)), Searcher(index)
         for query in queries[-20:]:
             full.search(query)
+            again.search(query)
         alone = _milliseconds(full.search, queries[:SINGLE])
+        seen = _milliseconds(again.search, queries[:SINGLE])
         found = _milliseconds(known.search, queries[:SINGLE])
         batch = _seconds(lambda: full.search_all(queries))
         batch_found = _seconds(lambda: known.search_all(queries))
+        batch_seen = _seconds(lambda: again.search_all(queries))
         first, all_ten = recall(index, vectors)
     return {
-        "warm query ms, median": float(np.median(alone)),
-        "warm query ms, 95th percentile": float(np.percentile(alone, 95)),
+        "warm query ms, median": float(np.median(seen)),
+        "warm query ms, 95th percentile": float(np.percentile(seen, 95)),
+        "  quick, median": float(np.median(alone)),
+        "  quick, 95th percentile": float(np.percentile(alone, 95)),
         "  without encoding ms, median": float(np.median(found)),
         "  without encoding ms, 95th percentile": float(np.percentile(found, 95)),
-        f"{BATCH} queries at once, queries/s": len(queries) / batch,
+        f"{BATCH} queries at once, queries/s": len(queries) / batch_seen,
+        "  quick, queries/s": len(queries) / batch,
         "  without encoding, queries/s": len(queries) / batch_found,
         "recall@1 against exact search": first,
         f"recall@{DEPTH} against exact search": all_ten,

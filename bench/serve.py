@@ -168,10 +168,11 @@ def german(data: Path, seed: int) -> Iterator[str]:
 
 
 @contextmanager
-def server(index: Path, threads: int | None) -> Iterator[Place]:
+def server(index: Path, threads: int | None, quick: bool = False) -> Iterator[Place]:
     """A server of its own."""
     program = "from phrasemate.cli import main; main()"
     command = [sys.executable, "-c", program, "serve", str(index), "--port", "0", "--json"]
+    command += ["--quick"] if quick else []
     if threads:
         command += ["--threads", str(threads)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -225,12 +226,14 @@ def main() -> None:
     made.add_argument("--warm", type=float, default=20.0, help="seconds of them before that, which do not count")
     made.add_argument("--alone", type=int, default=200, help="rounds of one user (default: %(default)s)")
     made.add_argument("--examples", type=int, default=0, help="of schemathesis for each operation (default: none)")
+    made.add_argument("--quick", action="store_true", help="searches do not look at their hits again")
     options: argparse.Namespace = made.parse_args()
     random.seed(options.seed)
     sentences = german(options.data, options.seed)
     rows: list[list[Any]] = []
     facts: dict[str, Any] = {"index": options.index.name, "users": options.users, "seconds": options.seconds}
-    with server(options.index, options.threads) as at:
+    facts["quick"] = options.quick
+    with server(options.index, options.threads, options.quick) as at:
         asyncio.run(one_user(at.port, sentences, Times(), float("inf"), 20))  # warms up
         if options.alone:
             times, begun = Times(), time.perf_counter()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.confidence import HITS, Confidence, features
+from phrasemate.encode.views import Views
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.types import Encoder, Hit, Phrase
@@ -22,6 +23,8 @@ FETCH_MOST = 1_600
 DOUBT = 0.2  # nineteen of twenty such answers are wrong (bench/confidence.py)
 MARKS = re.compile(r"\\?(\[\[|\]\])")
 EXPECTED = r"mark one phrase or several as [[phrase]]; write \[[ or \]] for literal brackets"
+
+Floats = NDArray[np.float32]
 
 
 class Query(NamedTuple):
@@ -37,22 +40,33 @@ class Group:
 
     ``text`` is the best hit's wording and ``score`` its cosine; ``count`` is how many of the hits that were looked at
     have the wording; ``hits`` are the best of them, no two of the same sentence.
+
+    With views (`phrasemate.encode.views`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
+    maximum of all, which several hits raise; hits keep the cosine in their sentences, which tells senses apart, and
+    come by it. Groups come by ``weight``.
     """
 
     text: str
     score: float
     count: int
     hits: tuple[Hit, ...]
+    support: float | None = None
+
+    @property
+    def weight(self) -> float:
+        """The support, or the score where hits did not vote."""
+        return self.score if self.support is None else self.support
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         hits = [_hit_as_dict(hit) for hit in self.hits]
-        return {"text": self.text, "score": round(self.score, 4), "count": self.count, "hits": hits}
+        numbers = {"score": round(self.score, 4), "support": round(self.weight, 4), "count": self.count}
+        return {"text": self.text, **numbers, "hits": hits}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer for one phrase of a query; ``groups`` by falling score.
+    """The answer for one phrase of a query; ``groups`` by falling support.
 
     ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1; None where the model
     that encodes the queries was not calibrated for it (see `phrasemate.encode.confidence`).
@@ -80,15 +94,25 @@ class Searcher:
     """Answers queries from an index.
 
     ``model`` encodes the queries; by default it is the index's own, which is loaded with the first query.
+
+    ``views``: look at the hits again, see `phrasemate.encode.views`. True: as was chosen for models with a trained
+    head, and not at all for others; False: compare phrases in their sentences only, which is quicker.
     """
 
-    def __init__(self, index: Index, model: Encoder | None = None) -> None:
-        self.index, self._model = index, model
+    def __init__(self, index: Index, model: Encoder | None = None, views: Views | bool = True) -> None:
+        self.index, self._model, self._views = index, model, views
 
     @property
     def model(self) -> Any:
         """What encodes the queries."""
         return self._model or self.index.model
+
+    @property
+    def views(self) -> Views | None:
+        """How hits are looked at again; None where they are not."""
+        if isinstance(self._views, Views):
+            return self._views
+        return Views() if self._views and getattr(self.model, "pooling", None) == "head" else None
 
     def search(
         self,
@@ -126,13 +150,14 @@ class Searcher:
         asked = [(query, phrase) for query in queries for phrase in self.phrases(query)]
         if not asked:
             return []
-        vectors = self.model.encode([phrase for _, phrase in asked])
-        found = self._groups(vectors, k, contexts, documents, languages)
+        phrases, views = [phrase for _, phrase in asked], self.views
+        vectors, mixed = views.queries(self.model, phrases) if views else (self.model.encode(phrases), None)
+        found = self._groups(vectors, k, contexts, documents, languages, mixed)
         return [Result(query, phrase, *each) for (query, phrase), each in zip(asked, found, strict=True)]
 
     def search_vectors(
         self,
-        vectors: NDArray[np.float32],
+        vectors: Floats,
         k: int = 10,
         contexts: int = 5,
         documents: Sequence[str] | None = None,
@@ -140,7 +165,7 @@ class Searcher:
     ) -> list[tuple[tuple[Group, ...], float | None]]:
         """Groups and confidence, as in `Result`, of each vector, (n, dim) of unit length, however it was made.
 
-        Arguments and errors as in `search`.
+        The hits are compared as they stand in their sentences, without `views`. Arguments and errors as in `search`.
         """
         _check(k, contexts)
         return self._groups(vectors, k, contexts, documents, languages)
@@ -154,41 +179,64 @@ class Searcher:
 
     def _groups(
         self,
-        vectors: NDArray[np.float32],
+        vectors: Floats,
         k: int,
         contexts: int,
         documents: Sequence[str] | None,
         languages: Sequence[str] | None,
+        mixed: Floats | None = None,
     ) -> list[tuple[tuple[Group, ...], float | None]]:
-        """Up to k groups for each vector, and how sure the first is.
+        """Up to k groups for each vector q, and how sure the first is; with `views` where ``mixed`` has each one's q'.
 
         Looks at more hits for those whose hits so far hold fewer wordings.
         """
+        views = None if mixed is None else self.views
+        asked = vectors if mixed is None else mixed
         answers: list[tuple[Group, ...]] = [()] * len(vectors)
         sure: list[float | None] = [None] * len(vectors)
-        first = max(FETCH, 2 * k)
+        first = max(views.first if views else FETCH, 2 * k)
         pending, fetch = np.arange(len(vectors)), first
         while len(pending):
             with self.index.snapshot():  # or a phrase that is found may be deleted before it is looked up
-                run = self.index.search(vectors[pending], fetch, documents, languages)
+                run = self.index.search(asked[pending], fetch, documents, languages)
                 full = run.ids >= 0
-                hits = iter(self.index.hits(run.ids[full], run.scores[full]))
+                hits = self.index.hits(run.ids[full], run.scores[full])
+                stored = self.index.vectors(run.ids[full]) if views else None
+            votes = [hit.score for hit in hits]
+            if views and stored is not None:
+                owners = np.repeat(pending, full.sum(1))
+                hits, votes = self._seen_again(hits, stored, vectors[owners], asked[owners], views)
+            left = zip(hits, votes, strict=True)
             for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
-                found = [next(hits) for _ in range(number)]
-                answers[row] = _groups_of(_wordings(found)[:k], contexts)
+                found = [next(left) for _ in range(number)]
+                answers[row] = tuple(_group(each, contexts, views) for each in _wordings(found, views)[:k])
                 if fetch == first:
-                    sure[row] = self._confidence(_wordings(found[:HITS]))
+                    sure[row] = self._confidence(_wordings(found[: views.first if views else HITS], views), views)
             short = np.array([len(answers[row]) < k for row in pending], bool)
             pending, fetch = pending[short & full.all(1)], fetch * 4
             if fetch > max(FETCH_MOST, 2 * k):
                 break
         return list(zip(answers, sure, strict=True))
 
-    def _confidence(self, wordings: Sequence[Sequence[Hit]]) -> float | None:
+    def _seen_again(
+        self, hits: Sequence[Hit], stored: Floats, vectors: Floats, asked: Floats, views: Views
+    ) -> tuple[list[Hit], list[float]]:
+        """The hits with their cosines in their sentences, and those by which they vote.
+
+        ``stored``: v, ``vectors``: q, ``asked``: q' of each hit, (hits, dim).
+        """
+        mixed = views.hits(self.model, [hit.phrase for hit in hits], stored)
+        near = np.einsum("nd,nd->n", stored, vectors).tolist()
+        votes: list[float] = np.einsum("nd,nd->n", mixed, asked).tolist()
+        return [replace(hit, score=score) for hit, score in zip(hits, near, strict=True)], votes
+
+    def _confidence(self, wordings: Sequence[_Wording], views: Views | None) -> float | None:
         calibrated: Confidence | None = getattr(self.model, "confidence", None)
+        if calibrated is not None and views is not None:
+            calibrated = calibrated.with_views if views == Views() else None
         if calibrated is None or not wordings:
             return None if calibrated is None else 0.0
-        return float(calibrated.of([features([hit.score for hit in hits] for hits in wordings)])[0])
+        return float(calibrated.of([features([each.votes for each in wordings])])[0])
 
 
 def _check(k: int, contexts: int) -> None:
@@ -231,23 +279,35 @@ def _trimmed(text: str, start: int, end: int, query: str) -> Phrase:
     return Phrase(text, end - len(phrase.lstrip()), start + len(phrase.rstrip()))
 
 
-def _wordings(hits: Sequence[Hit]) -> list[list[Hit]]:
-    """Hits by falling score -> those of each wording together, the best wording first."""
-    wordings: dict[str, list[Hit]] = {}
-    for hit in hits:
-        wordings.setdefault(" ".join(hit.text.casefold().split()), []).append(hit)
-    return list(wordings.values())
+class _Wording(NamedTuple):
+    """The hits of one wording, and what each is worth; both by falling score."""
+
+    hits: list[Hit]
+    votes: list[float]
 
 
-def _groups_of(wordings: Sequence[Sequence[Hit]], contexts: int) -> tuple[Group, ...]:
-    groups = []
-    for found in wordings:
-        different: dict[str, Hit] = {}
-        for hit in found:  # the best hit of a sentence stays
-            different.setdefault(hit.context, hit)
-        best = tuple(different.values())[:contexts]
-        groups.append(Group(found[0].text, found[0].score, len(found), best))
-    return tuple(groups)
+def _wordings(found: Sequence[tuple[Hit, float]], views: Views | None) -> list[_Wording]:
+    """Hits and their votes -> those of each wording together, the best wording first."""
+    wordings: dict[str, _Wording] = {}
+    for hit, vote in found:
+        hits, votes = wordings.setdefault(" ".join(hit.text.casefold().split()), _Wording([], []))
+        hits.append(hit)
+        votes.append(vote)
+    if views is None:  # they came by falling score
+        return list(wordings.values())
+    for hits, votes in wordings.values():
+        hits.sort(key=lambda hit: hit.score, reverse=True)
+        votes.sort(reverse=True)
+    return sorted(wordings.values(), key=lambda each: views.support(each.votes), reverse=True)
+
+
+def _group(found: _Wording, contexts: int, views: Views | None) -> Group:
+    different: dict[str, Hit] = {}
+    for hit in found.hits:  # the best hit of a sentence stays
+        different.setdefault(hit.context, hit)
+    best = tuple(different.values())[:contexts]
+    support = None if views is None else views.support(found.votes)
+    return Group(found.hits[0].text, found.votes[0], len(found.hits), best, support)
 
 
 def _hit_as_dict(hit: Hit) -> dict[str, Any]:

@@ -138,6 +138,11 @@ class Library:
     index: FakeIndex = field(default_factory=FakeIndex)
     searcher: FakeSearcher = field(default_factory=FakeSearcher)
     models: list[tuple[Any, Any]] = field(default_factory=list)
+    views: list[bool] = field(default_factory=list)
+
+    def search(self, index: FakeIndex, views: bool = True) -> FakeSearcher:
+        self.views.append(views)
+        return self.searcher
 
     def load_model(self, path: Path | None = None, threads: int | None = None) -> str:
         self.models.append((path, threads))

@@ -20,7 +20,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     fakes = Library()
     monkeypatch.setattr("phrasemate.encode.load_model", fakes.load_model)
     monkeypatch.setattr("phrasemate.index.Index", fakes.index, raising=False)
-    monkeypatch.setitem(sys.modules, "phrasemate.search", SimpleNamespace(Searcher=lambda index: fakes.searcher))
+    monkeypatch.setitem(sys.modules, "phrasemate.search", SimpleNamespace(Searcher=fakes.search))
     return fakes
 
 

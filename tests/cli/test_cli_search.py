@@ -34,6 +34,12 @@ def test_options_are_handed_on(invoke: Invoke, library: Library) -> None:
     assert library.index.calls[0] == ("open", "idx", "a model", True)
 
 
+def test_a_quick_search_looks_at_nothing_again(invoke: Invoke, library: Library) -> None:
+    for options in ([], ["--quick"]):
+        assert invoke("search", "idx", *options, QUERY).exit_code == 0
+    assert library.views == [True, False]
+
+
 def test_without_filters_none_is_handed_on(invoke: Invoke, library: Library) -> None:
     invoke("search", "idx", QUERY)
     assert library.index.calls[0] == ("open", "idx", None, True)  # an index knows its model

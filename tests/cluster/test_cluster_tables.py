@@ -86,6 +86,15 @@ def test_appended_replaced_and_deleted(one: Index, place: Path, model: FakeModel
     assert made.verify().problems == []
     with pytest.raises(InputError, match="has no document"):
         made.delete("0-3.txt")
+    assert made.vectors([]).shape == (0, model.dim)
+    kept = [phrase for row in one.store.all_sentences() for phrase in range(row.first_phrase, row.first_phrase + 1)]
+    np.testing.assert_array_equal(made.vectors(kept[::-1]), one.vectors(kept[::-1]))  # behind the deleted ones, too
+    gone = next(phrase for phrase in range(kept[-1]) if one.store.sentence_of(phrase) is None)
+    for index, phrase, why in (
+        (i, p, w) for i in (made, one) for p, w in ((gone, "was deleted"), (10**6, "no phrase"))
+    ):
+        with pytest.raises(InputError, match=why):
+            index.vectors([phrase])
 
 
 def test_search_and_what_comes_with_it(one: Index, place: Path, model: FakeModel) -> None:
@@ -96,6 +105,7 @@ def test_search_and_what_comes_with_it(one: Index, place: Path, model: FakeModel
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
         hits = made.hits(found.ids, found.scores)
         assert [model_text(hit) for hit in hits] == [model_text(hit) for hit in one.hits(found.ids, found.scores)]
+        np.testing.assert_array_equal(made.vectors(found.ids), one.vectors(found.ids))
     phrase = int(found.ids[0, 0])
     assert made.around(phrase, 2) == one.around(phrase, 2)
     assert made.containing("OLD bank", 20) == one.containing("OLD bank", 20) != []

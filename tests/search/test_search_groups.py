@@ -192,7 +192,7 @@ def test_as_dict() -> None:
         "start": 4,
         "end": 8,
         "confidence": None,
-        "groups": [{"text": "bank", "score": 0.1235, "count": 2, "hits": hits}],
+        "groups": [{"text": "bank", "score": 0.1235, "support": 0.1235, "count": 2, "hits": hits}],
     }
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny
 
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.export import export_model
+from phrasemate.encode.views import Views, alone
 from phrasemate.errors import InputError
 from phrasemate.index import Index
 from phrasemate.search import Searcher
@@ -37,7 +39,7 @@ def marked(text: str, phrase: str) -> str:
 
 @pytest.mark.parametrize(("number", "phrase"), [(0, "bank"), (1, "read a book"), (3, "old river"), (5, "Bank")])
 def test_a_phrase_finds_itself(index: Index, number: int, phrase: str) -> None:
-    result = Searcher(index).search(marked(tiny.SENTENCES[number], phrase), k=3)
+    result = Searcher(index, views=False).search(marked(tiny.SENTENCES[number], phrase), k=3)
     best = result.groups[0]
     assert best.text == phrase
     assert best.score == pytest.approx(1, abs=1e-3)
@@ -46,6 +48,22 @@ def test_a_phrase_finds_itself(index: Index, number: int, phrase: str) -> None:
     scores = [group.score for group in result.groups]
     assert scores == sorted(scores, reverse=True)
     assert len({group.text.casefold() for group in result.groups}) == len(scores) == 3
+
+
+@pytest.mark.parametrize(("number", "phrase"), [(0, "bank"), (1, "read a book"), (3, "old river"), (5, "Bank")])
+def test_a_phrase_finds_itself_with_views(index: Index, number: int, phrase: str) -> None:
+    """Less than 1, as query and hit are mixed in different shares; by the formula, from the stored vector."""
+    searcher = Searcher(index)
+    assert searcher.views == Views()
+    best = searcher.search(marked(tiny.SENTENCES[number], phrase), k=3).groups[0]
+    assert best.text == phrase
+    hit = next(hit for hit in best.hits if hit.context == tiny.SENTENCES[number])
+    in_sentence, by_itself = index.vectors([hit.phrase_id])[0], index.model.encode([alone(hit.phrase)])[0]
+    query, found = in_sentence + Views().query * by_itself, in_sentence + Views().hit * by_itself
+    cosine = query @ found / (np.linalg.norm(query) * np.linalg.norm(found))
+    assert hit.score == pytest.approx(1, abs=1e-3)
+    assert best.score == pytest.approx(cosine, abs=2e-3)
+    assert 0.9 < cosine < 0.999
 
 
 def test_the_sentence_in_both_documents_is_shown_once(index: Index) -> None:

@@ -38,6 +38,18 @@ def test_names_are_those_of_the_folders(tmp_path: Path, model: FakeModel) -> Non
     made.close()
 
 
+def test_hits_are_looked_at_again_unless_it_is_to_be_quick(tmp_path: Path, model: FakeModel) -> None:
+    folder = make_index(tmp_path / "idx", model)
+    model.pooling = "head"
+    for views in (True, False):
+        made = Library([folder], threads=1, model=model, views=views)
+        with made.use() as searcher:
+            assert (searcher.views is not None) == views
+        (group,) = made.ask("", lambda searcher: searcher.search("[[bank]]", k=1)).groups
+        assert (group.text, group.support is not None) == ("bank", views)
+        made.close()
+
+
 def test_an_unknown_name_is_refused(library: Library) -> None:
     with pytest.raises(Refusal, match=r"no index '\.\./idx'; there are: idx") as caught:
         best(library, "[[bank]]", "../idx")

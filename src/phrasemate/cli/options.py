@@ -12,7 +12,18 @@ import typer
 if TYPE_CHECKING:
     from phrasemate.text import Skipped
 
-__all__ = ["Encoding", "JsonAtEnd", "Lines", "Model", "OnError", "OrList", "SplitLines", "Threads", "say_skipped"]
+__all__ = [
+    "Encoding",
+    "JsonAtEnd",
+    "Lines",
+    "Model",
+    "OnError",
+    "OrList",
+    "Quick",
+    "SplitLines",
+    "Threads",
+    "say_skipped",
+]
 
 SHOWN = 20  # skipped lines that are listed; the rest are counted
 
@@ -43,6 +54,9 @@ Model = Annotated[
 ]
 Threads = Annotated[
     int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Compare phrases in their sentences only: quicker, and fewer right answers.")
 ]
 JsonAtEnd = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import Threads
+from phrasemate.cli.options import Quick, Threads
 from phrasemate.cli.shell import out
 from phrasemate.errors import InputError
 
@@ -29,6 +29,7 @@ EXAMPLES = """Examples:
   phrasemate search idx -k 3 --contexts 1 "Wir hielten [[eine Schweigeminute]] ab."
   phrasemate search idx --document news.txt --language en "Nous avons [[pris un congé]]."
   phrasemate search idx "Er sitzt auf der Bank."        no marks: every proposed phrase
+  phrasemate search idx --quick < queries.txt           many queries in less time, fewer of them right
   phrasemate search idx --json < queries.txt > answers.jsonl"""
 
 HELP = """Find what means the same as a marked phrase.
@@ -42,7 +43,7 @@ With --json, one JSON object a line is printed for each query, in the order of t
 \b
   {"query": "auf der [[Bank]]", "results": [
     {"phrase": "Bank", "start": 8, "end": 12, "confidence": 0.92, "groups": [
-      {"text": "bench", "score": 0.91, "count": 3, "hits": [
+      {"text": "bench", "score": 0.91, "support": 0.95, "count": 3, "hits": [
         {"context": "He sat on the bench.", "start": 14, "end": 19, "score": 0.91,
          "document": "park.txt", "line": 7, "language": "en", "metadata": {}}]}]}]}
 
@@ -68,6 +69,7 @@ def search(
         list[str] | None,
         typer.Option("--language", metavar="LANG", help="Only in this language (may be given several times)."),
     ] = None,
+    quick: Quick = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each query.")] = False,
     threads: Threads = None,
     model: Annotated[
@@ -83,7 +85,7 @@ def search(
 
     given = load_model(model, threads=threads) if model else None
     with Index.open(index, given, readonly=True, threads=threads) as opened:
-        searcher = Searcher(opened)
+        searcher = Searcher(opened, views=not quick)
         for batch in _batches(_queries(queries)):
             results = searcher.search_all(
                 list(dict.fromkeys(batch)), k=k, contexts=contexts, documents=document, languages=language

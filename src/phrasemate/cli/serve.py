@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from phrasemate.cli.options import Quick
 from phrasemate.errors import MissingExtra
 
 __all__ = ["EXAMPLES", "serve"]
@@ -42,6 +43,7 @@ def serve(
     threads: Annotated[
         int | None, typer.Option("--threads", metavar="N", min=1, help="Threads to compute with (default: all cores).")
     ] = None,
+    quick: Quick = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object when it answers.")] = False,
 ) -> None:
     """Serve the concordance page and the REST service.
@@ -61,7 +63,7 @@ def serve(
     settings = Settings()
     access = serving.access_for(host, serving.read_token(token_file), allow_host or ())
     with serving.bind(host, port) as listening:
-        library = Library(indexes, settings, threads)
+        library = Library(indexes, settings, threads, views=not quick)
 
         def ready(url: str) -> None:
             if as_json:

@@ -153,6 +153,20 @@ class LanceStore:
                     raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
         return [None if identity is None else found[identity] for identity in wanted]
 
+    def vectors_of(self, phrases: Sequence[int]) -> NDArray[np.int8]:
+        """(phrases, dim) int8 of ascending phrase ids, all read at once. Raises InputError for a deleted one."""
+        if not len(phrases):
+            return np.zeros((0, self.dim), np.int8)
+        ids, dead, top = np.array(phrases, np.int64), self.layout.dead_phrases, self.state().next_phrase
+        if ids[0] < 0 or ids[-1] >= top:
+            raise InputError(f"no phrase {ids[0] if ids[0] < 0 else ids[-1]}: ids of this index are below {top}")
+        if (gone := ids[dead.contains(ids)]).size:
+            raise InputError(f"phrase {gone[0]} was deleted; search again")
+        table = self._take(PHRASES, [phrase - dead.below(phrase) for phrase in phrases], ["key", "vector"])
+        if not np.array_equal(self.layout.ids(table["key"].to_numpy()), ids):
+            raise self.damaged("some phrases are not where they belong")
+        return codes_of(table["vector"], self.dim)
+
     def _holder(self, phrase: int) -> int:
         """The id of the sentence that a phrase must be in."""
         number, place = self.layout.shard_of(phrase)

@@ -42,12 +42,16 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A wording that may translate the phrase: its best cosine, how often it was among the hits, and its lines."""
+    """A wording that may translate the phrase: its best cosine, how often it was among the hits, and its lines.
+
+    ``support`` is what candidates are ordered by (`phrasemate.search.Group`).
+    """
 
     text: str
     score: float
     count: int
     lines: tuple[Line, ...]
+    support: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Column:
 def column(name: str, result: Result) -> Column:
     """The answer of the index ``name``."""
     candidates = tuple(
-        Candidate(group.text, group.score, group.count, tuple(Line(name, hit) for hit in group.hits))
+        Candidate(group.text, group.score, group.count, tuple(Line(name, hit) for hit in group.hits), group.weight)
         for group in result.groups
     )
     return Column(name, candidates, getattr(result, "confidence", None))
@@ -87,14 +91,15 @@ def merged(columns: Sequence[Column], name: str = "") -> Column:
     for candidate in (candidate for each in columns for candidate in each.candidates):
         together.setdefault(" ".join(candidate.text.casefold().split()), []).append(candidate)
     known = [each.confidence for each in columns if each.confidence is not None]
-    found = tuple(sorted(map(_one, together.values()), key=lambda candidate: -candidate.score))
+    found = tuple(sorted(map(_one, together.values()), key=lambda candidate: -candidate.support))
     return Column(name or " + ".join(each.name for each in columns), found, max(known, default=None))
 
 
 def _one(same: Sequence[Candidate]) -> Candidate:
     best = max(same, key=lambda candidate: candidate.score)
     lines = sorted((line for candidate in same for line in candidate.lines), key=lambda line: -line.hit.score)
-    return Candidate(best.text, best.score, sum(candidate.count for candidate in same), tuple(lines))
+    count, support = sum(candidate.count for candidate in same), max(candidate.support for candidate in same)
+    return Candidate(best.text, best.score, count, tuple(lines), support)
 
 
 def arranged(found: Column, order: str = "score") -> Column:
@@ -107,9 +112,9 @@ def arranged(found: Column, order: str = "score") -> Column:
         raise InputError(f"order {order[:40]!r}; expected one of {', '.join(ORDERS)}")
     candidates: Iterable[Candidate] = found.candidates
     if order == "score":
-        candidates = sorted(candidates, key=lambda candidate: -candidate.score)
+        candidates = sorted(candidates, key=lambda candidate: -candidate.support)
     elif order == "count":
-        candidates = sorted(candidates, key=lambda candidate: (-candidate.count, -candidate.score))
+        candidates = sorted(candidates, key=lambda candidate: (-candidate.count, -candidate.support))
     else:
         key = _context_key(order, collation(found.language))
         candidates = [replace(each, lines=tuple(sorted(each.lines, key=key))) for each in candidates]

@@ -10,14 +10,15 @@ confidence.json, beside what the model's hash seals, since no vector depends on 
     P = 1 / (1 + exp(-(b + u s + v (s - m) + w ln n)))
 
 s: cosine of the best group, m: mean cosine of the next `OTHERS` groups, n: how many of the first `HITS` hits have its
-wording.
+wording. A search that looks at its hits again (`phrasemate.encode.views`) has other cosines and fewer hits, so it has a
+bias and weights of its own, under the key ``views``; its groups come by support.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,11 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Features -> probability; see the module."""
+    """Features -> probability; see the module. ``with_views``: the one for searches with views."""
 
     bias: float
     weights: tuple[float, float, float]
+    with_views: Confidence | None = None
 
     def of(self, given: ArrayLike) -> NDArray[np.float64]:
         """(n,) probabilities of (n, 3) `features`."""
@@ -53,7 +55,10 @@ class Confidence:
 
     def save(self, folder: Path, model_hash: str, signature: Mapping[str, Any]) -> None:
         """Put it into a model's folder."""
-        record = {"model": model_hash, "bias": self.bias, "weights": self.weights, "signature": dict(signature)}
+        record: dict[str, Any] = {"model": model_hash, "bias": self.bias, "weights": self.weights}
+        if self.with_views is not None:
+            record["views"] = {"bias": self.with_views.bias, "weights": self.with_views.weights}
+        record["signature"] = dict(signature)
         (folder / CONFIDENCE).write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
 
 
@@ -109,10 +114,18 @@ def load_confidence(folder: Path, model_hash: str) -> Confidence | None:
         return None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        first, second, third = map(float, record["weights"])
-        found = Confidence(float(record["bias"]), (first, second, third))
-        if not np.isfinite([found.bias, *found.weights]).all():
-            raise ValueError("a number that is not finite")
+        found = _read(record)
+        if "views" in record:
+            found = replace(found, with_views=_read(record["views"]))
         return found if record["model"] == model_hash else None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ModelDamaged(f"{path}: not a confidence file ({error}); remove it, or export the model again") from error
+
+
+def _read(record: Mapping[str, Any]) -> Confidence:
+    """Raises ValueError, TypeError or KeyError for what is not one."""
+    first, second, third = map(float, record["weights"])
+    found = Confidence(float(record["bias"]), (first, second, third))
+    if not np.isfinite([found.bias, *found.weights]).all():
+        raise ValueError("a number that is not finite")
+    return found

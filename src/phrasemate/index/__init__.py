@@ -261,6 +261,16 @@ class Index:
                     found.append(Hit(where, score, owner.name, row.line, owner.language, phrase, row.metadata))
         return found
 
+    def vectors(self, ids: ArrayLike) -> NDArray[np.float32]:
+        """(ids, dim) float32 of unit length: the stored vectors of phrase ids, to the precision of their 8 bits.
+
+        Raises InputError for an id that is not there, or was deleted.
+        """
+        asked, places = np.unique(np.asarray(ids, np.int64).ravel(), return_inverse=True)
+        with self.store.reading():
+            codes = self.store.vectors_of(asked.tolist())
+        return rows.dequantise(codes)[places]
+
     def _places(self, phrases: Sequence[int]) -> dict[int, tuple[Phrase, SentenceRow]]:
         """Where ascending phrase ids are, without deleted ones; each sentence is read and unpacked once."""
         places: dict[int, tuple[Phrase, SentenceRow]] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
@@ -251,6 +251,22 @@ class Store:
                     raise self.damaged(f"the vectors of sentence {row.id} are out of order")
                 last = (row.id, row.first_phrase + row.phrases)
             yield block
+
+    def vectors_of(self, phrases: Sequence[int]) -> NDArray[np.int8]:
+        """(phrases, dim) int8 of ascending phrase ids, each sentence read once. Raises InputError for a deleted one."""
+        found = np.empty((len(phrases), self.dim), np.int8)
+        row: VectorRow | None = None
+        for place, phrase in enumerate(phrases):
+            if row is None or not row.first_phrase <= phrase < row.first_phrase + row.phrases:
+                sentence = self.sentence_of(phrase)
+                if sentence is None:
+                    raise InputError(f"phrase {phrase} was deleted; search again")
+                raw = self.connection.execute(f"SELECT {_VECTORS} FROM vectors WHERE id = ?", (sentence.id,)).fetchone()
+                row = None if raw is None else self._vector(raw)
+                if row is None or row[2:4] != (sentence.first_phrase, sentence.phrases):
+                    raise self.damaged(f"the vectors of sentence {sentence.id} are missing or of other phrases")
+            found[place] = np.frombuffer(row.codes, np.int8).reshape(-1, self.dim)[phrase - row.first_phrase]
+        return found
 
     def sampled_vectors(self, wanted: int, pieces: int = 256) -> NDArray[np.int8]:
         """About ``wanted`` (n, dim) int8 vectors in up to ``pieces`` runs spread evenly over the store."""

@@ -121,7 +121,7 @@ class Hinter:
 
     def __init__(self, index: Index, settings: Hints, searcher: Searcher | None = None, apart: bool = False) -> None:
         self.apart = apart
-        self.settings, self.searcher = settings, searcher or Searcher(index)
+        self.settings, self.searcher = settings, searcher or Searcher(index, views=False)  # floors are plain cosines
         self.model = self.searcher.model
         if settings.segmenter == "learned" and self.model.learned is None:
             raise InputError(f"the model {self.model.name} has no learned segmenter; use the n-gram segmenter")

@@ -38,7 +38,8 @@ class Library:
 
     All that was built with one model shares it. What a writer commits is seen by the next search; a folder that was
     made anew is opened again, and the old one is closed when the last request has left it. ``model``: for tests, in the
-    place of the one that an index names. Raises IndexError_ or ModelError for an index that cannot be used.
+    place of the one that an index names. ``views``: as in `Searcher`. Raises IndexError_ or ModelError for an index
+    that cannot be used.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Library:
         settings: Settings | None = None,
         threads: int | None = None,
         model: Any = None,
+        views: bool = True,
     ) -> None:
         self.settings = settings or Settings()
         self._models = _Models(self.settings, threads, model)
@@ -54,7 +56,7 @@ class Library:
         self._shelves: dict[str, _Shelf] = {}
         try:
             for name, folder in _named([Path(folder) for folder in folders]).items():
-                self._shelves[name] = _Shelf(name, folder, self._models, threads)
+                self._shelves[name] = _Shelf(name, folder, self._models, threads, views)
         except BaseException:
             self.close()
             raise
@@ -148,8 +150,8 @@ class _Open:
 class _Shelf:
     """One place for an index."""
 
-    def __init__(self, name: str, folder: Path, models: _Models, threads: int | None) -> None:
-        self.name, self._folder, self._models, self._threads = name, folder, models, threads
+    def __init__(self, name: str, folder: Path, models: _Models, threads: int | None, views: bool) -> None:
+        self.name, self._folder, self._models, self._threads, self._views = name, folder, models, threads, views
         self._lock, self._opening = Lock(), Lock()
         self._looked = time.monotonic()
         self._open: _Open = self._opened()
@@ -212,7 +214,7 @@ class _Shelf:
         except BaseException:
             index.close()
             raise
-        return _Open(index, Searcher(index, model), stamp)
+        return _Open(index, Searcher(index, model, self._views), stamp)
 
     @staticmethod
     def _retire(old: _Open) -> None:

@@ -129,7 +129,8 @@ class Hit(Span):
 
 class Group(BaseModel):
     text: str
-    score: float
+    score: float = Field(description="The cosine of its best hit.")
+    support: float = Field(description="What groups are ordered by: the score, and more where several hits agree.")
     count: int
     hits: list[Hit]
 

@@ -1,0 +1,133 @@
+"""Looking at hits again: which are, in what order they come, what it costs, and when it is not done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, log, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from search_fakes import FakeIndex, hit
+
+from phrasemate.encode.confidence import Confidence
+from phrasemate.encode.views import Views
+from phrasemate.search import FETCH, Searcher
+from phrasemate.types import Hit, Phrase
+
+QUERY = "Er sitzt auf der [[Bank]]."
+VIEWS = Views(query=0.5, hit=1.0, sharpness=0.1, first=4)
+
+
+class TwoWays:
+    """In a sentence all phrases are (1, 0); alone they are what was said, or (0, 1)."""
+
+    dim = 2
+    pooling = "head"
+    confidence: Any = None
+
+    def __init__(self, **alone: tuple[float, float]) -> None:
+        self.alone = alone
+
+    def encode(self, phrases: Sequence[Phrase]) -> np.ndarray:
+        whole = [phrase.end - phrase.start == len(phrase.context) for phrase in phrases]
+        return np.array(
+            [self.alone.get(p.text, (0, 1)) if w else (1, 0) for p, w in zip(phrases, whole, strict=True)], np.float32
+        )
+
+
+class Stored(FakeIndex):
+    """Every phrase is stored as (1, 0); the queries are not told apart by their vectors."""
+
+    def search(self, vectors: np.ndarray, *rest: Any) -> Any:
+        self.asked = vectors
+        return super().search(np.zeros((len(vectors), 2)), *rest)
+
+    def vectors(self, ids: np.ndarray) -> np.ndarray:
+        assert self.inside  # or a phrase may be deleted before its vector is read
+        return np.tile(np.array([[1, 0]], np.float32), (len(ids), 1))
+
+
+def asked(hits: list[Hit], model: Any, views: Views | bool = VIEWS, **options: Any) -> tuple[Any, Any]:
+    index: Any = Stored(hits, model=model)
+    return Searcher(index, model, views).search(QUERY, **options), index
+
+
+def test_query_and_hits_are_mixed_with_the_phrase_alone() -> None:
+    model = TwoWays(Bank=(0.0, 1.0), bank=(0.0, 1.0), bench=(-1.0, 0.0), seat=(1.0, 0.0))
+    found, index = asked([hit("bench", 0.9, " a"), hit("seat", 0.8, " a"), hit("bank", 0.7, " a")], model)
+    assert index.asked == pytest.approx(np.array([[1, 0.5]]) / sqrt(1.25))  # (1, 0) + .5 (0, 1)
+    assert [group.text for group in found.groups] == ["bank", "seat", "bench"]
+    # bank: (1, 1) / sqrt(2); seat: (1, 0); bench: (1, 0) - (1, 0), which has no direction
+    expected = [(1 + 0.5) / sqrt(1.25 * 2), 1 / sqrt(1.25), 0]
+    assert [group.score for group in found.groups] == pytest.approx(expected)
+
+
+def test_groups_come_by_the_votes_of_their_hits() -> None:
+    model = TwoWays(Bank=(1.0, 0.0), one=(1.0, 0.0), many=(1.0, 0.2))
+    found, _ = asked([hit("one", 0.9, " a"), *(hit("many", 0.8, f" {n}") for n in range(3))], model, contexts=2)
+    many, one = found.groups
+    cosine = 2 / sqrt(4 + 0.04)
+    assert (many.text, many.count, len(many.hits)) == ("many", 3, 2)
+    assert (many.score, one.score) == (pytest.approx(cosine), pytest.approx(1))
+    assert many.support == many.weight == pytest.approx(cosine + 0.1 * log(3), abs=1e-6)
+    assert many.as_dict()["support"] == round(many.support, 4)
+
+
+def test_so_many_hits_are_looked_at_and_more_while_wordings_lack() -> None:
+    hits = [hit(f"w{n // 4}", 1 - n / 100, f" {n}") for n in range(40)]
+    assert asked(hits, TwoWays(), k=1)[1].searches == [([0], 4)]
+    assert asked(hits, TwoWays(), k=2)[1].searches == [([0], 4), ([0], 16)]
+    assert asked(hits, TwoWays(), k=3)[1].searches == [([0], 6), ([0], 24)]
+
+
+def test_each_query_keeps_its_own_hits() -> None:
+    lists = [[hit("a", 0.9, " 1"), hit("b", 0.8, " 1")], [hit("c", 0.7, " 1")], []]
+    model = TwoWays()
+    index: Any = FakeIndex(*lists, model=model)
+    index.vectors = lambda ids: np.tile(np.array([[1, 0]], np.float32), (len(ids), 1))
+    numbers = np.array([[0, 0], [1, 0], [2, 0]], np.float32)  # FakeIndex takes the first value as the number of a query
+    found = Searcher(index, model, Views(query=0, hit=1))._groups(numbers, 5, 5, None, None, numbers)
+    assert [[group.text for group in groups] for groups, _ in found] == [["a", "b"], ["c"], []]
+
+
+def test_hits_of_a_wording_come_by_their_cosine_in_their_sentences() -> None:
+    """Alone, they are all the same; and mixing pulls what is far from the phrase alone nearer to it."""
+    model = TwoWays(bank=(0.0, 1.0))
+    hits = [hit("bank", 0.9, " of a river"), hit("bank", 0.8, " with money")]
+    index: Any = Stored(hits, model=model)
+    river, money = (0.0, 1.0), (0.8, 0.6)
+    index.vectors = lambda ids: np.array([river, money], np.float32)
+    (group,) = Searcher(index, model, Views(query=2, hit=1)).search(QUERY).groups  # q (1, 0), q' (1, 2) / sqrt(5)
+    assert [found.context for found in group.hits] == ["bank with money", "bank of a river"]
+    assert [found.score for found in group.hits] == pytest.approx([0.8, 0.0])
+    by_money, by_river = (0.8 + 2 * 1.6) / sqrt(5 * (0.64 + 2.56)), 2 * 2 / sqrt(5 * 4)
+    assert group.score == pytest.approx(max(by_money, by_river))
+    assert by_money == pytest.approx(1)
+
+
+@pytest.mark.parametrize("views", [True, False])
+@pytest.mark.parametrize("pooling", ["head", "ends", None])
+def test_it_is_done_for_models_with_a_trained_head(pooling: str | None, views: bool) -> None:
+    model: Any = TwoWays()
+    model.pooling = pooling
+    found, index = asked([hit("bank", 0.9, " a")], model, views)
+    again = pooling == "head" and views
+    assert Searcher(index, model, views).views == (Views() if again else None)
+    assert index.searches == [([0], Views().first if again else FETCH)]
+    assert (found.groups[0].support is not None) == again
+    assert found.groups[0].weight == pytest.approx(1.0 if again else 0.9, abs=0.2)
+
+
+def test_confidence_is_the_one_that_was_fitted_for_it() -> None:
+    plain, seen = Confidence(0.0, (1.0, 0.0, 0.0)), Confidence(-1.0, (2.0, 0.0, 0.0))
+    model: Any = TwoWays(Bank=(1.0, 0.0), bank=(1.0, 0.0))
+    hits = [hit("bank", 0.9, " a")]
+    for fitted, views, expected in (
+        (Confidence(0.0, plain.weights, seen), True, 1 / (1 + exp(1 - 2 * 1.0))),
+        (Confidence(0.0, plain.weights, seen), False, 1 / (1 + exp(-0.9))),
+        (plain, True, None),  # not calibrated with views
+        (Confidence(0.0, plain.weights, seen), VIEWS, None),  # nor with these
+    ):
+        model.confidence = fitted
+        assert asked(hits, model, views)[0].confidence == (None if expected is None else pytest.approx(expected))
