@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from kwic_fakes import group, hit, result
 
@@ -29,6 +31,14 @@ def test_order_by_score_and_by_count() -> None:
     found = column("x", result(*groups))
     assert [c.text for c in arranged(found).candidates] == ["a", "b", "c"]
     assert [c.text for c in arranged(found, "count").candidates] == ["c", "a", "b"]  # equal counts by score
+
+
+def test_what_several_hits_support_comes_first() -> None:
+    close, supported = group(hit("[[a]]", 0.9)), replace(group(hit("[[b]]", 0.8)), support=0.95)
+    found = column("x", result(supported, close))
+    assert [(c.text, c.score, c.support) for c in arranged(found).candidates] == [("b", 0.8, 0.95), ("a", 0.9, 0.9)]
+    both = merged([column("x", result(close)), column("y", result(replace(supported, support=0.7), supported))])
+    assert [(c.text, c.support) for c in both.candidates] == [("b", 0.95), ("a", 0.9)]
 
 
 def test_the_left_context_is_compared_from_the_match_outwards() -> None:
