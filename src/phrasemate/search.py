@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -188,11 +189,12 @@ class Searcher:
     ) -> list[tuple[tuple[Group, ...], float | None]]:
         """Up to k groups for each vector q, and how sure the first is; with `views` where ``mixed`` has each one's q'.
 
-        Looks at more hits for those whose hits so far hold fewer wordings.
+        Looks at more hits for those whose hits so far hold fewer wordings, with views only at those of wordings that
+        are new.
         """
         views = None if mixed is None else self.views
         asked = vectors if mixed is None else mixed
-        answers: list[tuple[Group, ...]] = [()] * len(vectors)
+        found: list[list[tuple[Hit, float]]] = [[] for _ in vectors]
         sure: list[float | None] = [None] * len(vectors)
         first = max(views.first if views else FETCH, 2 * k)
         pending, fetch = np.arange(len(vectors)), first
@@ -200,35 +202,42 @@ class Searcher:
             with self.index.snapshot():  # or a phrase that is found may be deleted before it is looked up
                 run = self.index.search(asked[pending], fetch, documents, languages)
                 full = run.ids >= 0
-                hits = self.index.hits(run.ids[full], run.scores[full])
-                stored = self.index.vectors(run.ids[full]) if views else None
-            votes = [hit.score for hit in hits]
-            if views and stored is not None:
-                owners = np.repeat(pending, full.sum(1))
-                hits, votes = self._seen_again(hits, stored, vectors[owners], asked[owners], views)
-            left = zip(hits, votes, strict=True)
-            for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
-                found = [next(left) for _ in range(number)]
-                answers[row] = tuple(_group(each, contexts, views) for each in _wordings(found, views)[:k])
-                if fetch == first:
-                    sure[row] = self._confidence(_wordings(found[: views.first if views else HITS], views), views)
-            short = np.array([len(answers[row]) < k for row in pending], bool)
+                left = iter(self.index.hits(run.ids[full], run.scores[full]))
+                hits = [list(islice(left, number)) for number in full.sum(1).tolist()]
+                if views:
+                    hits = [_new(found[row], own, k) for row, own in zip(pending, hits, strict=True)]
+                    stored = self.index.vectors([hit.phrase_id for own in hits for hit in own])
+            if views:
+                owners = np.repeat(pending, [len(own) for own in hits])
+                voted = iter(
+                    self._seen_again([*chain.from_iterable(hits)], stored, vectors[owners], asked[owners], views)
+                )
+                for row, own in zip(pending.tolist(), hits, strict=True):
+                    found[row] += islice(voted, len(own))
+            else:
+                for row, own in zip(pending.tolist(), hits, strict=True):
+                    found[row] = [(hit, hit.score) for hit in own]
+            if fetch == first:
+                most = views.first if views else HITS
+                sure = [self._confidence(_wordings(each[:most], views), views) for each in found]
+            short = np.array([len(_wordings(found[row], None)) < k for row in pending], bool)
             pending, fetch = pending[short & full.all(1)], fetch * 4
             if fetch > max(FETCH_MOST, 2 * k):
                 break
-        return list(zip(answers, sure, strict=True))
+        groups = (tuple(_group(own, contexts, views) for own in _wordings(each, views)[:k]) for each in found)
+        return list(zip(groups, sure, strict=True))
 
     def _seen_again(
         self, hits: Sequence[Hit], stored: Floats, vectors: Floats, asked: Floats, views: Views
-    ) -> tuple[list[Hit], list[float]]:
-        """The hits with their cosines in their sentences, and those by which they vote.
+    ) -> list[tuple[Hit, float]]:
+        """The hits with their cosines in their sentences, and with those by which they vote.
 
         ``stored``: v, ``vectors``: q, ``asked``: q' of each hit, (hits, dim).
         """
         mixed = views.hits(self.model, [hit.phrase for hit in hits], stored)
         near = np.einsum("nd,nd->n", stored, vectors).tolist()
         votes: list[float] = np.einsum("nd,nd->n", mixed, asked).tolist()
-        return [replace(hit, score=score) for hit, score in zip(hits, near, strict=True)], votes
+        return [(replace(hit, score=score), vote) for hit, score, vote in zip(hits, near, votes, strict=True)]
 
     def _confidence(self, wordings: Sequence[_Wording], views: Views | None) -> float | None:
         calibrated: Confidence | None = getattr(self.model, "confidence", None)
@@ -290,7 +299,7 @@ def _wordings(found: Sequence[tuple[Hit, float]], views: Views | None) -> list[_
     """Hits and their votes -> those of each wording together, the best wording first."""
     wordings: dict[str, _Wording] = {}
     for hit, vote in found:
-        hits, votes = wordings.setdefault(" ".join(hit.text.casefold().split()), _Wording([], []))
+        hits, votes = wordings.setdefault(_folded(hit.text), _Wording([], []))
         hits.append(hit)
         votes.append(vote)
     if views is None:  # they came by falling score
@@ -299,6 +308,19 @@ def _wordings(found: Sequence[tuple[Hit, float]], views: Views | None) -> list[_
         hits.sort(key=lambda hit: hit.score, reverse=True)
         votes.sort(reverse=True)
     return sorted(wordings.values(), key=lambda each: views.support(each.votes), reverse=True)
+
+
+def _new(found: Sequence[tuple[Hit, float]], hits: Sequence[Hit], k: int) -> list[Hit]:
+    """Of the hits, those of wordings that are not found yet, of as many wordings as lack to k; at first all."""
+    had = {_folded(hit.text) for hit, _ in found}
+    if not had:
+        return list(hits)
+    lacking = [name for name in dict.fromkeys(_folded(hit.text) for hit in hits) if name not in had][: k - len(had)]
+    return [hit for hit in hits if _folded(hit.text) in lacking]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _group(found: _Wording, contexts: int, views: Views | None) -> Group:

@@ -81,6 +81,17 @@ def test_so_many_hits_are_looked_at_and_more_while_wordings_lack() -> None:
     assert asked(hits, TwoWays(), k=3)[1].searches == [([0], 6), ([0], 24)]
 
 
+def test_of_further_hits_only_new_wordings_are_looked_at() -> None:
+    hits = [hit(f"w{n // 4}", 1 - n / 100, f" {n}") for n in range(40)]
+    model = TwoWays()
+    seen: list[list[str]] = []
+    encode = model.encode
+    model.encode = lambda phrases: seen.append([phrase.text for phrase in phrases]) or encode(phrases)  # type: ignore[assignment, func-returns-value]
+    found, _ = asked(hits, model, k=3)  # six hits hold w0 and w1, 24 hold six wordings
+    assert seen == [["Bank", "Bank"], ["w0", "w1"], ["w2"]]
+    assert [(group.text, group.count) for group in found.groups] == [("w0", 4), ("w2", 4), ("w1", 2)]
+
+
 def test_each_query_keeps_its_own_hits() -> None:
     lists = [[hit("a", 0.9, " 1"), hit("b", 0.8, " 1")], [hit("c", 0.7, " 1")], []]
     model = TwoWays()
