@@ -13,6 +13,7 @@ is written is fitted on all.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import sys
@@ -179,26 +180,37 @@ def measures(confidence: Floats, right: NDArray[np.bool_]) -> list[float]:
     return list(map(float, found))
 
 
-def main() -> None:
-    """Find, fit, report; write if asked."""
-    options = parser(__doc__)
+def options_of(doc: str | None) -> argparse.ArgumentParser:
+    """What says which text is asked and searched."""
+    options = parser(doc)
     options.add_argument("out", type=Path)
     options.add_argument("--languages", nargs="+", default=["de", "fr", "es", "cs"], metavar="LANG")
     options.add_argument("--lines", type=int, default=6_000, help="of each language")
     options.add_argument("--queries", type=int, default=800, help="of each language")
-    options.add_argument("--sizes", type=int, nargs="+", default=[1_000, 4_000, 20_000], help="sentences searched")
-    options.add_argument("--write", action="store_true", help="put the result into the model's folder")
-    args = options.parse_args()
+    return options
+
+
+def material(args: argparse.Namespace, model: Model, size: int) -> tuple[dict[str, list[Query]], Collection]:
+    """The queries of each language, and what is searched: ``size`` English sentences, if there are so many."""
     args.out.mkdir(parents=True, exist_ok=True)
-    model = load_model(args.model, args.threads)
     sets, english = {}, set()
     for lang in args.languages:
         rows = list(linked(model, lines(args.data, lang, args.lines), args.out / f"en-{lang}.jsonl"))
         english.update(row["target"] for row in rows)
         sets[lang] = queries(model, rows, args.queries, args.seed)
         print(f"{lang}: {len(rows):,} sentence pairs, {len(sets[lang]):,} queries", file=sys.stderr)
-    drawn = np.random.default_rng(args.seed).permutation(sorted(english)).tolist()
-    among = collection(model, drawn[: max(args.sizes)], args.out / f"{model.hash[:12]}-{max(args.sizes)}-texts.npz")
+    drawn = np.random.default_rng(args.seed).permutation(sorted(english)).tolist()[:size]
+    return sets, collection(model, drawn, args.out / f"{model.hash[:12]}-{size}-texts.npz")
+
+
+def main() -> None:
+    """Find, fit, report; write if asked."""
+    options = options_of(__doc__)
+    options.add_argument("--sizes", type=int, nargs="+", default=[1_000, 4_000, 20_000], help="sentences searched")
+    options.add_argument("--write", action="store_true", help="put the result into the model's folder")
+    args = options.parse_args()
+    model = load_model(args.model, args.threads)
+    sets, among = material(args, model, max(args.sizes))
     finals, rows = {}, []
     for name, views in SEARCHES.items():
         found = {
@@ -211,7 +223,7 @@ def main() -> None:
             for size in args.sizes:
                 given, right = found[lang, size]
                 told = [len(right), float(right.mean()), *measures(fitted.of(given), right)]
-                rows.append([name, lang, min(size, len(drawn)), *told])
+                rows.append([name, lang, min(size, len(among.sentences)), *told])
         finals[name] = fit(found, list(sets))
     final = replace(finals["quick"], with_views=finals["views"])
     facts = signature(model, lines=args.lines, queries=args.queries, others=OTHERS, seed=args.seed)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import parser, report, signature
-from confidence import Collection, Query, collection, judged, lines, linked, looked_up, queries
+from common import report, signature
+from confidence import Collection, Query, judged, looked_up, material, options_of
 
 from phrasemate import demo, load_model
 from phrasemate.encode import Model
@@ -89,23 +89,13 @@ class Answered:
 
 def main() -> None:
     """Print the grid, and what is chosen."""
-    options = parser(__doc__)
-    options.add_argument("out", type=Path)
-    options.add_argument("--languages", nargs="+", default=["de", "fr", "es", "cs"], metavar="LANG")
-    options.add_argument("--lines", type=int, default=6_000, help="of each language")
-    options.add_argument("--queries", type=int, default=800, help="of each language")
+    options = options_of(__doc__)
     options.add_argument("--size", type=int, default=20_000, help="sentences searched")
     options.add_argument("--lose", type=float, default=0.015, help="of the senses, at most")
     args = options.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
     model: Any = Known(load_model(args.model, args.threads))
-    sets, english = [], set()
-    for lang in args.languages:
-        rows = list(linked(model, lines(args.data, lang, args.lines), args.out / f"en-{lang}.jsonl"))
-        english.update(row["target"] for row in rows)
-        sets.append(queries(model, rows, args.queries, args.seed))
-    drawn = np.random.default_rng(args.seed).permutation(sorted(english)).tolist()[: args.size]
-    among = collection(model, drawn, args.out / f"{model.hash[:12]}-{args.size}-texts.npz")
+    by_language, among = material(args, model, args.size)
+    sets = list(by_language.values())
     ambiguous, half = read_polysemy(BUNDLED_SET), len(sets) // 2
     with tempfile.TemporaryDirectory() as scratch, demo.build(Path(scratch) / "idx", model) as index:
         table, asked = [], demo.questions()
