@@ -32,7 +32,7 @@ from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings, align_
 from phrasemate.encode import Model
 from phrasemate.encode.confidence import HITS, OTHERS, Confidence, features, fit_confidence
 from phrasemate.encode.views import Views
-from phrasemate.search import DOUBT
+from phrasemate.search import DOUBT, folded
 from phrasemate.types import Phrase
 
 MEASURES = ("mean confidence", "ECE", "AUC", "Brier", "right if >= .5", "share >= .5", "right if < .2")
@@ -58,11 +58,6 @@ class Collection(NamedTuple):
     vectors: Floats
     owners: NDArray[np.int64]
     texts: list[str]
-
-
-def folded(text: str) -> str:
-    """As `phrasemate.search` groups wordings."""
-    return " ".join(text.casefold().split())
 
 
 def lines(data: Path, lang: str, count: int) -> list[tuple[str, str]]:

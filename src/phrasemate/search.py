@@ -17,7 +17,7 @@ from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.types import Encoder, Hit, Phrase
 
-__all__ = ["DOUBT", "Group", "Query", "Result", "Searcher", "parse_query"]
+__all__ = ["DOUBT", "Group", "Query", "Result", "Searcher", "folded", "parse_query"]
 
 FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600
@@ -207,16 +207,13 @@ class Searcher:
                 if views:
                     hits = [_new(found[row], own, k) for row, own in zip(pending, hits, strict=True)]
                     stored = self.index.vectors([hit.phrase_id for own in hits for hit in own])
+            flat, owners = [*chain.from_iterable(hits)], np.repeat(pending, [len(own) for own in hits])
             if views:
-                owners = np.repeat(pending, [len(own) for own in hits])
-                voted = iter(
-                    self._seen_again([*chain.from_iterable(hits)], stored, vectors[owners], asked[owners], views)
-                )
-                for row, own in zip(pending.tolist(), hits, strict=True):
-                    found[row] += islice(voted, len(own))
+                voted = iter(self._seen_again(flat, stored, vectors[owners], asked[owners], views))
             else:
-                for row, own in zip(pending.tolist(), hits, strict=True):
-                    found[row] = [(hit, hit.score) for hit in own]
+                voted = iter([(hit, hit.score) for hit in flat])
+            for row, own in zip(pending.tolist(), hits, strict=True):
+                found[row] = [*(found[row] if views else []), *islice(voted, len(own))]
             if fetch == first:
                 most = views.first if views else HITS
                 sure = [self._confidence(_wordings(each[:most], views), views) for each in found]
@@ -299,7 +296,7 @@ def _wordings(found: Sequence[tuple[Hit, float]], views: Views | None) -> list[_
     """Hits and their votes -> those of each wording together, the best wording first."""
     wordings: dict[str, _Wording] = {}
     for hit, vote in found:
-        hits, votes = wordings.setdefault(_folded(hit.text), _Wording([], []))
+        hits, votes = wordings.setdefault(folded(hit.text), _Wording([], []))
         hits.append(hit)
         votes.append(vote)
     if views is None:  # they came by falling score
@@ -312,14 +309,15 @@ def _wordings(found: Sequence[tuple[Hit, float]], views: Views | None) -> list[_
 
 def _new(found: Sequence[tuple[Hit, float]], hits: Sequence[Hit], k: int) -> list[Hit]:
     """Of the hits, those of wordings that are not found yet, of as many wordings as lack to k; at first all."""
-    had = {_folded(hit.text) for hit, _ in found}
+    had = {folded(hit.text) for hit, _ in found}
     if not had:
         return list(hits)
-    lacking = [name for name in dict.fromkeys(_folded(hit.text) for hit in hits) if name not in had][: k - len(had)]
-    return [hit for hit in hits if _folded(hit.text) in lacking]
+    lacking = [name for name in dict.fromkeys(folded(hit.text) for hit in hits) if name not in had][: k - len(had)]
+    return [hit for hit in hits if folded(hit.text) in lacking]
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """What is one wording: no difference of case, nor of white space."""
     return " ".join(text.casefold().split())
 
 

@@ -8,7 +8,7 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 
-from phrasemate.encode.views import Views, alone, support
+from phrasemate.encode.views import Views, alone
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 
@@ -71,11 +71,11 @@ def test_nothing_is_encoded_for_nothing(weight: float) -> None:
 
 
 def test_support_is_a_soft_maximum() -> None:
-    assert support([0.7], 0.05) == pytest.approx(0.7)
-    assert support([0.7, 0.7], 0.05) == pytest.approx(0.7 + 0.05 * log(2))
-    assert support([0.7, 0.6], 0.05) == pytest.approx(0.05 * log(exp(14) + exp(12)))
-    assert support([0.7, 0.6], 1e-4) == pytest.approx(0.7)
-    assert support([1.0, -1.0], 1e-6) == pytest.approx(1)  # no overflow
+    assert Views(sharpness=0.05).support([0.7]) == pytest.approx(0.7)
+    assert Views(sharpness=0.05).support([0.7, 0.7]) == pytest.approx(0.7 + 0.05 * log(2))
+    assert Views(sharpness=0.05).support([0.7, 0.6]) == pytest.approx(0.05 * log(exp(14) + exp(12)))
+    assert Views(sharpness=1e-4).support([0.7, 0.6]) == pytest.approx(0.7)
+    assert Views(sharpness=1e-6).support([1.0, -1.0]) == pytest.approx(1)  # no overflow
     assert Views(sharpness=0.1).support([0.5, 0.5]) == pytest.approx(0.5 + 0.1 * log(2))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from phrasemate.concordance.collation import collation
 from phrasemate.errors import InputError
-from phrasemate.search import Result
+from phrasemate.search import Result, folded
 from phrasemate.text import words
 from phrasemate.types import Hit
 
@@ -89,7 +89,7 @@ def merged(columns: Sequence[Column], name: str = "") -> Column:
     """
     together: dict[str, list[Candidate]] = {}
     for candidate in (candidate for each in columns for candidate in each.candidates):
-        together.setdefault(" ".join(candidate.text.casefold().split()), []).append(candidate)
+        together.setdefault(folded(candidate.text), []).append(candidate)
     known = [each.confidence for each in columns if each.confidence is not None]
     found = tuple(sorted(map(_one, together.values()), key=lambda candidate: -candidate.support))
     return Column(name or " + ".join(each.name for each in columns), found, max(known, default=None))

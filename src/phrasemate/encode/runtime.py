@@ -1,7 +1,7 @@
 """Text -> token states with character offsets, without torch.
 
 The token table is gathered by NumPy, the transformer runs in OpenVINO. Tokens are batched by length in small batches
-(about 512 tokens, so that a layer's activations stay in the processor's cache), texts that are longer than the model
+(512 tokens at most, so that a layer's activations stay in the processor's cache), texts that are longer than the model
 are cut into overlapping windows, and each batch is computed by one thread: the result does not depend on how many
 threads there are.
 """
@@ -29,10 +29,8 @@ from phrasemate.errors import InputError, ModelDamaged
 __all__ = ["Runtime", "States", "options"]
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
-BATCH_LEAST, BATCHES = (
-    48,
-    8,
-)  # few texts are cut into so many batches, if these are not too small: all threads have some
+BATCHES = 8  # into which few texts are cut, so that all threads have some ...
+BATCH_LEAST = 48  # ... of so many tokens at least
 BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
 ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper

@@ -25,7 +25,7 @@ from phrasemate.encode.pool import unit
 from phrasemate.errors import InputError
 from phrasemate.types import Encoder, Phrase
 
-__all__ = ["Views", "alone", "support"]
+__all__ = ["Views", "alone"]
 
 Floats = NDArray[np.float32]
 
@@ -63,15 +63,10 @@ class Views:
         return unit(vectors + self.hit * model.encode(texts)[[places[alone(phrase)] for phrase in phrases]])
 
     def support(self, scores: Sequence[float]) -> float:
-        """That of a wording whose hits have these cosines."""
-        return support(scores, self.sharpness)
+        """The soft maximum of the cosines of a wording's hits, one or more."""
+        return float(self.sharpness * np.logaddexp.reduce(np.asarray(scores, np.float64) / self.sharpness))
 
 
 def alone(phrase: Phrase) -> Phrase:
     """The phrase without its sentence."""
     return Phrase(phrase.text, 0, len(phrase.text))
-
-
-def support(scores: Sequence[float], sharpness: float) -> float:
-    """The soft maximum of one score or more; near the highest one for a sharpness near 0."""
-    return float(sharpness * np.logaddexp.reduce(np.asarray(scores, np.float64) / sharpness))

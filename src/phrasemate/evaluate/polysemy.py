@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.encode.views import alone
 from phrasemate.errors import QueryError, ReadError
 from phrasemate.evaluate.data import json_lines
 from phrasemate.evaluate.report import Table
@@ -117,18 +118,14 @@ def evaluate_senses(model: Encoder, phrases: Sequence[Ambiguous]) -> dict[str, S
     contexts = [each for phrase in phrases for sense in phrase.senses for each in sense.contexts]
     mates = [each for phrase in phrases for sense in phrase.senses for each in sense.mates]
     vectors = {
-        (side, alone): model.encode([_alone(each) for each in given] if alone else given)
+        (side, bare): model.encode([alone(each) for each in given] if bare else given)
         for side, given in enumerate((contexts, mates))
-        for alone in (False, True)
+        for bare in (False, True)
     }
     return {
         name: score_senses(phrases, vectors[0, source] @ vectors[1, target].T)
         for name, (source, target) in VIEWS.items()
     }
-
-
-def _alone(phrase: Phrase) -> Phrase:
-    return Phrase(phrase.text, 0, len(phrase.text))
 
 
 def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[Ambiguous], seed: int = 0) -> list[Table]:
