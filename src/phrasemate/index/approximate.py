@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged
 from phrasemate.index.engine import Floats, Ids, Int8s, Runs, best
-from phrasemate.index.manifest import VectorsManifest, file_sha256
+from phrasemate.index.manifest import VectorsManifest, differing
 from phrasemate.index.records import Settings
 
 __all__ = ["Asking", "Faiss", "Layout", "inverted"]
@@ -129,7 +129,10 @@ class Faiss:
 
         file, codes = folder / manifest.file, folder / manifest.codes
         try:
-            _compare([(file, manifest.size, manifest.sha256), (codes, manifest.rows * dim, manifest.codes_sha256)])
+            described = (file, manifest.size, manifest.sha256, manifest.parts)
+            of_codes = (codes, manifest.rows * dim, manifest.codes_sha256, manifest.codes_parts)
+            if (wrong := differing([described, of_codes], threads)) is not None:
+                raise IndexDamaged(f"{wrong}: does not match its SHA-256")
             index = faiss.read_index(str(file))
             engine = cls(index, np.memmap(codes, np.int8, "r", shape=(manifest.rows, dim)), manifest, settings, threads)
         except (OSError, RuntimeError, ValueError) as error:
@@ -219,14 +222,3 @@ def _parts(vectors: Floats, positions: Ids) -> Iterator[tuple[Floats, Ids]]:
     size = max(1, _NUMBERS_AT_ONCE // (positions.shape[1] * vectors.shape[1]))
     for start in range(0, len(vectors), size):
         yield vectors[start : start + size], positions[start : start + size]
-
-
-def _compare(files: list[tuple[Path, int, str]]) -> None:
-    """Size and SHA-256 of files, each in a thread: hashing is most of the time that opening takes."""
-    for file, size, _ in files:
-        if file.stat().st_size != size:
-            raise IndexDamaged(f"{file}: does not match its SHA-256")
-    with ThreadPoolExecutor(len(files)) as pool:
-        for (file, _, sha256), found in zip(files, pool.map(lambda each: file_sha256(each[0]), files), strict=True):
-            if found != sha256:
-                raise IndexDamaged(f"{file}: does not match its SHA-256")

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -17,7 +16,7 @@ from phrasemate.index import rows
 from phrasemate.index.approximate import Asking, Faiss, Layout
 from phrasemate.index.engine import Floats, Int8s, Runs, unpack
 from phrasemate.index.filling import adding, trained
-from phrasemate.index.manifest import VectorsManifest, install
+from phrasemate.index.manifest import Digest, VectorsManifest, install
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
 
@@ -142,9 +141,11 @@ def build(
     manifest = VectorsManifest(
         file=name,
         size=(store.path / name).stat().st_size,
-        sha256=file.digest.hexdigest(),
+        sha256=file.digest.whole,
+        parts=file.digest.parts,
         codes=codes_file,
-        codes_sha256=codes.digest.hexdigest(),
+        codes_sha256=codes.digest.whole,
+        codes_parts=codes.digest.parts,
         rows=index.ntotal,
         generation=state.generation,
         covered=state.next_phrase,
@@ -220,7 +221,7 @@ class _Partial:
     """A file that is being written, and the SHA-256 of its content, which becomes its name."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
-        self.path, self._file, self.digest = path, file, sha256()
+        self.path, self._file, self.digest = path, file, Digest()
 
     def write(self, content: bytes) -> None:
         self._file.write(content)
@@ -236,7 +237,7 @@ class _Partial:
         """Flush to the disk and give it its name, which is returned."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        name = f"vectors-{self.digest.hexdigest()[:16]}{suffix}"
+        name = f"vectors-{self.digest.whole[:16]}{suffix}"
         install(self.path, self.path.with_name(name))
         return name
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
@@ -16,10 +18,22 @@ from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsupported
 
-__all__ = ["FORMAT", "VERSION", "Manifest", "VectorsManifest", "file_sha256", "install", "read_json", "write_json"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "Digest",
+    "Manifest",
+    "VectorsManifest",
+    "differing",
+    "install",
+    "read_json",
+    "write_json",
+]
 
 FORMAT = "phrasemate-index"
 VERSION = 1
+PART = 1 << 26  # bytes of a file that are hashed by themselves
+READ = 1 << 20  # bytes read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +91,8 @@ class VectorsManifest:
     runs: list[list[int]]
     asking: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
+    parts: list[str] = field(default_factory=list)  # SHA-256 of each 64 MB of ``file``; older indexes have none
+    codes_parts: list[str] = field(default_factory=list)  # and of ``codes``
 
     def write(self, path: Path) -> None:
         write_json(path, asdict(self))
@@ -154,9 +170,62 @@ def read_json(path: Path) -> dict[str, Any]:
     return body
 
 
-def file_sha256(path: Path) -> str:
+class Digest:
+    """SHA-256 of a content that is given bit by bit: of all of it, and of each `PART` by itself."""
+
+    def __init__(self) -> None:
+        self._whole, self._parts, self._room = sha256(), [sha256()], PART
+
+    def update(self, content: bytes) -> None:
+        """More of the content."""
+        self._whole.update(content)
+        rest = memoryview(content)
+        while rest:
+            if not self._room:
+                self._parts.append(sha256())
+                self._room = PART
+            some = rest[: self._room]
+            self._parts[-1].update(some)
+            self._room -= len(some)
+            rest = rest[len(some) :]
+
+    @property
+    def whole(self) -> str:
+        """In hexadecimal digits, as `parts`."""
+        return self._whole.hexdigest()
+
+    @property
+    def parts(self) -> list[str]:
+        """One at least."""
+        return [part.hexdigest() for part in self._parts]
+
+
+def differing(files: Sequence[tuple[Path, int, str, list[str]]], threads: int | None = None) -> Path | None:
+    """The first of some (file, size, SHA-256 of all, SHA-256 of its parts) that is not what it should be, or None.
+
+    Parts are hashed side by side, which is most of the time that opening a large index takes; a file without parts is
+    hashed as a whole. Raises OSError for a file that cannot be read.
+    """
+    for file, size, _, _ in files:
+        if file.stat().st_size != size:
+            return file
+    pieces: list[tuple[Path, int, int, str]] = []
+    for file, size, whole, parts in files:
+        cuts = range(0, max(size, 1), PART) if parts else range(1)
+        wanted = parts or [whole]
+        if len(wanted) != len(cuts):
+            return file
+        pieces += [(file, at, PART if parts else size, each) for at, each in zip(cuts, wanted, strict=True)]
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        same = list(pool.map(lambda piece: _hashed(*piece[:3]) == piece[3], pieces))
+    return next((file for (file, *_), good in zip(pieces, same, strict=True) if not good), None)
+
+
+def _hashed(path: Path, start: int, size: int) -> str:
     digest = sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
+        file.seek(start)
+        while size > 0 and (block := file.read(min(READ, size))):
             digest.update(block)
+            size -= len(block)
     return digest.hexdigest()
