@@ -5,11 +5,13 @@
     python bench/bicla_vectors.py .cache/vectors .cache/bicla .cache/wide
 
 Of the test sets and the training pairs only the words are taken, each read by itself (`phrasemate.vectors.cover`). The
-table: how many of the test sets' words (stop-words aside) have a vector before.
+table: how many of the test sets' words (stop-words aside) have a vector before. For other sets than Europarl's give a
+folder that has them in sentence_bench/europarl as --data, and --pairs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from common import parser, report, signature
@@ -23,11 +25,11 @@ from phrasemate.vectors import WordVectors, cover
 HEADER = ["language", "words", "added", "words of the tests", "without a vector", "share of running words"]
 
 
-def sides(data: Path, trained: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+def sides(data: Path, trained: Path, pairs: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """The sentences of each language: of the test sets, and of the training pairs."""
     tests: dict[str, list[str]] = {}
     training: dict[str, list[str]] = {}
-    for pair in PAIRS:
+    for pair in pairs:
         each = read_set(data / SETS, pair)
         for language, texts in zip(each.languages, (each.queries, each.documents), strict=True):
             tests.setdefault(language, []).extend(texts)
@@ -42,12 +44,13 @@ def main() -> None:
     """Cover, print the table."""
     options = parser(__doc__)
     options.add_argument("vectors", type=Path, metavar="VECTORS", help="of bench/word_vectors.py")
-    options.add_argument("pairs", type=Path, metavar="PAIRS", help="of bench/bicla_data.py")
+    options.add_argument("training", type=Path, metavar="PAIRS", help="of bench/bicla_data.py")
     options.add_argument("out", type=Path, metavar="OUT")
+    options.add_argument("--pairs", nargs="+", default=list(PAIRS), metavar="XX-YY", help="(default: all six)")
     args = options.parse_args()
     model, rows = load_model(args.model, args.threads), []
     args.out.mkdir(parents=True, exist_ok=True)
-    tests, training = sides(args.data, args.pairs)
+    tests, training = sides(args.data, args.training, args.pairs)
     for language, texts in tests.items():
         stop, space = stop_words(language), WordVectors.load(args.vectors / language)
         running = [word for text in texts for word in content_words(text, stop)]

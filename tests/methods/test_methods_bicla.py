@@ -123,6 +123,8 @@ def test_how_training_begins() -> None:
     assert torch.equal(model.match_weight[1].detach(), torch.eye(200) * 20 / 200)
     assert torch.equal(model.score_weight.detach(), torch.eye(200) * 10 / 200)
     assert (model.sum_bias.tolist(), model.match_bias.tolist()) == ([1.0, 1.0], [0.0, 0.0])
+    assert not model.sum_weight.any()  # all words count alike
+    assert BiCLA(16, Settings(start="random")).sum_weight.all()
     first = sentences([4] * 40, dim=16)
     second = [words[::-1] + 0.3 * np.random.default_rng(row).normal(size=(4, 16)) for row, words in enumerate(first)]
     right = {}
@@ -143,10 +145,43 @@ def test_the_bilstm_may_begin_as_a_projection_of_words() -> None:
     word = normal[7]
     found = model.encode(pad([word[None]])).states[0, 0].detach().numpy()  # (4,): two forwards, two backwards
     gate = 1 / (1 + np.exp(-3.0))
-    expected = gate * np.tanh(gate * np.tanh(0.3 * np.sqrt(6) * axes[[0, 2, 1, 3]] @ word))
+    expected = gate * np.tanh(gate * np.tanh(0.1 * np.sqrt(6) * axes[[0, 2, 1, 3]] @ word))
     assert np.abs(found) == pytest.approx(np.abs(expected), abs=1e-5)  # an axis has no sign
+    for weight, size in (*((match, 0.5) for match in model.match_weight.detach()), (model.score_weight.detach(), 1)):
+        assert torch.allclose(weight, torch.eye(4) / 4 * 100 * size)  # the states are a tenth as long as the words
     with pytest.raises(InputError, match=r"shape \(3, 6\); expected \(words, 6\), 4 or more of either"):
         model.begin_with(vectors[:3])
+
+
+def test_words_begin_to_match_by_their_cosine() -> None:
+    """With all components: m_ij = tanh(g^4 cos / 2) but for the tanh of the states, g the open gate."""
+    model = BiCLA(6, Settings(hidden=3, start="words"))
+    model.begin_with(np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32))
+    words = np.random.default_rng(1).normal(size=(2, 6)).astype(np.float32)
+    states = model.encode(pad([words[:1], words[1:]])).states[:, 0].detach()  # each without the other's memory
+    found = torch.tanh(states[0] @ model.match(0)[0].detach() @ states[1]).item()
+    gate = 1 / (1 + np.exp(-3.0))
+    assert found == pytest.approx(np.tanh(gate**4 / 2 * unit(words[0]) @ unit(words[1])), abs=0.01)
+    assert abs(found) > 0.05
+
+
+def test_words_may_begin_in_a_metric() -> None:
+    """Each word times the metric, which leaves the words of ``vectors`` as long as they are on the mean."""
+    draw = np.random.default_rng(0)
+    vectors, half = draw.normal(size=(50, 6)).astype(np.float32), draw.normal(size=(6, 6))
+    metric = (np.eye(6) + 0.2 * half @ half.T).astype(np.float32)
+    model = BiCLA(6, Settings(hidden=3, start="mates"))
+    model.begin_with(vectors, metric)
+    states = model.encode(pad([row[None] for row in vectors])).states[:, 0].detach().numpy()
+    turned = np.stack([unit(row) for row in vectors]) @ metric
+    turned /= np.sqrt((turned**2).sum(1).mean())
+    gate = 1 / (1 + np.exp(-3.0))
+    projected = np.arctanh(np.arctanh(states / gate) / gate) / 0.1  # (50, 6) on axes that are orthogonal
+    assert projected @ projected.T == pytest.approx(6 * turned @ turned.T, abs=1e-3)
+
+
+def unit(vector: np.ndarray) -> np.ndarray:
+    return vector / np.linalg.norm(vector)
 
 
 def test_the_cosine_does_not_know_lengths() -> None:
@@ -275,7 +310,7 @@ def test_vectors_of_another_width() -> None:
 def test_wrong_sizes() -> None:
     with pytest.raises(InputError, match="hidden 0"):
         BiCLA(4, Settings(hidden=0))
-    with pytest.raises(InputError, match="start 'zeros'; expected 1 or more, and words, identity or random"):
+    with pytest.raises(InputError, match="start 'zeros'; expected 1 or more, and mates, words, identity or random"):
         BiCLA(4, Settings(start="zeros"))
     with pytest.raises(InputError, match="no sentences"):
         pad([])

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from phrasemate.cli import app
 from phrasemate.errors import InputError, ModelError
 from phrasemate.evaluate.curves import draw_curves
-from phrasemate.methods.bicla import pad, score_matrix
+from phrasemate.methods.bicla import BiCLA, pad, score_matrix
 from phrasemate.methods.bicla_folder import load_bicla
-from phrasemate.methods.bicla_task import BiCLATask, Config, hardest
+from phrasemate.methods.bicla_task import BiCLATask, Config, hardest, within
 from phrasemate.methods.config import read_toml
 from phrasemate.train import LoopSettings, Trainer, learning_rate
 from phrasemate.vectors.words import WordVectors
@@ -90,6 +90,40 @@ def test_hard_negatives_are_the_most_similar_but_the_mates() -> None:
         assert found[row].tolist() == best
     with pytest.raises(InputError, match="1 pairs with another second sentence; expected 2 or more"):
         hardest(first[:3], second[:3], np.array([0, 0, 1]), 2)
+
+
+def test_mates_are_more_alike_within() -> None:
+    """The power -1/4 of the shrunk covariance of the differences: directions in which mates differ count less."""
+    draw = np.random.default_rng(0)
+    first = draw.normal(size=(200, 8)).astype(np.float32)
+    second = first + draw.normal(size=(200, 8)).astype(np.float32) * np.float32([2] * 4 + [0.3] * 4)
+    found = within(first, second).astype(float)
+    apart = (first - second).astype(float)
+    scatter = apart.T @ apart / 200
+    shrunk = scatter + 0.1 * np.trace(scatter) / 8 * np.eye(8)
+    assert np.linalg.matrix_power(found, 4) @ shrunk == pytest.approx(np.eye(8), abs=1e-4)
+    assert found == pytest.approx(found.T, abs=1e-6)
+
+    def right(a: np.ndarray, b: np.ndarray) -> float:
+        a, b = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (a, b))
+        return float(((a @ b.T).argmax(1) == np.arange(200)).mean())
+
+    assert right(first @ found, second @ found) > right(first, second) + 0.1
+
+
+def test_training_begins_in_the_metric_of_the_mates(tables: dict[str, Any], folders: tuple[Path, Path]) -> None:
+    tables["model"] = {"hidden": 4, "start": "mates"}
+    task = task_of(tables, folders)
+    found = BiCLA(8, task.config.model)
+    vectors = np.concatenate([space.matrix for space in task.spaces])
+    sides = [
+        np.stack([space.matrix[rows].sum(0) for rows in side])
+        for space, side in zip(task.spaces, (task.train.first, task.train.second), strict=True)
+    ]
+    found.begin_with(vectors, within(*(side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides)))
+    own = dict(task.module.named_parameters())
+    for name, value in found.named_parameters():
+        assert torch.allclose(value, own[name], atol=1e-4), name
 
 
 def test_a_batch_is_as_the_paper_has_it(tables: dict[str, Any], folders: tuple[Path, Path]) -> None:
@@ -201,6 +235,29 @@ def test_a_run_goes_on_exactly(tables: dict[str, Any], folders: tuple[Path, Path
 
 class Stop(Exception):
     pass
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_a_share_of_the_change_is_kept(
+    tables: dict[str, Any], folders: tuple[Path, Path], tmp_path: Path, share: float
+) -> None:
+    """What is saved and evaluated is start + share (trained - start), of every weight; training knows nothing of it."""
+    whole, part = trainer(tables, folders, tmp_path / "whole"), None
+    start = {name: value.detach().clone() for name, value in whole.task.module.named_parameters()}
+    whole.run()
+    tables["optimizer"]["share"] = share
+    part = trainer(tables, folders, tmp_path / "part")
+    part.run()
+    saved = dict(load_bicla(tmp_path / "part" / "model").model.named_parameters())
+    for (name, trained), same in zip(whole.task.module.named_parameters(), part.task.module.parameters(), strict=True):
+        assert torch.equal(trained, same), name
+        expected = start[name] + share * (trained - start[name])
+        assert torch.allclose(saved[name], expected, atol=1e-6), name
+    reported = json.loads((tmp_path / "part" / "model" / "training.json").read_text())["dev"]["loss"]
+    task = task_of(tables, folders)
+    task.module.load_state_dict(saved)
+    task._began = [value.clone() for value in saved.values()]
+    assert task.evaluate(nothing)["loss"] == pytest.approx(reported, abs=1e-5)
 
 
 @pytest.mark.parametrize(("cross", "share", "right"), [(True, 0.3, 0.5), (False, 0.6, 0.2)])
@@ -331,6 +388,7 @@ def test_a_run_from_before_there_was_patience_goes_on(tmp_path: Path) -> None:
         ("data", "negatives", 0, "expected 1 or more"),
         ("data", "words", 30, "0 pairs with 30 known words or more"),
         ("data", "pairs", "xx-yy", r"\[data\] pairs: unknown"),
+        ("optimizer", "share", 1.5, "share 1.5; expected 0"),
         ("loss", "margin", "wide", r"\[loss\] margin: 'wide'"),
         ("losses", "margin", 1.0, r"\[losses\]: unknown"),
     ],

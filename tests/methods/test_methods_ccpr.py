@@ -258,3 +258,5 @@ def test_the_anchor_is_the_mean_distance_from_before(
     assert found.parts["anchor"].item() == pytest.approx(float(np.mean(distances)), rel=1e-5)
     assert found.total.item() == pytest.approx(plain + 3 * float(np.mean(distances)), rel=1e-5)
     assert min(distances) > 0.001
+    with pytest.raises(InputError, match=r"anchor 3\.0, and no states"):
+        CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch)

@@ -36,9 +36,10 @@ Floats = NDArray[np.float32]
 CHUNK = 4096  # sentences of a side whose states are held at once: 0.8 GB where they have 60 words
 ENCODED = 256  # sentences that the BiLSTM reads at once
 CELLS = 1 << 17  # word pairs of one query with a block of documents: so much stays in the processor's cache
-STARTS = ("words", "identity", "random")
+STARTS = ("mates", "words", "identity", "random")
 OPEN, SHUT = 3.0, -3.0  # biases at which a gate lets all but 5 % through, or none but 5 %
-REACH = 0.3  # of the projection that the BiLSTM may begin as: most of tanh is linear then
+REACH = 0.1  # of the projection that the BiLSTM may begin as: tanh is nearly linear then
+MATCH = 0.5  # of a cosine of words, so that eq. 1 begins as a mean of all words that leans to the like ones
 SCALE, SHIFT = 5.0, -1.5  # of a cosine, so that eq. 5 begins where tanh is neither flat nor of one sign
 TINY = 1e-30  # instead of a sum over no words
 
@@ -52,10 +53,11 @@ class Settings:
     + b_B) with a learnt c; as the paper has it, long sentences score higher than short ones with whatever query, which
     it can only unlearn for the lengths that it is trained on.
 
-    ``start``: "random": Xavier's uniform weights; "identity": W and W_B begin as multiples of the identity and b of
-    eq. 4 as 1, so that like words match and like sentences score high from the first step; "words": besides, the
-    BiLSTM begins as a projection of each word by itself onto principal components (`BiCLA.begin_with`), so that the
-    first scores, normalised ones, are about as good as AGG's (eq. 6).
+    ``start``: "random": Xavier's uniform weights; "identity": W and W_B begin as multiples of the identity, and v and b
+    of eq. 4 as 0 and 1, so that like words match, all words count alike, and like sentences score high from the first
+    step; "words": besides, the BiLSTM begins as a projection of each word by itself onto principal components
+    (`BiCLA.begin_with`), so that the first scores, normalised ones, are about as good as AGG's (eq. 6); "mates": the
+    same in a metric in which the sums of true pairs' word vectors are alike (`bicla_task.within`), and so better.
     """
 
     hidden: int = 100  # the paper, section 4.1
@@ -134,24 +136,36 @@ class BiCLA(nn.Module):
         for matrix in (*matches, *self.sum_weight[:, None], self.score_weight):
             nn.init.xavier_uniform_(matrix)
         if self.settings.start != "random":
-            width = len(self.score_weight)
-            for matrix, size in (*((match, 20 / width) for match in matches), (self.score_weight, 10 / width)):
-                matrix.copy_(torch.eye(width) * size)  # sizes at which tanh is neither flat nor linear
+            self._like_matches_like(20, 10)  # sizes at which tanh is neither flat nor linear
+            self.sum_weight.zero_()
             self.sum_bias.fill_(1.0)
 
+    def _like_matches_like(self, words: float, sentences: float) -> None:
+        """W of eq. 1 and W_B of eq. 5 as the identity, times ``words`` and ``sentences`` by their width."""
+        width = len(self.score_weight)
+        matches = [*self.match_weight] if self.settings.cross else []
+        for matrix, size in (*((match, words) for match in matches), (self.score_weight, sentences)):
+            matrix.copy_(torch.eye(width) * (size / width))
+
     @torch.no_grad()
-    def begin_with(self, vectors: Floats) -> None:
+    def begin_with(self, vectors: Floats, metric: Floats | None = None) -> None:
         """Let the BiLSTM begin as tanh of principal components of ``vectors`` (words, dim), without memory.
 
-        The forward direction takes every other component, the backward one those between, 2H in all. Raises
-        InputError where there are fewer words or dimensions than that.
+        The forward direction takes every other component, the backward one those between, 2H in all. Words are first
+        multiplied by ``metric`` (dim, dim), which is symmetric. Where all components are taken, m_ij of eq. 1 begins as
+        about tanh(.4 cos) of the two words. Raises InputError where there are fewer words or dimensions than 2H.
         """
         hidden = self.settings.hidden
         if min(vectors.shape) < 2 * hidden or vectors.shape[1:] != (self.dim,):
             expected = f"(words, {self.dim}), {2 * hidden} or more of either"
-            raise InputError(f'start "words" with word vectors of shape {vectors.shape}; expected {expected}')
+            raise InputError(
+                f'start "{self.settings.start}" with word vectors of shape {vectors.shape}; expected {expected}'
+            )
         normal = functional.normalize(torch.from_numpy(vectors), dim=1)
-        axes = torch.linalg.eigh(normal.T @ normal).eigenvectors.flip(1).T  # (dim, dim), the longest axis first
+        turned = torch.eye(self.dim) if metric is None else torch.from_numpy(metric)
+        turned = turned / (normal @ turned).square().sum(1).mean().sqrt()  # words stay as long as they are, on the mean
+        seen = normal @ turned
+        axes = torch.linalg.eigh(seen.T @ seen).eigenvectors.flip(1).T @ turned  # (dim, dim), the longest axis first
         gates = torch.tensor([OPEN, SHUT, 0.0, OPEN]).repeat_interleave(hidden)  # input, forget, cell, output
         for first, direction in enumerate(("", "_reverse")):
             weights = {name: getattr(self.encoder, f"{name}_l0{direction}") for name in _LSTM}
@@ -159,6 +173,7 @@ class BiCLA(nn.Module):
                 weight.zero_()
             weights["bias_ih"].copy_(gates)
             weights["weight_ih"][2 * hidden : 3 * hidden] = REACH * axes[first : 2 * hidden : 2]
+        self._like_matches_like(MATCH / REACH**2, 1 / REACH**2)
 
     def match(self, side: int) -> tuple[Tensor, Tensor]:
         """The W (2H, 2H) and b () of eq. 1, for the first sentence (0) or the second (1)."""
@@ -195,7 +210,7 @@ class BiCLA(nn.Module):
 
     def all_pairs(self, first: Encoded, second: Encoded) -> Tensor:
         """(m, n) scores of m first sentences with each of n second ones: the same numbers as `forward`, quicker."""
-        block = _Block(self, second.apart())
+        block = _Block(self, second)
         return torch.tanh(torch.stack([block.scores(query) for query in first.apart()]))
 
     def _crossed(self, own: Encoded, other: Encoded, side: int) -> Tensor:
@@ -249,7 +264,7 @@ def score_matrix(
         for columns in _by_length(documents, chunk):
             held = _states(model, [documents[column] for column in columns])
             for start, end in _cuts(asked, held, cells):
-                block = _Block(model, held[start:end])
+                block = _Block(model, _side_by_side(held[start:end]))
                 for row, query in zip(rows, asked, strict=True):
                     found[row, columns[start:end]] = block.scores(query).cpu().numpy()
                 done += len(rows) * (end - start)
@@ -264,9 +279,9 @@ class _Block:
     hbar_i . v are sum_j alpha_ij (h_j^2 . v). So a pair of sentences costs what eq. 1 costs and little more.
     """
 
-    def __init__(self, model: BiCLA, held: Sequence[Tensor]) -> None:
+    def __init__(self, model: BiCLA, held: Encoded) -> None:
         self._model = model
-        self._states, self._mask = _side_by_side(held)  # (D, J, 2H), (D, J)
+        self._states, self._mask = held  # (D, J, 2H), (D, J)
         weight, self._bias = model.attention(0)
         self._sums = torch.stack([self._mask, self._states @ weight], 2)  # (D, J, 2): of eq. 2, and of eq. 4
         self._scored = self._states @ model.score_weight  # (D, J, 2H); sum_j k_j of it is e^1 W_B
@@ -318,11 +333,11 @@ def _states(model: BiCLA, sentences: Sequence[Floats]) -> list[Tensor]:
     return found
 
 
-def _side_by_side(held: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """(D, J, 2H) states with zeros after their ends, and (D, J) where they are none."""
+def _side_by_side(held: Sequence[Tensor]) -> Encoded:
+    """(D, J, 2H) states with zeros after their ends, and where they are none."""
     states = nn.utils.rnn.pad_sequence([*held], batch_first=True)
     lengths = torch.tensor([len(each) for each in held], device=states.device)
-    return states, (torch.arange(states.shape[1], device=states.device) < lengths[:, None]).to(states)
+    return Encoded(states, (torch.arange(states.shape[1], device=states.device) < lengths[:, None]).to(states))
 
 
 def _cuts(asked: Sequence[Tensor], held: Sequence[Tensor], cells: int) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,8 @@ drawn at random and half the most similar to the first sentence by AGG (eq. 6), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,13 +29,15 @@ from phrasemate.train import LoopSettings
 from phrasemate.vectors.neighbours import blocks
 from phrasemate.vectors.words import WordVectors
 
-__all__ = ["Batch", "BiCLATask", "Config", "Pairs", "hardest"]
+__all__ = ["Batch", "BiCLATask", "Config", "Pairs", "hardest", "within"]
 
 DEV = 100  # held-out pairs that are scored at once
 TRIES = 64  # draws for one random negative
 COMMON = 10_000  # words of a language, the most frequent ones, whose principal components training begins with
+SHRUNK = 0.1  # of the mean variance, added to every direction's
 
 Rows = NDArray[np.int64]
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,14 @@ class LossSettings:
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """The learning rate of Adam."""
+    """``rate``: of Adam; ``share``: how much of what training changes is kept, from 0 to 1: the rest of each weight is
+    as training began (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", section 3).
+
+    What is evaluated and saved is the model so averaged; training itself goes on with the whole change.
+    """
 
     rate: float = 1e-4
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,8 @@ class Config:
                 f"[data] batch {data.batch}, negatives {data.negatives}, hard {data.hard}, words {data.words}; "
                 "expected 1 or more of each, and hard from 0 to negatives"
             )
+        if not 0 <= made.optimizer.share <= 1:
+            raise InputError(f"[optimizer] share {made.optimizer.share}; expected 0 (as it began) to 1 (as trained)")
         return made
 
     def facts(self) -> dict[str, Any]:
@@ -104,12 +114,14 @@ class Pairs(NamedTuple):
     """Sentence pairs as rows of their languages' matrices: ``first``, ``second``; ``hard`` (n, hard) negatives of each.
 
     ``group`` (n,): second sentences of the same words have the same number, and are no negatives of each other.
+    ``sums``: (n, dim) each, the sums of both sides' word vectors, at unit length.
     """
 
     first: list[Rows]
     second: list[Rows]
     group: Rows
     hard: Rows
+    sums: tuple[Floats, Floats]
 
 
 class Batch(NamedTuple):
@@ -139,9 +151,11 @@ class BiCLATask:
         self._held = [_negatives(self.dev, row, config.data.negatives, draw) for row in range(len(self.dev.first))]
         torch.manual_seed(config.loop.seed)
         self.module = BiCLA(self.spaces[0].dim, config.model)
-        if config.model.start == "words":
-            self.module.begin_with(np.concatenate([space.matrix[:COMMON] for space in self.spaces]))
+        if config.model.start in ("words", "mates"):
+            metric = within(*self.train.sums) if config.model.start == "mates" else None
+            self.module.begin_with(np.concatenate([space.matrix[:COMMON] for space in self.spaces]), metric)
         self.module.to(device)
+        self._began = [parameter.detach().clone() for parameter in self.module.parameters()]
 
     def facts(self) -> dict[str, Any]:
         """The settings, and which vectors they go with."""
@@ -178,17 +192,32 @@ class BiCLATask:
     def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
         """Loss and acc@1 on the held-out pairs, each with negatives that stay the same; ``score`` is -loss."""
         found = []
-        for at in range(0, len(self.dev.first), DEV):
-            rows = list(range(at, min(at + DEV, len(self.dev.first))))
-            with autocast():
-                found.append(self._scores(self._batch(self.dev, rows, [self._held[row] for row in rows])).float())
+        with self.averaged(self.config.optimizer.share):
+            for at in range(0, len(self.dev.first), DEV):
+                rows = list(range(at, min(at + DEV, len(self.dev.first))))
+                with autocast():
+                    found.append(self._scores(self._batch(self.dev, rows, [self._held[row] for row in rows])).float())
         scores = torch.cat(found)
         loss = float(contrastive_loss(scores, self.config.loss.margin))
         return {"score": -loss, "loss": loss, "acc@1": float(_right(scores).mean())}
 
     def save(self, folder: Path) -> None:
         """See `load_bicla`."""
-        save_bicla(self.module, folder, self.facts())
+        with self.averaged(self.config.optimizer.share):
+            save_bicla(self.module, folder, self.facts())
+
+    @contextmanager
+    def averaged(self, share: float) -> Iterator[None]:
+        """The module with so much of what training has changed (`OptimizerSettings`), for as long as this lasts."""
+        parameters = list(self.module.parameters())
+        trained = [parameter.detach().clone() for parameter in parameters] if share < 1 else []
+        for parameter, began in zip(parameters, self._began, strict=True):
+            parameter.data.lerp_(began, 1 - share)
+        try:
+            yield
+        finally:
+            for parameter, whole in zip(parameters, trained, strict=False):
+                parameter.data.copy_(whole)
 
     def _scores(self, batch: Batch) -> Tensor:
         """(m, 1 + K), the true pairs first."""
@@ -232,10 +261,23 @@ class BiCLATask:
         group = np.array([number.setdefault(tuple(own[1]), len(number)) for own, _ in kept])
         first, second = (sums([own[side] for own, _ in kept], self.spaces[side]) for side in (0, 1))
         hard = hardest(first, second, group, data.hard)
-        return Pairs([rows[0] for _, rows in kept], [rows[1] for _, rows in kept], group, hard)
+        return Pairs([rows[0] for _, rows in kept], [rows[1] for _, rows in kept], group, hard, (first, second))
 
 
-def hardest(first: NDArray[np.float32], second: NDArray[np.float32], group: Rows, count: int) -> Rows:
+def within(first: Floats, second: Floats) -> Floats:
+    """(dim, dim), symmetric: a row times it is a row of a space in which mates, (n, dim) each, are more alike.
+
+    (S + .1 tr S / dim)^(-1/4), with S the mean of d d^T over the mates' differences d: directions in which mates differ
+    count less. It is the within-class covariance normalisation of Hatch, Kajarekar and Stolcke (2006, "Within-class
+    covariance normalization for SVM-based speaker recognition"), half way: theirs is the power -1/2.
+    """
+    apart = (first - second).astype(np.float64)
+    values, axes = np.linalg.eigh(apart.T @ apart / len(apart))
+    metric: Floats = ((axes * (values + SHRUNK * values.mean()) ** -0.25) @ axes.T).astype(np.float32)
+    return metric
+
+
+def hardest(first: Floats, second: Floats, group: Rows, count: int) -> Rows:
     """(n, count) for each row of ``first`` the most similar of ``second``, (n, dim) both, best first.
 
     None of the row's own group, such as its mate. Raises InputError where fewer than ``count`` are left.

@@ -133,7 +133,7 @@ class CCPR:
 
     def __call__(self, states: Tensor, batch: SpanBatch, before: Tensor | None = None) -> Losses:
         """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not; ``before``: those of the encoder
-        before training, needed where there is an anchor.
+        before training. Raises InputError where there is an anchor and they are not given.
         """
         settings, device = self.settings, states.device
         sides = [on_device(device, side) for side in (batch.source, batch.target)]
@@ -150,7 +150,9 @@ class CCPR:
         if settings.mean:
             parts["mean"] = self.means(states, sides, pairs)
             total = total + settings.mean * parts["mean"]
-        if settings.anchor and before is not None:
+        if settings.anchor:
+            if before is None:
+                raise InputError(f"[loss] anchor {settings.anchor}, and no states of the encoder before training")
             cosines = (sentence_vectors(states, batch.tokens) * sentence_vectors(before, batch.tokens)).sum(1)
             parts["anchor"] = (1 - cosines).mean()
             total = total + settings.anchor * parts["anchor"]
