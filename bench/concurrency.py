@@ -35,7 +35,7 @@ import numpy as np
 from common import parser, report, signature
 from concurrency_parts import SETTINGS, Log, Pool, Recorded, State, fits, read, write
 from scale_data import sentences
-from serve import marked, server
+from serve import asked, server
 
 from phrasemate import Index, load_model
 from phrasemate.text import words
@@ -74,7 +74,7 @@ class Asker(threading.Thread):
 
     def _rest(self, text: str) -> None:
         before = len(self._log.read())
-        body = json.dumps({"query": marked(text), "k": 5}).encode()
+        body = json.dumps({"query": asked(text), "k": 5}).encode()
         request = Request(f"{self._base}/api/v1/search", body, {"Content-Type": "application/json"})
         with urlopen(request, timeout=60) as answer:
             results = json.load(answer)["results"]

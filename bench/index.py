@@ -26,7 +26,7 @@ import numpy as np
 from common import parser, report, signature
 
 from phrasemate import Index, Model, Phrase, Searcher, load_model, read
-from phrasemate.search import parse_query
+from phrasemate.marks import marked, parse_query
 
 LEAST = 20  # characters: what is shorter is a heading
 SINGLE, BATCH, DEPTH = 200, 1_000, 10  # warm queries alone, in a batch; hits compared with exact search
@@ -55,13 +55,13 @@ def german(data: Path, model: Model, count: int, seed: int) -> list[str]:
     """Sentences from the other side, each with one of the phrases marked that the model proposes."""
     draw = random.Random(seed)
     with gzip.open(data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as file:
-        texts = sorted({text for line in file if len(text := line.split("\t")[1]) >= LEAST and "[" not in text})
+        texts = sorted({text for line in file if len(text := line.split("\t")[1]) >= LEAST})
     draw.shuffle(texts)
     made = []
     for text in texts:
         if spans := model.segment([text])[0]:
             start, end, _ = draw.choice(spans)
-            made.append(f"{text[:start]}[[{text[start:end]}]]{text[end:]}")
+            made.append(marked(text, start, end))
         if len(made) == count:
             break
     return made

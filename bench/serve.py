@@ -36,6 +36,7 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 from common import parser, report, signature
 
+from phrasemate.marks import marked
 from phrasemate.text import words
 
 HEADER = ["users", "request", "answers", "errors", "per s", "median ms", "p90 ms", "p99 ms", "worst ms"]
@@ -122,15 +123,15 @@ async def one_user(port: int, sentences: Iterator[str], times: Times, until: flo
         places = AT.findall(await connection.ask("page", f"/?q={text}"))
         if places:
             await connection.ask("click", f"/?q={text}&at={random.choice(places).decode()}")
-        body = json.dumps({"query": marked(next(sentences))}).encode()
+        body = json.dumps({"query": asked(next(sentences))}).encode()
         await connection.ask("search", "/api/v1/search", body)
     connection.close()
 
 
-def marked(sentence: str) -> str:
+def asked(sentence: str) -> str:
     """The longest word in [[ ]]."""
     start, end = max(words(sentence), key=lambda word: word[1] - word[0])
-    return f"{sentence[:start]}[[{sentence[start:end]}]]{sentence[end:]}"
+    return marked(sentence, start, end)
 
 
 async def metric(at: Place) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -15,24 +14,16 @@ from phrasemate.encode.confidence import HITS, Confidence, features
 from phrasemate.encode.views import Views
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
+from phrasemate.marks import EXPECTED, parse_query
 from phrasemate.types import Encoder, Hit, Phrase
 
-__all__ = ["DOUBT", "Group", "Query", "Result", "Searcher", "folded", "parse_query"]
+__all__ = ["DOUBT", "Group", "Result", "Searcher", "folded"]
 
 FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600
 DOUBT = 0.2  # nineteen of twenty such answers are wrong (bench/confidence.py)
-MARKS = re.compile(r"\\?(\[\[|\]\])")
-EXPECTED = r"mark one phrase or several as [[phrase]]; write \[[ or \]] for literal brackets"
 
 Floats = NDArray[np.float32]
-
-
-class Query(NamedTuple):
-    """A query without its marks, and the spans that were marked."""
-
-    text: str
-    phrases: tuple[Phrase, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,41 +239,6 @@ class Searcher:
 def _check(k: int, contexts: int) -> None:
     if k < 1 or contexts < 0:
         raise InputError(f"k {k} and contexts {contexts}: expected k of 1 or more and contexts of 0 or more")
-
-
-def parse_query(query: str) -> Query:
-    r"""Take the ``[[ ]]`` marks out of a query; a backslash keeps brackets literal (``\[[``, ``\]]``).
-
-    White space just inside the marks is not part of the phrase. Raises QueryError for marks that are unbalanced,
-    nested or empty.
-    """
-    parts, phrases, opened, at, length = [], [], -1, 0, 0
-    for match in MARKS.finditer(query):
-        parts.append(query[at : match.start()])
-        length, at = length + len(parts[-1]), match.end()
-        if match[0].startswith("\\"):
-            parts.append(match[1])
-            length += 2
-        elif match[1] == "[[":
-            if opened >= 0:
-                raise QueryError(f"a [[ inside [[ ]] in {query!r}; {EXPECTED}")
-            opened = length
-        elif opened < 0:
-            raise QueryError(f"a ]] without its [[ in {query!r}; {EXPECTED}")
-        else:
-            phrases.append((opened, length))
-            opened = -1
-    if opened >= 0:
-        raise QueryError(f"a [[ without its ]] in {query!r}; {EXPECTED}")
-    text = "".join([*parts, query[at:]])
-    return Query(text, tuple(_trimmed(text, start, end, query) for start, end in phrases))
-
-
-def _trimmed(text: str, start: int, end: int, query: str) -> Phrase:
-    phrase = text[start:end]
-    if not any(character.isalnum() for character in phrase):
-        raise QueryError(f"{phrase!r} in [[ ]] marks no letter or digit in {query!r}; {EXPECTED}")
-    return Phrase(text, end - len(phrase.lstrip()), start + len(phrase.rstrip()))
 
 
 class _Wording(NamedTuple):

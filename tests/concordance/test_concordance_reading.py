@@ -3,14 +3,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kwic_fakes import WordModel
 
-from phrasemate.concordance import Reading, as_query, in_sentence, read
+from phrasemate.concordance import Reading, in_sentence, read
 from phrasemate.errors import InputError, QueryError
-from phrasemate.search import parse_query
-from phrasemate.types import Phrase, Span
+from phrasemate.types import Span
 
 TEXT = "Wir sahen die Bank gestern Abend wieder. Dann kam ein Zug aus Wien an."
 
@@ -89,18 +86,3 @@ def test_the_sentence_of_a_phrase() -> None:
 def test_no_phrase(start: int, end: int, error: type[Exception]) -> None:
     with pytest.raises(error):
         in_sentence(TEXT, start, end)
-
-
-def test_marks_around_a_plain_phrase() -> None:
-    assert as_query(Phrase("Er sitzt auf der Bank.", 17, 21)) == "Er sitzt auf der [[Bank]]."
-
-
-@given(st.text("a[]\\ ", max_size=12), st.text("ab[]\\ ", max_size=8), st.text("a[]\\ ", max_size=12))
-def test_marks_survive_any_brackets(before: str, match: str, after: str) -> None:
-    if not any(map(str.isalnum, match)):
-        return
-    phrase = Phrase(before + match + after, len(before), len(before) + len(match))
-    query = parse_query(as_query(phrase))
-    (found,) = query.phrases
-    assert found.text == match.strip()
-    assert query.text.replace(" ", "") == phrase.context.replace(" ", "")

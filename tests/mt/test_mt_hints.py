@@ -12,9 +12,10 @@ from llm_double import ENGLISH
 from phrasemate import Index
 from phrasemate.encode.model import Extracted
 from phrasemate.errors import InputError
+from phrasemate.marks import Query, parse_query
 from phrasemate.mt import Hint, Hinter, Hints
-from phrasemate.mt.hints import Equivalent, chosen, cut, marked, within
-from phrasemate.search import Group, Query, Result, Searcher, parse_query
+from phrasemate.mt.hints import Equivalent, chosen, cut, within
+from phrasemate.search import Group, Result, Searcher
 from phrasemate.types import Hit, Phrase, Run, Span
 
 TEXT = "Das alte Motorrad stand vor dem kleinen Haus."
@@ -181,22 +182,6 @@ def test_the_longest_are_chosen_and_share_nothing() -> None:
 def test_within_keeps_the_order_of_the_sentence() -> None:
     assert within([hint(0, 2), hint(4, 8)], 2, lambda each: 1) == (hint(0, 2), hint(4, 8))
     assert within([hint(0, 2), hint(4, 8)], 1, lambda each: 1) == (hint(4, 8),)
-
-
-@pytest.mark.parametrize(
-    ("text", "phrase"),
-    [
-        ("Er saß auf der Bank.", "Bank"),
-        ("[Bank] und [[Bank]]", "Bank"),
-        ("a [[x]] Bank [[y]]", "Bank"),
-        ("C:\\Bank", "Bank"),
-        ("[[[Bank]]]", "Bank"),
-    ],
-)
-def test_a_marked_query_means_its_phrase_whatever_brackets_there_are(text: str, phrase: str) -> None:
-    start = text.rindex(phrase)
-    (found,) = parse_query(marked(text, Span(start, start + len(phrase)))).phrases
-    assert (found.start, found.end, found.text) == (start, start + len(phrase), phrase)
 
 
 def test_cut_marks_and_shortens() -> None:

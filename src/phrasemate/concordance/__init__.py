@@ -2,7 +2,7 @@
 
 reading = read("Wir hielten eine Schweigeminute ab.", index.model)
 phrase = in_sentence(reading.text, 12, 31)
-found = column("news", Searcher(index).search(as_query(phrase)))
+found = column("news", Searcher(index).search(marked(reading.text, 12, 31)))
 write("answer.tbx", phrase.text, [arranged(found, "left")], "de")
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from phrasemate.concordance.collation import collation
 from phrasemate.concordance.export import FORMATS, write
 from phrasemate.concordance.lines import ORDERS, Candidate, Column, Line, arranged, clip, column, merged
-from phrasemate.concordance.reading import Piece, Reading, as_query, in_sentence, read
+from phrasemate.concordance.reading import Piece, Reading, in_sentence, read
 
 __all__ = [
     "FORMATS",
@@ -22,7 +22,6 @@ __all__ = [
     "Piece",
     "Reading",
     "arranged",
-    "as_query",
     "clip",
     "collation",
     "column",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,10 +13,9 @@ from phrasemate.errors import InputError, QueryError
 from phrasemate.text import split_sentences, words
 from phrasemate.types import Phrase, Span
 
-__all__ = ["Piece", "Reading", "as_query", "in_sentence", "read"]
+__all__ = ["Piece", "Reading", "in_sentence", "read"]
 
 ALONE = 4  # words: a text this short is itself the phrase
-_DOUBLED = re.compile(r"(\[\[|\]\])")
 
 
 class Piece(NamedTuple):
@@ -107,16 +105,3 @@ def _disjoint(sentence: str, spans: Sequence[Span]) -> Iterable[Span]:
     scores = np.array([span.score for span in usable], np.float32)
     low = float(scores.min()) if scores.min() < scores.max() else 0.0  # about the threshold of the segmenter
     return [usable[number] for number in disjoint(first, last, scores, low)]
-
-
-def as_query(phrase: Phrase) -> str:
-    r"""The phrase in its context as a query for `Searcher`, marked with ``[[ ]]``.
-
-    Brackets of the text are escaped; where one, or a backslash, touches a mark, a space keeps them apart.
-    """
-    before, match, after = phrase.context[: phrase.start], phrase.text, phrase.context[phrase.end :]
-    left = " " if before.endswith(("[", "\\")) else ""
-    right = " " if after.startswith("]") else ""
-    inside = " " if match.startswith("[") or match.endswith(("]", "\\")) else ""
-    before, match, after = (_DOUBLED.sub(r"\\\1", part) for part in (before, match, after))
-    return f"{before}{left}[[{inside}{match}{inside}]]{right}{after}"

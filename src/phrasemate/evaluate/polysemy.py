@@ -24,7 +24,7 @@ from phrasemate.errors import QueryError, ReadError
 from phrasemate.evaluate.data import json_lines
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.significance import bootstrap, bootstrap_test
-from phrasemate.search import parse_query
+from phrasemate.marks import parse_query
 from phrasemate.types import Encoder, Phrase
 
 __all__ = ["BUNDLED_SET", "VIEWS", "Ambiguous", "Scores", "Sense", "polysemy_tables", "read_polysemy", "score_senses"]

@@ -17,6 +17,7 @@ from phrasemate.encode.segment import LETTER
 from phrasemate.errors import InputError
 from phrasemate.examples import occurrences
 from phrasemate.index import Index
+from phrasemate.marks import marked
 from phrasemate.search import Result, Searcher
 from phrasemate.text import words
 from phrasemate.types import Hit, Span
@@ -139,7 +140,9 @@ class Hinter:
         spans = self.promising(sentences)
         parts = self.segment(sentences, overlapping=False) if self.apart else [[] for _ in sentences]
         chances = [[span for span, good in own if good] for own in spans]
-        asked = [marked(text, span) for text, own in zip(sentences, chances, strict=True) for span in own]
+        asked = [
+            marked(text, span.start, span.end) for text, own in zip(sentences, chances, strict=True) for span in own
+        ]
         places = max(1, self.settings.contexts) + (without is not None)
         wanted = self.settings.k + (WIDE if without is not None else 0)
         results = iter(self.searcher.search_all(asked, wanted, places))
@@ -257,17 +260,6 @@ def within(hints: Sequence[Hint], budget: int, cost: Callable[[Hint], int]) -> t
 
 def _longest_first(hint: Hint) -> tuple[float, ...]:
     return (hint.start - hint.end, -hint.equivalents[0].score, hint.start)
-
-
-def marked(text: str, span: Span) -> str:
-    r"""A query that marks ``text[start:end]``; brackets of the text are escaped, or replaced beside the marks."""
-    before, phrase, after = text[: span.start], text[span.start : span.end], text[span.end :]
-    if before.endswith(("[", "\\")):  # would read as part of the marks, or as escaping them
-        before = before[:-1] + "("
-    if after.startswith("]"):
-        after = ")" + after[1:]
-    before, phrase, after = (part.replace("[[", r"\[[").replace("]]", r"\]]") for part in (before, phrase, after))
-    return f"{before}[[{phrase}]]{after}"
 
 
 def cut(context: str, start: int, end: int, width: int) -> str:

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from phrasemate import __version__
-from phrasemate.search import Searcher, parse_query
+from phrasemate.marks import parse_query
+from phrasemate.search import Searcher
 from phrasemate.server import schemas
 from phrasemate.server.indexes import Library
 from phrasemate.server.metrics import Metrics

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from phrasemate.concordance import Column, Reading, arranged, as_query, column, in_sentence, merged, read
+from phrasemate.concordance import Column, Reading, arranged, column, in_sentence, merged, read
 from phrasemate.errors import PhrasemateError
 from phrasemate.index import Index
+from phrasemate.marks import marked
 from phrasemate.search import Searcher
 from phrasemate.server.indexes import Library
 from phrasemate.server.page.state import State
@@ -174,7 +175,9 @@ async def _panel(library: Library, state: State, fact: Facts, phrase: Phrase) ->
     def ask(searcher: Searcher) -> Column:
         documents = list(state.documents) or None
         languages = [language for language in state.languages if language in fact.languages] or None
-        result = searcher.search(as_query(phrase), state.groups, state.lines, documents, languages)
+        result = searcher.search(
+            marked(phrase.context, phrase.start, phrase.end), state.groups, state.lines, documents, languages
+        )
         return column(fact.name, result)
 
     try:

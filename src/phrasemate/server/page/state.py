@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 
 from phrasemate.concordance import ORDERS
 from phrasemate.errors import QueryError
-from phrasemate.search import parse_query
+from phrasemate.marks import parse_query
 from phrasemate.server.refusal import Refusal
 from phrasemate.server.settings import Settings
 

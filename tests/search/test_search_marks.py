@@ -1,4 +1,4 @@
-"""The [[ ]] marks of a query, taken out."""
+"""The [[ ]] marks of a query, taken out and put in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemate.errors import QueryError
-from phrasemate.search import parse_query
+from phrasemate.marks import marked, parse_query
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,11 @@ from phrasemate.search import parse_query
         (r"[[a\]] b]]", "a]] b", ["a]] b"]),
         (r"\ [[a\b]] \n", r"\ a\b \n", [r"a\b"]),
         ("a[0] = [1] [[x]]", "a[0] = [1] x", ["x"]),
+        ("[[[x]]]", "[x]", ["x"]),
+        (r"C:\\[[Programme]]\Bank", r"C:\Programme\Bank", ["Programme"]),
+        (r"\\\\server\\[[Bank]]", r"\\\\server\Bank", ["Bank"]),
+        (r"\\\[[ [[a\\]]", "\\[[ a\\", ["a\\"]),
+        (r"\[[[[x]]\]]", "[[x]]", ["x"]),
         ("nothing marked", "nothing marked", []),
         ("", "", []),
     ],
@@ -57,6 +62,8 @@ def test_offsets_count_in_the_text_without_marks() -> None:
         ("[[", "a [[ without its ]]"),
         (r"[[a\]]", "a [[ without its ]]"),
         (r"\[[a]]", "a ]] without its [["),
+        ("[[[[a]]]]", "a [[ inside [[ ]]"),
+        ("[[a]]]]", "a ]] without its [["),
         ("[[]] Bank", "'' in [[ ]] marks no letter or digit"),
         ("[[ \n ]] Bank", r"' \n ' in [[ ]] marks no letter or digit"),
         ("Bank[[...]]", "'...' in [[ ]] marks no letter or digit"),
@@ -95,3 +102,41 @@ def test_any_query_is_parsed_or_refused(text: str) -> None:
         return
     assert len(parsed.text) <= len(text)
     assert all(phrase.text == phrase.text.strip() != "" for phrase in parsed.phrases)
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase", "query"),
+    [
+        ("Er saß auf der Bank.", "Bank", "Er saß auf der [[Bank]]."),
+        ("[Bank] und [[Bank]]", "Bank", r"[Bank] und \[[[[Bank]]\]]"),
+        ("a [[x]] Bank [[y]]", "Bank", r"a \[[x\]] [[Bank]] \[[y\]]"),
+        (r"C:\Bank", "Bank", r"C:\\[[Bank]]"),
+        (r"\\server\x", "x", r"\\server\\[[x]]"),
+        (r"\[x\]", "x", r"\\[[[x]]\]"),
+        ("[[[x]]]", "x", r"\[[[[[x]]\]]]"),
+        ("x[0]", "x", "[[x]][0]"),
+        ("a [x] b", "[x]", "a [[ [x] ]] b"),
+    ],
+)
+def test_a_phrase_is_marked(text: str, phrase: str, query: str) -> None:
+    start = text.rindex(phrase)
+    assert marked(text, start, start + len(phrase)) == query
+    (found,) = parse_query(query).phrases
+    assert found.text == phrase
+    assert found.context.replace(" ", "") == text.replace(" ", "")
+
+
+SIGNS = "a[]\\ "
+
+
+@given(st.text(SIGNS, max_size=12), st.text("ab[]\\", max_size=8), st.text(SIGNS, max_size=12))
+def test_marking_and_parsing_undo_each_other(before: str, phrase: str, after: str) -> None:
+    if not any(map(str.isalnum, phrase)):
+        return
+    text, start, end = before + phrase + after, len(before), len(before) + len(phrase)
+    (found,) = parse_query(marked(text, start, end)).phrases
+    assert found.text == phrase
+    if phrase.startswith("[") or phrase.endswith("]"):
+        assert found.context.replace(" ", "") == text.replace(" ", "")
+    else:
+        assert (found.context, found.start, found.end) == (text, start, end)
