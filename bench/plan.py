@@ -31,17 +31,17 @@ PROBES = 64  # lists that a query reads
 class Units:
     """Of one core; seconds unless the name says something else."""
 
-    phrases_a_sentence: float = 12.96
+    phrases_a_sentence: float = 17.26
     read: float = 1.9e-5  # a sentence: read, cut into shards
-    encode: float = 4.66e-3  # a sentence
-    write: float = 1.09e-6  # a phrase, with its share of the commits
-    quantise: float = 6.6e-6  # a phrase
-    distance: float = 8.4e-8  # of a vector and a centre
-    bytes_a_sentence: float = 245.0
+    encode: float = 5.40e-3  # a sentence
+    write: float = 1.55e-6  # a phrase, with its share of the commits
+    quantise: float = 9.2e-6  # a phrase
+    distance: float = 8.1e-8  # of a vector and a centre
+    bytes_a_sentence: float = 286.0
     bytes_a_phrase: float = 388.0
     bytes_in_index: float = 40.0  # a phrase
-    query: float = 0.015  # whatever the size: the centres, reading and ranking 256 vectors
-    code: float = 2.5e-9  # of the vector index, compared with a query
+    query: float = 0.0136  # whatever the size: the centres, reading and ranking 256 vectors
+    code: float = 3.4e-9  # of the vector index, compared with a query
     core_hour: float = 0.05  # money; not measured: what a cloud asks
     gigabyte_month: float = 0.023  # money; not measured
 

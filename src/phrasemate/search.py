@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.confidence import HITS, Confidence, features
+from phrasemate.encode.pool import unit
 from phrasemate.encode.views import Views
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
@@ -154,13 +155,17 @@ class Searcher:
         contexts: int = 5,
         documents: Sequence[str] | None = None,
         languages: Sequence[str] | None = None,
+        alone: Floats | None = None,
     ) -> list[tuple[tuple[Group, ...], float | None]]:
         """Groups and confidence, as in `Result`, of each vector, (n, dim) of unit length, however it was made.
 
-        The hits are compared as they stand in their sentences, without `views`. Arguments and errors as in `search`.
+        ``alone``: vectors (n, dim) of the same phrases without their sentences, with which hits are looked at again
+        (`views`); without them hits are compared as they stand in their sentences. Arguments and errors as in `search`.
         """
         _check(k, contexts)
-        return self._groups(vectors, k, contexts, documents, languages)
+        views = None if alone is None else self.views
+        mixed = None if alone is None or views is None else unit(vectors + views.query * alone)
+        return self._groups(vectors, k, contexts, documents, languages, mixed)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
         """The marked phrases of a query, or those that the segmenter proposes where none is marked."""

@@ -90,7 +90,7 @@ def test_one_by_one_is_all_at_once(index: Index) -> None:
     together, alone = searcher.search_all(queries, k=4), [searcher.search(query, k=4) for query in queries]
     for one, other in zip(together, alone, strict=True):
         assert [group.text for group in one.groups] == [group.text for group in other.groups]
-        assert [group.score for group in one.groups] == pytest.approx([g.score for g in other.groups], abs=1e-3)
+        assert [group.score for group in one.groups] == pytest.approx([g.score for g in other.groups], abs=3e-3)  # bf16
 
 
 def test_without_marks(index: Index, model: Model) -> None:

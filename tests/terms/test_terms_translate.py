@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from phrasemate.encode import Model
+from phrasemate.encode.views import Views
 from phrasemate.errors import InputError
 from phrasemate.index import Index
 from phrasemate.search import Searcher
@@ -70,11 +71,27 @@ def test_it_is_searched_by_the_mean_vector_of_its_occurrences(index: Index, mode
 def test_vectors_are_answered_as_queries_are(index: Index, model: Model) -> None:
     query = "Die [[Netzwerkkarte]] braucht eine Firmware."
     one = term((query.replace("[", "").replace("]", ""), "Netzwerkkarte", 1.0))
-    (found,) = translate_terms([one], Searcher(index), TermSettings(k=4, contexts=2))
-    result = Searcher(index, views=False).search(query, k=4, contexts=2)
+    searcher = Searcher(index, views=False)
+    (found,) = translate_terms([one], searcher, TermSettings(k=4, contexts=2))
+    result = searcher.search(query, k=4, contexts=2)
     assert [group.text for group in found.groups] == [group.text for group in result.groups]
     assert [g.score for g in found.groups] == pytest.approx([g.score for g in result.groups], abs=1e-4)
     assert (found.confidence is None) == (result.confidence is None)
+
+
+def test_hits_are_looked_at_again_as_those_of_a_search_are(index: Index) -> None:
+    """With the phrase alone on both sides; a searcher without views does not."""
+    query = "Die [[Netzwerkkarte]] braucht eine Firmware."
+    one = term((query.replace("[", "").replace("]", ""), "Netzwerkkarte", 1.0))
+    for views in (Views(query=0.2, hit=0.5), Views(query=2.0, hit=3.0)):
+        searcher = Searcher(index, views=views)
+        (found,) = translate_terms([one], searcher, TermSettings(k=4, contexts=2))
+        result = searcher.search(query, k=4, contexts=2)
+        assert [group.text for group in found.groups] == [group.text for group in result.groups]
+        supports = [group.support for group in result.groups]
+        assert [group.support for group in found.groups] == pytest.approx(supports, abs=1e-4)
+        (plain,) = translate_terms([one], Searcher(index, views=False))
+        assert plain.groups[0].support is None
 
 
 def test_the_most_believed_occurrences_of_different_sentences_stand_for_a_term() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import OnError, OrList, Threads, say_skipped
+from phrasemate.cli.options import OnError, OrList, Quick, Threads, say_skipped
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out
 from phrasemate.errors import InputError
@@ -105,6 +105,7 @@ def terms(
         str | None, typer.Option("--column", metavar="NAME|N", help="Column of a table: name, or number from 1.")
     ] = None,
     on_error: OrList = OnError.RAISE,
+    quick: Quick = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each term.")] = False,
     threads: Threads = None,
@@ -123,7 +124,7 @@ def terms(
     corpus = read(*document, lang=lang, column=column, on_error=on_error.value)
     with ExitStack() as stack:
         given = load_model(model, threads=threads) if model or index is None else None
-        searcher = None if index is None else _searcher(stack, index, given, threads)
+        searcher = None if index is None else _searcher(stack, index, given, threads, quick)
         with stages() as show:
             found = document_terms(
                 corpus,
@@ -157,12 +158,12 @@ def _check(to: Path | None, lang: str, force: bool) -> None:
         raise InputError(f"{to}: is there already; take another name, or --force to write it anew")
 
 
-def _searcher(stack: ExitStack, index: Path, model: Any, threads: int | None) -> Searcher:
+def _searcher(stack: ExitStack, index: Path, model: Any, threads: int | None, quick: bool) -> Searcher:
     """Of an index that ``stack`` closes."""
     from phrasemate.index import Index
     from phrasemate.search import Searcher
 
-    return Searcher(stack.enter_context(Index.open(index, model, readonly=True, threads=threads)))
+    return Searcher(stack.enter_context(Index.open(index, model, readonly=True, threads=threads)), views=not quick)
 
 
 def _give(found: Sequence[DocumentTerm], to: Path | None, lang: str, contexts: int, as_json: bool) -> None:
