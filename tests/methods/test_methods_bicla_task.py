@@ -102,6 +102,7 @@ def test_mates_are_more_alike_within() -> None:
     shrunk = scatter + 0.1 * np.trace(scatter) / 8 * np.eye(8)
     assert np.linalg.matrix_power(found, 4) @ shrunk == pytest.approx(np.eye(8), abs=1e-4)
     assert found == pytest.approx(found.T, abs=1e-6)
+    assert within(first, first).tolist() == np.eye(8).tolist()  # mates that are all alike tell nothing
 
     def right(a: np.ndarray, b: np.ndarray) -> float:
         a, b = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (a, b))

@@ -268,11 +268,14 @@ def within(first: Floats, second: Floats) -> Floats:
     """(dim, dim), symmetric: a row times it is a row of a space in which mates, (n, dim) each, are more alike.
 
     (S + .1 tr S / dim)^(-1/4), with S the mean of d d^T over the mates' differences d: directions in which mates differ
-    count less. It is the within-class covariance normalisation of Hatch, Kajarekar and Stolcke (2006, "Within-class
-    covariance normalization for SVM-based speaker recognition"), half way: theirs is the power -1/2.
+    count less (where none differ, it is the identity). It is the within-class covariance normalisation of Hatch,
+    Kajarekar and Stolcke (2006, "Within-class covariance normalization for SVM-based speaker recognition"), half way:
+    theirs is the power -1/2.
     """
     apart = (first - second).astype(np.float64)
     values, axes = np.linalg.eigh(apart.T @ apart / len(apart))
+    if values.mean() <= 0:
+        return np.eye(len(values), dtype=np.float32)
     metric: Floats = ((axes * (values + SHRUNK * values.mean()) ** -0.25) @ axes.T).astype(np.float32)
     return metric
 
