@@ -16,9 +16,10 @@ from phrasemate.types import Phrase
 __all__ = ["EXPECTED", "Query", "marked", "parse_query"]
 
 EXPECTED = r"mark one phrase or several as [[phrase]]; write \[[ or \]] for literal brackets"
-_MARKS = re.compile(r"(\\*)(\[{2,}|\]{2,})")
-_BEFORE = re.compile(r"(\\*)(\[{2,}|\]{2,}|\[?\Z)")  # besides, what the text before a [[ ends with
-_WITHIN = re.compile(r"(\\*)(\[{2,}|\]{2,}|\Z)")  # and before a ]]
+_SLASHES = r"(?<!\\)(\\*)"  # a whole run of them: looked at once, however long
+_MARKS = re.compile(_SLASHES + r"(\[{2,}|\]{2,})")
+_BEFORE = re.compile(_SLASHES + r"(\[{2,}|\]{2,}|\[?\Z)")  # besides, what the text before a [[ ends with
+_WITHIN = re.compile(_SLASHES + r"(\[{2,}|\]{2,}|\Z)")  # and before a ]]
 
 
 class Query(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,3 +142,14 @@ def test_marking_and_parsing_undo_each_other(before: str, phrase: str, after: st
         assert found.context.replace(" ", "") == text.replace(" ", "")
     else:
         assert (found.context, found.start, found.end) == (text, start, end)
+
+
+@pytest.mark.parametrize("sign", ["\\", "[ ", "\\[", "] ", "[a"])
+def test_long_runs_take_no_longer_than_other_text(sign: str) -> None:
+    """Quadratic time would be minutes."""
+    text = sign * 100_000
+    begun = time.process_time()
+    assert parse_query(text).text == text
+    query = marked(text + "x" + text, len(text), len(text) + 1)
+    assert parse_query(query).text == text + "x" + text
+    assert time.process_time() - begun < 5
