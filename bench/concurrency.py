@@ -134,7 +134,8 @@ def main() -> None:
             index.delete("doc0")
         del model
         rows = _together(args, folder, pool, seconds)
-        told = json.loads((folder / "writer.json").read_text())["done"]
+        written = folder / "writer.json"  # not there if the writer failed, which its row says
+        told = json.loads(written.read_text())["done"] if written.exists() else {}
     facts = {"minutes": args.minutes, "readers": args.readers, "seed": args.seed, **told}
     report("concurrency", HEADER, rows, signature(load_model(args.model, 1), **facts))
     raise SystemExit(any(row[-1] for row in rows) or not all(row[-2] for row in rows))

@@ -96,9 +96,30 @@ def test_what_is_added_later_keeps_the_choice(tmp_path: Path) -> None:
         assert VectorsManifest.read(index.path / "vectors.json").asking == before.asking
 
 
+def test_building_again_does_not_shorten_the_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often: 16 lists of the tuned index's phrases, so four times as many for four times the phrases."""
+    monkeypatch.setattr("phrasemate.index.tuning._ALL_READ", 0)
+    monkeypatch.setattr("phrasemate.index.approximate._SHORTEST", 1)
+    with filled(tmp_path / "idx", count=300) as index:
+        index.optimize(target_recall=0.8)
+        before = VectorsManifest.read(index.path / "vectors.json")
+        assert Layout.parse(before.factory).lists == 16
+        index.add([Document.from_texts("much", sentences(900, 8, 3000))], lang="en")  # 300 and 900 sentences
+        for _ in range(3):
+            index.optimize()
+            again = VectorsManifest.read(index.path / "vectors.json")
+            assert again.rows == pytest.approx(4 * before.rows, rel=0.1)
+            assert Layout.parse(again.factory).lists == 64
+        replace(again, tuned={"phrases": before.rows}).write(index.path / "vectors.json")  # as it was kept before
+        for _ in range(3):
+            index.optimize()
+            assert Layout.parse(VectorsManifest.read(index.path / "vectors.json").factory).lists == 64
+
+
 def test_lists_stay_as_long_when_there_are_more_phrases() -> None:
     assert Layout(1024, 48).for_rows(8_000_000, 1_000_000) == Layout(8192, 48)  # 1024 x 8
     assert Layout(0, 48).for_rows(8_000_000, 1_000_000) == Layout(0, 48)
+    assert Layout(32_768, 48).for_rows(15_000, 15_000) == Layout(64, 48)  # 50 lists would have 300 rows each
     assert Asking(8, 0.1, 48).fetch(100) == 150  # 48 for 32 results, 1.5 for each
     assert Asking(8, 0.1, 48).fetch(1) == 48
 

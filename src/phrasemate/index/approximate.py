@@ -24,6 +24,7 @@ _PER = 32  # results for which a number of candidates is meant
 _NUMBERS_AT_ONCE = 1 << 18  # of candidates being re-scored: 1 MB, which stays in a core's cache
 _BATCH = 64  # queries from which on it is worth to order them and to use several threads
 _ALL = 4.0  # more than two cosines can differ
+_SHORTEST = 300  # rows of an inverted list on the average; half of the shortest that tuning tries
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +95,11 @@ class Layout:
         return f"IVF{self.lists},{codes}" if self.lists else codes
 
     def for_rows(self, count: int, tuned_for: int) -> Layout:
-        """The same code, and lists as long as they were for so many rows."""
+        """The same code, and lists as long as they were for so many rows; of `_SHORTEST` rows, if they were shorter."""
         if not self.lists:
             return self
-        return Layout(1 << max(4, round(np.log2(self.lists * count / max(1, tuned_for)))), self.parts)
+        lists = min(self.lists * count / max(1, tuned_for), max(1, count) / _SHORTEST)
+        return Layout(1 << max(4, round(np.log2(lists))), self.parts)
 
 
 def inverted(index: Any) -> Any:

@@ -42,7 +42,9 @@ def plan(store: Store, phrases: int, settings: Settings) -> Plan:
         old = VectorsManifest.read(store.path / VECTORS_JSON)
         if not old.tuned:
             return usual
-        layout = Layout.parse(old.factory).for_rows(phrases, old.tuned["phrases"])
+        # indexes made before the tuned layout was kept have that of their last training
+        tuned_as = (old.tuned["layout"], old.tuned["phrases"]) if "layout" in old.tuned else (old.factory, old.trained)
+        layout = Layout.parse(tuned_as[0]).for_rows(phrases, tuned_as[1])
         asking = Asking.of(old, settings)
     except (IndexError_, ValueError, KeyError):
         return usual

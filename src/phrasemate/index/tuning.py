@@ -112,7 +112,7 @@ def tune(store: Store, settings: Settings, threads: int | None, target: float, s
         drawn = _draw(store, seed)
         layout, tried = _layout(store, drawn, phrases, settings, threads, target)
         asked = _answered(drawn, (unpack(block, store.dim)[:2] for block in store.vectors()))
-    facts: dict[str, Any] = {"target": target, "seed": seed, "phrases": phrases}
+    facts: dict[str, Any] = {"target": target, "seed": seed, "phrases": phrases, "layout": layout.factory}
     made = building.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
     assert made is not None
     engine = Faiss.load(store.path, made, store.dim, settings, threads)
