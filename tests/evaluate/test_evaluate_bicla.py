@@ -141,10 +141,29 @@ def test_ensembles_against_plain_ranks(folders: tuple[Path, Path]) -> None:
         expected = 1 / (1 + before + (equal & first).sum(1))
         name = f"{' + '.join(names)} {'/'.join(str(weight).lstrip('0') for weight in weights)}"
         assert table(result, "ensembles")[name]["cs-en"] == pytest.approx(expected.mean())
-    best = table(result, "best ensembles")["cs-en"]
-    assert best["MAP"] == max(np.mean(v) for v in result.more["average precisions"]["ensembles"]["cs-en"].values())
+    means = {name: np.mean(v) for name, v in result.more["average precisions"]["ensembles"]["cs-en"].items()}
+    for kind, wanted in (("ranks", False), ("scores", True)):
+        best = max(mean for name, mean in means.items() if name.endswith(", scores") == wanted)
+        assert table(result, f"best ensembles of {kind}")["cs-en"]["MAP"] == best
+        assert table(result, "ensembles")[f"best of {kind}"]["cs-en"] == best
     assert table(result, "ensembles")["paper's best"]["cs-en"] == PAPER_BEST["cs-en"] == 0.859
-    assert len(table(result, "ensembles")) == 3 * 3 + 3 * 3 + 3  # of three others: alone, in twos; and three rows more
+    assert len(table(result, "ensembles")) == 2 * (3 * 3 + 3 * 3) + 4  # of three others: alone, in twos; and four rows
+
+
+def test_ensembles_of_scores_are_sums_of_standardised_ones(folders: tuple[Path, Path]) -> None:
+    result = run(settings(folders, parts=("rankers", "ensembles")), [ranker("BiCLA", "cs-en", 0.4)])
+    work = bicla._Work(settings(folders), [ranker("BiCLA", "cs-en", 0.4)], lambda *_: None)
+    each = next(each for each in work.sets if each.pair == "cs-en")
+    seen: dict[str, Any] = {}
+    work._ensembles = lambda pair, scores: seen.update(scores) or {}  # type: ignore[method-assign]
+    work.measure(each, bicla.Figures())
+    one, two = (np.asarray(seen[name], np.float64) for name in ("BiCLA", "TbT"))
+    normal = [(x - x.mean(1, keepdims=True)) / np.where(x.std(1) > 0, x.std(1), 1)[:, None] for x in (one, two)]
+    mixed = 0.7 * normal[0] + 0.3 * normal[1]
+    own = np.diag(mixed)[:, None]
+    assert np.isclose(mixed, own).sum() == COUNT  # no ties, or the leader would decide
+    expected = np.mean(1 / (1 + (mixed > own).sum(1)))
+    assert table(result, "ensembles")["BiCLA + TbT .7/.3, scores"]["cs-en"] == pytest.approx(expected)
 
 
 def shared_ranks(scores: Any) -> Any:

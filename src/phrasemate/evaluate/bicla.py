@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from phrasemate.baselines import agg, qlm, tbt
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError
-from phrasemate.evaluate.bicla_tables import ensemble_tables, ranker_tables, summary_table, transfer_tables
+from phrasemate.evaluate.bicla_tables import BY_SCORES, ensemble_tables, ranker_tables, summary_table, transfer_tables
 from phrasemate.evaluate.data import digest
 from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.evaluate.sentences import SentenceSet, average_precisions, read_set, run_precisions
-from phrasemate.rank import csls, interpolate, run_of
+from phrasemate.rank import csls, interpolate, run_of, weighted_sum, z_scores
 from phrasemate.reranker import Attention, load_reranker, mates
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.vectors.words import WordVectors
@@ -225,18 +225,20 @@ class _Work:
         return {"encoder, CSLS, re-ranker": run_precisions(run)}
 
     def _ensembles(self, pair: str, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
-        """BiCLA with one and with two of the others, by interpolation of ranks."""
+        """BiCLA with one and with two of the others: by interpolation of ranks, as in the paper, and of z-scores."""
         runs = {name: run_of(scores[name], name=name) for name in ("BiCLA", *OTHERS) if name in scores}
         others = list(runs)[1:]
         wanted: list[tuple[tuple[str, ...], tuple[float, ...]]] = []
         wanted += [(("BiCLA", other), weights) for other in others for weights in TWO]
         wanted += [(("BiCLA", *both), weights) for both in combinations(others, 2) for weights in THREE]
-        found = {}
+        normal = {name: z_scores(run) for name, run in runs.items()}
+        by_ranks, by_scores = {}, {}
         for number, (names, weights) in enumerate(wanted):
             self._progress(f"{pair}: ensembles", number, len(wanted))
-            fused = interpolate([runs[name] for name in names], weights)
-            found[f"{' + '.join(names)} {weighted(weights)}"] = run_precisions(fused)
-        return found
+            told = f"{' + '.join(names)} {weighted(weights)}"
+            by_ranks[told] = run_precisions(interpolate([runs[name] for name in names], weights))
+            by_scores[told + BY_SCORES] = run_precisions(weighted_sum([normal[name] for name in names], weights))
+        return by_ranks | by_scores
 
     def _transfer(
         self, each: SentenceSet, words: list[list[list[str]]], scores: Mapping[str, Floats], figures: Figures

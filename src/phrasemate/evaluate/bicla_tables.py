@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.significance import t_test
 
-__all__ = ["PAPER", "PAPER_BEST", "ensemble_tables", "kind_of", "ranker_tables", "summary_table", "transfer_tables"]
+__all__ = [
+    "BY_SCORES",
+    "PAPER",
+    "PAPER_BEST",
+    "ensemble_tables",
+    "kind_of",
+    "ranker_tables",
+    "summary_table",
+    "transfer_tables",
+]
 
 Doubles = NDArray[np.float64]
 Precisions = Mapping[str, Mapping[str, Doubles]]
@@ -22,6 +31,7 @@ Precisions = Mapping[str, Mapping[str, Doubles]]
 LEVEL = 0.01  # of significance
 UNTRAINED = ("QLM", "AGG", "TbT")
 KINDS = ("source", "target", "full")
+BY_SCORES = ", scores"  # ends the name of an ensemble that is not one of ranks
 _PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
 # Glavaš and Vulić 2019, table 2, and the best row of table 3.
 PAPER = {
@@ -60,28 +70,35 @@ def ranker_tables(found: Precisions) -> list[Table]:
 
 
 def ensemble_tables(found: Precisions, rankers: Precisions) -> list[Table]:
-    """Table 3: MAP of each ensemble, the best of each pair, and p of its difference to BiCLA."""
+    """Table 3: MAP of each ensemble, the best of each pair and of either kind, and p of its difference to BiCLA."""
     pairs = list(found)
     rows: list[tuple[Any, ...]] = [(name, *_maps(found, name)) for name in _systems(found)]
-    best = {pair: max(found[pair], key=lambda name: float(found[pair][name].mean())) for pair in pairs}
+    best = {kind: _best_ensembles(found, kind) for kind in ("ranks", "scores")}
     rows.append(("BiCLA alone", *_maps({pair: rankers[pair] for pair in pairs}, "BiCLA")))
-    rows.append(("best", *_with_mean([float(found[pair][best[pair]].mean()) for pair in pairs])))
+    for kind, names in best.items():
+        rows.append((f"best of {kind}", *_with_mean([_map(found[pair], names[pair]) for pair in pairs])))
     rows.append(("  paper's best", *_with_mean([PAPER_BEST.get(pair) for pair in pairs])))
-    named = [
-        (
-            pair,
-            best[pair],
-            float(found[pair][best[pair]].mean()),
-            float(rankers[pair]["BiCLA"].mean()),
-            _signed(found[pair][best[pair]], rankers[pair]["BiCLA"]),
-        )
-        for pair in pairs
-    ]
-    note = f"Ranks interpolated with these weights. {_OTHERWISE}"
-    return [
-        Table("ensembles", "Table 3: ensembles, MAP", ("ensemble", *pairs, "mean"), tuple(rows), note),
-        Table("best ensembles", "The best ensembles", ("pair", "ensemble", "MAP", "BiCLA", "p"), tuple(named)),
-    ]
+
+    def row(pair: str, name: str) -> tuple[str, str, float, float, str]:
+        own, alone = found[pair][name], rankers[pair]["BiCLA"]
+        return pair, name, float(own.mean()), float(alone.mean()), _signed(own, alone)
+
+    note = f"Ranks or, where it says so, z-scores of each query's list, interpolated with these weights. {_OTHERWISE}"
+    tables = [Table("ensembles", "Table 3: ensembles, MAP", ("ensemble", *pairs, "mean"), tuple(rows), note)]
+    for kind, names in best.items():
+        named = tuple(row(*each) for each in names.items())
+        header = ("pair", "ensemble", "MAP", "BiCLA", "p")
+        tables.append(Table(f"best ensembles of {kind}", f"The best ensembles of {kind}", header, named))
+    return tables
+
+
+def _best_ensembles(found: Precisions, kind: str) -> dict[str, str]:
+    """The name of each pair's best ensemble of ranks or of scores."""
+    parts = {
+        pair: {name: value for name, value in each.items() if name.endswith(BY_SCORES) == (kind == "scores")}
+        for pair, each in found.items()
+    }
+    return {pair: max(part, key=lambda name: float(part[name].mean())) for pair, part in parts.items() if part}
 
 
 def transfer_tables(
@@ -126,11 +143,10 @@ def summary_table(rankers: Precisions, ensembles: Precisions, transfer: Precisio
         having = [pair for pair in supervised if name in rankers[pair]]
         won = [_better(rankers[pair]["BiCLA"], rankers[pair][name]) for pair in having]
         rows.append((f"BiCLA above {name}, p < {LEVEL}", sum(won), len(won)))
-    best = [
-        max(float(value.mean()) for value in each.values()) > float(rankers[pair]["BiCLA"].mean())
-        for pair, each in ensembles.items()
-    ]
-    rows.append(("best ensemble above BiCLA", sum(best), len(best)))
+    for kind in ("ranks", "scores"):
+        best = _best_ensembles(ensembles, kind)
+        gained = [float((ensembles[pair][name] - rankers[pair]["BiCLA"]).mean()) > 0 for pair, name in best.items()]
+        rows.append((f"best ensemble of {kind} above BiCLA", sum(gained), len(gained)))
     for kind in KINDS:
         cells = [
             _map(systems, other) or 0.0
