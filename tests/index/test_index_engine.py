@@ -56,6 +56,20 @@ def test_best_breaks_ties_by_id_and_pads() -> None:
     assert scores.tolist() == [[0.5, -np.inf, -np.inf]]
 
 
+def test_best_sorts_as_a_stable_sort_does_whatever_the_scores() -> None:
+    draw = np.random.default_rng(2)
+    scores = draw.integers(-2, 3, (40, 9)).astype(np.float32) / 2  # many ties, of both signs
+    scores[draw.random(scores.shape) < 0.2] = -0.0
+    scores[draw.random(scores.shape) < 0.1] = np.inf
+    scores[draw.random(scores.shape) < 0.1] = -np.inf
+    scores[0] = [1e-45, -1e-45, 3e38, -3e38, 0, np.nan, 1, -1, -np.inf]
+    columns = np.broadcast_to(np.arange(9), scores.shape)
+    expected = np.argsort(-np.nan_to_num(scores, nan=-np.inf, posinf=np.inf, neginf=-np.inf), axis=1, kind="stable")
+    assert best(columns, scores, 9)[0].tolist() == expected.tolist()
+    mixed = draw.permutation(9)
+    assert best(columns[:, mixed], scores[:, mixed], 9)[0].tolist() == expected.tolist()
+
+
 def test_best_of_many_is_the_sorted_head() -> None:
     scores = np.random.default_rng(1).standard_normal((3, 1000)).astype(np.float32)
     ids = np.broadcast_to(np.arange(1000), scores.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ __all__ = ["Asking", "Faiss", "Layout", "inverted"]
 
 _CANDIDATES = 128  # re-scored at least: with 40, 10 results of 1.2 million had recall .905, with 128 they have .957
 _PER = 32  # results for which a number of candidates is meant
-_NUMBERS_AT_ONCE = 1 << 18  # of candidates being re-scored: 1 MB, which stays in a core's cache
+_NUMBERS_AT_ONCE = 1 << 20  # of candidates being re-scored by a thread: 4 MB
 _BATCH = 64  # queries from which on it is worth to order them and to use several threads
 _ALL = 4.0  # more than two cosines can differ
 _SHORTEST = 300  # rows of an inverted list on the average; half of the shortest that tuning tries
@@ -150,12 +150,11 @@ class Faiss:
     def search(self, vectors: Floats, k: int, wider: int = 1) -> tuple[Ids, Floats]:
         """As `Engine.search`; ``wider``: read so many times as many lists, and leave none of them out if above 1."""
         positions = self.propose(vectors, self.asking.fetch(k), wider)
-        parts = list(_parts(vectors, positions))
         if len(vectors) < _BATCH or self._workers == 1:
-            done = [self.rescore(*part, k) for part in parts]
-        else:
-            with ThreadPoolExecutor(self._workers) as pool:
-                done = list(pool.map(lambda part: self.rescore(part[0], part[1], k), parts))
+            return self.rescore(vectors, positions, k)
+        pieces = [np.array_split(each, self._workers) for each in (vectors, positions)]
+        with ThreadPoolExecutor(self._workers) as pool:
+            done = list(pool.map(self.rescore, *pieces, [k] * self._workers))
         return np.concatenate([ids for ids, _ in done]), np.concatenate([scores for _, scores in done])
 
     def propose(self, vectors: Floats, candidates: int, wider: int = 1) -> Ids:
@@ -197,13 +196,24 @@ class Faiss:
 
     def rescore(self, vectors: Floats, positions: Ids, k: int) -> tuple[Ids, Floats]:
         """Exact products with the int8 vectors: (queries, dim) and (queries, n) rows -> the k best of each."""
+        positions = np.sort(positions, axis=1)  # so are their ids, which need not be sorted then
         return best(self.runs.ids(positions), self.products(vectors, positions), k)
 
     def products(self, vectors: Floats, positions: Ids) -> Floats:
         """(queries, dim) and (queries, n) rows -> (queries, n) cosines; -inf for row -1."""
-        wide = np.take(self._codes, np.maximum(positions, 0), axis=0).astype(np.float32)  # (queries, n, dim)
-        lengths = np.sqrt(np.einsum("qnd,qnd->qn", wide, wide))
-        scores = np.asarray((wide @ vectors[:, :, None])[:, :, 0] / lengths, np.float32)
+        (queries, count), dim = positions.shape, self._codes.shape[1]
+        scores, lengths = (np.empty(positions.shape, np.float32) for _ in range(2))
+        at_once = min(queries, max(1, _NUMBERS_AT_ONCE // max(1, count * dim)))
+        codes = np.empty((at_once, count, dim), np.int8)  # allocated once: threads that allocate wait for each other
+        wide = np.empty(codes.shape, np.float32)
+        for start in range(0, queries, max(1, at_once)):
+            part = slice(start, start + at_once)
+            held = len(positions[part])
+            np.take(self._codes, positions[part], axis=0, out=codes[:held], mode="clip")  # the first row for -1
+            np.copyto(wide[:held], codes[:held])
+            np.einsum("qnd,qnd->qn", wide[:held], wide[:held], out=lengths[part])
+            np.matmul(wide[:held], vectors[part, :, None], out=scores[part, :, None])
+        scores /= np.sqrt(lengths, out=lengths)
         scores[positions < 0] = -np.inf
         return scores
 
@@ -218,13 +228,9 @@ class Faiss:
             everything = self._lists is None or self.asking.probes * wider >= self._lists.nlist
             exhausted = everything and (fetch == self.manifest.rows or bool((ids[:, -1] < 0).all()))
             kept = (ids >= 0) & keep(ids)
+            if kept.all() and kept.shape[1] >= k:
+                return ids[:, :k], scores[:, :k]
             ids, scores = np.where(kept, ids, -1), np.where(kept, scores, np.float32(-np.inf))
             if exhausted or kept.sum(axis=1).min() >= k:
                 return best(ids, scores, k)
             fetch, wider = fetch * 4, wider * 4
-
-
-def _parts(vectors: Floats, positions: Ids) -> Iterator[tuple[Floats, Ids]]:
-    size = max(1, _NUMBERS_AT_ONCE // (positions.shape[1] * vectors.shape[1]))
-    for start in range(0, len(vectors), size):
-        yield vectors[start : start + size], positions[start : start + size]

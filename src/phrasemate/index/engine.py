@@ -37,10 +37,25 @@ def best(ids: Ids, scores: Floats, k: int) -> tuple[Ids, Floats]:
     if ids.shape[1] > 4 * k:
         top = np.argpartition(scores, -k, axis=1)[:, -k:]
         ids, scores = np.take_along_axis(ids, top, 1), np.take_along_axis(scores, top, 1)
-    by_id = np.argsort(ids, axis=1)  # two sorts of whole rows take a quarter of the time of np.lexsort
-    ids, scores = np.take_along_axis(ids, by_id, 1), np.take_along_axis(scores, by_id, 1)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    if (ids[:, 1:] < ids[:, :-1]).any():
+        by_id = np.argsort(ids, axis=1)
+        ids, scores = np.take_along_axis(ids, by_id, 1), np.take_along_axis(scores, by_id, 1)
+    order = _falling(scores)[:, :k]
     return np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
+
+
+def _falling(scores: Floats) -> Ids:
+    """(rows, n) columns by falling score, of equal scores the first one first; NaN counts as -inf.
+
+    A stable argsort in a quarter of its time: score and column are sorted as one number.
+    """
+    bits = (np.fmax(scores, np.float32(-np.inf)) + np.float32(0)).view(np.int32).astype(np.int64)  # no -0.0
+    keys = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # as numbers in the order of the scores
+    last = scores.shape[1] - 1
+    keys = (keys << 32) | (last - np.arange(scores.shape[1]))
+    keys.sort(axis=1)
+    columns: Ids = last - (keys[:, ::-1] & 0xFFFFFFFF)
+    return columns
 
 
 class Runs:

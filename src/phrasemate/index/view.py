@@ -40,9 +40,8 @@ class View:
     def search(self, state: State, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:
         """The k best live phrases, of ``documents`` (ids) only if given; they hold ``passing`` phrases together."""
         self.refresh(state)
-        found = self.exact.search(vectors, k, documents)
         if self.faiss is None or not len(vectors):
-            return found
+            return self.exact.search(vectors, k, documents)
         if documents is None:
             share = 1 - self._dead_in_faiss() / max(1, self.faiss.manifest.rows)
             more = self.faiss.search_where(vectors, k, lambda ids: ~self.dead.contains(ids), share)
@@ -53,6 +52,7 @@ class View:
             more = self.faiss.search_where(vectors, k, lambda ids: self._in_documents(ids, documents), share)
         if not len(self.exact):
             return more
+        found = self.exact.search(vectors, k, documents)
         return best(np.concatenate([found[0], more[0]], 1), np.concatenate([found[1], more[1]], 1), k)
 
     def refresh(self, state: State) -> None:
