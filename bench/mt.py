@@ -9,9 +9,9 @@ few-shot prompts: lines from 301 on; dev part: lines 201 to 300; test part: the 
     python bench/mt.py --llm URL --only de-en --systems plain phrases --count 50 --part dev
     phrasemate evaluate mt bench/out/mt/test                                     # the tables, without a server
 
-Systems: plain, sentence (one related sentence), phrases, cot; ngram (phrases by the n-gram segmenter) against the
-learned one (the paper's table 4); training (phrases from the target side of the direction's own parallel text only,
-table 3).
+Systems: plain, sentence (one related sentence), phrases, cot; floors (phrases by floors for the cosine and one look, in
+place of the confidence); ngram (phrases by the n-gram segmenter) against the learned one (the paper's table 4);
+training (phrases from the target side of the direction's own parallel text only, table 3).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from phrasemate.mt import (
     Translator,
 )
 
-__all__ = ["DIRECTIONS", "HINTS", "SYSTEMS", "index_of", "lines", "main"]
+__all__ = ["DIRECTIONS", "FLOORS", "HINTS", "SYSTEMS", "index_of", "lines", "main"]
 
 DIRECTIONS = ("de-en", "cs-en", "ru-en", "en-de")
 # system: form, segmenter, whose text is indexed
@@ -51,10 +51,12 @@ SYSTEMS = {
     "sentence": ("sentence", "learned", "all"),
     "phrases": ("phrases", "learned", "all"),
     "cot": ("cot", "learned", "all"),
+    "floors": ("phrases", "learned", "all"),
     "ngram": ("phrases", "ngram", "all"),
     "training": ("phrases", "learned", "own"),
 }
-HINTS = Hints(threshold=0.5, k=2, contexts=0, floor=0.8, budget=150)  # chosen on the dev part (docs/mt.md)
+HINTS = Hints(threshold=0.5, k=2, contexts=0, budget=150)  # chosen on the dev part (docs/mt.md)
+FLOORS = {"floor": 0.8, "per_word": 0.05, "confidence": 0.0, "quick": True}  # the system of that name
 SHOTS = 4
 FIRST_EXAMPLE = 300
 EXAMPLE = 50, 120  # characters of either side
@@ -125,6 +127,7 @@ def translator(args: argparse.Namespace, model: Model, index: Index, direction: 
         budget=args.budget,
         threshold=args.threshold,
     )
+    settings = replace(settings, **FLOORS) if system == "floors" else settings
     hinter = Hinter(index, settings, apart=bool(FORMS[name].first)) if name in ("phrases", "cot") else None
     related = RelatedSentences(index, args.work) if name == "sentence" else None
     bare = Prompter(FORMS[name], source, target)

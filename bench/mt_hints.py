@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from common import OUT, parser, report, signature
-from mt import DIRECTIONS, HINTS, index_of, lines
+from mt import DIRECTIONS, FLOORS, HINTS, index_of, lines
 
 from phrasemate import Model, load_model
 from phrasemate.encode.segment import LETTER
@@ -25,7 +25,6 @@ from phrasemate.examples import occurrences
 from phrasemate.mt import Hint, Hinter
 from phrasemate.mt.hints import chosen
 from phrasemate.mt.translate import BATCH
-from phrasemate.search import Searcher
 from phrasemate.text import words
 
 DEV = slice(200, 300)
@@ -59,7 +58,8 @@ def floors(args: argparse.Namespace, model: Model) -> None:
     """Of the dev part: by words of a phrase and cosine of its best equivalent, how often that is right."""
     all_, right = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     for direction in args.only:
-        settings = replace(HINTS, threshold=args.threshold, floor=LEAST, per_word=0, overlapping=True, budget=10**9)
+        settings = replace(HINTS, **FLOORS | {"floor": LEAST, "per_word": 0.0})
+        settings = replace(settings, threshold=args.threshold, overlapping=True, budget=10**9)
         with index_of(args, model, direction, "all") as index:
             found = Hinter(index, settings)(lines(args.data, direction, 0)[DEV])
         for each, reference in zip(found, lines(args.data, direction, 1)[DEV], strict=True):
@@ -80,13 +80,13 @@ def rules(args: argparse.Namespace, model: Model) -> None:
     """Of the dev part: how many hints each way of choosing gives, and how many are right."""
     counts: dict[str, dict[str, list[int]]] = {}
     for direction in args.only:
-        settings = replace(HINTS, threshold=args.threshold, k=1, overlapping=True, budget=10**9)
-        loose = replace(settings, floor=args.loose, per_word=0)
+        given = replace(HINTS, threshold=args.threshold, k=1, overlapping=True, budget=10**9, confidence=0.0)
+        loose = replace(given, floor=args.loose, per_word=0.0)
         texts, references = (lines(args.data, direction, side)[DEV] for side in (0, 1))
         with index_of(args, model, direction, "all") as index:
-            quick = [each.hints for each in Hinter(index, loose)(texts)]
-            looked = [each.hints for each in Hinter(index, loose, Searcher(index))(texts)]
-            floor = Hinter(index, settings).floor
+            quick = [each.hints for each in Hinter(index, replace(loose, quick=True))(texts)]
+            looked = [each.hints for each in Hinter(index, loose)(texts)]
+            floor = Hinter(index, replace(HINTS, **FLOORS)).floor
         ways = {"floors": [[h for h in own if h.equivalents[0].score >= floor(h.phrase)] for own in quick]}
         for name, found in (("confidence, one look", quick), ("confidence, two looks", looked)):
             for least in CONFIDENT:
@@ -116,7 +116,7 @@ def main() -> None:
     options.add_argument("--count", type=int, default=200, help="sentences that are timed")
     options.add_argument("--sentences", type=int, default=60_000, help="sentences of each index")
     options.add_argument("--threshold", type=float, default=HINTS.threshold)
-    options.add_argument("--loose", type=float, default=0.5, help="least cosine of what the confidence chooses from")
+    options.add_argument("--loose", type=float, default=0.7, help="least cosine of what the confidence chooses from")
     options.add_argument("--work", type=Path, default=OUT / "mt", help="indexes")
     args = options.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)

@@ -150,6 +150,31 @@ def test_threshold_and_confidence() -> None:
     assert len(hinter(confidence=0.5)([TEXT])[0].hints) == 2  # a model that does not tell: the floor alone decides
 
 
+def test_a_second_equivalent_is_nearly_as_good_as_the_first() -> None:
+    (found,) = hinter(floor=0.75, overlapping=True)([TEXT])
+    assert ("Motorrad", ["motorcycle"]) in shown(found)  # bike has .79, which is .11 less
+    assert ("Haus", ["house", "home"]) in shown(found)  # .86 and .82
+    (found,) = hinter(floor=0.75, overlapping=True, close=0.2)([TEXT])
+    assert ("Motorrad", ["motorcycle", "bike"]) in shown(found)
+
+
+def test_floors_are_lower_where_the_model_tells_how_sure_it_is() -> None:
+    made = hinter(sure=0.95)
+    assert [made.floor(phrase) for phrase in ("Haus", "alte Motorrad")] == pytest.approx([0.8, 0.85])
+    model = FakeModel(*SPANS)
+    model.confidence = "calibrated"  # type: ignore[attr-defined]
+    made = Hinter(None, Hints(), FakeSearcher(model, FOUND, 0.95))  # type: ignore[arg-type]
+    assert [made.floor(phrase) for phrase in ("Haus", "alte Motorrad")] == [0.7, 0.7]
+    assert [phrase for phrase, _ in shown(made([TEXT])[0])] == ["alte Motorrad", "stand", "kleinen Haus"]
+    unsure = Hinter(None, Hints(), FakeSearcher(model, FOUND, 0.85))  # type: ignore[arg-type]
+    assert unsure([TEXT])[0].hints == ()
+
+
+def test_the_second_look_can_be_left_out(index: Index) -> None:
+    assert Hinter(index, Hints()).searcher.views is not None
+    assert Hinter(index, Hints(quick=True)).searcher.views is None
+
+
 def test_what_must_not_be_found_is_not() -> None:
     (found,) = hinter(per_word=0.0, contexts=1)([TEXT], without=["an OLD  motorcycle."])
     assert [phrase for phrase, _ in shown(found)] == ["Motorrad", "kleinen Haus"]

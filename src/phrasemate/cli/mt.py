@@ -103,15 +103,26 @@ def translate(
     ] = False,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Equivalents of a phrase.")] = 2,
     contexts: Annotated[int, typer.Option("--contexts", metavar="N", min=0, help="Contexts of an equivalent.")] = 1,
-    floor: Annotated[
-        float, typer.Option("--floor", metavar="X", help="Least cosine of an equivalent of a word; below it, no hint.")
-    ] = 0.8,
-    per_word: Annotated[
-        float, typer.Option("--per-word", metavar="X", help="What each further word of a phrase adds to --floor.")
-    ] = 0.05,
     confidence: Annotated[
         float, typer.Option("--confidence", metavar="X", min=0, max=1, help="Least confidence, if the model tells it.")
-    ] = 0.0,
+    ] = 0.9,
+    floor: Annotated[
+        float | None,
+        typer.Option(
+            "--floor",
+            metavar="X",
+            help="Least cosine of a word's nearest phrase (default: 0.7; 0.8 if the model tells no confidence).",
+        ),
+    ] = None,
+    per_word: Annotated[
+        float | None,
+        typer.Option(
+            "--per-word",
+            metavar="X",
+            help="What each further word of a phrase adds to --floor (default: 0; 0.05 if it tells no confidence).",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="No second look at what was found.")] = False,
     budget: Annotated[
         int, typer.Option("--budget", metavar="N", min=0, help="Tokens that the hints of a sentence may take.")
     ] = 400,
@@ -172,6 +183,7 @@ def translate(
         floor=floor,
         per_word=per_word,
         confidence=confidence,
+        quick=quick,
         budget=budget,
     )
     with ExitStack() as stack:

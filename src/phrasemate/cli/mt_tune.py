@@ -57,9 +57,12 @@ def prepare(
     ] = Segmenter.LEARNED,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Equivalents of a phrase.")] = 2,
     contexts: Annotated[int, typer.Option("--contexts", metavar="N", min=0, help="Contexts of an equivalent.")] = 1,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="X", min=0, max=1, help="Least confidence, if the model tells it.")
+    ] = 0.9,
     floor: Annotated[
-        float, typer.Option("--floor", metavar="X", help="Least cosine of an equivalent of a word.")
-    ] = 0.8,
+        float | None, typer.Option("--floor", metavar="X", help="Least cosine of a word's nearest phrase.")
+    ] = None,
     budget: Annotated[
         int, typer.Option("--budget", metavar="N", min=0, help="Tokens that the hints of a sentence may take.")
     ] = 400,
@@ -81,7 +84,9 @@ def prepare(
     if form is not FormName.PLAIN and index is None:
         raise typer.BadParameter(f"--form {form.value} needs --index DIR")
     chosen = read_form(template, FORMS[form.value]) if template else FORMS[form.value]
-    settings = Hints(threshold, segmenter.value, k=k, contexts=contexts, floor=floor, budget=budget)
+    settings = Hints(
+        threshold, segmenter.value, k=k, contexts=contexts, floor=floor, confidence=confidence, budget=budget
+    )
     text = ((second, first) if swap else (first, second) for first, second in ParallelText(pairs))
     some = sampled(text, count, seed)
     with ExitStack() as stack:

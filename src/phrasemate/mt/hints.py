@@ -26,6 +26,7 @@ __all__ = ["Equivalent", "Found", "Hint", "Hinter", "Hints", "Place", "chosen", 
 
 WIDE = 20  # more equivalents to look at where some do not count, or one that occurs in a translation is looked for
 NEAR = 10  # candidates that are compared to tell the nearest: of so few an approximate search misses none in practice
+FLOORS = {True: (0.7, 0.0), False: (0.8, 0.05)}  # where the model tells how sure it is, and where not (docs/mt.md)
 SLACK = 0.02  # by which a cosine may differ that was computed among other sentences (16-bit arithmetic)
 
 
@@ -86,11 +87,13 @@ class Hints:
 
     ``threshold``: the least score of a phrase (paper: 0.9, at which the bundled model finds eight in a sentence of news
     or parliament, at 0.7 twenty, many of which overlap; the n-gram segmenter knows none). ``segmenter``: "learned"
-    or "ngram". ``overlapping``: whether phrases may share words. ``k`` equivalents a phrase, ``contexts`` places each,
-    cut to ``width`` characters (paper: 100). ``floor``: the least cosine of an equivalent of a word, and ``per_word``
-    what each further word of the phrase adds to it: with the words grow the cosines of wrong ones (docs/mt.md).
-    ``confidence``: the least confidence of a phrase's best one, where the model tells it. ``budget``: tokens that all
-    hints of a sentence may take. ``least``: the least number of characters of a phrase.
+    or "ngram". ``overlapping``: whether phrases may share words. ``k`` equivalents a phrase at most: the best, and
+    those whose support is at most ``close`` less; ``contexts`` places each, cut to ``width`` characters (paper: 100).
+    ``confidence``: the least confidence of a phrase's best one, where the model tells it. ``floor``: the least cosine
+    that the nearest phrase of an equivalent of a word has in its sentence, and ``per_word`` what each further word of
+    the phrase adds to it, because with the words grow the cosines of wrong ones; None: .7 and 0 where the model tells
+    its confidence, else .8 and .05 (docs/mt.md). ``quick``: no second look at what was found (`Searcher`). ``budget``:
+    tokens that all hints of a sentence may take. ``least``: the least number of characters of a phrase.
     """
 
     threshold: float = 0.7
@@ -99,9 +102,11 @@ class Hints:
     k: int = 2
     contexts: int = 1
     width: int = 100
-    floor: float = 0.8
-    per_word: float = 0.05
-    confidence: float = 0.0
+    floor: float | None = None
+    per_word: float | None = None
+    confidence: float = 0.9
+    close: float = 0.08
+    quick: bool = False
     budget: int = 400
     least: int = 2
 
@@ -122,8 +127,11 @@ class Hinter:
 
     def __init__(self, index: Index, settings: Hints, searcher: Searcher | None = None, apart: bool = False) -> None:
         self.apart = apart
-        self.settings, self.searcher = settings, searcher or Searcher(index, views=False)  # floors are plain cosines
+        self.settings, self.searcher = settings, searcher or Searcher(index, views=not settings.quick)
         self.model = self.searcher.model
+        floor, per_word = FLOORS[getattr(self.model, "confidence", None) is not None]
+        self._floor = floor if settings.floor is None else settings.floor
+        self._per_word = per_word if settings.per_word is None else settings.per_word
         if settings.segmenter == "learned" and self.model.learned is None:
             raise InputError(f"the model {self.model.name} has no learned segmenter; use the n-gram segmenter")
 
@@ -173,8 +181,8 @@ class Hinter:
         return answers
 
     def floor(self, phrase: str) -> float:
-        """The least cosine of its equivalents."""
-        return self.settings.floor + self.settings.per_word * (len(words(phrase)) - 1)
+        """The least cosine of the nearest phrase of its equivalents."""
+        return self._floor + self._per_word * (len(words(phrase)) - 1)
 
     def segment(self, sentences: Sequence[str], overlapping: bool = True) -> list[list[Span]]:
         """The phrases of each sentence, by start, then end; the n-gram segmenter has none that do not overlap."""
@@ -198,7 +206,7 @@ class Hinter:
     def known(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:
         """Phrases of each sentence with the equivalents that occur in its translation: the longest, sharing no word."""
         wide = replace(
-            self.settings, overlapping=True, k=WIDE, contexts=0, floor=-1, per_word=0, confidence=0, budget=0
+            self.settings, overlapping=True, k=WIDE, contexts=0, floor=-1, per_word=0, confidence=0, close=9, budget=0
         )
         found = Hinter(self.searcher.index, wide, self.searcher)([source for source, _ in pairs])
         kept = []
@@ -215,11 +223,14 @@ class Hinter:
         if result.confidence is not None and result.confidence < settings.confidence:
             return None
         good: list[Equivalent] = []
+        least = -np.inf  # of support: nearly as good as the first
         for group in result.groups:
             hits = [hit for hit in group.hits if not same(hit.context, banned)] if banned else group.hits
-            if group.score >= self.floor(phrase.text) and hits and len(good) < settings.k:
+            near = bool(hits) and hits[0].score >= self.floor(phrase.text) and group.weight >= least
+            if near and len(good) < settings.k:
                 places = tuple(map(self._place, hits[: settings.contexts]))
                 good.append(Equivalent(group.text, group.score, group.count, places))
+                least = max(least, group.weight - settings.close)
         return Hint(phrase.text, phrase.start, phrase.end, tuple(good), result.confidence) if good else None
 
     def _place(self, hit: Hit) -> Place:
