@@ -131,8 +131,9 @@ def test_margins_without_a_usual_threshold() -> None:
             found(GERMAN, ENGLISH, settings)
     with pytest.raises(InputError, match="with a scorer have no usual threshold"):
         found(GERMAN, ENGLISH, Mining(), scorer=Dislikes(1))
-    with pytest.raises(InputError, match=r"needs a phrasemate\.Model"):
-        found(GERMAN, ENGLISH, Mining())
+    for rerank in ("words", "reranker"):
+        with pytest.raises(InputError, match=r"needs a phrasemate\.Model"):
+            found(GERMAN, ENGLISH, Mining(rerank=rerank))
 
 
 @pytest.mark.parametrize("margin", ["absolute", "csls", "distance", "quarter", "ratio"])

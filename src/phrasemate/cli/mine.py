@@ -61,6 +61,8 @@ class Margin(StrEnum):
 class Rerank(StrEnum):
     """How promising pairs are looked at again."""
 
+    AUTO = "auto"
+    RERANKER = "reranker"
     WORDS = "words"
     NONE = "none"
 
@@ -114,8 +116,13 @@ def mine(
         ),
     ] = Margin.QUARTER,
     rerank: Annotated[
-        Rerank, typer.Option("--rerank", metavar="words|none", help="Look at promising pairs again, word by word.")
-    ] = Rerank.WORDS,
+        Rerank,
+        typer.Option(
+            "--rerank",
+            metavar="auto|reranker|words|none",
+            help="Look at promising pairs again, by cross-attention or word by word (auto: as the model can).",
+        ),
+    ] = Rerank.AUTO,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Nearest neighbours, each way.")] = 4,
     length_ratio: Annotated[
         float,
@@ -148,7 +155,7 @@ def mine(
     """Find the sentences of two collections that are translations of each other.
 
     The collections need not be aligned, nor of one size. Each sentence is compared with all of the other side; a pair
-    scores high if both are nearer to each other than to all others, and if every word has its match. A sentence that
+    scores high if both are nearer to each other than to all others, and if the words of both fit. A sentence that
     stands several times is compared once and reported with all its places.
 
     A .tsv line is: source, target, score, places of the source, places of the target (document:line, several with

@@ -16,7 +16,18 @@ from phrasemate.mine.language import CHECKS
 from phrasemate.mine.neighbours import ENGINES
 from phrasemate.rank import MARGINS
 
-__all__ = ["DOUBT", "FLOORS", "RERANK", "THRESHOLDS", "Mate", "Mining", "Progress", "Report", "SentenceEncoder"]
+__all__ = [
+    "DOUBT",
+    "FLOORS",
+    "RERANK",
+    "THRESHOLDS",
+    "WEIGHTS",
+    "Mate",
+    "Mining",
+    "Progress",
+    "Report",
+    "SentenceEncoder",
+]
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and of how much (0: not known)."""
@@ -28,9 +39,10 @@ FLOORS = {
     "quarter": 0.0,
     "ratio": 1.0,
 }  # below it a pair is nearer to others
-THRESHOLDS = {("quarter", ""): 0.64, ("quarter", "words"): 0.91, ("ratio", ""): 1.16}
+THRESHOLDS = {("quarter", ""): 0.64, ("quarter", "words"): 0.91, ("quarter", "reranker"): 1.2, ("ratio", ""): 1.16}
+WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 1.0}  # of a second look's scores beside the margin
 DOUBT = 0.1  # below the threshold without a second look, of the margin: from there on pairs are looked at again
-RERANK = ("none", "words")
+RERANK = ("auto", "reranker", "words", "none")
 
 
 class SentenceEncoder(Protocol):
@@ -54,8 +66,10 @@ class Mining:
     ``k`` neighbours each way; ``margin`` and ``pairing``: see `margin_of` and `one_to_one`. ``threshold``: the least
     score; None: what calibration says, or the default of the margins `quarter` and `ratio`. ``length_ratio`` and
     ``copies``: see `length_filter` and `is_copy`; None: no such filter. ``languages`` (codes, or "") and ``check``: see
-    `checker`. ``engine``: see `engine_for`. ``rerank``: `words` adds ``weight`` times `WordMatch` to the margin of
-    promising pairs.
+    `checker`. ``engine``: see `engine_for`. ``rerank``: how promising pairs are looked at again: by the `reranker` that
+    comes with the bundled encoder (`Attention`, its scores divided by the highest there can be), by `words`
+    (`WordMatch`), or not; `auto`: by the re-ranker where it belongs to the model, else by words where the model has
+    them. ``weight``: how often its scores count beside the margin; None: as in `WEIGHTS`.
     """
 
     k: int = 4  # Artetxe and Schwenk (2019), section 4.1
@@ -67,8 +81,8 @@ class Mining:
     languages: tuple[str, str] = ("", "")
     check: str = "script"
     engine: str = "auto"
-    rerank: str = "words"
-    weight: float = 0.5
+    rerank: str = "auto"
+    weight: float | None = None
 
     def __post_init__(self) -> None:
         words = {"margin": MARGINS, "pairing": PAIRING, "check": CHECKS, "engine": ENGINES, "rerank": RERANK}
@@ -99,7 +113,8 @@ class Report:
     """What was done.
 
     Of the ``candidates`` (pairs of neighbours) ``unlike`` were dropped for their lengths; of those whose margin is
-    ``promising``, ``copies`` were dropped and the others looked at again; ``pairs`` were chosen at the ``threshold``.
+    ``promising``, ``copies`` were dropped and the others looked at again as ``rerank`` says (one of `RERANK`, or
+    "scorer"); ``pairs`` were chosen at the ``threshold``.
     ``recall`` is that of the searches both ways, on a sample, against exact search (1 for exact ones). ``seconds`` of
     each stage of this run.
     """
@@ -112,6 +127,7 @@ class Report:
     copies: int
     pairs: int
     threshold: float
+    rerank: str
     calibration: Calibration | None
     engine: str
     recall: tuple[float, float]

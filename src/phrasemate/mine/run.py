@@ -10,11 +10,11 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from phrasemate.errors import InputError, PhrasemateError
+from phrasemate.errors import InputError, ModelError, PhrasemateError
 from phrasemate.mine.choose import (
     Calibration,
     Candidates,
@@ -27,9 +27,11 @@ from phrasemate.mine.choose import (
 from phrasemate.mine.collection import Collection, collect, normal
 from phrasemate.mine.language import checker
 from phrasemate.mine.neighbours import engine_for, use_threads
-from phrasemate.mine.records import DOUBT, FLOORS, THRESHOLDS, Mate, Mining, Progress, Report, SentenceEncoder
+from phrasemate.mine.records import DOUBT, FLOORS, THRESHOLDS, WEIGHTS, Mate, Mining, Progress, Report, SentenceEncoder
 from phrasemate.mine.stages import encode, neighbours, scores
+from phrasemate.mine.words import WordMatch
 from phrasemate.mine.work import WorkFolder
+from phrasemate.reranker import load_attention, load_reranker
 from phrasemate.types import Document, Run, Scorer
 
 __all__ = ["Mined", "mine"]
@@ -87,21 +89,20 @@ def mine(
     """
     settings = settings or Mining()
     mates = [(normal(one), normal(other)) for one, other in known]
-    limit = _limit(settings, mates, scorer)
-    if scorer is None and settings.rerank == "words":
-        scorer = _words(model)
+    look = _look(model, settings, scorer)
+    limit = _limit(settings, mates, look.kind)
     checks = [checker(language, settings.check) for language in settings.languages]
     documents = list(source), list(target)
     use_threads(threads)
     facts = _identity(documents, model, settings)
     folder = WorkFolder(mkdtemp(prefix="phrasemate-mine-") if work is None else work, facts, force, work is None)
     try:
-        steps = _Steps(folder, settings, progress)
+        steps = _Steps(folder, settings, look, progress)
         hidden = [list(side) for side in zip(*mates, strict=True)] or [[], []]
         sides = [steps.read(*each) for each in zip(("source", "target"), documents, hidden, checks, strict=True)]
         numbers = _numbers(mates, sides)
-        pairs = steps.filter(steps.search(sides, model), sides, numbers, limit, again=scorer is not None)
-        return steps.choose(steps.rerank(scorer, pairs, sides), sides, numbers, limit)
+        pairs = steps.filter(steps.search(sides, model), sides, numbers, limit)
+        return steps.choose(steps.rerank(pairs, sides), sides, numbers, limit)
     except BaseException as error:
         fresh = not folder.resumed and not (folder.path / "source.vectors.bin").exists()
         if isinstance(error, PhrasemateError) and fresh:
@@ -110,12 +111,21 @@ def mine(
         raise
 
 
+class _Look(NamedTuple):
+    """How promising pairs are looked at again, one of `RERANK` or "scorer"; its scores count ``weight`` times."""
+
+    kind: str
+    scorer: Scorer | None
+    weight: float
+
+
 @dataclass(slots=True)
 class _Steps:
     """The steps of a run, and what there is to report of them."""
 
     folder: WorkFolder
     settings: Mining
+    look: _Look
     progress: Progress
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -158,7 +168,6 @@ class _Steps:
         sides: Sequence[Collection],
         known: Sequence[tuple[int, int]],
         limit: float | None,
-        again: bool,
     ) -> Candidates:
         """Promising pairs, without those of unlike length and copies."""
         source, target = sides
@@ -166,15 +175,15 @@ class _Steps:
         if self.settings.length_ratio is not None:
             pairs = pairs.only(length_filter(pairs, source.lengths, target.lengths, self.settings.length_ratio))
         self.facts |= {"candidates": before, "unlike": before - len(pairs.score)}
-        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known, limit, again)))
+        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known, limit)))
         with self._timed("scoring"):
             different = self._no_copies(pairs, sides)
         self.facts |= {"promising": len(pairs.score), "copies": len(pairs.score) - len(different.score)}
         return different
 
-    def _floor(self, pairs: Candidates, known: Sequence[tuple[int, int]], limit: float | None, again: bool) -> float:
-        """The margin below which no pair is taken; if they are looked at ``again``, below which few would be."""
-        margin = self.settings.margin
+    def _floor(self, pairs: Candidates, known: Sequence[tuple[int, int]], limit: float | None) -> float:
+        """The margin below which no pair is taken; if they are looked at again, below which few would be."""
+        margin, again = self.settings.margin, self.look.scorer is not None
         if known:
             mates, numbers = set(known), zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)
             found = pairs.score[np.fromiter((pair in mates for pair in numbers), bool, len(pairs.score))]
@@ -194,13 +203,14 @@ class _Steps:
                 self.progress("filtering", at, total)
         return pairs.only(wanted)
 
-    def rerank(self, scorer: Scorer | None, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
-        """The scorer's scores beside the margins."""
+    def rerank(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
+        """The scores of the second look beside the margins."""
+        scorer = self.look.scorer
         if scorer is None:
             return pairs
         with self._timed("reranking"):
             found = scores(self.folder.path, scorer, pairs, sides, lambda *at: self.progress("reranking", *at))
-        return pairs.added(np.float32(self.settings.weight) * found)
+        return pairs.added(np.float32(self.look.weight) * found)
 
     def choose(
         self,
@@ -223,6 +233,7 @@ class _Steps:
             target=sides[1].counts,
             pairs=len(chosen.score),
             threshold=limit,
+            rerank=self.look.kind,
             calibration=calibration,
             seconds=self.seconds,
             **self.facts,
@@ -238,23 +249,39 @@ def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> l
     return [(found[0].get(one, -1), found[1].get(other, -1)) for one, other in mates]
 
 
-def _limit(settings: Mining, mates: Sequence[tuple[str, str]], scorer: Scorer | None) -> float | None:
+def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:
+    """What the settings name. Raises InputError for an encoder without words, ModelMismatch for a foreign one."""
+    kind = "scorer" if scorer is not None else settings.rerank
+    if kind == "auto":
+        kind = "reranker" if _has_reranker(model) else "words" if hasattr(model, "runtime") else "none"
+    weight = WEIGHTS.get(kind, 0.0) if settings.weight is None else settings.weight
+    if kind in ("words", "reranker") and not hasattr(model, "runtime"):
+        raise InputError(f"rerank {kind!r} needs a phrasemate.Model, for vectors of words; use rerank 'none'")
+    if kind == "words":
+        scorer = WordMatch(model)
+    elif kind == "reranker":
+        scorer = attention = load_attention(model)
+        weight /= attention.highest
+    return _Look(kind, scorer, weight)
+
+
+def _has_reranker(model: Any) -> bool:
+    """Whether the one that comes with the package was trained on this model's states."""
+    try:
+        return hasattr(model, "runtime") and load_reranker().encoder == model.hash
+    except ModelError:
+        return False
+
+
+def _limit(settings: Mining, mates: Sequence[tuple[str, str]], look: str) -> float | None:
     """The threshold, None if it is to be calibrated."""
     if settings.threshold is not None or mates:
         return settings.threshold
-    found = THRESHOLDS.get((settings.margin, settings.rerank.removeprefix("none")))
-    if found is None or scorer is not None:
-        what = "with a scorer" if scorer is not None else f"of the margin {settings.margin!r} ({settings.rerank})"
+    found = THRESHOLDS.get((settings.margin, look.removeprefix("none")))
+    if found is None:
+        what = "with a scorer" if look == "scorer" else f"of the margin {settings.margin!r} ({look})"
         raise InputError(f"scores {what} have no usual threshold; give one, or known pairs to calibrate with")
     return found
-
-
-def _words(model: Any) -> Scorer:
-    from phrasemate.mine.words import WordMatch
-
-    if not hasattr(model, "runtime"):
-        raise InputError("rerank 'words' needs a phrasemate.Model, for word vectors; use rerank 'none'")
-    return WordMatch(model)
 
 
 def _identity(

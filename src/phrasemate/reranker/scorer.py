@@ -30,8 +30,8 @@ TOGETHER = 4096  # tokens of other sentences that one sentence is compared with 
 class Attention:
     """Scores sentence pairs by cross-attention over the encoder's token states; a pair has one score both ways.
 
-    Sentences are encoded once and kept, the latest ``held`` tokens of them. Raises ModelMismatch for a re-ranker that
-    was trained on another encoder's states.
+    Sentences are encoded once and kept, the latest ``held`` tokens of them. No score is above ``highest``. Raises
+    ModelMismatch for a re-ranker that was trained on another encoder's states.
     """
 
     def __init__(self, model: Model, trained: Trained, held: int = HELD) -> None:
@@ -42,6 +42,7 @@ class Attention:
             )
         self.trained = trained
         self._model, self._network, self._most = model, trained.network, held
+        self.highest = float(np.abs(trained.network.arrays["mix"]).sum())
         self._kept: OrderedDict[str, Read] = OrderedDict()
         self._tokens = 0
         self.signature = f"attention {trained.hash} {model.hash}"

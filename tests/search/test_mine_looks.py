@@ -1,0 +1,68 @@
+"""How pairs are looked at again in mining: by the re-ranker of the bundled encoder, by words, by neither."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mine_fakes import NumberEncoder
+
+from phrasemate.encode import Model, load_model
+from phrasemate.errors import ModelError, ModelMismatch
+from phrasemate.mine import Mined, Mining, mine
+from phrasemate.mine.run import _look
+from phrasemate.mine.words import WordMatch
+from phrasemate.rank import whole
+from phrasemate.reranker import load_attention
+from phrasemate.types import Document, PhrasePair
+
+GERMAN = ["Der Hund schläft unter dem Tisch.", "Morgen fahren wir ans Meer.", "Sie hat den Brief verbrannt."]
+ENGLISH = ["She burned the letter.", "The dog sleeps under the table.", "He bought a red bicycle.", "No."]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model(threads=1)
+
+
+def mined(model: Model, **settings: object) -> Mined:
+    sides = [[Document.from_texts(*each)] for each in (("de", GERMAN), ("en", ENGLISH))]
+    return mine(*sides, model, settings=Mining(threshold=-9.0, **settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rerank", ["reranker", "words"])
+def test_the_score_is_the_margin_and_the_weighted_second_look(model: Model, rerank: str) -> None:
+    """Margins are those that a weight of 0 leaves."""
+    with mined(model, rerank=rerank, weight=0.0) as plain, mined(model, rerank=rerank, weight=3.0) as looked:
+        margins = {mate[:2]: mate.score for mate in plain}
+        found = {mate[:2]: mate.score for mate in looked}
+    pair = GERMAN[0], ENGLISH[1]
+    attention = load_attention(model)
+    scorer, most = (attention, attention.highest) if rerank == "reranker" else (WordMatch(model), 1.0)
+    expected = scorer.score([PhrasePair(whole(pair[0]), whole(pair[1]))])[0] / most
+    assert abs(expected) <= 1
+    assert found[pair] == pytest.approx(margins[pair] + 3 * expected, abs=0.02)  # encoded among others: 16-bit states
+
+
+def test_no_score_of_the_reranker_is_above_the_highest(model: Model) -> None:
+    attention = load_attention(model)
+    texts = [whole(text) for text in GERMAN + ENGLISH]
+    scores = attention.score([PhrasePair(one, other) for one in texts for other in texts]).reshape(7, 7)
+    assert scores.max() <= attention.highest
+    assert np.diag(scores).min() > 0.9 * attention.highest  # a sentence and itself
+    assert scores[0, 4] > 2 * np.delete(scores[0], [0, 4]).max()  # and its translation, against all others
+
+
+def test_auto_takes_what_belongs_to_the_model(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    with mined(model) as found:
+        assert found.report.rerank == "reranker"
+    assert _look(NumberEncoder(), Mining(), None).kind == "none"
+    monkeypatch.setattr(model, "hash", "0" * 64)
+    assert _look(model, Mining(), None).kind == "words"
+    with pytest.raises(ModelMismatch, match="was trained on the encoder"):
+        _look(model, Mining(rerank="reranker"), None)
+
+    def absent(folder: object = None) -> None:
+        raise ModelError("there is none")
+
+    monkeypatch.setattr("phrasemate.mine.run.load_reranker", absent)
+    assert _look(model, Mining(), None).kind == "words"
