@@ -116,7 +116,6 @@ def test_mine_finds_mates(client: TestClient, monkeypatch: pytest.MonkeyPatch) -
         return np.stack([vector_of(mates.get(text, text), self.dim) for text in texts])
 
     monkeypatch.setattr(FakeModel, "encode_sentences", encode_sentences)
-    monkeypatch.setattr("phrasemate.mine.run._words", lambda model: None)  # the fake has no words
     source = ["Ein Satz allein.", *mates, "One thing here."]
     target = ["One thing here.", "The train arrives now.", "Nobody else.", "It rains in that town."]
     found = ask(client, "/mine", source=source, target=target, threshold=0.3)
