@@ -121,14 +121,19 @@ def test_p_is_the_paired_t_test(folders: tuple[Path, Path]) -> None:
     assert table(result, "rankers p")["InAtt"]["cs-de"] is None
 
 
-def test_ensembles_against_plain_ranks(folders: tuple[Path, Path]) -> None:
-    """Ranks with ties shared, weighted, summed; the leader decides between equals."""
-    result = run(settings(folders, parts=("rankers", "ensembles")), [ranker("BiCLA", "cs-en", 0.4)])
-    work = bicla._Work(settings(folders), [ranker("BiCLA", "cs-en", 0.4)], lambda *_: None)
-    each = next(each for each in work.sets if each.pair == "cs-en")
+def ensembles_of(folders: tuple[Path, Path]) -> tuple[bicla.Result, dict[str, Any]]:
+    """Of one trained ranker: the result, and the scores that its ensembles are made of."""
+    trained = [ranker("BiCLA", "cs-en", 0.4)]
+    work = bicla._Work(settings(folders), trained, lambda *_: None)
     seen: dict[str, Any] = {}
     work._ensembles = lambda pair, scores: seen.update(scores) or {}  # type: ignore[method-assign]
-    work.measure(each, bicla.Figures())
+    work.measure(next(each for each in work.sets if each.pair == "cs-en"), bicla.Figures())
+    return run(settings(folders, parts=("rankers", "ensembles")), trained), seen
+
+
+def test_ensembles_against_plain_ranks(folders: tuple[Path, Path]) -> None:
+    """Ranks with ties shared, weighted, summed; the leader decides between equals."""
+    result, seen = ensembles_of(folders)
     ranks = {name: shared_ranks(seen[name]) for name in ("BiCLA", "AGG", "QLM")}
     for names, weights in ((("BiCLA", "AGG"), (0.7, 0.3)), (("BiCLA", "QLM", "AGG"), (0.6, 0.2, 0.2))):
         mixed = sum(weight * ranks[name] for name, weight in zip(names, weights, strict=True))
@@ -151,12 +156,7 @@ def test_ensembles_against_plain_ranks(folders: tuple[Path, Path]) -> None:
 
 
 def test_ensembles_of_scores_are_sums_of_standardised_ones(folders: tuple[Path, Path]) -> None:
-    result = run(settings(folders, parts=("rankers", "ensembles")), [ranker("BiCLA", "cs-en", 0.4)])
-    work = bicla._Work(settings(folders), [ranker("BiCLA", "cs-en", 0.4)], lambda *_: None)
-    each = next(each for each in work.sets if each.pair == "cs-en")
-    seen: dict[str, Any] = {}
-    work._ensembles = lambda pair, scores: seen.update(scores) or {}  # type: ignore[method-assign]
-    work.measure(each, bicla.Figures())
+    result, seen = ensembles_of(folders)
     one, two = (np.asarray(seen[name], np.float64) for name in ("BiCLA", "TbT"))
     normal = [(x - x.mean(1, keepdims=True)) / np.where(x.std(1) > 0, x.std(1), 1)[:, None] for x in (one, two)]
     mixed = 0.7 * normal[0] + 0.3 * normal[1]

@@ -66,6 +66,7 @@ def test_best_sorts_as_a_stable_sort_does_whatever_the_scores() -> None:
     columns = np.broadcast_to(np.arange(9), scores.shape)
     expected = np.argsort(-np.nan_to_num(scores, nan=-np.inf, posinf=np.inf, neginf=-np.inf), axis=1, kind="stable")
     assert best(columns, scores, 9)[0].tolist() == expected.tolist()
+    assert best(columns, scores.astype(np.float64), 9)[0].tolist() == expected.tolist()
     mixed = draw.permutation(9)
     assert best(columns[:, mixed], scores[:, mixed], 9)[0].tolist() == expected.tolist()
 

@@ -40,7 +40,7 @@ FLOORS = {
     "ratio": 1.0,
 }  # below it a pair is nearer to others
 THRESHOLDS = {("quarter", ""): 0.64, ("quarter", "words"): 0.91, ("quarter", "reranker"): 1.6, ("ratio", ""): 1.16}
-WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 1.0}  # of a second look's scores beside the margin
+WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # of a second look's scores beside the margin
 DOUBT = 0.1  # below the threshold without a second look, of the margin: from there on pairs are looked at again
 RERANK = ("auto", "reranker", "words", "none")
 
