@@ -1,7 +1,7 @@
 """Which second look is better for `phrasemate mine`, words or the re-ranker, and how often should it count?
 
-As bench/mine.py: pairs of Tatoeba hidden in collections, the threshold calibrated in two folds. The weights that
-`phrasemate.mine` has were chosen in languages that bench/mine.py does not report on.
+As bench/mine.py: pairs of Tatoeba hidden in collections, the threshold calibrated in two folds. Choose by languages
+that bench/mine.py does not report on.
 
     python bench/rerank_mine.py --languages hu,tr --size 20000 --apart sources --work .cache/rerank-mine
     python bench/rerank_mine.py --languages de --size 2500 --apart lines --work .cache/rerank-mine

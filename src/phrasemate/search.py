@@ -232,10 +232,19 @@ class Searcher:
         votes: list[float] = np.einsum("nd,nd->n", mixed, asked).tolist()
         return [(replace(hit, score=score), vote) for hit, score, vote in zip(hits, near, votes, strict=True)]
 
+    @property
+    def calibrated(self) -> Confidence | None:
+        """What tells how sure answers are; None where the model was not calibrated for searches with these views."""
+        return self._calibrated(self.views)
+
+    def _calibrated(self, views: Views | None) -> Confidence | None:
+        found: Confidence | None = getattr(self.model, "confidence", None)
+        if found is not None and views is not None:
+            return found.with_views if views == Views() else None
+        return found
+
     def _confidence(self, wordings: Sequence[_Wording], views: Views | None) -> float | None:
-        calibrated: Confidence | None = getattr(self.model, "confidence", None)
-        if calibrated is not None and views is not None:
-            calibrated = calibrated.with_views if views == Views() else None
+        calibrated = self._calibrated(views)
         if calibrated is None or not wordings:
             return None if calibrated is None else 0.0
         return float(calibrated.of([features([each.votes for each in wordings])])[0])

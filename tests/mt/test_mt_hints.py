@@ -63,6 +63,10 @@ class FakeSearcher:
         self.asked: list[Query] = []
 
     @property
+    def calibrated(self) -> object:
+        return getattr(self.model, "confidence", None)
+
+    @property
     def index(self) -> FakeSearcher:
         return self
 
@@ -168,6 +172,15 @@ def test_floors_are_lower_where_the_model_tells_how_sure_it_is() -> None:
     assert [phrase for phrase, _ in shown(made([TEXT])[0])] == ["alte Motorrad", "stand", "kleinen Haus"]
     unsure = Hinter(None, Hints(), FakeSearcher(model, FOUND, 0.85))  # type: ignore[arg-type]
     assert unsure([TEXT])[0].hints == ()
+
+
+def test_floors_are_high_where_the_model_is_calibrated_for_one_look_alone(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Searcher(index).model
+    monkeypatch.setattr(model, "confidence", replace(model.confidence, with_views=None))
+    assert Hinter(index, Hints()).floor("Haus") == 0.8
+    assert Hinter(index, Hints(quick=True)).floor("Haus") == 0.7
 
 
 def test_the_second_look_can_be_left_out(index: Index) -> None:

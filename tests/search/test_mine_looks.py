@@ -7,7 +7,7 @@ import pytest
 from mine_fakes import NumberEncoder
 
 from phrasemate.encode import Model, load_model
-from phrasemate.errors import ModelError, ModelMismatch
+from phrasemate.errors import InputError, ModelError, ModelMismatch
 from phrasemate.mine import Mined, Mining, mine
 from phrasemate.mine.run import _look
 from phrasemate.mine.words import WordMatch
@@ -50,6 +50,14 @@ def test_no_score_of_the_reranker_is_above_the_highest(model: Model) -> None:
     assert scores.max() <= attention.highest
     assert np.diag(scores).min() > 0.9 * attention.highest  # a sentence and itself
     assert scores[0, 4] > 2 * np.delete(scores[0], [0, 4]).max()  # and its translation, against all others
+
+
+def test_another_weight_has_no_usual_threshold(model: Model) -> None:
+    sides = [[Document.from_texts(*each)] for each in (("de", GERMAN), ("en", ENGLISH))]
+    with pytest.raises(InputError, match=r"margin 'quarter' \(reranker, weight 3\) have no usual threshold"):
+        mine(*sides, model, settings=Mining(weight=3.0))
+    with mine(*sides, model, settings=Mining(weight=1.5)) as found:
+        assert (found.report.threshold, len(found)) == (1.6, 2)
 
 
 def test_auto_takes_what_belongs_to_the_model(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

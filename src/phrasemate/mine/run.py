@@ -31,7 +31,7 @@ from phrasemate.mine.records import DOUBT, FLOORS, THRESHOLDS, WEIGHTS, Mate, Mi
 from phrasemate.mine.stages import encode, neighbours, scores
 from phrasemate.mine.words import WordMatch
 from phrasemate.mine.work import WorkFolder
-from phrasemate.reranker import load_attention, load_reranker
+from phrasemate.reranker import Attention, Trained, load_reranker
 from phrasemate.types import Document, Run, Scorer
 
 __all__ = ["Mined", "mine"]
@@ -251,26 +251,28 @@ def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> l
 
 def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:
     """What the settings name. Raises InputError for an encoder without words, ModelMismatch for a foreign one."""
-    kind = "scorer" if scorer is not None else settings.rerank
+    kind, trained = settings.rerank if scorer is None else "scorer", None
     if kind == "auto":
-        kind = "reranker" if _has_reranker(model) else "words" if hasattr(model, "runtime") else "none"
+        trained = _own_reranker(model)
+        kind = "reranker" if trained else "words" if hasattr(model, "runtime") else "none"
     weight = WEIGHTS.get(kind, 0.0) if settings.weight is None else settings.weight
     if kind in ("words", "reranker") and not hasattr(model, "runtime"):
         raise InputError(f"rerank {kind!r} needs a phrasemate.Model, for vectors of words; use rerank 'none'")
     if kind == "words":
         scorer = WordMatch(model)
     elif kind == "reranker":
-        scorer = attention = load_attention(model)
+        scorer = attention = Attention(model, trained or load_reranker())
         weight /= attention.highest
     return _Look(kind, scorer, weight)
 
 
-def _has_reranker(model: Any) -> bool:
-    """Whether the one that comes with the package was trained on this model's states."""
+def _own_reranker(model: Any) -> Trained | None:
+    """The one that comes with the package, if it was trained on this model's states."""
     try:
-        return hasattr(model, "runtime") and load_reranker().encoder == model.hash
+        trained = load_reranker()
     except ModelError:
-        return False
+        return None
+    return trained if hasattr(model, "runtime") and trained.encoder == model.hash else None
 
 
 def _limit(settings: Mining, mates: Sequence[tuple[str, str]], look: str) -> float | None:
@@ -278,8 +280,10 @@ def _limit(settings: Mining, mates: Sequence[tuple[str, str]], look: str) -> flo
     if settings.threshold is not None or mates:
         return settings.threshold
     found = THRESHOLDS.get((settings.margin, look.removeprefix("none")))
-    if found is None:
-        what = "with a scorer" if look == "scorer" else f"of the margin {settings.margin!r} ({look})"
+    other = settings.weight is not None and settings.weight != WEIGHTS.get(look, settings.weight)
+    if found is None or other:
+        with_weight = f", weight {settings.weight:g}" if other else ""
+        what = "with a scorer" if look == "scorer" else f"of the margin {settings.margin!r} ({look}{with_weight})"
         raise InputError(f"scores {what} have no usual threshold; give one, or known pairs to calibrate with")
     return found
 

@@ -129,7 +129,7 @@ class Hinter:
         self.apart = apart
         self.settings, self.searcher = settings, searcher or Searcher(index, views=not settings.quick)
         self.model = self.searcher.model
-        floor, per_word = FLOORS[getattr(self.model, "confidence", None) is not None]
+        floor, per_word = FLOORS[self.searcher.calibrated is not None]
         self._floor = floor if settings.floor is None else settings.floor
         self._per_word = per_word if settings.per_word is None else settings.per_word
         if settings.segmenter == "learned" and self.model.learned is None:
