@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hostile import TMX, write
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from phrasemate.errors import InputError, ReadError
@@ -172,6 +172,9 @@ METADATA = st.dictionaries(NAMES, TEXTS.map(str.strip).filter(bool), max_size=3)
 
 
 @settings(max_examples=60, deadline=None)
+@example(
+    [[("", "de", {"segtype": "0", "lang": "x", "tuid": "1", "srclang": "y"})]]
+)  # attributes of units, not of sides
 @given(st.lists(st.lists(st.tuples(TEXTS, st.sampled_from(["de", "en-GB", "zh"]), METADATA), max_size=3), max_size=4))
 def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     units = [Unit(tuple(Side(*side) for side in sides), {"tuid": str(n)}) for n, sides in enumerate(rows)]

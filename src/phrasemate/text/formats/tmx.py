@@ -56,7 +56,7 @@ class TmxStream(XmlStream[Unit]):
                 self._text.append(" ")
             self._muted, self.listening = self._muted + 1, False
         elif tag in ("note", "prop"):
-            self._key = _key(attributes.get("type", "")) if tag == "prop" else "note"
+            self._key = _key(attributes.get("type", ""), self._side is not None) if tag == "prop" else "note"
             self._hear()
 
     def end(self, tag: str) -> None:
@@ -87,8 +87,10 @@ class TmxStream(XmlStream[Unit]):
         return {name: value for name, value in attributes.items() if name != "xml:lang"}
 
 
-def _key(type_: str) -> str:
-    return f"prop:{type_}" if type_ in _OF_UNIT or type_ in ("note", "lang") or not type_ else type_
+def _key(type_: str, of_side: bool) -> str:
+    """The name of a property in the metadata; what an attribute there, or a note, has as its name is told from it."""
+    taken = _OF_SIDE if of_side else (*_OF_UNIT, "lang")
+    return f"prop:{type_}" if type_ in taken or type_ == "note" or not type_ else type_
 
 
 def _add(metadata: dict[str, Any], key: str, value: str) -> None:
