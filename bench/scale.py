@@ -67,7 +67,7 @@ def grow(args: argparse.Namespace, texts: list[str], sizes: list[int], results: 
             "build peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
             **measured(args, last),
         }
-        _keep(args.work, results)
+        keep(args.work, results)
         print(f"{size:,}: {results[str(size)]}", flush=True)
 
 
@@ -92,7 +92,7 @@ class _Spent:
 
     def keep(self, _: Any) -> None:
         self._results["unfinished"] = {"size": self._size, "spent": self.now()}
-        _keep(self._work, self._results)
+        keep(self._work, self._results)
 
 
 def _opened(folder: Path, model: Any, threads: int | None) -> Index:
@@ -113,7 +113,7 @@ def tuned(args: argparse.Namespace, results: dict[str, Any]) -> None:
     said = {"said recall@1": told.recall_at_1, "said recall@10": told.recall_at_10}
     sizes = {"phrases": told.phrases, "sentences": count, "bytes/phrase": sum(files.values()) / told.phrases}
     results["tuned"] = {**facts, **said, **sizes, **measured(args, count)}
-    _keep(args.work, results)
+    keep(args.work, results)
     print(f"tuned: {results['tuned']}", flush=True)
 
 
@@ -199,7 +199,8 @@ def _short(value: float) -> Any:
     return value if isinstance(value, int) else round(value, 3 if value < 10 else 1)
 
 
-def _keep(work: Path, results: dict[str, Any]) -> None:
+def keep(work: Path, results: dict[str, Any]) -> None:
+    """Write what was measured until now; a stop loses at most what was being measured."""
     partial = work / "results.partial"
     partial.write_text(json.dumps(results, indent=1), encoding="utf-8")
     partial.replace(work / "results.json")
@@ -227,7 +228,6 @@ def main() -> None:
         tuned(args, results)
     if args.peers:
         peers(args, texts, results)
-        _keep(args.work, results)
     slopes = {
         "slope": slope(results, sizes, ("encode s", "write s")),
         "slope, processor": slope(results, sizes, ("encode cpu s", "write cpu s")),

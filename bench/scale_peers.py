@@ -1,22 +1,23 @@
 """Other engines on the vectors of bench/scale.py: plain FAISS, HNSW by hnswlib and by usearch, Lance; and ours.
 
-Each in a process of its own, on the first so many phrases: seconds of building, memory, one query, 1,000 at once,
-recall against exact search. Where an engine has a number that trades time for recall, the smallest that reaches the
-target is taken. Those that are missing are left out, with a word: pip install hnswlib usearch pylance
+Each on the first so many phrases, built in one process and kept in the work folder, then asked in another, so that what
+takes an hour to build survives a stop: seconds of building, memory, one query, 1,000 at once, recall against exact
+search. Where an engine has a number that trades time for recall, the smallest that reaches the target is taken. Those
+that are missing are left out, with a word: pip install hnswlib usearch pylance
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,45 +28,103 @@ from phrasemate.index import rows
 __all__ = ["PEERS", "peer", "peers"]
 
 K, DEPTH, SINGLES = 32, 10, 200
+BLOCK = 1 << 18  # vectors that are decoded, or compared exactly, at once
+TARGET = 0.95  # of the peers' recall@1
+INSTALL = "pip install hnswlib usearch pylance"
 Search = Callable[[Any], tuple[Any, Any]]  # (queries, dim) -> (queries, 32) places, scores
 Tried = Iterator[tuple[str, Search]]  # the same index, asked ever more thoroughly
 
 
-def vectors_of(work: Path, count: int) -> NDArray[np.float32]:
-    """(count, dim) the first phrases."""
+class Engine(NamedTuple):
+    """How an engine makes its file or folder, and how it answers from it."""
+
+    build: Callable[[Any, Path, int | None], None]
+    tried: Callable[[Path, int, int | None], Tried]
+
+
+def codes_of(work: Path, count: int) -> NDArray[np.int8]:
+    """(count, dim) the first phrases, as an index keeps them."""
     parts, number, total = [], 0, 0
     while total < count:
         with np.load(work / "encoded" / f"{number:05}.npz") as held:
             parts.append(held["codes"])
         total, number = total + len(parts[-1]), number + 1
-    return rows.dequantise(np.concatenate(parts)[:count])
+    return np.concatenate(parts)[:count]
 
 
-def flat(vectors: Any, threads: int | None) -> Tried:
+def decoded(codes: NDArray[np.int8]) -> NDArray[np.float32]:
+    """(count, dim) their vectors, without a second copy of all."""
+    found = np.empty(codes.shape, np.float32)
+    for at in range(0, len(codes), BLOCK):
+        found[at : at + BLOCK] = rows.dequantise(codes[at : at + BLOCK])
+    return found
+
+
+def exact(work: Path, codes: NDArray[np.int8], asked: Any) -> NDArray[np.float32]:
+    """(queries, 10) the best scores there are, best first; kept."""
+    import faiss
+
+    path = work / "peers" / f"best-{len(codes)}.npy"
+    if not path.exists():
+        best = np.full((len(asked), DEPTH), -np.inf, np.float32)
+        for at in range(0, len(codes), BLOCK):
+            vectors = rows.dequantise(codes[at : at + BLOCK])
+            scores, _ = faiss.knn(asked, vectors, DEPTH, metric=faiss.METRIC_INNER_PRODUCT)
+            best = np.sort(np.concatenate([best, scores], axis=1), axis=1)[:, ::-1][:, :DEPTH]
+        np.save(path, best)
+    made: NDArray[np.float32] = np.load(path)
+    return made
+
+
+def flat_build(vectors: Any, path: Path, threads: int | None) -> None:
     import faiss
 
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
+    faiss.write_index(index, str(path))
+
+
+def flat(path: Path, dim: int, threads: int | None) -> Tried:
+    import faiss
+
+    index = faiss.read_index(str(path))
     yield "float32", lambda asked: index.search(asked, K)[::-1]
 
 
-def hnsw(vectors: Any, threads: int | None) -> Tried:
+def hnsw_build(vectors: Any, path: Path, threads: int | None) -> None:
     import hnswlib
 
     index = hnswlib.Index(space="ip", dim=vectors.shape[1])
     index.init_index(len(vectors), M=16, ef_construction=100)
-    index.set_num_threads(threads or -1)
+    index.set_num_threads(threads or len(os.sched_getaffinity(0)))  # its own default of -1 is one thread
     index.add_items(vectors)
+    index.save_index(str(path))
+
+
+def hnsw(path: Path, dim: int, threads: int | None) -> Tried:
+    import hnswlib
+
+    index = hnswlib.Index(space="ip", dim=dim)
+    index.load_index(str(path))
+    index.set_num_threads(threads or len(os.sched_getaffinity(0)))  # its own default of -1 is one thread
     for depth in (32, 64, 128, 256, 512):
         index.set_ef(depth)
         yield f"M 16, ef {depth}", lambda asked: (lambda found: (found[0], 1 - found[1]))(index.knn_query(asked, K))
 
 
-def usearch(vectors: Any, threads: int | None) -> Tried:
+def usearch_build(vectors: Any, path: Path, threads: int | None) -> None:
     from usearch.index import Index
 
     index = Index(ndim=vectors.shape[1], metric="ip", dtype="i8", connectivity=16, expansion_add=100)
     index.add(np.arange(len(vectors)), vectors, threads=threads or 0)
+    index.save(str(path))
+
+
+def usearch(path: Path, dim: int, threads: int | None) -> Tried:
+    from usearch.index import Index
+
+    index = Index(ndim=dim, metric="ip", dtype="i8", connectivity=16, expansion_add=100)
+    index.load(str(path))
     for depth in (32, 64, 128, 256, 512):
         index.expansion_search = depth
 
@@ -76,60 +135,89 @@ def usearch(vectors: Any, threads: int | None) -> Tried:
         yield f"int8, M 16, ef {depth}", ask
 
 
-def lance(vectors: Any, threads: int | None) -> Tried:
+def lance_build(vectors: Any, path: Path, threads: int | None) -> None:
     import lance
     import pyarrow as pa
 
-    with tempfile.TemporaryDirectory() as folder:
-        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-        table = lance.write_dataset(pa.table({"vector": column}), folder)
-        lists = max(1, len(vectors) // 4096)
-        table.create_index("vector", "IVF_RQ", metric="dot", num_partitions=lists, num_bits=1)
-        for probes in (16, 32, 64):
-
-            def ask(asked: Any, probes: int = probes) -> tuple[Any, Any]:
-                found = np.zeros((len(asked), K), np.int64)
-                for at, query in enumerate(asked):
-                    near = {"column": "vector", "q": query, "k": K, "nprobes": probes, "refine_factor": 4}
-                    got = table.to_table(nearest=near, columns=["_distance"], with_row_id=True)
-                    found[at, : len(got)] = got["_rowid"].to_numpy()
-                return found, None
-
-            yield f"IVF_RQ, {lists} lists, {probes} read", ask
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    table = lance.write_dataset(pa.table({"vector": column}), path)
+    table.create_index("vector", "IVF_RQ", metric="dot", num_partitions=max(1, len(vectors) // 4096), num_bits=1)
 
 
-PEERS = {"faiss flat": flat, "hnswlib": hnsw, "usearch": usearch, "lance": lance}
+def lance(path: Path, dim: int, threads: int | None) -> Tried:
+    import lance
+
+    table = lance.dataset(path)
+    before = np.cumsum([0, *(fragment.count_rows() for fragment in table.get_fragments())])  # rows before each
+    lists = max(1, table.count_rows() // 4096)
+    for probes in (16, 32, 64):
+
+        def ask(asked: Any, probes: int = probes) -> tuple[Any, Any]:
+            found = np.zeros((len(asked), K), np.int64)
+            for at, query in enumerate(asked):
+                near = {"column": "vector", "q": query, "k": K, "nprobes": probes, "refine_factor": 4}
+                got = table.to_table(nearest=near, columns=["_distance"], with_row_id=True)
+                places = got["_rowid"].to_numpy()  # a fragment and a row of it
+                found[at, : len(got)] = before[places >> 32] + (places & 0xFFFFFFFF)
+            return found, None
+
+        yield f"IVF_RQ, {lists} lists, {probes} read", ask
+
+
+# the quickest to build first: what is there stays there
+PEERS = {
+    "faiss flat": Engine(flat_build, flat),
+    "lance": Engine(lance_build, lance),
+    "usearch": Engine(usearch_build, usearch),
+    "hnswlib": Engine(hnsw_build, hnsw),
+}
 
 
 def peer(args: argparse.Namespace) -> dict[str, Any]:
-    """Build and ask one engine; runs in a process of its own."""
-    import faiss
+    """Build one engine, or ask one that is built; runs in a process of its own."""
     from scale import memory
 
-    vectors, asked = vectors_of(args.work, args.peers), np.load(args.work / "queries.npy")
-    best, _ = faiss.knn(asked, vectors, DEPTH, metric=faiss.METRIC_INNER_PRODUCT)
-    before, begun, used = memory()["RssAnon"], time.perf_counter(), time.process_time()
-    facts: dict[str, Any] = {}
-    for how, ask in PEERS[args.peer](vectors, args.threads):
-        facts = facts or {
-            "build s": time.perf_counter() - begun,
-            "build cpu s": time.process_time() - used,
-            "memory MB": memory()["RssAnon"] - before,
-        }
-        facts |= {"how": how, **_asked(ask, asked, vectors, best)}
-        if facts["recall@1"] >= args.target_recall:
+    engine, path = PEERS[args.peer], _folder(args) / args.peer.replace(" ", "-")
+    spent, codes = path.with_name(f"{path.name}.json"), codes_of(args.work, args.peers)
+    if not spent.exists():
+        _remove(path)  # a half of one, of a run that was stopped
+        path.parent.mkdir(parents=True, exist_ok=True)
+        vectors = decoded(codes)
+        begun, used = time.perf_counter(), time.process_time()
+        engine.build(vectors, path, args.threads)
+        facts = {"build s": time.perf_counter() - begun, "build cpu s": time.process_time() - used}
+        spent.write_text(json.dumps(facts), encoding="utf-8")
+        return {}
+    asked = np.load(args.work / "queries.npy")
+    best = exact(args.work, codes, asked)
+    facts = json.loads(spent.read_text(encoding="utf-8"))
+    before = memory()["RssAnon"]
+    for how, ask in engine.tried(path, codes.shape[1], args.threads):
+        facts |= {"how": how, **_asked(ask, asked, codes, best), "memory MB": memory()["RssAnon"] - before}
+        if facts["recall@1"] >= TARGET:
             break
     return facts
 
 
-def _asked(ask: Search, asked: Any, vectors: Any, best: Any) -> dict[str, float]:
+def _folder(args: argparse.Namespace) -> Path:
+    return Path(args.work) / "peers" / str(args.peers)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def _asked(ask: Search, asked: Any, codes: Any, best: Any) -> dict[str, float]:
     def seconds(queries: Any, timer: Callable[[], float] = time.perf_counter) -> float:
         begun = timer()
         ask(queries)
         return 1000 * (timer() - begun)
 
     found = np.asarray(ask(asked)[0], np.int64)
-    scores = np.sort(np.einsum("qd,qkd->qk", asked, vectors[found]), axis=1)[:, ::-1]
+    vectors = rows.dequantise(codes[found.ravel()]).reshape(*found.shape, -1)
+    scores = np.sort(np.einsum("qd,qkd->qk", asked, vectors), axis=1)[:, ::-1]
     return {
         "one ms": float(np.median([seconds(query[None]) for query in asked[:SINGLES]])),
         "1000 ms": min(seconds(asked) for _ in range(3)),
@@ -139,18 +227,19 @@ def _asked(ask: Search, asked: Any, vectors: Any, best: Any) -> dict[str, float]
     }
 
 
-def ours(args: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
-    """An index of the same phrases, tuned to the same recall."""
+def ours(args: argparse.Namespace, texts: list[str], results: dict[str, Any]) -> dict[str, Any]:
+    """An index of the same phrases, tuned to the same recall; the largest is there already, and only asked again."""
     from scale import measured
     from scale_data import Replay
 
     from phrasemate import Document, Index, load_model
 
-    model, last = (
-        load_model(args.model, args.threads),
-        int(np.searchsorted(np.cumsum(counts(args.work)), args.peers)) + 1,
-    )
-    folder = args.work / "peer-index"
+    last = int(np.searchsorted(np.cumsum(counts(args.work)), args.peers)) + 1
+    tuned = results.get("tuned", {})
+    if tuned.get("sentences") == last:
+        written = sum(facts["write s"] for size, facts in results.items() if size.isdigit())
+        return _how(tuned) | {"build s": written + tuned["seconds"], **measured(args, last)}
+    model, folder = load_model(args.model, args.threads), args.work / "peer-index"
     shutil.rmtree(folder, ignore_errors=True)
     replay = Replay(model, texts, args.work, 0)
     with Index.create(folder, replay, threads=args.threads) as index:
@@ -159,31 +248,37 @@ def ours(args: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
         told = index.optimize(target_recall=args.target_recall, seed=args.seed)
         assert told is not None
         spent = [time.perf_counter() - begun - replay.loading, time.process_time() - used - replay.loading_processor]
-    how = f"{told.engine}, {told.probes} read, slack {told.slack:g}, {told.candidates} candidates"
-    return {"how": how, "build s": spent[0], "build cpu s": spent[1], **measured(args, last, folder)}
+    facts = {name: getattr(told, name) for name in ("engine", "probes", "slack", "candidates")}
+    return _how(facts) | {"build s": spent[0], "build cpu s": spent[1], **measured(args, last, folder)}
+
+
+def _how(facts: dict[str, Any]) -> dict[str, Any]:
+    read = f"{facts['probes']} read, slack {facts['slack']:g}, {facts['candidates']} candidates"
+    return {"how": f"{facts['engine']}, {read}"}
 
 
 def peers(args: argparse.Namespace, texts: list[str], results: dict[str, Any]) -> None:
     """All of them, into ``results["peers"]``; one that was measured before is not measured again."""
+    from scale import keep
+
     found = results.setdefault("peers", {}).setdefault(str(args.peers), {})
     if "phrasemate" not in found:
-        found["phrasemate"] = ours(args, texts)
+        found["phrasemate"] = ours(args, texts, results)
+        keep(args.work, results)
         print("phrasemate", found["phrasemate"], flush=True)
     for name in PEERS:
         if name in found:
             continue
-        command = [
-            sys.executable,
-            str(Path(__file__).with_name("scale.py")),
-            *sys.argv[1:],
-            "--part",
-            "peer",
-            "--peer",
-            name,
-        ]
-        answer = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        if answer.returncode:
-            print(f"{name}: left out (code {answer.returncode}); is it installed? pip install hnswlib usearch pylance")
-            continue
-        found[name] = json.loads(answer.stdout.splitlines()[-1])
-        print(name, found[name], flush=True)
+        for stage in ("build", "ask"):
+            command = [sys.executable, str(Path(__file__).with_name("scale.py")), *sys.argv[1:]]
+            answer = subprocess.run([*command, "--part", "peer", "--peer", name], stdout=subprocess.PIPE, text=True)
+            if answer.returncode:
+                print(f"{name}: {stage} failed (code {answer.returncode}); is it installed? {INSTALL}")
+                break
+            facts = json.loads(answer.stdout.splitlines()[-1])
+            if facts:
+                found[name] = facts
+                keep(args.work, results)
+                print(name, facts, flush=True)
+                _remove(_folder(args) / name.replace(" ", "-"))
+                break

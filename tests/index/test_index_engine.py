@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from fake import SMALL, FakeModel, sentences
 from phrasemate.errors import InputError
 from phrasemate.index import Index, Settings
 from phrasemate.index.approximate import Layout
-from phrasemate.index.engine import Exact, Runs, best
+from phrasemate.index.engine import Exact, Runs, best, scan
 from phrasemate.index.lock import writing
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.store import VectorRow
@@ -75,6 +76,34 @@ def test_best_of_many_is_the_sorted_head() -> None:
     scores = np.random.default_rng(1).standard_normal((3, 1000)).astype(np.float32)
     ids = np.broadcast_to(np.arange(1000), scores.shape)
     assert best(ids, scores, 7)[0].tolist() == np.argsort(-scores, axis=1)[:, :7].tolist()
+
+
+@pytest.mark.parametrize("k", [1, 7, 40, 900])
+@pytest.mark.parametrize("sizes", [(1000,), (5, 0, 700, 1, 16, 17), (300, 300), ()])
+@pytest.mark.parametrize("order", ["mixed", "rising", "falling", "equal"])
+def test_scan_finds_what_sorting_all_scores_finds(k: int, sizes: tuple[int, ...], order: str) -> None:
+    count = sum(sizes)
+    scores = np.random.default_rng(3).integers(-9, 10, (3, count)).astype(np.float32)  # many ties
+    if order == "equal":
+        scores[:] = 0.5
+    elif order != "mixed":  # every block is better than those before it, or worse
+        scores = np.sort(scores, axis=1)[:, :: 1 if order == "rising" else -1]
+    ends = np.cumsum([0, *sizes])
+    held = [(scores.T[a:b], np.arange(a, b) + 10) for a, b in pairwise(ends)]
+    ids, found = scan(np.eye(3, dtype=np.float32), k, held)  # so the scores are the numbers themselves
+    by_score = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    assert ids[:, :count].tolist() == (by_score + 10).tolist()
+    assert found[:, :count].tolist() == np.take_along_axis(scores, by_score, 1).tolist()
+    assert (ids[:, count:] == -1).all()
+    assert (found[:, count:] == -np.inf).all()
+
+
+def test_scan_of_no_queries_or_of_nothing_that_can_be_compared() -> None:
+    block = (unit(50), np.arange(50))
+    assert scan(np.zeros((0, 16), np.float32), 5, [block])[0].shape == (0, 5)
+    ids, scores = scan(np.full((1, 16), np.nan, np.float32), 5, [block])
+    assert ids.tolist() == [[-1] * 5]
+    assert (scores == -np.inf).all()
 
 
 def test_runs_number_their_members() -> None:

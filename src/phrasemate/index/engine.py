@@ -16,7 +16,8 @@ __all__ = ["Engine", "Exact", "Floats", "Ids", "Int8s", "Runs", "best", "scan", 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Int8s = NDArray[np.int8]
-_SCORES_AT_ONCE = 1 << 24  # queries x vectors: 64 MB of scores
+_SCORES_AT_ONCE = 1 << 23  # queries x vectors: 32 MB of scores
+_GROUP = 16  # scores of which the largest is looked at first
 _WIDE_AT_MOST = 1 << 24  # numbers kept as float32 beside the int8: 64 MB, all of 50,000 vectors of 256
 
 
@@ -35,8 +36,10 @@ def best(ids: Ids, scores: Floats, k: int) -> tuple[Ids, Floats]:
         ids = np.pad(ids, pad, constant_values=-1)
         scores = np.pad(scores, pad, constant_values=-np.inf)
     if ids.shape[1] > 4 * k:
-        top = np.argpartition(scores, -k, axis=1)[:, -k:]
-        ids, scores = np.take_along_axis(ids, top, 1), np.take_along_axis(scores, top, 1)
+        scores = np.fmax(scores, np.float32(-np.inf))  # NaN would count as the largest
+        rows, columns = np.nonzero(scores >= np.partition(scores, -k, axis=1)[:, -k, None])
+        places, scores = _side_by_side(rows, columns, scores)
+        ids = np.where(places < 0, -1, np.take_along_axis(ids, places, 1))
     if (ids[:, 1:] < ids[:, :-1]).any():
         by_id = np.argsort(ids, axis=1)
         ids, scores = np.take_along_axis(ids, by_id, 1), np.take_along_axis(scores, by_id, 1)
@@ -149,7 +152,37 @@ def scan(vectors: Floats, k: int, blocks: Iterable[tuple[Floats, Ids]]) -> tuple
     """Exact search over a stream of (unit vectors (n, dim), ids (n,))."""
     found = best(np.zeros((len(vectors), 0), np.int64), np.zeros((len(vectors), 0), np.float32), k)
     for block, ids in blocks:
-        scores = vectors @ block.T  # (queries, n)
-        top = best(np.broadcast_to(ids, scores.shape), scores, k)
-        found = best(np.concatenate([found[0], top[0]], 1), np.concatenate([found[1], top[1]], 1), k)
+        places, scores = _promising(vectors @ block.T, k, found[1][:, -1])
+        more = np.where(places < 0, -1, ids[places])
+        found = best(np.concatenate([found[0], more], 1), np.concatenate([found[1], scores], 1), k)
     return found
+
+
+def _promising(scores: Floats, k: int, least: Floats) -> tuple[Ids, Floats]:
+    """Columns of (queries, n) that may be among the k best, at least ``least`` (queries,), and their scores.
+
+    Of each group of columns only the largest score is looked at first. What the k-th best of these is, k columns reach.
+    """
+    count = scores.shape[1] // _GROUP
+    groups = scores[:, : count * _GROUP].reshape(len(scores), _GROUP, count)  # column c is in group c % count
+    largest = groups.max(axis=1)
+    if count > k:
+        least = np.maximum(least, np.partition(largest, -k, axis=1)[:, -k])
+    queries, group = np.nonzero(largest >= least[:, None])
+    which, member = np.nonzero(groups[queries, :, group] >= least[queries, None])
+    rest = np.nonzero(scores[:, count * _GROUP :] >= least[:, None])
+    rows = np.concatenate([queries[which], rest[0]])
+    columns = np.concatenate([member * count + group[which], rest[1] + count * _GROUP])
+    return _side_by_side(rows, columns, scores)
+
+
+def _side_by_side(rows: Ids, columns: Ids, scores: Floats) -> tuple[Ids, Floats]:
+    """Those (row, column) of (queries, n), a row's own from its left on; padded as in `best`."""
+    order = np.argsort(rows, kind="stable")
+    rows, columns = rows[order], columns[order]
+    counts = np.bincount(rows, minlength=len(scores))
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (len(scores), int(counts.max(initial=0)))
+    places, values = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
+    places[rows, within], values[rows, within] = columns, scores[rows, columns]
+    return places, values
