@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from common import parser, report, signature
-from mine import LOW, Task, tell
+from mine import LOW, WITHOUT, Task, tell
 
 from phrasemate import Document, Model, load_model
 from phrasemate.mine import Mined, Mining, mine
@@ -71,6 +71,7 @@ def main() -> None:
     options.add_argument("--size", type=int, default=2_500, help="sentences a side (default: %(default)s)")
     options.add_argument("--pairs", type=int, default=1_000, help="hidden pairs (default: %(default)s)")
     options.add_argument("--apart", choices=["sources", "lines"], default="sources", help="as of bench/mine.py")
+    options.add_argument("--without", default=WITHOUT, help="as of bench/mine.py (default: %(default)s)")
     options.add_argument("--work", type=Path, required=True, help="keep vectors here, go on there")
     args = options.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
@@ -81,6 +82,7 @@ def main() -> None:
     table = [row for lang in args.languages.split(",") for row in rows(args, lang, model, looks)]
     facts = {
         "apart": args.apart,
+        "without": args.without,
         "size": args.size,
         "pairs": args.pairs,
         "seed": args.seed,
