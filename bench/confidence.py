@@ -31,13 +31,13 @@ from phrasemate import load_model
 from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings, align_files, pair_files
 from phrasemate.encode import Model
 from phrasemate.encode.confidence import HITS, OTHERS, Confidence, features, fit_confidence
-from phrasemate.encode.views import Views
+from phrasemate.encode.views import VOTES, Views
 from phrasemate.search import DOUBT, folded
 from phrasemate.types import Phrase
 
 MEASURES = ("mean confidence", "ECE", "AUC", "Brier", "right if >= .5", "share >= .5", "right if < .2")
 HEADER = ["search", "language", "sentences", "queries", "right", *MEASURES]
-SEARCHES = {"quick": None, "views": Views()}
+SEARCHES = {"one look": None, "quick": VOTES, "views": Views()}
 EVERY = PhraseSettings(max_words=6, rate=1e9)  # no wording is barred: what the segmenter proposes may hold any
 
 Floats = NDArray[np.float32]
@@ -220,7 +220,8 @@ def main() -> None:
                 told = [len(right), float(right.mean()), *measures(fitted.of(given), right)]
                 rows.append([name, lang, min(size, len(among.sentences)), *told])
         finals[name] = fit(found, list(sets))
-    final = replace(finals["quick"], with_views=finals["views"])
+    quick = "quick" if model.pooling == "head" else "one look"  # as `Searcher` has it
+    final = replace(finals[quick], with_views=finals["views"])
     facts = signature(model, lines=args.lines, queries=args.queries, others=OTHERS, seed=args.seed)
     report("confidence", HEADER, rows, facts)
     print(final)

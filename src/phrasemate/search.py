@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.confidence import HITS, Confidence, features
 from phrasemate.encode.pool import unit
-from phrasemate.encode.views import Views
+from phrasemate.encode.views import VOTES, Views
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.marks import EXPECTED, parse_query
@@ -36,7 +36,7 @@ class Group:
 
     With views (`phrasemate.encode.views`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
     maximum of all, which several hits raise; hits keep the cosine in their sentences, which tells senses apart, and
-    come by it. Groups come by ``weight``.
+    come by it. Groups come by ``weight``; of one that hits did not vote for, ``support`` is None.
     """
 
     text: str
@@ -89,7 +89,8 @@ class Searcher:
     ``model`` encodes the queries; by default it is the index's own, which is loaded with the first query.
 
     ``views``: look at the hits again, see `phrasemate.encode.views`. True: as was chosen for models with a trained
-    head, and not at all for others; False: compare phrases in their sentences only, which is quicker.
+    head; False: compare phrases in their sentences only, which is quicker, and let hits vote. For other models nothing
+    was chosen, so neither is done.
     """
 
     def __init__(self, index: Index, model: Encoder | None = None, views: Views | bool = True) -> None:
@@ -102,10 +103,12 @@ class Searcher:
 
     @property
     def views(self) -> Views | None:
-        """How hits are looked at again; None where they are not."""
+        """How hits are looked at again and vote; None where they do not."""
         if isinstance(self._views, Views):
             return self._views
-        return Views() if self._views and getattr(self.model, "pooling", None) == "head" else None
+        if getattr(self.model, "pooling", None) != "head":
+            return None
+        return Views() if self._views else VOTES
 
     def search(
         self,
@@ -144,8 +147,8 @@ class Searcher:
         if not asked:
             return []
         phrases, views = [phrase for _, phrase in asked], self.views
-        vectors, mixed = views.queries(self.model, phrases) if views else (self.model.encode(phrases), None)
-        found = self._groups(vectors, k, contexts, documents, languages, mixed)
+        vectors, mixed = (views or VOTES).queries(self.model, phrases)
+        found = self._groups(vectors, mixed, views, k, contexts, documents, languages)
         return [Result(query, phrase, *each) for (query, phrase), each in zip(asked, found, strict=True)]
 
     def search_vectors(
@@ -163,9 +166,12 @@ class Searcher:
         (`views`); without them hits are compared as they stand in their sentences. Arguments and errors as in `search`.
         """
         _check(k, contexts)
-        views = None if alone is None else self.views
-        mixed = None if alone is None or views is None else unit(vectors + views.query * alone)
-        return self._groups(vectors, k, contexts, documents, languages, mixed)
+        views, mixed = self.views, vectors
+        if views is not None and alone is not None:
+            mixed = unit(vectors + views.query * alone)
+        elif views is not None:
+            views = views.votes
+        return self._groups(vectors, mixed, views, k, contexts, documents, languages)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
         """The marked phrases of a query, or those that the segmenter proposes where none is marked."""
@@ -177,19 +183,18 @@ class Searcher:
     def _groups(
         self,
         vectors: Floats,
+        asked: Floats,
+        views: Views | None,
         k: int,
         contexts: int,
         documents: Sequence[str] | None,
         languages: Sequence[str] | None,
-        mixed: Floats | None = None,
     ) -> list[tuple[tuple[Group, ...], float | None]]:
-        """Up to k groups for each vector q, and how sure the first is; with `views` where ``mixed`` has each one's q'.
+        """Up to k groups for each vector q, searched by its q' (``asked``), and how sure the first is.
 
         Looks at more hits for those whose hits so far hold fewer wordings, with views only at those of wordings that
         are new.
         """
-        views = None if mixed is None else self.views
-        asked = vectors if mixed is None else mixed
         found: list[list[tuple[Hit, float]]] = [[] for _ in vectors]
         sure: list[float | None] = [None] * len(vectors)
         first = max(views.first if views else FETCH, 2 * k)
@@ -202,9 +207,10 @@ class Searcher:
                 hits = [list(islice(left, number)) for number in full.sum(1).tolist()]
                 if views:
                     hits = [_new(found[row], own, k) for row, own in zip(pending, hits, strict=True)]
+                if views and views.mixed:
                     stored = self.index.vectors([hit.phrase_id for own in hits for hit in own])
             flat, owners = [*chain.from_iterable(hits)], np.repeat(pending, [len(own) for own in hits])
-            if views:
+            if views and views.mixed:
                 voted = iter(self._seen_again(flat, stored, vectors[owners], asked[owners], views))
             else:
                 voted = iter([(hit, hit.score) for hit in flat])
@@ -239,9 +245,9 @@ class Searcher:
 
     def _calibrated(self, views: Views | None) -> Confidence | None:
         found: Confidence | None = getattr(self.model, "confidence", None)
-        if found is not None and views is not None:
-            return found.with_views if views == Views() else None
-        return found
+        if found is None or views in (None, VOTES):
+            return found
+        return found.with_views if views == Views() else None
 
     def _confidence(self, wordings: Sequence[_Wording], views: Views | None) -> float | None:
         calibrated = self._calibrated(views)

@@ -11,6 +11,7 @@ from llm_double import ENGLISH
 
 from phrasemate import Index
 from phrasemate.encode.model import Extracted
+from phrasemate.encode.views import VOTES, Views
 from phrasemate.errors import InputError
 from phrasemate.marks import Query, parse_query
 from phrasemate.mt import Hint, Hinter, Hints
@@ -184,8 +185,8 @@ def test_floors_are_high_where_the_model_is_calibrated_for_one_look_alone(
 
 
 def test_the_second_look_can_be_left_out(index: Index) -> None:
-    assert Hinter(index, Hints()).searcher.views is not None
-    assert Hinter(index, Hints(quick=True)).searcher.views is None
+    assert Hinter(index, Hints()).searcher.views == Views()
+    assert Hinter(index, Hints(quick=True)).searcher.views == VOTES
 
 
 def test_what_must_not_be_found_is_not() -> None:

@@ -11,7 +11,7 @@ import pytest
 from search_fakes import FakeIndex, hit
 
 from phrasemate.encode.confidence import Confidence
-from phrasemate.encode.views import Views
+from phrasemate.encode.views import VOTES, Views
 from phrasemate.search import FETCH, Searcher
 from phrasemate.types import Hit, Phrase
 
@@ -74,6 +74,32 @@ def test_groups_come_by_the_votes_of_their_hits() -> None:
     assert many.as_dict()["support"] == round(many.support, 4)
 
 
+def test_hits_vote_where_nothing_is_looked_at_again() -> None:
+    model = TwoWays()
+    hits = [hit("one", 0.8, " a"), *(hit("many", 0.79, f" {n}") for n in range(3)), hit("other", 0.5, " b")]
+    seen: list[int] = []
+    encode = model.encode
+    model.encode = lambda phrases: seen.append(len(phrases)) or encode(phrases)  # type: ignore[assignment, func-returns-value]
+    found, index = asked(hits, model, views=False, k=2)
+    assert seen == [1]  # the query's phrase, once, in its sentence
+    assert index.searches == [([0], FETCH)]
+    many, one = found.groups
+    assert (many.text, many.score, many.count) == ("many", pytest.approx(0.79), 3)
+    assert many.support == pytest.approx(0.79 + 0.05 * log(3))
+    assert (one.text, one.support) == ("one", pytest.approx(0.8))
+
+
+def test_further_hits_do_not_change_the_votes() -> None:
+    """Or the first answer would depend on how many are asked for."""
+    hits = [hit("one", 0.8, " a"), *(hit("many", 0.79, f" {n}") for n in range(99))]
+    hits += [hit("one", 0.78, f" {n}") for n in range(200)] + [hit("other", 0.5, " b")]
+    for k in (1, 3):
+        found, index = asked(hits, TwoWays(), views=False, k=k)
+        assert [(group.text, group.count) for group in found.groups[:2]] == [("many", 99), ("one", 1)][:k]
+    assert [group.text for group in found.groups] == ["many", "one", "other"]
+    assert [fetched for _, fetched in index.searches] == [100, 400]
+
+
 def test_so_many_hits_are_looked_at_and_more_while_wordings_lack() -> None:
     hits = [hit(f"w{n // 4}", 1 - n / 100, f" {n}") for n in range(40)]
     assert asked(hits, TwoWays(), k=1)[1].searches == [([0], 4)]
@@ -98,7 +124,7 @@ def test_each_query_keeps_its_own_hits() -> None:
     index: Any = FakeIndex(*lists, model=model)
     index.vectors = lambda ids: np.tile(np.array([[1, 0]], np.float32), (len(ids), 1))
     numbers = np.array([[0, 0], [1, 0], [2, 0]], np.float32)  # FakeIndex takes the first value as the number of a query
-    found = Searcher(index, model, Views(query=0, hit=1))._groups(numbers, 5, 5, None, None, numbers)
+    found = Searcher(index, model, Views())._groups(numbers, numbers, Views(query=0, hit=1), 5, 5, None, None)
     assert [[group.text for group in groups] for groups, _ in found] == [["a", "b"], ["c"], []]
 
 
@@ -124,9 +150,9 @@ def test_it_is_done_for_models_with_a_trained_head(pooling: str | None, views: b
     model.pooling = pooling
     found, index = asked([hit("bank", 0.9, " a")], model, views)
     again = pooling == "head" and views
-    assert Searcher(index, model, views).views == (Views() if again else None)
+    assert Searcher(index, model, views).views == (None if pooling != "head" else Views() if views else VOTES)
     assert index.searches == [([0], Views().first if again else FETCH)]
-    assert (found.groups[0].support is not None) == again
+    assert (found.groups[0].support is not None) == (pooling == "head")
     assert found.groups[0].weight == pytest.approx(1.0 if again else 0.9, abs=0.2)
 
 

@@ -9,23 +9,25 @@ a dictionary has it, added on both sides::
     support(wording) = t ln sum_hits exp(cos(q', v') / t)    over the hits of a wording
 
 The support is a soft maximum: the best hit's cosine, and more where several hits agree, as neighbours vote in kNN
-translation (Khandelwal et al., 2021). The numbers were chosen with ``bench/views.py``, for the bundled model: the more
-of the phrase alone, the more answers are right, and the less does the sentence tell the senses of a word apart.
+translation (Khandelwal et al., 2021). Votes alone (`VOTES`) take no pass of the encoder. The numbers were chosen with
+``bench/views.py``, for the bundled model: the more of the phrase alone, the more answers are right, and the less does
+the sentence tell the senses of a word apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.encode.confidence import HITS
 from phrasemate.encode.pool import unit
 from phrasemate.errors import InputError
 from phrasemate.types import Encoder, Phrase
 
-__all__ = ["Views", "alone"]
+__all__ = ["VOTES", "Views", "alone"]
 
 Floats = NDArray[np.float32]
 
@@ -48,6 +50,16 @@ class Views:
         if not (self.query >= 0 and self.hit >= 0 and self.sharpness > 0 and self.first > 0):
             raise InputError(f"{self}: expected weights of 0 or more, a sharpness above 0 and a hit or more")
 
+    @property
+    def mixed(self) -> bool:
+        """Whether anything of the phrase alone is added, so that it has to be encoded."""
+        return self.query > 0 or self.hit > 0
+
+    @property
+    def votes(self) -> Views:
+        """The same without the phrase alone."""
+        return replace(self, query=0.0, hit=0.0, first=HITS)
+
     def queries(self, model: Encoder, phrases: Sequence[Phrase]) -> tuple[Floats, Floats]:
         """The q and q' of queries, (phrases, dim) each, from one call of the encoder."""
         both = model.encode([*phrases, *(alone(phrase) for phrase in phrases if self.query)])
@@ -65,6 +77,9 @@ class Views:
     def support(self, scores: Sequence[float]) -> float:
         """The soft maximum of the cosines of a wording's hits, one or more."""
         return float(self.sharpness * np.logaddexp.reduce(np.asarray(scores, np.float64) / self.sharpness))
+
+
+VOTES = Views().votes
 
 
 def alone(phrase: Phrase) -> Phrase:

@@ -40,7 +40,8 @@ def translate_terms(
         model.pooling,
         progress=lambda done, total: progress("encoding terms", done, total),
     )
-    wordings = model.encode([Phrase(term.text, 0, len(term.text)) for term in terms]) if searcher.views else None
+    again = searcher.views is not None and searcher.views.mixed
+    wordings = model.encode([Phrase(term.text, 0, len(term.text)) for term in terms]) if again else None
     found = []
     for at in range(0, len(terms), AT_ONCE):
         some = vectors[at : at + AT_ONCE]
