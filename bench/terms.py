@@ -218,12 +218,11 @@ def translations(args: argparse.Namespace, model: Model) -> None:
         if text.number == 1 and text.source in ("gnome_help", "debian_guide")
     ]
     with tempfile.TemporaryDirectory() as scratch:
-        searcher = Searcher(
-            (args.index and Index.open(args.index, model, readonly=True)) or built(args, Path(scratch), model)
-        )
+        index = (args.index and Index.open(args.index, model, readonly=True)) or built(args, Path(scratch), model)
+        searcher = Searcher(index, views=not args.quick)
         table = [row for text in texts for row in translated(text, searcher, equivalents)]
         stats = searcher.index.stats()
-        facts = signature(model, index=f"{stats.sentences:,} sentences, {stats.phrases:,} phrases")
+        facts = signature(model, quick=args.quick, index=f"{stats.sentences:,} sentences, {stats.phrases:,} phrases")
     report(
         "terms_translations",
         ["document", "terms", "occurrences", "first", "first 5", "seconds", "CPU seconds"],
@@ -273,6 +272,7 @@ def main() -> None:
     options.add_argument("--part", choices=("dev", "test", "translations"), default="test")
     options.add_argument("--index", type=Path, help="an index of English (default: one is made)")
     options.add_argument("--size", type=int, default=20_000, help="sentences of the index that is made")
+    options.add_argument("--quick", action="store_true", help="translations without a second look at hits")
     args = options.parse_args()
     model = load_model(args.model, threads=args.threads)
     (translations if args.part == "translations" else rankings)(args, model)

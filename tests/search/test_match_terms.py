@@ -11,6 +11,7 @@ import pytest
 
 from phrasemate.errors import InputError
 from phrasemate.examples import ExampleIndex
+from phrasemate.marks import parse_query
 from phrasemate.match import Match, Matching, MatchSettings, Side, match_terms, term_pairs
 from phrasemate.text.terms import Term
 from phrasemate.types import Document, Phrase
@@ -146,6 +147,16 @@ def test_rows_of_a_table_and_of_a_term_base() -> None:
     entry = next(iter(term_pairs(found, contexts=True)))
     assert set(entry.source.contexts) == {"Der Hund bellte laut im Garten.", "Die Katze sah den Hund an."}
     assert entry.target.note == f"margin {found.matches[0].margin:.3f}, mutual best"
+
+
+def test_evidence_can_be_searched_as_it_is_whatever_brackets_its_sentence_has() -> None:
+    sentence = "Der Hund [[siehe oben]] bellte."
+    with finder(sentence) as german, finder("The dog barked.") as english:
+        sides = Side(terms("Hund"), german), Side(terms("dog"), english)
+        found = match_terms(*sides, a_model(), MatchSettings(threshold=-1, evidence=1))
+    (pair,) = term_pairs(found)
+    query = parse_query(pair.metadata["source_evidence_1"])
+    assert (query.text, [phrase.text for phrase in query.phrases]) == (sentence, ["Hund"])
 
 
 def test_for_json() -> None:

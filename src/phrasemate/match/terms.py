@@ -13,6 +13,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.represent import by_examples
 from phrasemate.errors import InputError
 from phrasemate.examples import Finder, occurrences
+from phrasemate.marks import marked
 from phrasemate.match.graph import Candidates, assign, candidates, matching_function
 from phrasemate.text.terms import Term, TermPair
 from phrasemate.types import Phrase
@@ -241,14 +242,10 @@ def _facts(match: Match, evidence: int) -> dict[str, Any]:
     facts |= {"rank": match.rank, "target_id": match.target.id}
     facts |= {"source_examples": match.source_examples, "target_examples": match.target_examples}
     for name, found in (("source", match.source_evidence), ("target", match.target_evidence)):
-        for number in range(evidence):
-            facts[f"{name}_evidence_{number + 1}"] = _marked(found[number]) if number < len(found) else ""
+        shown = [marked(phrase.context, phrase.start, phrase.end) for phrase in found[:evidence]]
+        for number, text in enumerate([*shown, *[""] * (evidence - len(shown))], 1):
+            facts[f"{name}_evidence_{number}"] = text
     return facts
-
-
-def _marked(phrase: Phrase) -> str:
-    """The context with its phrase in ``[[ ]]``."""
-    return f"{phrase.context[: phrase.start]}[[{phrase.text}]]{phrase.context[phrase.end :]}"
 
 
 def _different(terms: Iterable[Term], name: str) -> list[Term]:
