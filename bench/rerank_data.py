@@ -7,9 +7,6 @@ with the other languages that have text to train on, OUT/PAIR/dev.tsv for the si
 of its own (``HELD``), as test sentences are of another kind than technical ones. Left out is what
 bench/training_data.py leaves out, above all whatever sentence occurs in a test set.
 
-With ``--everyday`` more pairs of Japanese and English come from small_enja, everyday sentences, whose words stand
-apart in lower case; they are written as people write. Nothing of them is joined.
-
 Sentences are not split alike in two languages. So of some pairs, drawn at random, the line that follows is joined to
 both sides, to the first or to the second one; such a line is used for nothing else.
 """
@@ -17,7 +14,6 @@ both sides, to the first or to the second one; such a line is used for nothing e
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,20 +52,6 @@ def apart(rows: list[Pair], known: set[str]) -> Iterator[Pair]:
     return (pair for pair in rows if known.isdisjoint(map(key, pair)))
 
 
-def everyday(data: Path, unwanted: set[str], most: int, seed: int) -> list[Pair]:
-    """So many pairs of small_enja, Japanese first, each sentence once and none that is unwanted."""
-    found = pairs(data, "ja", unwanted)["small_enja"]
-    drawn = random.Random(seed).sample(found, min(most, len(found)))
-    return [(own.replace(" ", ""), written(english)) for own, english in drawn]
-
-
-def written(tokens: str) -> str:
-    """``i don 't know .`` -> ``I don't know.``"""
-    text = re.sub(r" (?=[.,?!;:]|'\w|n't\b)", "", tokens)
-    text = re.sub(r"\bi\b", "I", text).replace(" - ", "-")
-    return text[:1].upper() + text[1:]
-
-
 def write(path: Path, rows: list[Pair]) -> int:
     """One pair a line; returns how many."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +66,6 @@ def main() -> None:
     options.add_argument("--most", type=int, default=1_500, help="training pairs of each of the six")
     options.add_argument("--others", type=int, default=700, help="training pairs of each other language with English")
     options.add_argument("--dev", type=int, default=800, help="held-out pairs of each of the six")
-    options.add_argument("--everyday", type=int, default=0, help="more training pairs, of everyday sentences")
     options.add_argument("--joined", type=float, default=0.3, help="share of pairs with a line that follows")
     args = options.parse_args()
     unwanted, draw = tested(args.data), random.Random(args.seed)
@@ -100,9 +81,6 @@ def main() -> None:
         kept = {source: list(apart(rows, known)) for source, rows in usable(found, name, False).items()}
         units = {source: joined(rows, args.joined, draw) for source, rows in kept.items()}
         rows = list(chosen(units, most, args.seed))
-        if name == "ja-en" and args.everyday:
-            units["everyday"] = everyday(args.data, unwanted | known, args.everyday, args.seed)
-            rows += units["everyday"]
         told = ", ".join(f"{source} {len(each):,}" for source, each in units.items() if each)
         count = write(args.out / name / "train.tsv", rows) if rows else 0
         print(f"{name}: {count:,} training pairs{', of ' if told else ''}{told}")
