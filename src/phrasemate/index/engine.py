@@ -37,8 +37,8 @@ def best(ids: Ids, scores: Floats, k: int) -> tuple[Ids, Floats]:
         scores = np.pad(scores, pad, constant_values=-np.inf)
     if ids.shape[1] > 4 * k:
         scores = np.fmax(scores, np.float32(-np.inf))  # NaN would count as the largest
-        rows, columns = np.nonzero(scores >= np.partition(scores, -k, axis=1)[:, -k, None])
-        places, scores = _side_by_side(rows, columns, scores)
+        queries, columns = np.nonzero(scores >= np.partition(scores, -k, axis=1)[:, -k, None])
+        places, scores = _side_by_side(queries, columns, scores)
         ids = np.where(places < 0, -1, np.take_along_axis(ids, places, 1))
     if (ids[:, 1:] < ids[:, :-1]).any():
         by_id = np.argsort(ids, axis=1)
@@ -171,18 +171,17 @@ def _promising(scores: Floats, k: int, least: Floats) -> tuple[Ids, Floats]:
     queries, group = np.nonzero(largest >= least[:, None])
     which, member = np.nonzero(groups[queries, :, group] >= least[queries, None])
     rest = np.nonzero(scores[:, count * _GROUP :] >= least[:, None])
-    rows = np.concatenate([queries[which], rest[0]])
     columns = np.concatenate([member * count + group[which], rest[1] + count * _GROUP])
-    return _side_by_side(rows, columns, scores)
+    return _side_by_side(np.concatenate([queries[which], rest[0]]), columns, scores)
 
 
-def _side_by_side(rows: Ids, columns: Ids, scores: Floats) -> tuple[Ids, Floats]:
-    """Those (row, column) of (queries, n), a row's own from its left on; padded as in `best`."""
-    order = np.argsort(rows, kind="stable")
-    rows, columns = rows[order], columns[order]
-    counts = np.bincount(rows, minlength=len(scores))
-    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+def _side_by_side(queries: Ids, columns: Ids, scores: Floats) -> tuple[Ids, Floats]:
+    """The columns and scores of those places of (queries, n), a query's own in a row; padded as in `best`."""
+    order = np.argsort(queries, kind="stable")
+    queries, columns = queries[order], columns[order]
+    counts = np.bincount(queries, minlength=len(scores))
+    within = np.arange(len(queries)) - np.repeat(np.cumsum(counts) - counts, counts)
     shape = (len(scores), int(counts.max(initial=0)))
     places, values = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
-    places[rows, within], values[rows, within] = columns, scores[rows, columns]
+    places[queries, within], values[queries, within] = columns, scores[queries, columns]
     return places, values
