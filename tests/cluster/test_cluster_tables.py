@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from time import sleep
 
@@ -34,8 +35,8 @@ def model() -> FakeModel:
 
 @pytest.fixture
 def one(tmp_path: Path, model: FakeModel):
-    """The one-machine index of the same documents."""
-    with Index.create(tmp_path / "one", model, settings=SETTINGS, threads=1) as made:
+    """The one-machine index of the same documents, searched exactly."""
+    with Index.create(tmp_path / "one", model, settings=replace(SETTINGS, exact_below=10**9), threads=1) as made:
         made.add(documents(), lang="en")
         yield made
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.errors import IndexDamaged, InputError
-from phrasemate.index import Index
+from phrasemate.index import Index, tuning
 from phrasemate.index.approximate import Asking, Layout
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.types import Document
@@ -27,8 +27,12 @@ def filled(path: Path, settings=SMALL, count: int = 500) -> Index:
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory):
-    with filled(tmp_path_factory.mktemp("tuned") / "idx") as index:
-        yield index, index.optimize(target_recall=0.9)
+    """With inverted lists, though so few phrases are read faster without."""
+    with pytest.MonkeyPatch.context() as patched, filled(tmp_path_factory.mktemp("tuned") / "idx") as index:
+        patched.setattr(tuning, "_ALL_READ", 0)
+        report = index.optimize(target_recall=0.9)
+        assert "IVF" in report.engine
+        yield index, report
 
 
 def test_the_recall_is_that_of_a_plain_comparison(tuned) -> None:

@@ -21,7 +21,7 @@ __all__ = ["Asking", "Faiss", "Layout", "inverted"]
 
 _CANDIDATES = 128  # re-scored at least: with 40, 10 results of 1.2 million had recall .905, with 128 they have .957
 _PER = 32  # results for which a number of candidates is meant
-_NUMBERS_AT_ONCE = 1 << 20  # of candidates being re-scored by a thread: 4 MB
+_NUMBERS_AT_ONCE = 1 << 19  # of candidates being re-scored by a thread: 2 MB
 _BATCH = 64  # queries from which on it is worth to order them and to use several threads
 _ALL = 4.0  # more than two cosines can differ
 _SHORTEST = 300  # rows of an inverted list on the average; half of the shortest that tuning tries
@@ -76,23 +76,24 @@ class Layout:
 
     @classmethod
     def of(cls, rows_expected: int, dim: int, settings: Settings) -> Self:
-        """Where nothing was tuned: a part for every two dimensions, the power of two below 2 sqrt(n) lists."""
-        parts = dim // 2 if dim % 2 == 0 else dim
+        """Where nothing was tuned: a part for every three dimensions, the power of two below 2 sqrt(n) lists."""
+        parts = next(dim // each for each in (3, 2, 1) if dim % each == 0)
         if rows_expected < settings.ivf_from:
             return cls(0, parts)
         return cls(1 << int(np.log2(2 * np.sqrt(rows_expected))), parts)  # building costs n lists
 
     @classmethod
     def parse(cls, factory: str) -> Self:
-        """The inverse of `factory`."""
-        lists, _, codes = factory.rpartition(",")
-        return cls(int(lists.removeprefix("IVF") or 0), int(codes.removeprefix("PQ").removesuffix("x4fs")))
+        """The inverse of `factory`; what older versions wrote has no OPQ."""
+        *before, codes = factory.split(",")
+        lists = [each.removeprefix("IVF") for each in before if each.startswith("IVF")]
+        return cls(int(lists[0]) if lists else 0, int(codes.removeprefix("PQ").removesuffix("x4fs")))
 
     @property
     def factory(self) -> str:
         """As FAISS writes it."""
-        codes = f"PQ{self.parts}x4fs"
-        return f"IVF{self.lists},{codes}" if self.lists else codes
+        lists = [f"IVF{self.lists}"] if self.lists else []
+        return ",".join([f"OPQ{self.parts}", *lists, f"PQ{self.parts}x4fs"])
 
     def for_rows(self, count: int, tuned_for: int) -> Layout:
         """The same code, and lists as long as they were for so many rows; of `_SHORTEST` rows, if they were shorter."""
@@ -106,8 +107,21 @@ def inverted(index: Any) -> Any:
     """The inverted lists of a FAISS index, a view that needs ``index`` alive; None if it has none."""
     import faiss
 
-    lists = faiss.downcast_index(index)
-    return lists if hasattr(lists, "nprobe") else None
+    inner = faiss.downcast_index(index)
+    if isinstance(inner, faiss.IndexPreTransform):
+        inner = faiss.downcast_index(inner.index)
+    return inner if isinstance(inner, faiss.IndexIVF) else None
+
+
+def _turned(index: Any) -> Any:
+    """What a FAISS index does with vectors first; None: nothing, as older versions wrote it."""
+    import faiss
+
+    inner = faiss.downcast_index(index)
+    if not isinstance(inner, faiss.IndexPreTransform):
+        return None
+    chain: Any = inner.chain
+    return faiss.downcast_VectorTransform(chain.at(0))
 
 
 class Faiss:
@@ -123,6 +137,7 @@ class Faiss:
         self.index, self._threads, self.asking = index, threads, Asking.of(manifest, settings)
         self._codes = codes.view(np.ndarray)  # a memmap's own indexing takes twice as long
         self._lists = inverted(index)
+        self._turned = _turned(index)
 
     @classmethod
     def load(cls, folder: Path, manifest: VectorsManifest, dim: int, settings: Settings, threads: int | None) -> Faiss:
@@ -166,6 +181,7 @@ class Faiss:
         if self._lists is None:
             return np.asarray(self.index.search(vectors, candidates)[1], np.int64)
         slack = self.asking.slack if wider == 1 else _ALL
+        vectors = self._rotated(vectors)
         scores, lists = self._near(vectors, self.asking.probes * wider, slack)
         order = np.argsort(lists[:, 0], kind="stable")  # queries that read the same lists follow each other
         self._lists.nprobe = lists.shape[1]
@@ -173,8 +189,15 @@ class Faiss:
         found[order] = self._lists.search_preassigned(vectors[order], candidates, lists[order], scores[order])[1]
         return found
 
+    def _rotated(self, vectors: Floats) -> Floats:
+        """As the lists have them. By FAISS: the threads of NumPy's product would be in the way of its own."""
+        return vectors if self._turned is None else self._turned.apply(vectors)
+
     def _near(self, vectors: Floats, probes: int, slack: float) -> tuple[Floats, Ids]:
-        """Scores and numbers of the lists to read, (queries, probes), best first; -1 for those beyond the slack."""
+        """Of rotated queries, scores and numbers of the lists to read, (queries, probes), best first.
+
+        The number is -1 for those beyond the slack.
+        """
         scores, lists = self._lists.quantizer.search(vectors, min(probes, self._lists.nlist))
         lists[scores < scores[:, :1] - np.float32(slack)] = -1
         return scores, lists
@@ -187,7 +210,7 @@ class Faiss:
     def reads(self, vectors: Floats, asking: Asking) -> tuple[float, float]:
         """Lists and codes that are read for a query, on average."""
         sizes = np.array([self._lists.invlists.list_size(number) for number in range(self.nlist)] + [0])  # 0 for -1
-        lists = self._near(vectors, asking.probes, asking.slack)[1]
+        lists = self._near(self._rotated(vectors), asking.probes, asking.slack)[1]
         return float((lists >= 0).sum(1).mean()), float(sizes[lists].sum(1).mean())
 
     @property

@@ -14,8 +14,8 @@ import numpy as np
 from phrasemate.errors import IndexDamaged, IndexError_
 from phrasemate.index import rows
 from phrasemate.index.approximate import Asking, Faiss, Layout
-from phrasemate.index.engine import Floats, Int8s, Runs, unpack
-from phrasemate.index.filling import adding, trained
+from phrasemate.index.engine import Int8s, Runs, unpack
+from phrasemate.index.filling import PER_LIST, Filling
 from phrasemate.index.manifest import Digest, VectorsManifest, install
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
@@ -23,7 +23,6 @@ from phrasemate.index.store import State, Store, VectorRow
 __all__ = ["VECTORS_JSON", "Plan", "build", "plan", "update", "wanted"]
 
 VECTORS_JSON = "vectors.json"
-_PER_LIST = 40  # training vectors per inverted list; FAISS asks for 39
 _GROWTH = 4  # codes trained on a quarter of the phrases still fit
 
 
@@ -70,7 +69,8 @@ def update(store: Store, settings: Settings, threads: int | None) -> None:
                 return
             grown = state.phrases > _GROWTH * old.trained
             lists = plan(store, state.phrases, settings).layout.lists
-            other = bool(lists) != old.factory.startswith("IVF")
+            made_as = Layout.parse(old.factory)
+            other = bool(lists) != bool(made_as.lists) or made_as.factory != old.factory  # by an older version
             if grown or other or gone > settings.rebuild_share * old.rows:
                 old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
@@ -120,19 +120,19 @@ def build(
             return None
         chosen = chosen or plan(store, state.phrases, settings)
         if old is None:
-            index = trained(chosen.layout, store.dim, _sample(store, wanted(chosen.layout, settings)))
+            filling = Filling.train(chosen.layout, _sample(store, wanted(chosen.layout, settings)))
         else:
-            index = _loaded(store, old, settings)
+            filling = Filling.of(_loaded(store, old, settings))
         first = 0 if old is None else old.covered
         expected = (0 if old is None else old.rows) + _live_from(store, state, first)
         runs = [] if old is None else [list(run) for run in old.runs]
         with _written(store.path) as codes:
             if old is not None:
                 codes.copy(store.path / old.codes)
-            with adding(index) as add:
-                for block in _blocks(store, runs, first, settings.block):
-                    add(rows.dequantise(block))
-                    codes.write(block.tobytes())
+            for block in _blocks(store, runs, first, settings.block):
+                filling.add(rows.dequantise(block))
+                codes.write(block.tobytes())
+            index = filling.finished()
             if index.ntotal != expected:
                 raise store.damaged(f"{index.ntotal} vectors found, expected {expected}")
             codes_file = codes.install(".codes")
@@ -164,7 +164,7 @@ def build(
 
 def wanted(layout: Layout, settings: Settings) -> int:
     """How many vectors to train it on."""
-    return max(settings.train, _PER_LIST * layout.lists)
+    return max(settings.train, PER_LIST * layout.lists)
 
 
 def _loaded(store: Store, old: VectorsManifest, settings: Settings) -> Any:
@@ -192,12 +192,10 @@ def _sweep(folder: Path, keep: set[str]) -> None:
                 old.unlink()
 
 
-def _sample(store: Store, count: int) -> Floats:
+def _sample(store: Store, count: int) -> Int8s:
     """(n, dim) training vectors, spread over the store."""
     codes = store.sampled_vectors(count)
-    if len(codes) > count:
-        codes = codes[np.linspace(0, len(codes) - 1, count).astype(int)]
-    return rows.dequantise(codes)
+    return codes[np.linspace(0, len(codes) - 1, count).astype(int)] if len(codes) > count else codes
 
 
 def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Iterator[Int8s]:

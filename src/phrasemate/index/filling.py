@@ -1,66 +1,185 @@
-"""Training and filling inverted lists: finding the nearest of many centres by looking at a sixteenth of them."""
+"""A FAISS index in the making: trained, filled, packed.
+
+Its inverted lists are learned so that they come out about equally long, for a query reads whole lists: the centre of a
+long one is made shorter, so that vectors between two centres go to the other. Of many centres, those of the nearest of
+their groups are compared with a vector only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from phrasemate.index import rows
 from phrasemate.index.approximate import Layout, inverted
-from phrasemate.index.engine import Floats
+from phrasemate.index.coding import Coder, packed
+from phrasemate.index.engine import Floats, Ids, Int8s
 
-__all__ = ["adding", "trained"]
+__all__ = ["PER_LIST", "Filling", "fitting"]
 
+PER_LIST = 256  # vectors to learn a list from; with 128 a fifteenth more is read at the same recall, with 512 as much
 _MANY = 1_024  # centres from which on comparing a vector with all of them is most of the work
-_ROUNDS = 8  # of k-means for the inverted lists; FAISS's 25 would be half of the building time
+_ROUNDS = (4, 4, 4, 4, 4, 4, 1, 1, 1, 1)  # of k-means, each on every fourth vector or on all
+_EVENNESS = 0.05  # of a centre's length, for each factor of e in the length of its list; .02 and .1 do as well
 _LOOKED_AT = 8  # groups of centres, of about sqrt(centres)
+_AT_ONCE = 1 << 16  # vectors held as float32
 
 
-def trained(layout: Layout, dim: int, vectors: Floats) -> Any:
-    """An empty FAISS index whose codes fit the (n, dim) vectors."""
+class Filling:
+    """Vectors go in, in the order of their rows; out comes a FAISS index, which needs nothing of this package."""
+
+    def __init__(self, coder: Coder, held: Any, turned: Any) -> None:
+        """``held``: an IndexIVFPQ, or an IndexPQFastScan where there are no lists; ``turned``: coder.rotation."""
+        import faiss
+
+        self._coder, self._held, self._turned = coder, held, turned
+        self._source: Any = None
+        self._workers = int(faiss.omp_get_max_threads())
+        self._finder = (
+            _finder(held.quantizer.reconstruct_n(0, held.nlist)) if isinstance(held, faiss.IndexIVF) else None
+        )
+
+    @classmethod
+    def train(cls, layout: Layout, sample: Int8s, coder: Coder | None = None) -> Self:
+        """For vectors like the (n, dim) of the sample; ``coder``: fitted to them before, of as many parts."""
+        import faiss
+
+        dim = sample.shape[1]
+        coder = coder or fitting(sample, layout.parts)
+        turned: Any = faiss.LinearTransform(dim, dim, False)
+        faiss.copy_array_to_vector(coder.rotation.ravel(), turned.A)
+        turned.is_trained = turned.is_orthonormal = True
+        if not layout.lists:
+            held: Any = faiss.IndexPQFastScan(dim, layout.parts, 4, faiss.METRIC_INNER_PRODUCT)
+        else:
+            quantizer = faiss.IndexFlatIP(dim)
+            quantizer.add(coder.rotate(_centres(sample, layout.lists)))
+            held = _with_lists(quantizer, layout)
+        _give(held, coder)
+        return cls(coder, held, turned)
+
+    @classmethod
+    def of(cls, index: Any) -> Self:
+        """To go on with what `finished` gave."""
+        import faiss
+
+        turned: Any = faiss.downcast_VectorTransform(index.chain.at(0))
+        dim = index.d
+        lists = inverted(index)
+        packed_: Any = lists if lists is not None else faiss.downcast_index(index.index)
+        words = faiss.vector_to_array(packed_.pq.centroids).reshape(packed_.pq.M, -1, dim // packed_.pq.M).copy()
+        coder = Coder(faiss.vector_to_array(turned.A).reshape(dim, dim).copy(), words)
+        if lists is None:
+            made = cls(coder, packed_, turned)
+        else:
+            layout = Layout(lists.nlist, coder.parts)
+            quantizer = faiss.IndexFlatIP(dim)
+            quantizer.add(lists.quantizer.reconstruct_n(0, lists.nlist))
+            held = _with_lists(quantizer, layout)
+            _give(held, coder)
+            lists.orig_invlists = held.invlists
+            lists.reconstruct_orig_invlists()
+            lists.orig_invlists = None
+            held.ntotal = lists.ntotal
+            made = cls(coder, held, turned)
+        made._source = index  # the transformation, and what has no lists, are parts of it
+        return made
+
+    def add(self, vectors: Floats) -> None:
+        """(n, dim) unit vectors."""
+        rotated = self._coder.rotate(vectors)
+        codes = self._coder.encode(rotated, self._workers)
+        if self._finder is None:
+            self._held.add(self._coder.decode(codes))
+            return
+        lists = self._finder.search(rotated, 1)[1]  # (n, 1)
+        size = self._held.coarse_code_size()
+        numbers = lists.astype("<i8").view(np.uint8)[:, :size]  # as FAISS writes them before a code
+        self._held.add_sa_codes(np.ascontiguousarray(np.concatenate([numbers, packed(codes)], axis=1)))
+
+    def finished(self) -> Any:
+        """The FAISS index; there is nothing more to be added then."""
+        import faiss
+
+        if self._finder is None:
+            held = self._held
+        else:
+            held = faiss.IndexIVFPQFastScan(self._held)  # laid out for reading 32 codes at once
+            self._held.reset()
+        made: Any = faiss.IndexPreTransform(self._turned, held)
+        made.referenced_objects = [self, held]  # FAISS does not keep what it points to
+        return made
+
+
+def fitting(sample: Int8s, parts: int) -> Coder:
+    """A coder for vectors like the (n, dim) of the sample."""
+    return Coder.train(rows.dequantise(_spread(sample, 4 * _AT_ONCE)), parts)
+
+
+def _give(held: Any, coder: Coder) -> None:
     import faiss
 
-    index: Any = faiss.index_factory(dim, layout.factory, faiss.METRIC_INNER_PRODUCT)
-    if (lists := inverted(index)) is None:
-        index.train(vectors)
-        return index
-    lists.cp.niter = _ROUNDS
-    finder = _finder(vectors, layout.lists) if layout.lists >= _MANY else None
-    if finder is not None:
-        lists.clustering_index = finder
-    index.train(vectors)
-    lists.clustering_index = None  # it is ours, and is not written to the file
-    return index
+    faiss.copy_array_to_vector(coder.words.ravel(), held.pq.centroids)
+    held.is_trained = True
 
 
-@contextmanager
-def adding(index: Any) -> Iterator[Callable[[Floats], None]]:
-    """Gives what adds (n, dim) vectors; with many lists it looks for each one's list as `trained` does."""
-    lists = inverted(index)
-    if lists is None or lists.nlist < _MANY:
-        yield index.add
-        return
-    exact = lists.quantizer
-    centres = exact.reconstruct_n(0, lists.nlist)
-    finder = _finder(centres, lists.nlist)
-    finder.add(centres)
-    finder.make_direct_map(True)  # for the residuals
-    lists.quantizer = finder
-    try:
-        yield index.add
-    finally:
-        lists.quantizer = exact
-
-
-def _finder(vectors: Floats, count: int) -> Any:
-    """An empty index of ``count`` centres, in groups whose middles are learned from (n, dim) vectors."""
+def _with_lists(quantizer: Any, layout: Layout) -> Any:
     import faiss
 
-    dim, groups = vectors.shape[1], int(np.sqrt(count))
-    made: Any = faiss.index_factory(dim, f"IVF{groups},Flat", faiss.METRIC_INNER_PRODUCT)
-    made.cp.niter, made.cp.min_points_per_centroid = _ROUNDS, 1
-    made.train(vectors[:: max(1, len(vectors) // (64 * groups))])
+    metric = faiss.METRIC_INNER_PRODUCT
+    made: Any = faiss.IndexIVFPQ(quantizer, quantizer.d, layout.lists, layout.parts, 4, metric)
+    made.by_residual = False
+    return made
+
+
+def _spread(sample: Int8s, count: int) -> Int8s:
+    return np.asarray(sample[np.linspace(0, len(sample) - 1, min(len(sample), count)).astype(int)])
+
+
+def _centres(sample: Int8s, count: int) -> Floats:
+    """(count, dim) centres of lists by k-means on the sphere; the shorter, the more vectors lie around them."""
+    draw = np.random.default_rng(0)
+    centres = rows.dequantise(sample[draw.choice(len(sample), count, len(sample) < count)])
+    lengths = np.ones(count, np.float32)
+    for stride in _ROUNDS:
+        finder = _finder(centres * lengths[:, None])
+        sums, sizes = np.zeros_like(centres), np.zeros(count, np.int64)
+        part = sample[::stride]
+        usual = len(part) / count
+        for start in range(0, len(part), _AT_ONCE):
+            vectors = rows.dequantise(part[start : start + _AT_ONCE])
+            lists = finder.search(vectors, 1)[1][:, 0]
+            _added(sums, vectors, lists)
+            sizes += np.bincount(lists, minlength=count)
+        even = 1 - _EVENNESS * np.log((sizes + 0.02 * usual) / (1.02 * usual))
+        lengths = np.asarray((lengths + even) / 2, np.float32)  # half of the way, or they swing
+        norms = np.linalg.norm(sums, axis=1, keepdims=True)
+        centres = np.where(norms > 0, sums / np.maximum(norms, 1e-12), centres)
+        empty = np.flatnonzero(norms[:, 0] == 0)
+        centres[empty] = rows.dequantise(sample[draw.integers(len(sample), size=len(empty))])
+    return np.ascontiguousarray(centres * lengths[:, None])
+
+
+def _added(sums: Floats, vectors: Floats, lists: Ids) -> None:
+    """To each list's sum, the (n, dim) vectors that are in it."""
+    order = np.argsort(lists, kind="stable")
+    begins = np.flatnonzero(np.diff(lists[order], prepend=-1))
+    sums[lists[order[begins]]] += np.add.reduceat(vectors[order], begins, axis=0)
+
+
+def _finder(centres: Floats) -> Any:
+    """A FAISS index that finds the best of (count, dim) centres for vectors, if they are many not always."""
+    import faiss
+
+    count, dim = centres.shape
+    if count < _MANY:
+        every: Any = faiss.IndexFlatIP(dim)
+        every.add(np.ascontiguousarray(centres))
+        return every
+    made: Any = faiss.index_factory(dim, f"IVF{int(np.sqrt(count))},Flat", faiss.METRIC_INNER_PRODUCT)
+    made.cp.niter, made.cp.min_points_per_centroid = len(_ROUNDS), 1
+    made.train(np.ascontiguousarray(centres))
+    made.add(np.ascontiguousarray(centres))
     made.nprobe = _LOOKED_AT
     return made

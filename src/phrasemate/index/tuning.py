@@ -20,8 +20,9 @@ import numpy as np
 from phrasemate.index import building, rows
 from phrasemate.index.approximate import Asking, Faiss, Layout
 from phrasemate.index.building import Plan
-from phrasemate.index.engine import Floats, Ids, unpack
-from phrasemate.index.filling import adding, trained
+from phrasemate.index.coding import Coder
+from phrasemate.index.engine import Floats, Ids, Int8s, unpack
+from phrasemate.index.filling import Filling, fitting
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.records import Settings
 from phrasemate.index.store import Store, VectorRow
@@ -33,9 +34,9 @@ _SAMPLE = 200_000  # phrases on which layouts are tried
 _ALL_READ = 2_000_000  # phrases up to which it is worth trying to read all codes: 1 ms with the shortest ones
 _LENGTHS = (600, 1_200, 2_400)  # phrases of an inverted list
 _DEPTH = 10
-_PROBES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_SLACKS = (0.1, 0.12, 0.14, 0.16, 0.18, 0.2, 0.22, 0.25, 0.3)
-_CANDIDATES = (32, 48, 64, 96, 128, 192, 256, 384, 512)
+_PROBES = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+_SLACKS = tuple(hundredths / 100 for hundredths in range(10, 31))
+_CANDIDATES = (32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 256, 384, 512)
 _ALL = 4.0  # more than two cosines can differ
 _SPARE = 0.005  # of recall, which layouts must have above the target: the whole is harder than a sample
 _SAME = 1e-5  # scores that differ less are equally good
@@ -164,9 +165,12 @@ def _layout(
     codes, ids, _ = unpack(found, store.dim)
     asked = _answered(drawn, iter([(codes, ids)]))
     tried: list[tuple[bool, float, Layout, dict[str, Any]]] = []
+    coder = None
     for layout in _layouts(phrases, store.dim):
         small = layout.for_rows(len(codes), phrases)
-        engine = _engine(small, found, codes, settings, threads)
+        if coder is None or coder.parts != small.parts:
+            coder = fitting(codes, small.parts)
+        engine = _engine(small, coder, found, codes, settings, threads)
         work = _calibrated(engine, asked, min(1.0, target + _SPARE))
         reading = (work.cost - _coarse(small, store.dim)) * (1 if layout.lists else phrases / len(codes))
         cost = reading + _coarse(layout, store.dim)
@@ -179,20 +183,21 @@ def _layout(
 
 
 def _layouts(phrases: int, dim: int) -> list[Layout]:
-    """Parts of two to four dimensions; lists of about 600 to 2,400 phrases, or none."""
-    parts = [dim // each for each in (2, 3, 4) if dim % each == 0] or [dim]
+    """Parts of three to six dimensions, or of two to eight; lists of about 600 to 2,400 phrases, or none."""
+    parts = [dim // each for each in ((3, 4, 6) if dim % 3 == 0 else (2, 4, 8)) if dim % each == 0] or [dim]
     lists = {1 << max(4, round(np.log2(phrases / length))) for length in _LENGTHS}
     lists |= {0} if phrases <= _ALL_READ else set()
     return [Layout(number, part) for part in parts for number in sorted(lists)]
 
 
-def _engine(layout: Layout, found: list[VectorRow], codes: Any, settings: Settings, threads: int | None) -> Faiss:
+def _engine(
+    layout: Layout, coder: Coder, found: list[VectorRow], codes: Int8s, settings: Settings, threads: int | None
+) -> Faiss:
     """A FAISS index of the sample, in memory."""
-    vectors = rows.dequantise(codes)
-    spread = np.linspace(0, len(vectors) - 1, min(len(vectors), building.wanted(layout, settings))).astype(int)
-    index = trained(layout, codes.shape[1], vectors[spread])
-    with adding(index) as add:
-        add(vectors)
+    spread = np.linspace(0, len(codes) - 1, min(len(codes), building.wanted(layout, settings))).astype(int)
+    filling = Filling.train(layout, codes[spread], coder)
+    filling.add(rows.dequantise(codes))
+    index = filling.finished()
     runs = [[row.first_phrase, row.phrases] for row in found]
     manifest = VectorsManifest("", 0, "", "", "", len(codes), 0, 0, layout.factory, len(codes), runs)
     return Faiss(index, codes, manifest, settings, threads)
