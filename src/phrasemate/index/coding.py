@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from phrasemate.index.engine import Floats
 
-__all__ = ["WORDS", "Coder", "Codes"]
+__all__ = ["WORDS", "Coder", "Codes", "eta", "packed"]
 
 Codes = NDArray[np.uint8]
 WORDS = 16  # of a part: 4 bits

@@ -13,7 +13,7 @@ import numpy as np
 
 from phrasemate.index import rows
 from phrasemate.index.approximate import Layout, inverted
-from phrasemate.index.coding import Coder, packed
+from phrasemate.index.coding import WORDS, Coder, packed
 from phrasemate.index.engine import Floats, Ids, Int8s
 
 __all__ = ["PER_LIST", "Filling", "fitting"]
@@ -29,12 +29,14 @@ _AT_ONCE = 1 << 16  # vectors held as float32
 class Filling:
     """Vectors go in, in the order of their rows; out comes a FAISS index, which needs nothing of this package."""
 
-    def __init__(self, coder: Coder, held: Any, turned: Any) -> None:
-        """``held``: an IndexIVFPQ, or an IndexPQFastScan where there are no lists; ``turned``: coder.rotation."""
+    def __init__(self, coder: Coder, held: Any) -> None:
+        """``held``: an IndexIVFPQ, or an IndexPQFastScan where there are no lists."""
         import faiss
 
-        self._coder, self._held, self._turned = coder, held, turned
+        self._coder, self._held = coder, held
         self._source: Any = None
+        faiss.copy_array_to_vector(coder.words.ravel(), held.pq.centroids)
+        held.is_trained = True
         self._workers = int(faiss.omp_get_max_threads())
         self._finder = (
             _finder(held.quantizer.reconstruct_n(0, held.nlist)) if isinstance(held, faiss.IndexIVF) else None
@@ -47,17 +49,9 @@ class Filling:
 
         dim = sample.shape[1]
         coder = coder or fitting(sample, layout.parts)
-        turned: Any = faiss.LinearTransform(dim, dim, False)
-        faiss.copy_array_to_vector(coder.rotation.ravel(), turned.A)
-        turned.is_trained = turned.is_orthonormal = True
-        if not layout.lists:
-            held: Any = faiss.IndexPQFastScan(dim, layout.parts, 4, faiss.METRIC_INNER_PRODUCT)
-        else:
-            quantizer = faiss.IndexFlatIP(dim)
-            quantizer.add(coder.rotate(_centres(sample, layout.lists)))
-            held = _with_lists(quantizer, layout)
-        _give(held, coder)
-        return cls(coder, held, turned)
+        if layout.lists:
+            return cls(coder, _with_lists(coder.rotate(_centres(sample, layout.lists)), layout.parts))
+        return cls(coder, faiss.IndexPQFastScan(dim, layout.parts, 4, faiss.METRIC_INNER_PRODUCT))
 
     @classmethod
     def of(cls, index: Any) -> Self:
@@ -65,26 +59,20 @@ class Filling:
         import faiss
 
         turned: Any = faiss.downcast_VectorTransform(index.chain.at(0))
-        dim = index.d
-        lists = inverted(index)
-        packed_: Any = lists if lists is not None else faiss.downcast_index(index.index)
-        words = faiss.vector_to_array(packed_.pq.centroids).reshape(packed_.pq.M, -1, dim // packed_.pq.M).copy()
+        dim, lists = index.d, inverted(index)
+        full: Any = faiss.downcast_index(index.index) if lists is None else lists
+        words = faiss.vector_to_array(full.pq.centroids).reshape(full.pq.M, WORDS, -1).copy()
         coder = Coder(faiss.vector_to_array(turned.A).reshape(dim, dim).copy(), words)
         if lists is None:
-            made = cls(coder, packed_, turned)
-        else:
-            layout = Layout(lists.nlist, coder.parts)
-            quantizer = faiss.IndexFlatIP(dim)
-            quantizer.add(lists.quantizer.reconstruct_n(0, lists.nlist))
-            held = _with_lists(quantizer, layout)
-            _give(held, coder)
-            lists.orig_invlists = held.invlists
-            lists.reconstruct_orig_invlists()
-            lists.orig_invlists = None
-            held.ntotal = lists.ntotal
-            made = cls(coder, held, turned)
-        made._source = index  # the transformation, and what has no lists, are parts of it
-        return made
+            made = cls(coder, full)
+            made._source = index  # what is added to is a part of it
+            return made
+        held = _with_lists(lists.quantizer.reconstruct_n(0, lists.nlist), coder.parts)
+        lists.orig_invlists = held.invlists
+        lists.reconstruct_orig_invlists()
+        lists.orig_invlists = None
+        held.ntotal = lists.ntotal
+        return cls(coder, held)
 
     def add(self, vectors: Floats) -> None:
         """(n, dim) unit vectors."""
@@ -107,8 +95,12 @@ class Filling:
         else:
             held = faiss.IndexIVFPQFastScan(self._held)  # laid out for reading 32 codes at once
             self._held.reset()
-        made: Any = faiss.IndexPreTransform(self._turned, held)
-        made.referenced_objects = [self, held]  # FAISS does not keep what it points to
+        dim = held.d
+        turned: Any = faiss.LinearTransform(dim, dim, False)
+        faiss.copy_array_to_vector(self._coder.rotation.ravel(), turned.A)
+        turned.is_trained = turned.is_orthonormal = True
+        made: Any = faiss.IndexPreTransform(turned, held)
+        made.referenced_objects = [turned, held, self]  # FAISS does not keep what it points to
         return made
 
 
@@ -117,18 +109,14 @@ def fitting(sample: Int8s, parts: int) -> Coder:
     return Coder.train(rows.dequantise(_spread(sample, 4 * _AT_ONCE)), parts)
 
 
-def _give(held: Any, coder: Coder) -> None:
+def _with_lists(centres: Floats, parts: int) -> Any:
+    """Inverted lists whose codes are kept one after the other, so that there can be more of them."""
     import faiss
 
-    faiss.copy_array_to_vector(coder.words.ravel(), held.pq.centroids)
-    held.is_trained = True
-
-
-def _with_lists(quantizer: Any, layout: Layout) -> Any:
-    import faiss
-
-    metric = faiss.METRIC_INNER_PRODUCT
-    made: Any = faiss.IndexIVFPQ(quantizer, quantizer.d, layout.lists, layout.parts, 4, metric)
+    count, dim = centres.shape
+    quantizer = faiss.IndexFlatIP(dim)
+    quantizer.add(centres)
+    made: Any = faiss.IndexIVFPQ(quantizer, dim, count, parts, 4, faiss.METRIC_INNER_PRODUCT)
     made.by_residual = False
     return made
 
