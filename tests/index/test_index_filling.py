@@ -65,7 +65,6 @@ def test_lists_come_out_about_equally_long(codes: np.ndarray) -> None:
     ours = _centres(codes, 64)
     assert spread(ours) < 1.1  # 1: all of the same length
     assert spread(ours) < spread(plain.centroids)
-    assert ((ours * plain.centroids).sum(axis=1) != 0).all()
 
 
 @pytest.mark.parametrize("layout", [Layout(0, 8), Layout(16, 8), Layout(16, 16), Layout(300, 4)])
