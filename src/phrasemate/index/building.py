@@ -69,8 +69,8 @@ def update(store: Store, settings: Settings, threads: int | None) -> None:
                 return
             grown = state.phrases > _GROWTH * old.trained
             lists = plan(store, state.phrases, settings).layout.lists
-            made_as = Layout.parse(old.factory)
-            other = bool(lists) != bool(made_as.lists) or made_as.factory != old.factory  # by an older version
+            older = not old.factory.startswith("OPQ")  # with FAISS's own codes
+            other = older or bool(lists) != bool(Layout.parse(old.factory).lists)
             if grown or other or gone > settings.rebuild_share * old.rows:
                 old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
