@@ -217,7 +217,7 @@ def test_a_file_of_an_older_version_answers_until_it_is_made_anew(
         with Index.create(tmp_path / "idx", model, settings=settings) as index:
             fill(index)
     with Index.open(tmp_path / "idx", model, settings=settings) as index:
-        assert index.stats().engine == f"FAISS {'IVF32,' if lists else ''}PQ8x4fs"
+        assert index.stats().engine == f"FAISS {'IVF64,' if lists else ''}PQ8x4fs"
         matches(index.search(queries := unit(12), 1), index, queries, 1)
         assert index.verify().ok
         index.add([Document.from_texts("more", sentences(60, 77, 5000))], lang="en")
