@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-
 from phrasemate.errors import IndexDamaged, IndexError_
 from phrasemate.index import rows
 from phrasemate.index.approximate import Asking, Faiss, Layout
@@ -120,7 +118,8 @@ def build(
             return None
         chosen = chosen or plan(store, state.phrases, settings)
         if old is None:
-            filling = Filling.train(chosen.layout, _sample(store, wanted(chosen.layout, settings)))
+            count = wanted(chosen.layout, settings)
+            filling = Filling.train(chosen.layout, rows.spread(store.sampled_vectors(count), count))
         else:
             filling = Filling.of(_loaded(store, old, settings))
         first = 0 if old is None else old.covered
@@ -190,12 +189,6 @@ def _sweep(folder: Path, keep: set[str]) -> None:
         if old.name not in keep:
             with suppress(OSError):  # another system may refuse while a reader has it open
                 old.unlink()
-
-
-def _sample(store: Store, count: int) -> Int8s:
-    """(n, dim) training vectors, spread over the store."""
-    codes = store.sampled_vectors(count)
-    return codes[np.linspace(0, len(codes) - 1, count).astype(int)] if len(codes) > count else codes
 
 
 def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Iterator[Int8s]:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.index import rows
 from phrasemate.index.engine import Floats
 
 __all__ = ["WORDS", "Coder", "Codes", "eta", "packed"]
@@ -46,8 +47,7 @@ class Coder(NamedTuple):
         import faiss
 
         rotation = _rotation(vectors, parts)
-        spread = np.linspace(0, len(vectors) - 1, min(len(vectors), _SAMPLE)).astype(int)
-        sample = np.ascontiguousarray(vectors[spread] @ rotation.T)
+        sample = np.ascontiguousarray(rows.spread(vectors, _SAMPLE) @ rotation.T)
         plain: Any = faiss.ProductQuantizer(sample.shape[1], parts, 4)
         plain.cp.min_points_per_centroid = 1  # it warns otherwise
         plain.train(sample)

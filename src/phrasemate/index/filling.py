@@ -106,7 +106,7 @@ class Filling:
 
 def fitting(sample: Int8s, parts: int) -> Coder:
     """A coder for vectors like the (n, dim) of the sample."""
-    return Coder.train(rows.dequantise(_spread(sample, 4 * _AT_ONCE)), parts)
+    return Coder.train(rows.dequantise(rows.spread(sample, 4 * _AT_ONCE)), parts)
 
 
 def _with_lists(centres: Floats, parts: int) -> Any:
@@ -119,10 +119,6 @@ def _with_lists(centres: Floats, parts: int) -> Any:
     made: Any = faiss.IndexIVFPQ(quantizer, dim, count, parts, 4, faiss.METRIC_INNER_PRODUCT)
     made.by_residual = False
     return made
-
-
-def _spread(sample: Int8s, count: int) -> Int8s:
-    return np.asarray(sample[np.linspace(0, len(sample) - 1, min(len(sample), count)).astype(int)])
 
 
 def _centres(sample: Int8s, count: int) -> Floats:

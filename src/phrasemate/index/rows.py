@@ -28,6 +28,7 @@ __all__ = [
     "pack_spans",
     "quantise",
     "same",
+    "spread",
     "unpack_spans",
 ]
 
@@ -51,6 +52,11 @@ def inverse_norms(codes: Int8s) -> Floats:
 def dequantise(codes: Int8s) -> Floats:
     """(n, dim) int8 -> (n, dim) float32, unit length."""
     return np.asarray(codes.astype(np.float32) * inverse_norms(codes)[:, None], np.float32)
+
+
+def spread(rows: NDArray[Any], count: int) -> NDArray[Any]:
+    """At most ``count`` of (n, ...) rows, from all over them, in their order."""
+    return rows[np.linspace(0, len(rows) - 1, min(len(rows), count)).astype(int)] if len(rows) else rows
 
 
 def pack_spans(starts: NDArray[np.int32], ends: NDArray[np.int32], scores: Floats) -> bytes:

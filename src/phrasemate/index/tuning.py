@@ -194,8 +194,7 @@ def _engine(
     layout: Layout, coder: Coder, found: list[VectorRow], codes: Int8s, settings: Settings, threads: int | None
 ) -> Faiss:
     """A FAISS index of the sample, in memory."""
-    spread = np.linspace(0, len(codes) - 1, min(len(codes), building.wanted(layout, settings))).astype(int)
-    filling = Filling.train(layout, codes[spread], coder)
+    filling = Filling.train(layout, rows.spread(codes, building.wanted(layout, settings)), coder)
     filling.add(rows.dequantise(codes))
     index = filling.finished()
     runs = [[row.first_phrase, row.phrases] for row in found]

@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from phrasemate.errors import IndexDamaged, PhrasemateError
 from phrasemate.index import database, rows
 from phrasemate.index.approximate import Faiss
@@ -164,7 +161,7 @@ def _faiss(store: Store, state: State, report: VerifyReport, settings: Settings,
     if (engine.runs.first[1:] < engine.runs.first[:-1] + engine.runs.count[:-1]).any():
         report.problems.append("FAISS: its runs of phrase ids overlap")
     live = manifest.covered - dead.below(manifest.covered)
-    queries = rows.dequantise(_spread(store.sampled_vectors(4 * _QUERIES)))
+    queries = rows.dequantise(rows.spread(store.sampled_vectors(4 * _QUERIES), _QUERIES))
     if not len(queries) or not live:
         return
     missing = 0
@@ -189,7 +186,3 @@ def _faiss(store: Store, state: State, report: VerifyReport, settings: Settings,
             f"phrasemate index optimize"
         )
     report.checked.update({"FAISS": manifest.rows, "recall@1": recall[0]})
-
-
-def _spread(codes: NDArray[np.int8]) -> NDArray[np.int8]:
-    return codes[np.linspace(0, len(codes) - 1, min(len(codes), _QUERIES)).astype(int)] if len(codes) else codes
