@@ -12,7 +12,7 @@ import pytest
 from phrasemate.index import rows
 from phrasemate.index.approximate import Layout, inverted
 from phrasemate.index.coding import packed
-from phrasemate.index.filling import Filling, _centres
+from phrasemate.index.filling import Filling, _centres, fitting
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,19 @@ def test_nearly_all_vectors_are_in_the_list_whose_centre_is_best(codes: np.ndarr
     assert (held == best).mean() > (0.95 if lists == 1024 else 0.9999)
 
 
+def test_of_many_centres_only_promising_ones_are_compared(codes: np.ndarray) -> None:
+    many, few = filled(Layout(1024, 8), codes), filled(Layout(16, 8), codes)
+    centres = faiss.downcast_index(inverted(many).quantizer)
+    assert isinstance(centres, faiss.IndexRefineFlat)
+    assert isinstance(faiss.downcast_index(inverted(few).quantizer), faiss.IndexFlatIP)
+    queries = faiss.downcast_VectorTransform(many.chain.at(0)).apply(rows.dequantise(codes[::50]))
+    found = centres.search(queries, 8)[1]
+    best = np.argsort(-(queries @ centres.reconstruct_n(0, 1024).T), axis=1)[:, :8]
+    shared = [len(np.intersect1d(a, b)) for a, b in zip(found, best, strict=True)]
+    assert (found[:, 0] == best[:, 0]).mean() > 0.95
+    assert np.mean(shared) > 0.85 * 8
+
+
 def test_lists_come_out_about_equally_long(codes: np.ndarray) -> None:
     vectors = rows.dequantise(codes)
 
@@ -62,7 +75,8 @@ def test_lists_come_out_about_equally_long(codes: np.ndarray) -> None:
 
     plain = faiss.Kmeans(16, 64, niter=10, spherical=True, max_points_per_centroid=1000, seed=1)
     plain.train(vectors)
-    ours = _centres(codes, 64)
+    coder = fitting(codes, 8)
+    ours = _centres(codes, 64, coder) @ coder.rotation
     assert spread(ours) < 1.1  # 1: all of the same length
     assert spread(ours) < spread(plain.centroids)
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.errors import IndexDamaged, InputError
-from phrasemate.index import Index, tuning
-from phrasemate.index.approximate import Asking, Layout
+from phrasemate.index import Index, rows, tuning
+from phrasemate.index.approximate import Asking, Faiss, Layout
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.types import Document
 
@@ -173,6 +173,17 @@ def test_a_batch_gives_what_single_queries_give(tuned) -> None:
     same = [np.array_equal(ids, each.ids[0]) for ids, each in zip(together.ids, alone, strict=True)]
     assert np.mean(same) > 0.98  # equal 4-bit scores may be cut in either order
     assert together.scores[:, 0] == pytest.approx([each.scores[0, 0] for each in alone], abs=0.05)
+
+
+def test_each_thread_answers_a_part_of_the_queries(tuned) -> None:
+    """As one alone answers all."""
+    engine = tuned[0]._view.faiss
+    queries = rows.dequantise(np.random.default_rng(4).integers(-127, 128, (200, 16)).astype(np.int8))
+    several = Faiss(engine.index, engine._codes, engine.manifest, SMALL, 3)
+    assert engine._workers == 1
+    assert np.array_equal(several.propose(queries, 40), engine.propose(queries, 40))
+    for ours, theirs in zip(several.search(queries, 7), engine.search(queries, 7), strict=True):
+        assert np.array_equal(ours, theirs)
 
 
 def test_no_queries_have_no_answers(tuned) -> None:

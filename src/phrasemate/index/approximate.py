@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ _CANDIDATES = 128  # re-scored at least: with 40, 10 results of 1.2 million had 
 _PER = 32  # results for which a number of candidates is meant
 _NUMBERS_AT_ONCE = 1 << 19  # of candidates being re-scored by a thread: 2 MB
 _BATCH = 64  # queries from which on it is worth to order them and to use several threads
+_WIDE = 4  # times as many lists as are read: fewer are all compared by their centres, not by their codes first
 _ALL = 4.0  # more than two cosines can differ
 _SHORTEST = 300  # rows of an inverted list on the average; half of the shortest that tuning tries
 
@@ -133,10 +135,16 @@ class Faiss:
     def __init__(
         self, index: Any, codes: Int8s, manifest: VectorsManifest, settings: Settings, threads: int | None
     ) -> None:
+        import faiss
+
         self.manifest, self.runs = manifest, Runs(np.array(manifest.runs, np.int64).reshape(-1, 2))
         self.index, self._threads, self.asking = index, threads, Asking.of(manifest, settings)
         self._codes = codes.view(np.ndarray)  # a memmap's own indexing takes twice as long
         self._lists = inverted(index)
+        quantizer: Any = None if self._lists is None else faiss.downcast_index(self._lists.quantizer)
+        self._centres = self._all_centres = quantizer
+        if isinstance(quantizer, faiss.IndexRefine):
+            self._all_centres = faiss.downcast_index(quantizer.refine_index)
         self._turned = _turned(index)
 
     @classmethod
@@ -164,19 +172,35 @@ class Faiss:
 
     def search(self, vectors: Floats, k: int, wider: int = 1) -> tuple[Ids, Floats]:
         """As `Engine.search`; ``wider``: read so many times as many lists, and leave none of them out if above 1."""
-        positions = self.propose(vectors, self.asking.fetch(k), wider)
         if len(vectors) < _BATCH or self._workers == 1:
-            return self.rescore(vectors, positions, k)
-        pieces = [np.array_split(each, self._workers) for each in (vectors, positions)]
-        with ThreadPoolExecutor(self._workers) as pool:
-            done = list(pool.map(self.rescore, *pieces, [k] * self._workers))
+            return self._searched(vectors, k, wider, self._workers)
+        done = list(self._pool.map(lambda piece: self._searched(piece, k, wider, 1), self._pieces(vectors)))
         return np.concatenate([ids for ids, _ in done]), np.concatenate([scores for _, scores in done])
+
+    def _searched(self, vectors: Floats, k: int, wider: int, threads: int) -> tuple[Ids, Floats]:
+        return self.rescore(vectors, self._proposed(vectors, self.asking.fetch(k), wider, threads), k)
 
     def propose(self, vectors: Floats, candidates: int, wider: int = 1) -> Ids:
         """(queries, dim) -> (queries, candidates or fewer) rows, best code first, -1 where there are fewer."""
+        if len(vectors) < _BATCH or self._workers == 1:
+            return self._proposed(vectors, candidates, wider, self._workers)
+        return np.concatenate(
+            list(self._pool.map(lambda piece: self._proposed(piece, candidates, wider, 1), self._pieces(vectors)))
+        )
+
+    def _pieces(self, vectors: Floats) -> list[Floats]:
+        """One for each thread, which does all with it: FAISS's own threads keep others waiting when they are done."""
+        return np.array_split(vectors, self._workers)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """Kept, as new threads would have no memory to work with yet."""
+        return ThreadPoolExecutor(self._workers, "search")
+
+    def _proposed(self, vectors: Floats, candidates: int, wider: int, threads: int) -> Ids:
         import faiss
 
-        faiss.omp_set_num_threads(self._workers)
+        faiss.omp_set_num_threads(threads)  # of those that this thread has work for it
         candidates = min(candidates, self.manifest.rows)
         if self._lists is None:
             return np.asarray(self.index.search(vectors, candidates)[1], np.int64)
@@ -198,7 +222,8 @@ class Faiss:
 
         The number is -1 for those beyond the slack.
         """
-        scores, lists = self._lists.quantizer.search(vectors, min(probes, self._lists.nlist))
+        centres = self._centres if probes * _WIDE < self.nlist else self._all_centres
+        scores, lists = centres.search(vectors, min(probes, self.nlist))
         lists[scores < scores[:, :1] - np.float32(slack)] = -1
         return scores, lists
 

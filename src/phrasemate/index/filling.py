@@ -1,8 +1,8 @@
 """A FAISS index in the making: trained, filled, packed.
 
 Its inverted lists are learned so that they come out about equally long, for a query reads whole lists: the centre of a
-long one is made shorter, so that vectors between two centres go to the other. Of many centres, those of the nearest of
-their groups are compared with a vector only.
+long one is made shorter, so that vectors between two centres go to the other. Of many centres, only those are compared
+with a vector whose own codes promise most; FAISS has that as a flat index that refines another.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from phrasemate.index.approximate import Layout, inverted
 from phrasemate.index.coding import WORDS, Coder, packed
 from phrasemate.index.engine import Floats, Ids, Int8s
 
-__all__ = ["PER_LIST", "Filling", "fitting"]
+__all__ = ["MANY", "PER_LIST", "Filling", "fitting"]
 
+MANY = 256  # centres from which on their codes are looked at first
 PER_LIST = 256  # vectors to learn a list from; with 128 a fifteenth more is read at the same recall, with 512 as much
-_MANY = 1_024  # centres from which on comparing a vector with all of them is most of the work
+_FILLING, _ASKING = 8.0, 3.0  # centres that are compared for each that is wanted
 _ROUNDS = (4, 4, 4, 4, 4, 4, 1, 1, 1, 1)  # of k-means, each on every fourth vector or on all
 _EVENNESS = 0.05  # of a centre's length, for each factor of e in the length of its list; .02 and .1 do as well
-_LOOKED_AT = 8  # groups of centres, of about sqrt(centres)
 _AT_ONCE = 1 << 16  # vectors held as float32
 
 
@@ -35,23 +35,16 @@ class Filling:
 
         self._coder, self._held = coder, held
         self._source: Any = None
-        faiss.copy_array_to_vector(coder.words.ravel(), held.pq.centroids)
-        held.is_trained = True
         self._workers = int(faiss.omp_get_max_threads())
-        self._finder = (
-            _finder(held.quantizer.reconstruct_n(0, held.nlist)) if isinstance(held, faiss.IndexIVF) else None
-        )
+        self._finder = faiss.downcast_index(held.quantizer) if isinstance(held, faiss.IndexIVF) else None
 
     @classmethod
     def train(cls, layout: Layout, sample: Int8s, coder: Coder | None = None) -> Self:
         """For vectors like the (n, dim) of the sample; ``coder``: fitted to them before, of as many parts."""
-        import faiss
-
-        dim = sample.shape[1]
         coder = coder or fitting(sample, layout.parts)
         if layout.lists:
-            return cls(coder, _with_lists(coder.rotate(_centres(sample, layout.lists)), layout.parts))
-        return cls(coder, faiss.IndexPQFastScan(dim, layout.parts, 4, faiss.METRIC_INNER_PRODUCT))
+            return cls(coder, _with_lists(_centres(sample, layout.lists, coder), coder))
+        return cls(coder, _codes_only(coder))
 
     @classmethod
     def of(cls, index: Any) -> Self:
@@ -67,7 +60,7 @@ class Filling:
             made = cls(coder, full)
             made._source = index  # what is added to is a part of it
             return made
-        held = _with_lists(lists.quantizer.reconstruct_n(0, lists.nlist), coder.parts)
+        held = _with_lists(lists.quantizer.reconstruct_n(0, lists.nlist), coder)
         lists.orig_invlists = held.invlists
         lists.reconstruct_orig_invlists()
         lists.orig_invlists = None
@@ -93,6 +86,8 @@ class Filling:
         if self._finder is None:
             held = self._held
         else:
+            if isinstance(self._finder, faiss.IndexRefine):
+                self._finder.k_factor = _ASKING
             held = faiss.IndexIVFPQFastScan(self._held)  # laid out for reading 32 codes at once
             self._held.reset()
         dim = held.d
@@ -109,30 +104,32 @@ def fitting(sample: Int8s, parts: int) -> Coder:
     return Coder.train(rows.dequantise(rows.spread(sample, 4 * _AT_ONCE)), parts)
 
 
-def _with_lists(centres: Floats, parts: int) -> Any:
+def _with_lists(centres: Floats, coder: Coder) -> Any:
     """Inverted lists whose codes are kept one after the other, so that there can be more of them."""
     import faiss
 
     count, dim = centres.shape
-    quantizer = faiss.IndexFlatIP(dim)
-    quantizer.add(centres)
-    made: Any = faiss.IndexIVFPQ(quantizer, dim, count, parts, 4, faiss.METRIC_INNER_PRODUCT)
+    made: Any = faiss.IndexIVFPQ(_finder(centres, coder), dim, count, coder.parts, 4, faiss.METRIC_INNER_PRODUCT)
     made.by_residual = False
-    return made
+    return _knowing(made, coder)
 
 
-def _centres(sample: Int8s, count: int) -> Floats:
-    """(count, dim) centres of lists by k-means on the sphere; the shorter, the more vectors lie around them."""
+def _centres(sample: Int8s, count: int, coder: Coder) -> Floats:
+    """(count, dim) rotated centres of lists by k-means on the sphere; the shorter, the more vectors lie around them."""
     draw = np.random.default_rng(0)
-    centres = rows.dequantise(sample[draw.choice(len(sample), count, len(sample) < count)])
+
+    def rotated(part: Int8s) -> Floats:
+        return coder.rotate(rows.dequantise(part))
+
+    centres = rotated(sample[draw.choice(len(sample), count, len(sample) < count)])
     lengths = np.ones(count, np.float32)
     for stride in _ROUNDS:
-        finder = _finder(centres * lengths[:, None])
+        finder = _finder(centres * lengths[:, None], coder)
         sums, sizes = np.zeros_like(centres), np.zeros(count, np.int64)
         part = sample[::stride]
         usual = len(part) / count
         for start in range(0, len(part), _AT_ONCE):
-            vectors = rows.dequantise(part[start : start + _AT_ONCE])
+            vectors = rotated(part[start : start + _AT_ONCE])
             lists = finder.search(vectors, 1)[1][:, 0]
             _added(sums, vectors, lists)
             sizes += np.bincount(lists, minlength=count)
@@ -141,7 +138,7 @@ def _centres(sample: Int8s, count: int) -> Floats:
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
         centres = np.where(norms > 0, sums / np.maximum(norms, 1e-12), centres)
         empty = np.flatnonzero(norms[:, 0] == 0)
-        centres[empty] = rows.dequantise(sample[draw.integers(len(sample), size=len(empty))])
+        centres[empty] = rotated(sample[draw.integers(len(sample), size=len(empty))])
     return np.ascontiguousarray(centres * lengths[:, None])
 
 
@@ -152,18 +149,35 @@ def _added(sums: Floats, vectors: Floats, lists: Ids) -> None:
     sums[lists[order[begins]]] += np.add.reduceat(vectors[order], begins, axis=0)
 
 
-def _finder(centres: Floats) -> Any:
-    """A FAISS index that finds the best of (count, dim) centres for vectors, if they are many not always."""
+def _finder(centres: Floats, coder: Coder) -> Any:
+    """A FAISS index of (count, dim) rotated centres: of all for few, of those whose codes promise most for many."""
     import faiss
 
     count, dim = centres.shape
-    if count < _MANY:
+    centres = np.ascontiguousarray(centres)
+    if count < MANY:
         every: Any = faiss.IndexFlatIP(dim)
-        every.add(np.ascontiguousarray(centres))
+        every.add(centres)
         return every
-    made: Any = faiss.index_factory(dim, f"IVF{int(np.sqrt(count))},Flat", faiss.METRIC_INNER_PRODUCT)
-    made.cp.niter, made.cp.min_points_per_centroid = len(_ROUNDS), 1
-    made.train(np.ascontiguousarray(centres))
-    made.add(np.ascontiguousarray(centres))
-    made.nprobe = _LOOKED_AT
+    coded = _codes_only(coder)
+    coded.add(coder.decode(coder.encode(centres)))
+    made: Any = faiss.IndexRefineFlat(coded, faiss.swig_ptr(centres))
+    made.k_factor = _FILLING
     return made
+
+
+def _codes_only(coder: Coder) -> Any:
+    """A FAISS index of codes, to be filled with what the coder decodes."""
+    import faiss
+
+    made: Any = faiss.IndexPQFastScan(len(coder.rotation), coder.parts, 4, faiss.METRIC_INNER_PRODUCT)
+    return _knowing(made, coder)
+
+
+def _knowing(index: Any, coder: Coder) -> Any:
+    """The FAISS index, with the coder's words."""
+    import faiss
+
+    faiss.copy_array_to_vector(coder.words.ravel(), index.pq.centroids)
+    index.is_trained = True
+    return index

@@ -22,7 +22,7 @@ from phrasemate.index.approximate import Asking, Faiss, Layout
 from phrasemate.index.building import Plan
 from phrasemate.index.coding import Coder
 from phrasemate.index.engine import Floats, Ids, Int8s, unpack
-from phrasemate.index.filling import Filling, fitting
+from phrasemate.index.filling import MANY, Filling, fitting
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.records import Settings
 from phrasemate.index.store import Store, VectorRow
@@ -43,7 +43,9 @@ _SAME = 1e-5  # scores that differ less are equally good
 _SINGLES = 200
 
 # Nanoseconds of one core of an EPYC, family 25 model 17, with queries in a batch of 1,000 (docs/decisions.md)
-_NS_CENTRE = 0.03  # for each number of each centre
+_NS_CENTRE = 0.03  # for each number of each centre, where all are compared
+_NS_CODED_CENTRE = 0.035  # for each part of each centre's code, where codes are looked at first
+_NS_PROBE = 230.0  # for each list that may be read
 _NS_LIST = 850.0
 _NS_CODE = 0.0205  # for each part of a code in a list
 _NS_CODE_ALL = 0.0095  # where all codes are read
@@ -267,11 +269,12 @@ def _cost(engine: Faiss, asked: _Asked, asking: Asking) -> float:
         return rescoring + engine.manifest.rows * layout.parts * _NS_CODE_ALL
     read, codes = engine.reads(asked.vectors, asking)
     dim = asked.vectors.shape[1]
-    return rescoring + _coarse(layout, dim) + read * _NS_LIST + codes * layout.parts * _NS_CODE
+    reading = asking.probes * _NS_PROBE + read * _NS_LIST + codes * layout.parts * _NS_CODE
+    return rescoring + _coarse(layout, dim) + reading
 
 
 def _coarse(layout: Layout, dim: int) -> float:
-    return layout.lists * dim * _NS_CENTRE
+    return layout.lists * (dim * _NS_CENTRE if layout.lists < MANY else layout.parts * _NS_CODED_CENTRE)
 
 
 # -- what is said
