@@ -5,25 +5,38 @@ documents are mutated at random, and the output says so. What must hold of any i
 made there; inputs that reached new code can be kept (--keep) in bench/fuzz/TARGET/ and are seeds from then on. A
 finding ends the run with exit code 1 and is written to bench/out/fuzz/TARGET-*.
 
+bench/fuzz/done.json counts what was done with --keep, so that an hour for each target can be run in pieces: --until
+takes the target that has had the least time, again and again, each time with another seed.
+
     python bench/fuzz.py tmx --seconds 3600
+    python bench/fuzz.py --until 3600 --seconds 5400 --keep 15    at most an hour and a half now, in pieces of 300 s
     python bench/fuzz.py --list
+    python bench/fuzz.py --done                                   what was done, as a table
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
+import mmap
 import os
 import random
 import resource
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 FOUND = Path(__file__).parent / "out" / "fuzz"
 KEPT = Path(__file__).parent / "fuzz"
+DONE = KEPT / "done.json"
+PIECE = 300  # seconds of a target, with --until
 LONGEST = 4_096  # bytes of an input
 HANG = 20  # seconds
 MEMORY_MB = 1_024  # beyond what the warm process takes
@@ -31,6 +44,9 @@ MEMORY_MB = 1_024  # beyond what the warm process takes
 
 def main() -> None:
     args = _arguments()
+    if args.done:
+        print(table(done()))
+        return
     FOUND.mkdir(parents=True, exist_ok=True)
     if not args.plain:
         try:
@@ -43,6 +59,9 @@ def main() -> None:
     else:
         with atheris.instrument_imports(include=["phrasemate"]):
             from fuzz_targets import TARGETS
+    if args.until:
+        _all(sorted(TARGETS), args)
+        return
     if args.list or args.target not in TARGETS:
         print(*TARGETS, sep="\n")
         raise SystemExit(not args.list)
@@ -50,6 +69,55 @@ def main() -> None:
         _plain(args.target, args.seconds, args.seed)
     else:
         _guided(args.target, args.seconds, args.seed, args.keep)
+
+
+def _all(targets: list[str], args: argparse.Namespace) -> None:
+    """Piece after piece, in processes of their own, until each target has had its time or there is none left."""
+    deadline = time.monotonic() + args.seconds
+    while (left := int(deadline - time.monotonic())) > PIECE // 10:
+        spent = {target: done().get(target, {}).get("seconds", 0) for target in targets}
+        for target in sorted(targets, key=lambda each: (spent[each], each)):
+            try:
+                with FileLock(FOUND / f"{target}.lock", timeout=0):  # another process may be at it
+                    if spent[target] >= args.until:
+                        return
+                    _piece(target, min(PIECE, left, args.until - int(spent[target]) + 1), args)
+                    break
+            except Timeout:
+                continue
+
+
+def _piece(target: str, seconds: int, args: argparse.Namespace) -> None:
+    seed = args.seed + done().get(target, {}).get("runs", 0) + 1
+    command = [sys.executable, __file__, target, "--seconds", str(seconds), "--seed", str(seed)]
+    code = subprocess.run([*command, "--keep", str(args.keep)], stderr=subprocess.DEVNULL).returncode
+    if code:
+        raise SystemExit(f"{target}: exit code {code} with seed {seed}; look into {FOUND}")
+
+
+def done() -> dict[str, dict[str, int]]:
+    """Target -> seconds, inputs, inputs that reached new code, findings, runs."""
+    found: dict[str, dict[str, int]] = json.loads(DONE.read_text("utf-8")) if DONE.exists() else {}
+    return found
+
+
+def _add(target: str, **more: float) -> None:
+    """To what was done."""
+    with FileLock(FOUND / "done.lock"):
+        known = done()
+        held = known.setdefault(target, {})
+        for name, value in more.items():
+            held[name] = held.get(name, 0) + round(value)
+        DONE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def table(done: dict[str, dict[str, int]]) -> str:
+    """As in docs/safety.md."""
+    lines = ["| target | minutes | inputs | that reached new code | findings |", "|---|---|---|---|---|"]
+    for target, facts in sorted(done.items()):
+        numbers = [f"{facts.get(name, 0):,}" for name in ("inputs", "new", "findings")]
+        lines.append(f"| {target} | {facts['seconds'] / 60:.0f} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
 
 
 def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
@@ -66,20 +134,35 @@ def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
         options = [f"-max_total_time={seconds}", f"-timeout={HANG}", f"-rss_limit_mb={MEMORY_MB + 1_024}"]
         options += [f"-max_len={LONGEST}", f"-seed={seed or 1}", "-print_final_stats=1", "-verbosity=0"]
         options += [f"-artifact_prefix={FOUND}/{target}-", name]
+        count, begun = mmap.mmap(-1, 8), time.monotonic()  # the child counts in memory that both have
         child = os.fork()
         if child == 0:
-            atheris.Setup([sys.argv[0], *options], lambda data: run(target, data) and None)
+            atheris.Setup([sys.argv[0], *options], _counting(count, lambda data: run(target, data) and None))
             atheris.Fuzz()
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        seconds, inputs = time.monotonic() - begun, int.from_bytes(count[:8], "little")
         new = {path.read_bytes() for path in Path(name).iterdir()} - set(seeds)
     for data in sorted(new, key=len)[:keep]:
         (KEPT / target).mkdir(parents=True, exist_ok=True)
         (KEPT / target / f"{hashlib.sha256(data).hexdigest()[:16]}.seed").write_bytes(data)
-    print(
-        f"{target}: {'no finding' if not code else 'a finding'}, {len(new)} inputs that reached new code (seed {seed})"
-    )
+    if keep:
+        _add(target, seconds=seconds, inputs=inputs, new=len(new), findings=int(code != 0), runs=1)
+    found = f"{inputs:,} inputs in {seconds:.0f} s, {len(new)} that reached new code"
+    print(f"{target}: {'no finding' if not code else 'a finding'}, {found} (seed {seed})", flush=True)
     raise SystemExit(code)
+
+
+def _counting(count: mmap.mmap, call: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    seen = 0
+
+    def counted(data: bytes) -> None:
+        nonlocal seen
+        seen += 1
+        count[:8] = seen.to_bytes(8, "little")
+        call(data)
+
+    return counted
 
 
 def _plain(target: str, seconds: int, seed: int) -> None:
@@ -179,6 +262,8 @@ def _arguments() -> argparse.Namespace:
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--keep", type=int, default=0, help="so many new inputs, the smallest, go to bench/fuzz/TARGET")
     made.add_argument("--plain", action="store_true", help="without atheris")
+    made.add_argument("--until", type=int, default=0, help="all targets, until each has had so many seconds")
+    made.add_argument("--done", action="store_true", help="print what was done")
     made.add_argument("--list", action="store_true", help="name the targets")
     return made.parse_args()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,6 +185,23 @@ def test_each_thread_answers_a_part_of_the_queries(tuned) -> None:
     assert np.array_equal(several.propose(queries, 40), engine.propose(queries, 40))
     for ours, theirs in zip(several.search(queries, 7), engine.search(queries, 7), strict=True):
         assert np.array_equal(ours, theirs)
+
+
+def test_a_forked_process_has_threads_of_its_own(tuned) -> None:
+    engine = tuned[0]._view.faiss
+    queries = rows.dequantise(np.random.default_rng(5).integers(-127, 128, (200, 16)).astype(np.int8))
+    several = Faiss(engine.index, engine._codes, engine.manifest, SMALL, 2)
+    ids = several.search(queries, 7)[0]
+    child = multiprocessing.get_context("fork").Process(target=_same, args=(several, queries, ids))
+    child.start()
+    child.join(30)
+    child.kill()  # if it hangs
+    child.join()
+    assert child.exitcode == 0
+
+
+def _same(engine: Faiss, queries: np.ndarray, wanted: np.ndarray) -> None:
+    assert np.array_equal(engine.search(queries, 7)[0], wanted)
 
 
 def test_no_queries_have_no_answers(tuned) -> None:

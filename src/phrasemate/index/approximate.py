@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -146,6 +145,7 @@ class Faiss:
         if isinstance(quantizer, faiss.IndexRefine):
             self._all_centres = faiss.downcast_index(quantizer.refine_index)
         self._turned = _turned(index)
+        self._kept: tuple[int, ThreadPoolExecutor] | None = None
 
     @classmethod
     def load(cls, folder: Path, manifest: VectorsManifest, dim: int, settings: Settings, threads: int | None) -> Faiss:
@@ -192,10 +192,13 @@ class Faiss:
         """One for each thread, which does all with it: FAISS's own threads keep others waiting when they are done."""
         return np.array_split(vectors, self._workers)
 
-    @cached_property
+    @property
     def _pool(self) -> ThreadPoolExecutor:
-        """Kept, as new threads would have no memory to work with yet."""
-        return ThreadPoolExecutor(self._workers, "search")
+        """Kept, as new threads would have no memory to work with yet; a forked process has none of its parent's."""
+        process = os.getpid()
+        if self._kept is None or self._kept[0] != process:
+            self._kept = process, ThreadPoolExecutor(self._workers, "search")
+        return self._kept[1]
 
     def _proposed(self, vectors: Floats, candidates: int, wider: int, threads: int) -> Ids:
         import faiss

@@ -32,7 +32,8 @@ _PASSES = 2  # over the parts of a code, each chosen with the others held; a thi
 _ROUNDS = 2  # of encoding a sample and fitting the codewords to it
 _SAMPLE = 20_000
 _STEPS = 20  # of conjugate gradients
-_AT_ONCE = 2_048  # vectors: what is looked at of them stays in the processor's cache
+_AT_ONCE = 4_096  # vectors: with fewer, threads spend their time on waiting for each other
+_NUMBERS = np.arange(WORDS, dtype=np.uint8)[:, None]
 
 
 class Coder(NamedTuple):
@@ -42,11 +43,14 @@ class Coder(NamedTuple):
     words: Floats
 
     @classmethod
-    def train(cls, vectors: Floats, parts: int) -> Self:
-        """For (n, dim) unit vectors, codes of ``parts`` parts, of which dim is a multiple."""
+    def train(cls, vectors: Floats, parts: int, rotation: Floats | None = None) -> Self:
+        """For (n, dim) unit vectors, codes of ``parts`` parts, of which dim is a multiple.
+
+        ``rotation``: one that is to be used, if there is any.
+        """
         import faiss
 
-        rotation = _rotation(vectors, parts)
+        rotation = _rotation(vectors, parts) if rotation is None else rotation
         sample = np.ascontiguousarray(rows.spread(vectors, _SAMPLE) @ rotation.T)
         plain: Any = faiss.ProductQuantizer(sample.shape[1], parts, 4)
         plain.cp.min_points_per_centroid = 1  # it warns otherwise
@@ -78,26 +82,34 @@ class Coder(NamedTuple):
     def _encoded(self, rotated: Floats) -> Codes:
         """The loss is lowered part by part; beginning with the nearest codewords, it ends below theirs."""
         weight = np.float32(eta(rotated.shape[1]) - 1)
-        inner = np.matmul(_by_part(rotated, self.parts), self.words.transpose(0, 2, 1))  # (parts, n, 16): <x, word>
-        far = np.square(self.words).sum(axis=2)[:, None] - 2 * inner  # |x - word|^2 less |x|^2
-        codes = far.argmin(axis=2)  # (parts, n)
-        chosen = np.take_along_axis(inner, codes[:, :, None], 2)[:, :, 0]
+        by_part = np.ascontiguousarray(rotated.T).reshape(self.parts, -1, len(rotated))
+        inner = np.matmul(self.words, by_part)  # (parts, 16, n): <word, x>
+        far = np.square(self.words).sum(axis=2)[:, :, None] - 2 * inner  # |x - word|^2 less |x|^2
+        codes = np.stack([_least(each) for each in far])  # (parts, n)
+        chosen = np.take_along_axis(inner, codes[:, None], 1)[:, 0]
         total = chosen.sum(axis=0)  # (n,) <x, x~>
+        # With r = 1 - <x, x~> of the other parts, a word's cost is far + weight (r - inner)^2; what has r^2 is left out
+        far += weight * np.square(inner)
+        cost, places = np.empty_like(far[0]), np.arange(len(rotated))
         for _ in range(_PASSES):
             for part in range(self.parts):
                 total -= chosen[part]
-                cost = (1 - total)[:, None] - inner[part]
-                cost *= cost
-                cost *= weight
+                np.multiply(inner[part], (total - 1) * (2 * weight), out=cost)
                 cost += far[part]
-                codes[part] = cost.argmin(axis=1)
-                chosen[part] = np.take_along_axis(inner[part], codes[part][:, None], 1)[:, 0]
+                codes[part] = _least(cost)
+                chosen[part] = inner[part][codes[part], places]
                 total += chosen[part]
         return np.asarray(codes.T, np.uint8)
 
     def decode(self, codes: Codes) -> Floats:
         """(n, parts) -> (n, dim) rotated: x~, which FAISS encodes as these very codes."""
         return np.concatenate([words[codes[:, part]] for part, words in enumerate(self.words)], axis=1)
+
+
+def _least(costs: Floats) -> Codes:
+    """(16, n) -> (n,) which one is the least, the last of several: argmin in a fraction of its time."""
+    found: Codes = ((costs <= costs.min(axis=0)) * _NUMBERS).max(axis=0)
+    return found
 
 
 def eta(dim: int) -> float:
@@ -109,11 +121,6 @@ def packed(codes: Codes) -> Codes:
     """(n, parts) -> (n, ceil(parts / 2)), two parts a byte, the first one in its lower half: as FAISS has them."""
     even = np.pad(codes, ((0, 0), (0, codes.shape[1] % 2)))
     return np.asarray(even[:, ::2] | even[:, 1::2] << 4, np.uint8)
-
-
-def _by_part(rotated: Floats, parts: int) -> Floats:
-    """(n, dim) -> (parts, n, dim / parts)."""
-    return np.ascontiguousarray(rotated.reshape(len(rotated), parts, -1).transpose(1, 0, 2))
 
 
 def _rotation(vectors: Floats, parts: int) -> Floats:

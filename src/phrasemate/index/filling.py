@@ -23,6 +23,7 @@ PER_LIST = 256  # vectors to learn a list from; with 128 a fifteenth more is rea
 _FILLING, _ASKING = 8.0, 3.0  # centres that are compared for each that is wanted
 _ROUNDS = (4, 4, 4, 4, 4, 4, 1, 1, 1, 1)  # of k-means, each on every fourth vector or on all
 _EVENNESS = 0.05  # of a centre's length, for each factor of e in the length of its list; .02 and .1 do as well
+_QUICK = (1, 2, 4, 8)  # numbers in a part that FAISS is quick with: it takes 3 twice as long as 4
 _AT_ONCE = 1 << 16  # vectors held as float32
 
 
@@ -30,7 +31,7 @@ class Filling:
     """Vectors go in, in the order of their rows; out comes a FAISS index, which needs nothing of this package."""
 
     def __init__(self, coder: Coder, held: Any) -> None:
-        """``held``: an IndexIVFPQ, or an IndexPQFastScan where there are no lists."""
+        """``held``: an IndexIVFPQ, or an IndexPQFastScan where there are no lists; it knows the coder's words."""
         import faiss
 
         self._coder, self._held = coder, held
@@ -42,9 +43,11 @@ class Filling:
     def train(cls, layout: Layout, sample: Int8s, coder: Coder | None = None) -> Self:
         """For vectors like the (n, dim) of the sample; ``coder``: fitted to them before, of as many parts."""
         coder = coder or fitting(sample, layout.parts)
-        if layout.lists:
-            return cls(coder, _with_lists(_centres(sample, layout.lists, coder), coder))
-        return cls(coder, _codes_only(coder))
+        if not layout.lists:
+            return cls(coder, _codes_only(coder))
+        coarse = _coarse(sample, coder) if layout.lists >= MANY else coder
+        centres = _centres(sample, layout.lists, coarse)
+        return cls(coder, _with_lists(_finder(centres, coarse), coder))
 
     @classmethod
     def of(cls, index: Any) -> Self:
@@ -54,13 +57,15 @@ class Filling:
         turned: Any = faiss.downcast_VectorTransform(index.chain.at(0))
         dim, lists = index.d, inverted(index)
         full: Any = faiss.downcast_index(index.index) if lists is None else lists
-        words = faiss.vector_to_array(full.pq.centroids).reshape(full.pq.M, WORDS, -1).copy()
-        coder = Coder(faiss.vector_to_array(turned.A).reshape(dim, dim).copy(), words)
+        coder = Coder(faiss.vector_to_array(turned.A).reshape(dim, dim).copy(), _words(full))
         if lists is None:
             made = cls(coder, full)
             made._source = index  # what is added to is a part of it
             return made
-        held = _with_lists(lists.quantizer.reconstruct_n(0, lists.nlist), coder)
+        finder: Any = faiss.downcast_index(lists.quantizer)
+        many = isinstance(finder, faiss.IndexRefine)
+        coarse = Coder(coder.rotation, _words(faiss.downcast_index(finder.base_index))) if many else coder
+        held = _with_lists(_finder(finder.reconstruct_n(0, lists.nlist), coarse), coder)
         lists.orig_invlists = held.invlists
         lists.reconstruct_orig_invlists()
         lists.orig_invlists = None
@@ -104,12 +109,19 @@ def fitting(sample: Int8s, parts: int) -> Coder:
     return Coder.train(rows.dequantise(rows.spread(sample, 4 * _AT_ONCE)), parts)
 
 
-def _with_lists(centres: Floats, coder: Coder) -> Any:
+def _coarse(sample: Int8s, coder: Coder) -> Coder:
+    """A coder of the same rotation for the centres of lists: another one where FAISS is slow with the coder's parts."""
+    dim = len(coder.rotation)
+    if dim // coder.parts in _QUICK or dim % 4:
+        return coder
+    return Coder.train(rows.dequantise(rows.spread(sample, 4 * _AT_ONCE)), dim // 4, coder.rotation)
+
+
+def _with_lists(finder: Any, coder: Coder) -> Any:
     """Inverted lists whose codes are kept one after the other, so that there can be more of them."""
     import faiss
 
-    count, dim = centres.shape
-    made: Any = faiss.IndexIVFPQ(_finder(centres, coder), dim, count, coder.parts, 4, faiss.METRIC_INNER_PRODUCT)
+    made: Any = faiss.IndexIVFPQ(finder, finder.d, finder.ntotal, coder.parts, 4, faiss.METRIC_INNER_PRODUCT)
     made.by_residual = False
     return _knowing(made, coder)
 
@@ -181,3 +193,11 @@ def _knowing(index: Any, coder: Coder) -> Any:
     faiss.copy_array_to_vector(coder.words.ravel(), index.pq.centroids)
     index.is_trained = True
     return index
+
+
+def _words(index: Any) -> Floats:
+    """The words that a FAISS index knows, (parts, 16, dim / parts)."""
+    import faiss
+
+    found: Floats = faiss.vector_to_array(index.pq.centroids).reshape(index.pq.M, WORDS, -1).copy()
+    return found
