@@ -1,8 +1,9 @@
 """Tokens a second and faithfulness of the runtime against transformers with torch float32.
 
-Both encode the same sentences in the same run, in turns, batches sorted by length (torch: 32 sentences). The figure of
-each engine is the best of its rounds; cosines are between token states. Needs the extra [dev] and the Hugging Face
-folder that the model was exported from (python bench/base_model.py makes it).
+Both encode the same sentences in the same run, in turns; torch in batches of 32 sentences. "of a length": some 43
+tokens each, sorted by length for torch. "of all lengths": those of a corpus, in random order; torch has them sorted, or
+as they come, padded to the longest of a batch. The figure of each engine is the best of its rounds; cosines are between
+token states. Needs the extra [dev] and the Hugging Face folder of the same model (phrasemate model unpack).
 
     python bench/encode.py --hf .cache/e5-small --threads-list 1 2
     python bench/encode.py --profile      where a batch's milliseconds go, by kind of operation (one thread)
@@ -10,7 +11,9 @@ folder that the model was exported from (python bench/base_model.py makes it).
 
 from __future__ import annotations
 
+import argparse
 import gzip
+import itertools
 import random
 import time
 from collections import Counter
@@ -28,11 +31,11 @@ from phrasemate.encode import runtime
 from phrasemate.encode.folder import ENCODER
 
 
-def sentences(data: Path, count: int, seed: int) -> list[str]:
-    """English sentences of 120 to 260 characters: some 43 tokens each."""
+def sentences(data: Path, count: int, seed: int, shortest: int = 120, longest: int = 260) -> list[str]:
+    """English sentences of so many characters (by default some 43 tokens each), in random order."""
     with gzip.open(data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as file:
         found = [line.split("\t")[0] for line in file]
-    found = sorted({text for text in found if 120 <= len(text) <= 260})
+    found = sorted({text for text in found if shortest <= len(text) <= longest})
     return random.Random(seed).sample(found, count)
 
 
@@ -45,13 +48,15 @@ class Peer:
         self.ids = [encoding.ids for encoding in encodings]
         self.tokens = sum(len(ids) for ids in self.ids)
 
-    def states(self) -> list[np.ndarray]:
+    def states(self, by_length: bool = True) -> list[np.ndarray]:
         """Token states of each text, special tokens included."""
-        order = sorted(range(len(self.ids)), key=lambda i: len(self.ids[i]))
+        order = list(range(len(self.ids)))
+        if by_length:
+            order.sort(key=lambda i: len(self.ids[i]))
         found: list[np.ndarray] = [np.empty(0)] * len(order)
         for at in range(0, len(order), 32):
             batch = order[at : at + 32]
-            ids = torch.zeros(len(batch), len(self.ids[batch[-1]]), dtype=torch.long)  # (batch, tokens)
+            ids = torch.zeros(len(batch), max(len(self.ids[i]) for i in batch), dtype=torch.long)  # (batch, tokens)
             mask = torch.zeros_like(ids)
             for row, i in enumerate(batch):
                 ids[row, : len(self.ids[i])] = torch.tensor(self.ids[i])
@@ -123,22 +128,35 @@ def main() -> None:
         return report("encode_profile", header, profile(model, args.tokens), signature(model, tokens=args.tokens))
     if not args.hf:
         options.error("--hf: which folder to compare with? (or --profile)")
-    texts = sentences(args.data, args.sentences, args.seed)
-    rows = []
-    for threads in args.threads_list:
-        torch.set_num_threads(threads)
-        model = load_model(args.model, threads)
-        peer = Peer(args.hf, model, texts)
-        like = cosines(model, peer, texts)
+    kinds = {
+        "of a length": sentences(args.data, args.sentences, args.seed),
+        "of all lengths": sentences(args.data, args.sentences, args.seed, 1, 1_000),
+    }
+    rows: list[list[object]] = []
+    for threads, (kind, texts) in itertools.product(args.threads_list, kinds.items()):
+        rows += compared(args, threads, kind, texts)
+    header = ["threads", "sentences", "tokens", "torch", "torch tok/s", "phrasemate tok/s", "ratio", "median ratio"]
+    header += ["cosine mean", "cosine min"]
+    report("encode", header, rows, signature(model=load_model(args.model, 1), sentences=args.sentences, seed=args.seed))
+
+
+def compared(args: argparse.Namespace, threads: int, kind: str, texts: list[str]) -> list[list[object]]:
+    """A row for each order in which torch has the texts."""
+    torch.set_num_threads(threads)
+    model = load_model(args.model, threads)
+    peer = Peer(args.hf, model, texts)
+    like = cosines(model, peer, texts)
+    rows: list[list[object]] = []
+    for order in ("sorted", "as they come") if kind == "of all lengths" else ("sorted",):
         ours, theirs = [], []
         for _ in range(args.rounds):
-            ours.append(_seconds(lambda m=model: list(m.token_states(texts))))
-            theirs.append(_seconds(peer.states))
+            ours.append(_seconds(lambda: list(model.token_states(texts))))
+            theirs.append(_seconds(lambda o=order: peer.states(o == "sorted")))
         rate, base = peer.tokens / min(ours), peer.tokens / min(theirs)
         ratios = sorted(b / a for a, b in zip(ours, theirs, strict=True))
-        rows.append([threads, base, rate, rate / base, ratios[len(ratios) // 2], float(like.mean()), float(like.min())])
-    header = ["threads", "torch tok/s", "phrasemate tok/s", "ratio", "median ratio", "cosine mean", "cosine min"]
-    report("encode", header, rows, signature(model, sentences=len(texts), tokens=peer.tokens, seed=args.seed))
+        speeds = [base, rate, rate / base, ratios[len(ratios) // 2]]
+        rows.append([threads, kind, peer.tokens, order, *speeds, float(like.mean()), float(like.min())])
+    return rows
 
 
 def _seconds(call) -> float:  # type: ignore[no-untyped-def]

@@ -30,7 +30,8 @@ from phrasemate.index.store import Store, VectorRow
 __all__ = ["TuneReport", "tune"]
 
 _QUERIES = 1_000
-_SAMPLE = 200_000  # phrases on which layouts are tried
+_SAMPLE = (200_000, 500_000)  # phrases on which layouts are tried, at least and at most ...
+_SAMPLED = 20  # ... one of so many; of ten million, 200,000 make many short lists look better than they are
 _ALL_READ = 2_000_000  # phrases up to which it is worth trying to read all codes: 1 ms with the shortest ones
 _LENGTHS = (600, 1_200, 2_400)  # phrases of an inverted list
 _DEPTH = 10
@@ -47,9 +48,9 @@ _NS_CENTRE = 0.03  # for each number of each centre, where all are compared
 _NS_CODED_CENTRE = 0.035  # for each part of each centre's code, where codes are looked at first
 _NS_PROBE = 230.0  # for each list that may be read
 _NS_LIST = 850.0
-_NS_CODE = 0.0205  # for each part of a code in a list
+_NS_CODE = 0.0185  # for each part of a code in a list
 _NS_CODE_ALL = 0.0095  # where all codes are read
-_NS_CANDIDATE = 220.0
+_NS_CANDIDATE = 250.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,8 @@ def _layout(
     store: Store, drawn: _Asked, phrases: int, settings: Settings, threads: int | None, target: float
 ) -> tuple[Layout, list[dict[str, Any]]]:
     """The layout of all phrases that costs least, and what was tried."""
-    found = store.sampled_rows(min(_SAMPLE, phrases), pieces=256)
+    size = min(max(_SAMPLE[0], phrases // _SAMPLED), _SAMPLE[1])
+    found = store.sampled_rows(min(size, phrases), pieces=256)
     codes, ids, _ = unpack(found, store.dim)
     asked = _answered(drawn, iter([(codes, ids)]))
     tried: list[tuple[bool, float, Layout, dict[str, Any]]] = []
