@@ -137,7 +137,8 @@ def main() -> None:
         rows += compared(args, threads, kind, texts)
     header = ["threads", "sentences", "tokens", "torch", "torch tok/s", "phrasemate tok/s", "ratio", "median ratio"]
     header += ["cosine mean", "cosine min"]
-    report("encode", header, rows, signature(model=load_model(args.model, 1), sentences=args.sentences, seed=args.seed))
+    facts = signature(load_model(args.model, 1), sentences=args.sentences, seed=args.seed)
+    report("encode", header, rows, facts)
 
 
 def compared(args: argparse.Namespace, threads: int, kind: str, texts: list[str]) -> list[list[object]]:
