@@ -28,12 +28,12 @@ from common import parser, report, signature
 from scale_data import Replay, counts, encode, queries, sentences
 from scale_peers import peer, peers
 from scale_plot import draw
-from scale_truth import truth
+from scale_truth import DEPTH, truth
 
 from phrasemate import Document, Index, load_model
 
 SIZES = [10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000]
-K, DEPTH, SINGLES = 32, 10, 200
+K, SINGLES = 32, 200
 HEADER = [
     *("phrases", "sentences", "encode s", "write s", "build s", "bytes/phrase", "open ms", "first ms", "one ms"),
     *("1000 ms", "1000 cpu ms", "recall@1", "recall@10", "memory MB", "mapped MB"),

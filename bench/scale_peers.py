@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scale_data import counts
+from scale_truth import DEPTH, best_scores
 
 from phrasemate.index import rows
 
 __all__ = ["PEERS", "peer", "peers"]
 
-K, DEPTH, SINGLES = 32, 10, 200
+K, SINGLES = 32, 200
 BLOCK = 1 << 18  # vectors that are decoded, or compared exactly, at once
 TARGET = 0.95  # of the peers' recall@1
 INSTALL = "pip install hnswlib usearch pylance"
@@ -62,16 +63,10 @@ def decoded(codes: NDArray[np.int8]) -> NDArray[np.float32]:
 
 def exact(work: Path, codes: NDArray[np.int8], asked: Any) -> NDArray[np.float32]:
     """(queries, 10) the best scores there are, best first; kept."""
-    import faiss
-
     path = work / "peers" / f"best-{len(codes)}.npy"
     if not path.exists():
-        best = np.full((len(asked), DEPTH), -np.inf, np.float32)
-        for at in range(0, len(codes), BLOCK):
-            vectors = rows.dequantise(codes[at : at + BLOCK])
-            scores, _ = faiss.knn(asked, vectors, DEPTH, metric=faiss.METRIC_INNER_PRODUCT)
-            best = np.sort(np.concatenate([best, scores], axis=1), axis=1)[:, ::-1][:, :DEPTH]
-        np.save(path, best)
+        blocks = (rows.dequantise(codes[at : at + BLOCK]) for at in range(0, len(codes), BLOCK))
+        np.save(path, best_scores(asked, blocks))
     made: NDArray[np.float32] = np.load(path)
     return made
 
@@ -245,7 +240,7 @@ def ours(args: argparse.Namespace, texts: list[str], results: dict[str, Any]) ->
     with Index.create(folder, replay, threads=args.threads) as index:
         begun, used = time.perf_counter(), time.process_time()
         index.add([Document.from_texts("all", texts[:last])])
-        told = index.optimize(target_recall=args.target_recall, seed=args.seed)
+        told = index.optimize(target_recall=args.target_recall or TARGET, seed=args.seed)
         assert told is not None
         spent = [time.perf_counter() - begun - replay.loading, time.process_time() - used - replay.loading_processor]
     facts = {name: getattr(told, name) for name in ("engine", "probes", "slack", "candidates")}

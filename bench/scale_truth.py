@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from scale_data import CHUNK
 
 from phrasemate.index import rows
 
-__all__ = ["truth"]
+__all__ = ["DEPTH", "best_scores", "truth"]
 
 DEPTH = 10
 
@@ -22,19 +23,27 @@ def truth(work: Path, last: int, asked: Any) -> NDArray[np.float32]:
     if not path.exists():
         known = sorted(int(each.stem.split("-")[1]) for each in work.glob("truth-*.npy"))
         first = max((count for count in known if count < last), default=0)
-        best = np.load(work / f"truth-{first}.npy") if first else np.full((len(asked), DEPTH), -np.inf, np.float32)
-        np.save(path, _extended(best, work, first, last, asked))
+        before = np.load(work / f"truth-{first}.npy") if first else None
+        np.save(path, best_scores(asked, _encoded(work, first, last), before))
     made: NDArray[np.float32] = np.load(path)
     return made
 
 
-def _extended(best: Any, work: Path, first: int, last: int, asked: Any) -> Any:
+def best_scores(asked: Any, blocks: Iterable[Any], best: Any = None) -> Any:
+    """(queries, 10) the best scores over blocks of vectors, best first; ``best``: those of blocks before."""
     import faiss
 
-    for number in range(first // CHUNK, -(-last // CHUNK)):
-        with np.load(work / "encoded" / f"{number:05}.npz") as held:
-            low, high = (int(held["bounds"][min(max(at - number * CHUNK, 0), CHUNK)]) for at in (first, last))
-            vectors = rows.dequantise(held["codes"][low:high])
+    if best is None:
+        best = np.full((len(asked), DEPTH), -np.inf, np.float32)
+    for vectors in blocks:
         scores, _ = faiss.knn(asked, vectors, min(DEPTH, len(vectors)), metric=faiss.METRIC_INNER_PRODUCT)
         best = np.sort(np.concatenate([best, scores], axis=1), axis=1)[:, ::-1][:, :DEPTH]
     return best
+
+
+def _encoded(work: Path, first: int, last: int) -> Iterator[Any]:
+    """The vectors of sentences ``first`` to ``last``."""
+    for number in range(first // CHUNK, -(-last // CHUNK)):
+        with np.load(work / "encoded" / f"{number:05}.npz") as held:
+            low, high = (int(held["bounds"][min(max(at - number * CHUNK, 0), CHUNK)]) for at in (first, last))
+            yield rows.dequantise(held["codes"][low:high])
