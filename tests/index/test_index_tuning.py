@@ -33,6 +33,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory):
         patched.setattr(tuning, "_ALL_READ", 0)
         report = index.optimize(target_recall=0.9)
         assert "IVF" in report.engine
+        index.search(np.zeros((1, 16)), 1)  # reads the file
         yield index, report
 
 
