@@ -79,8 +79,8 @@ class FakeIndex:
     def verify(self) -> VerifyReport:
         return VerifyReport(self.problems, {"sentences": 3})
 
-    def optimize(self, target_recall: float | None = None, seed: int = 0) -> None:
-        self.calls.append(("optimize", target_recall, seed))
+    def optimize(self, target_recall: float | None = None, at: int = 1, seed: int = 0) -> None:
+        self.calls.append(("optimize", target_recall, at, seed))
 
     def delete(self, name: str) -> None:
         self.calls.append(("delete", name))

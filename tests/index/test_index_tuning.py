@@ -16,6 +16,7 @@ from phrasemate.cli import app
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import Index, rows, tuning
 from phrasemate.index.approximate import Asking, Faiss, Layout
+from phrasemate.index.engine import Runs
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.types import Document
 
@@ -128,6 +129,41 @@ def test_lists_stay_as_long_when_there_are_more_phrases() -> None:
     assert Layout(32_768, 48).for_rows(15_000, 15_000) == Layout(64, 48)  # 50 lists would have 300 rows each
     assert Asking(8, 0.1, 48).fetch(100) == 150  # 48 for 32 results, 1.5 for each
     assert Asking(8, 0.1, 48).fetch(1) == 48
+
+
+def test_the_ten_best_may_be_wanted_not_the_best_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_ALL_READ", 0)
+    with filled(tmp_path / "idx") as index:
+        one, ten = (index.optimize(target_recall=0.9, at=at) for at in (1, 10))
+        assert ten.at == 10
+        assert ten.reached
+        assert ten.recall_at_10 >= 0.9
+        assert ten.candidates > one.candidates
+        assert not replace(ten, target=ten.recall_at_10 + 0.001).reached
+        assert VectorsManifest.read(index.path / "vectors.json").tuned["at"] == 10
+        with pytest.raises(InputError, match="recall@3: expected at 1 or 10"):
+            index.optimize(target_recall=0.9, at=3)
+
+
+def test_the_ranks_are_those_of_the_best_phrases() -> None:
+    """Two best ones of scores .9 and .8: found as the third and the fifth candidate; then with the fourth left out."""
+
+    class Engine:
+        asking = Asking(1, 0.0, 8)
+        runs = Runs(np.array([[0, 8]]))
+
+        def propose(self, vectors: np.ndarray, count: int) -> np.ndarray:
+            return np.array([[0, 1, 2, 3, 4, 5]])[:, :count]
+
+        def products(self, vectors: np.ndarray, positions: np.ndarray) -> np.ndarray:
+            return np.where(positions < 0, -np.inf, np.array([0.1, 0.2, 0.9, 0.3, 0.8, 0.4])[positions])
+
+    query, own = np.ones((1, 4), np.float32), np.array([3])
+    asked = tuning._Asked(query, own, own, np.array([[0.9, 0.8, 0.4]], np.float32), 2)
+    assert tuning._ranks(Engine(), asked, Engine.asking, 6).tolist() == [[2, 4]]
+    assert tuning._ranks(Engine(), asked._replace(end=own + 1), Engine.asking, 6).tolist() == [[2, 3]]
+    assert tuning._ranks(Engine(), asked._replace(at=1), Engine.asking, 6).tolist() == [[2]]
+    assert tuning._ranks(Engine(), asked, Engine.asking, 3).tolist() == [[2, 3]]
 
 
 def test_a_small_index_has_nothing_to_choose(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import typer
 from phrasemate.cli.cluster import Cluster, Workers, add_there, optimize_there, refuse_elsewhere, shown
 from phrasemate.cli.options import Encoding, Lines, OnError, OrList, SplitLines, Threads, say_skipped
 from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, out
-from phrasemate.cli.tuning import Seed, Target, said
+from phrasemate.cli.tuning import At, Seed, Target, said
 
 if TYPE_CHECKING:
     from phrasemate.index import AddReport, DocumentInfo, Index
@@ -262,6 +262,7 @@ OPTIMIZE_EXAMPLES = """Examples:
 \b
   phrasemate index optimize idx
   phrasemate index optimize idx --target-recall 0.95
+  phrasemate index optimize idx --target-recall 0.95 --at 10       not the best hit alone: the ten best
   phrasemate index optimize s3://bucket/idx --cluster head:6379    many machines (docs/scale.md)"""
 
 
@@ -269,6 +270,7 @@ OPTIMIZE_EXAMPLES = """Examples:
 def optimize(
     directory: Directory,
     target_recall: Target = None,
+    at: At = 1,
     seed: Seed = 0,
     cluster: Cluster = None,
     workers: Workers = None,
@@ -286,7 +288,7 @@ def optimize(
     else:
         with Index.open(directory, threads=threads) as index:
             before = sum(index.stats().files.values())
-            report = index.optimize(target_recall=target_recall, seed=seed)
+            report = index.optimize(target_recall=target_recall, at=at, seed=seed)
             after = sum(index.stats().files.values())
     if as_json:
         facts = {"index": shown(directory), "bytes_before": before, "bytes": after}

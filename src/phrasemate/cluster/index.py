@@ -131,6 +131,7 @@ class ClusterIndex(Index):
         workers: int | None = None,
         *,
         target_recall: float | None = None,
+        at: int = 1,
         seed: int = 0,
     ) -> None:
         """Put small files together and build Lance's vector index, on the Ray cluster at an address if one is given.

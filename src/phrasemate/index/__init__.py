@@ -31,7 +31,7 @@ from phrasemate.index.records import (
 )
 from phrasemate.index.stats import statistics
 from phrasemate.index.store import SentenceRow, Store
-from phrasemate.index.tuning import TuneReport, tune
+from phrasemate.index.tuning import DEPTHS, TuneReport, tune
 from phrasemate.index.view import View
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence
 
@@ -183,15 +183,18 @@ class Index:
             self.manifest.write(self.path / INDEX_JSON)
             self._derive()
 
-    def optimize(self, *, target_recall: float | None = None, seed: int = 0) -> TuneReport | None:
+    def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None:
         """Give back the space of deleted rows and build the FAISS file and the text index anew.
 
-        ``target_recall``: choose how the FAISS file is laid out and asked, as cheaply as this recall@1 allows, by
-        measuring on the index's own phrases; kept for every later search, and told. Raises IndexLocked, InputError.
+        ``target_recall``: choose how the FAISS file is laid out and asked, as cheaply as this recall@1 (or @10: ``at``)
+        allows, by measuring on the index's own phrases; kept for every later search, and told. Raises IndexLocked,
+        InputError.
         """
         with self._writing():
             if target_recall is not None and not 0 < target_recall <= 1:
                 raise InputError(f"target recall {target_recall}: expected above 0 and at most 1")
+            if at not in DEPTHS:
+                raise InputError(f"recall@{at}: expected at {' or '.join(map(str, DEPTHS))}")
             writing.optimise_words(self.store)
             with self.store.lock, database.mapped(self.path):
                 self.store.connection.execute("VACUUM")
@@ -199,7 +202,7 @@ class Index:
             if target_recall is None:
                 building.build(self.store, self._settings, self._threads)
                 return None
-            return tune(self.store, self._settings, self._threads, target_recall, seed)
+            return tune(self.store, self._settings, self._threads, target_recall, seed, at)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

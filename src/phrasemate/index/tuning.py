@@ -27,7 +27,9 @@ from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.records import Settings
 from phrasemate.index.store import Store, VectorRow
 
-__all__ = ["TuneReport", "tune"]
+__all__ = ["DEPTHS", "TuneReport", "tune"]
+
+DEPTHS = (1, 10)  # of which a target recall may speak
 
 _QUERIES = 1_000
 _SAMPLE = (200_000, 500_000)  # phrases on which layouts are tried, at least and at most ...
@@ -57,9 +59,9 @@ _NS_CANDIDATE = 250.0
 class TuneReport:
     """What was chosen (``engine``, ``probes``, ``slack``, ``candidates``: see `approximate.Asking`) and measured.
 
-    ``recall_at_1``, ``recall_at_10``: against exact search, of ``queries`` phrases; ``single_ms``: one query, the
-    median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried on a sample. Where the index
-    is small enough to be searched exactly, ``engine`` is "exact" and nothing else is said.
+    ``target`` is of recall@``at``. ``recall_at_1``, ``recall_at_10``: against exact search, of ``queries`` phrases;
+    ``single_ms``: one query, the median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried
+    on a sample. Where the index is small enough to be searched exactly, ``engine`` is "exact" and nothing else is said.
     """
 
     target: float
@@ -75,19 +77,24 @@ class TuneReport:
     batch_ms: float = 0.0
     seconds: float = 0.0
     trials: tuple[dict[str, Any], ...] = ()
+    at: int = 1
 
     @property
     def reached(self) -> bool:
-        return self.recall_at_1 >= self.target
+        return (self.recall_at_1 if self.at == 1 else self.recall_at_10) >= self.target
 
 
 class _Asked(NamedTuple):
-    """Queries (n, dim), the phrase ids of their own sentences [first, end), and their best exact scores (n, depth)."""
+    """Queries (n, dim), the phrase ids of their own sentences [first, end), and their best exact scores (n, depth).
+
+    ``at``: how many of the best are wanted.
+    """
 
     vectors: Floats
     first: Ids
     end: Ids
     best: Floats
+    at: int
 
     def own(self, ids: Ids) -> Any:
         """Which ids, (n, m), are of the query's own sentence."""
@@ -95,15 +102,17 @@ class _Asked(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What the chosen way of asking reaches and costs: recall@1, and nanoseconds of a query by the unit costs."""
+    """What the chosen way of asking reaches and costs: recall, and nanoseconds of a query by the unit costs."""
 
     asking: Asking
     recall: float
     cost: float
 
 
-def tune(store: Store, settings: Settings, threads: int | None, target: float, seed: int = 0) -> TuneReport:
-    """Choose, build and put in force. The caller holds the lock of the writer.
+def tune(
+    store: Store, settings: Settings, threads: int | None, target: float, seed: int = 0, at: int = 1
+) -> TuneReport:
+    """Choose, build and put in force; ``target``: of recall@``at``. The caller holds the lock of the writer.
 
     Raises IndexError_ (no space), IndexDamaged.
     """
@@ -112,11 +121,11 @@ def tune(store: Store, settings: Settings, threads: int | None, target: float, s
         phrases = state.phrases
         if phrases < settings.exact_below:
             building.build(store, settings, threads)
-            return TuneReport(target, phrases, "exact", seconds=perf_counter() - begun)
-        drawn = _draw(store, seed)
+            return TuneReport(target, phrases, "exact", seconds=perf_counter() - begun, at=at)
+        drawn = _draw(store, seed, at)
         layout, tried = _layout(store, drawn, phrases, settings, threads, target)
         asked = _answered(drawn, (unpack(block, store.dim)[:2] for block in store.vectors()))
-    facts: dict[str, Any] = {"target": target, "seed": seed, "phrases": phrases, "layout": layout.factory}
+    facts: dict[str, Any] = {"target": target, "at": at, "seed": seed, "phrases": phrases, "layout": layout.factory}
     made = building.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
     assert made is not None
     engine = Faiss.load(store.path, made, store.dim, settings, threads)
@@ -131,15 +140,16 @@ def tune(store: Store, settings: Settings, threads: int | None, target: float, s
 # -- queries and their answers
 
 
-def _draw(store: Store, seed: int) -> _Asked:
+def _draw(store: Store, seed: int, at: int) -> _Asked:
     """One phrase each of sentences from all over the store, without answers yet."""
     draw = np.random.default_rng(seed)
     found = store.sampled_rows(1, pieces=_QUERIES)
     picks = [int(draw.integers(row.phrases)) for row in found]
-    codes = [np.frombuffer(row.codes, np.int8).reshape(-1, store.dim)[at] for row, at in zip(found, picks, strict=True)]
+    held = [np.frombuffer(row.codes, np.int8).reshape(-1, store.dim) for row in found]
+    codes = [of_one[pick] for of_one, pick in zip(held, picks, strict=True)]
     first = np.array([row.first_phrase for row in found], np.int64)
     end = first + np.array([row.phrases for row in found], np.int64)
-    return _Asked(rows.dequantise(np.stack(codes)), first, end, np.zeros((len(found), 0), np.float32))
+    return _Asked(rows.dequantise(np.stack(codes)), first, end, np.zeros((len(found), 0), np.float32), at)
 
 
 def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:
@@ -241,15 +251,16 @@ def _calibrated(engine: Faiss, asked: _Asked, target: float) -> _Work:
 
 
 def _ranks(engine: Faiss, asked: _Asked, asking: Asking, deepest: int) -> Ids:
-    """(queries,) how many candidates come before the best phrase that there is; ``deepest`` where it is not found."""
+    """(queries, at) how many candidates come before each of the best phrases; ``deepest`` where one is not found."""
     positions = _proposed(engine, asked, asking, deepest)
-    ranks = np.full(len(positions), deepest, np.int64)
+    ranks = np.full((len(positions), asked.at), deepest, np.int64)
     step = 64
     for start in range(0, len(positions), step):
         part = slice(start, start + step)
         scores = engine.products(asked.vectors[part], positions[part])
-        good = scores >= asked.best[part, :1] - _SAME
-        ranks[part] = np.where(good.any(axis=1), good.argmax(axis=1), deepest)
+        good = scores >= asked.best[part, asked.at - 1 : asked.at] - _SAME
+        places = np.argsort(~good, axis=1, kind="stable")[:, : asked.at]
+        ranks[part, : places.shape[1]] = np.where(np.take_along_axis(good, places, 1), places, deepest)
     return ranks
 
 
@@ -309,6 +320,7 @@ def _measured(engine: Faiss, asked: _Asked, target: float, phrases: int) -> Tune
         round(float((scores >= asked.best[:, -1:] - _SAME).mean()), 4),
         round(float(np.median(alone)), 3),
         round(together / len(scores), 4),
+        at=asked.at,
     )
 
 
