@@ -172,9 +172,7 @@ class Faiss:
 
     def search(self, vectors: Floats, k: int, wider: int = 1) -> tuple[Ids, Floats]:
         """As `Engine.search`; ``wider``: read so many times as many lists, and leave none of them out if above 1."""
-        if len(vectors) < _BATCH or self._workers == 1:
-            return self._searched(vectors, k, wider, self._workers)
-        done = list(self._pool.map(lambda piece: self._searched(piece, k, wider, 1), self._pieces(vectors)))
+        done = self._by_thread(vectors, lambda piece, threads: self._searched(piece, k, wider, threads))
         return np.concatenate([ids for ids, _ in done]), np.concatenate([scores for _, scores in done])
 
     def _searched(self, vectors: Floats, k: int, wider: int, threads: int) -> tuple[Ids, Floats]:
@@ -182,15 +180,19 @@ class Faiss:
 
     def propose(self, vectors: Floats, candidates: int, wider: int = 1) -> Ids:
         """(queries, dim) -> (queries, candidates or fewer) rows, best code first, -1 where there are fewer."""
-        if len(vectors) < _BATCH or self._workers == 1:
-            return self._proposed(vectors, candidates, wider, self._workers)
         return np.concatenate(
-            list(self._pool.map(lambda piece: self._proposed(piece, candidates, wider, 1), self._pieces(vectors)))
+            self._by_thread(vectors, lambda piece, threads: self._proposed(piece, candidates, wider, threads))
         )
 
-    def _pieces(self, vectors: Floats) -> list[Floats]:
-        """One for each thread, which does all with it: FAISS's own threads keep others waiting when they are done."""
-        return np.array_split(vectors, self._workers)
+    def _by_thread(self, vectors: Floats, work: Callable[[Floats, int], Any]) -> list[Any]:
+        """``work(piece, threads)`` of many queries' pieces, one for each thread; of few in one piece, with all threads.
+
+        A thread does all that there is to do with its piece, for FAISS's own threads keep others waiting when they are
+        done with a step.
+        """
+        if len(vectors) < _BATCH or self._workers == 1:
+            return [work(vectors, self._workers)]
+        return list(self._pool.map(lambda piece: work(piece, 1), np.array_split(vectors, self._workers)))
 
     @property
     def _pool(self) -> ThreadPoolExecutor:

@@ -45,7 +45,7 @@ class Filling:
         coder = coder or fitting(sample, layout.parts)
         if not layout.lists:
             return cls(coder, _codes_only(coder))
-        coarse = _coarse(sample, coder) if layout.lists >= MANY else coder
+        coarse = _for_centres(sample, coder) if layout.lists >= MANY else coder
         centres = _centres(sample, layout.lists, coarse)
         return cls(coder, _with_lists(_finder(centres, coarse), coder))
 
@@ -109,7 +109,7 @@ def fitting(sample: Int8s, parts: int) -> Coder:
     return Coder.train(rows.dequantise(rows.spread(sample, 4 * _AT_ONCE)), parts)
 
 
-def _coarse(sample: Int8s, coder: Coder) -> Coder:
+def _for_centres(sample: Int8s, coder: Coder) -> Coder:
     """A coder of the same rotation for the centres of lists: another one where FAISS is slow with the coder's parts."""
     dim = len(coder.rotation)
     if dim // coder.parts in _QUICK or dim % 4:

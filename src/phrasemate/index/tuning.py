@@ -287,7 +287,7 @@ def _cost(engine: Faiss, asked: _Asked, asking: Asking) -> float:
 
 
 def _coarse(layout: Layout, dim: int) -> float:
-    return layout.lists * (dim * _NS_CENTRE if layout.lists < MANY else layout.parts * _NS_CODED_CENTRE)
+    return layout.lists * (dim * _NS_CENTRE if layout.lists < MANY else dim / 4 * _NS_CODED_CENTRE)
 
 
 # -- what is said
