@@ -111,10 +111,10 @@ def _add(target: str, **more: float) -> None:
         DONE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def table(done: dict[str, dict[str, int]]) -> str:
+def table(known: dict[str, dict[str, int]]) -> str:
     """As in docs/safety.md."""
     lines = ["| target | minutes | inputs | that reached new code | findings |", "|---|---|---|---|---|"]
-    for target, facts in sorted(done.items()):
+    for target, facts in sorted(known.items()):
         numbers = [f"{facts.get(name, 0):,}" for name in ("inputs", "new", "findings")]
         lines.append(f"| {target} | {facts['seconds'] / 60:.0f} | {' | '.join(numbers)} |")
     return "\n".join(lines)

@@ -104,9 +104,9 @@ class Filling:
         return made
 
 
-def fitting(sample: Int8s, parts: int) -> Coder:
-    """A coder for vectors like the (n, dim) of the sample."""
-    return Coder.train(rows.dequantise(rows.spread(sample, 4 * _AT_ONCE)), parts)
+def fitting(sample: Int8s, parts: int, rotation: Floats | None = None) -> Coder:
+    """A coder for vectors like the (n, dim) of the sample; ``rotation`` as `Coder.train` has it."""
+    return Coder.train(rows.dequantise(rows.spread(sample, 4 * _AT_ONCE)), parts, rotation)
 
 
 def _for_centres(sample: Int8s, coder: Coder) -> Coder:
@@ -114,7 +114,7 @@ def _for_centres(sample: Int8s, coder: Coder) -> Coder:
     dim = len(coder.rotation)
     if dim // coder.parts in _QUICK or dim % 4:
         return coder
-    return Coder.train(rows.dequantise(rows.spread(sample, 4 * _AT_ONCE)), dim // 4, coder.rotation)
+    return fitting(sample, dim // 4, coder.rotation)
 
 
 def _with_lists(finder: Any, coder: Coder) -> Any:
