@@ -4,14 +4,24 @@
 
 All commands, from the base model and the training data on: docs/model-card.md.
 The base model comes with its table in 4 bit, and training leaves the table alone, so 4 bit lose nothing.
+
+    phrasemate model unpack -o .cache/bundled
+    python bench/bundled_model.py .cache/bundled src/phrasemate/models/e5-small --same
+
+writes the same weights again, where the way of writing them has got better. What was fitted to the folder before, its
+confidence and the re-ranker, stays with it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
+from phrasemate.encode.confidence import CONFIDENCE
 from phrasemate.encode.export import export_model
+from phrasemate.encode.folder import check_folder
+from phrasemate.reranker import bundled_reranker, load_reranker, save_reranker
 
 
 def main() -> None:
@@ -23,7 +33,10 @@ def main() -> None:
     options.add_argument("--base", type=Path, help="average with these weights")
     options.add_argument("--share", type=float, default=1.0, help="of the trained weights (default: %(default)s)")
     options.add_argument("--sentence-prefix", default="")
+    options.add_argument("--same", action="store_true", help="the weights of OUT itself: keep what was fitted to them")
     args = options.parse_args()
+    fitted = json.loads((args.out / CONFIDENCE).read_text(encoding="utf-8")) if args.same else {}
+    _, before = check_folder(args.out) if args.same else ({}, "")
     digest = export_model(
         args.trained,
         args.out,
@@ -34,7 +47,19 @@ def main() -> None:
         licence=args.licence,
         force=True,
     )
+    if args.same:
+        keep(args.out, fitted, before, digest)
     print(digest)
+
+
+def keep(out: Path, fitted: dict[str, object], before: str, digest: str) -> None:
+    """Let the confidence and the bundled re-ranker name the new hash, if they named that of before."""
+    if fitted["model"] == before:
+        text = json.dumps({**fitted, "model": digest}, indent=1, ensure_ascii=False)
+        (out / CONFIDENCE).write_text(text + "\n", encoding="utf-8")
+    trained = load_reranker()
+    if trained.encoder == before:
+        save_reranker(trained.network, bundled_reranker(), digest, trained.facts)
 
 
 if __name__ == "__main__":

@@ -189,10 +189,10 @@ def _tokens(data: bytes) -> None:
 def _runtime() -> Any:
     """A runtime whose transformer gives nothing: offsets are what is looked at."""
     from phrasemate.encode import bundled_folder, folder
-    from phrasemate.encode.runtime import Runtime, _load_tokenizer
+    from phrasemate.encode.runtime import Runtime, load_tokenizer
 
     made: Any = object.__new__(Runtime)
-    made.tokenizer = _load_tokenizer(bundled_folder() / folder.TOKENIZER)
+    made.tokenizer = load_tokenizer(bundled_folder() / folder.TOKENIZER)
     made.opening, made.closing = made.tokenizer.encode("").ids
     made.window = 510
     made.table = type("Table", (), {"dim": 1})

@@ -102,7 +102,7 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
     assert invoke("model", "export", "hf", "-o", "out").stdout == "out: model abababababab\n"
     text = tmp_path / "text.txt"
     text.write_text("One. Two.\n", "utf-8")
-    options = ["--pooling", "mean", "--layer", "8", "--layer", "3", "--embedding-bits", "8", "--force"]
+    options = ["--pooling", "mean", "--layer", "8", "--layer", "3", "--embedding-bits", "8", "--force", "--no-smooth"]
     options += ["--project", str(text), "--dim", "64", "--sentence-prefix", "query: ", "--name", "n", "--licence", "L"]
     options += ["--segment-threshold", "0.8", "--max-words", "0", "--base", "B", "--share", "0.8"]
     invoke("model", "export", "hf", "--out", "out", *options)
@@ -115,6 +115,7 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         "pooling": None,
         "sentence_prefix": "",
         "embedding_bits": 4,
+        "smooth": True,
         "project": None,
         **{name: usual(name) for name in ("dim", "segment_threshold", "max_words")},
         "name": "",
@@ -129,6 +130,7 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         "pooling": "mean",
         "sentence_prefix": "query: ",
         "embedding_bits": 8,
+        "smooth": False,
         "dim": 64,
         "segment_threshold": 0.8,
         "max_words": None,

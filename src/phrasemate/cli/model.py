@@ -113,6 +113,12 @@ def export(
     embedding_bits: Annotated[
         int, typer.Option("--embedding-bits", metavar="4|8", help="Bits for each value of the token table.")
     ] = 4,
+    smooth: Annotated[
+        bool,
+        typer.Option(
+            "--smooth/--no-smooth", help="Even out what is rounded to int8 within the encoder: nearer to float32."
+        ),
+    ] = True,
     project: Annotated[
         Path | None,
         typer.Option("--project", metavar="TEXT", help="Learn a projection to --dim numbers from this plain text."),
@@ -151,6 +157,7 @@ def export(
         pooling=pooling.value if pooling else None,
         sentence_prefix=sentence_prefix,
         embedding_bits=embedding_bits,
+        smooth=smooth,
         project=_sentences(project) if project else None,
         dim=dim,
         segment_threshold=segment_threshold,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from phrasemate.encode import folder as names
-from phrasemate.encode.embedding import quantise
+from phrasemate.encode.embedding import EmbeddingTable, quantise
 from phrasemate.encode.graph import build_graph
 from phrasemate.encode.heads import Arrays, segmenter_of
 from phrasemate.encode.huggingface import (
@@ -26,7 +28,9 @@ from phrasemate.encode.huggingface import (
 )
 from phrasemate.encode.learned import MAX_WORDS, THRESHOLD
 from phrasemate.encode.project import add_projection
+from phrasemate.encode.runtime import load_tokenizer
 from phrasemate.encode.segment import check_options
+from phrasemate.encode.smoothing import TEXTS, smoothing_of
 from phrasemate.errors import InputError, ModelError
 
 __all__ = ["export_model"]
@@ -45,6 +49,7 @@ def export_model(
     pooling: str | None = None,
     sentence_prefix: str = "",
     embedding_bits: int = 4,
+    smooth: bool = True,
     project: Iterable[str] | None = None,
     dim: int = DIM,
     segment_threshold: float = THRESHOLD,
@@ -61,12 +66,14 @@ def export_model(
 
     ``base`` and ``share``: average the weights, ``share`` of ``folder`` and the rest of ``base``, the encoder that its
     training began with (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models"): what the training text lacks
-    is not forgotten. The heads are not averaged. ``layers``: which layers' states the file gives (1 to depth, or 0
-    for the input of the first; the last is always there). ``pooling``: what a phrase is by default, when there are no
+    is not forgotten. The heads are not averaged. ``layers``: which layers' states the file gives (1 to depth, or 0 for
+    the input of the first; the last is always there). ``pooling``: what a phrase is by default, when there are no
     ``heads`` (see `phrasemate.encode.project`); None: what ``training.json`` says, else "ends". ``embedding_bits``: 4
-    or 8 for each value of the token table. ``project``: plain text from which `add_projection` learns one to ``dim``
-    numbers. ``segment_threshold``, ``max_words``: what the trained segmenter does by default (see `SegmentOptions`).
-    ``signature``: how the weights were made, kept in the configuration. ``licence``: a file to put beside the weights.
+    or 8 for each value of the token table. ``smooth``: even out what goes into the products before it is rounded to
+    int8 (see `phrasemate.encode.smoothing`); it costs seconds. ``project``: plain text from which `add_projection`
+    learns one to ``dim`` numbers. ``segment_threshold``, ``max_words``: what the trained segmenter does by default (see
+    `SegmentOptions`). ``signature``: how the weights were made, kept in the configuration. ``licence``: a file to put
+    beside the weights.
 
     Raises ModelError when the folder is not usable, ModelUnsupported for other architectures, InputError for bad
     options; an existing ``out`` is replaced only with ``force``. Nothing is left behind when it fails.
@@ -101,9 +108,11 @@ def export_model(
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
         made = Path(scratch) / out.name
         made.mkdir()
-        (made / names.ENCODER).write_bytes(graph)
         (made / names.TOKENIZER).write_bytes(tokenizer)
         save_file({**arrays, "additive": positions}, made / names.EMBEDDINGS)
+        if smooth:
+            graph = build_graph(source, weights, kept, smoothing_of(graph, depth, _inputs(made)))
+        (made / names.ENCODER).write_bytes(graph)
         if heads:
             shutil.copyfile(folder / names.HEADS, made / names.HEADS)
         if licence is not None:
@@ -132,6 +141,13 @@ def export_model(
             shutil.rmtree(out)
         made.rename(out)
     return digest
+
+
+def _inputs(folder: Path) -> Iterator[NDArray[np.float32]]:
+    """(tokens, width) of each text that smoothing is learned from, as the folder's tokenizer and table have them."""
+    tokenizer, table = load_tokenizer(folder / names.TOKENIZER), EmbeddingTable(folder / names.EMBEDDINGS)
+    for encoding in tokenizer.encode_batch(TEXTS):
+        yield table(np.array([encoding.ids[: len(table.additive)]]))[0]
 
 
 def _layers(layers: Iterable[int], depth: int) -> list[int]:

@@ -4,17 +4,18 @@ BERT, RoBERTa, CamemBERT and XLM-R differ before the first layer only (how posit
 table takes in; from there on they are one stack of post-norm layers.
 
 Weights are int8 with one float32 scale a column (an output value), so the file is a quarter of float32's; the runtime
-decides how to multiply by them.
+decides how to multiply by them. What a layer norm gives may be smoothed (`phrasemate.encode.smoothing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.encode.smoothing import Smoothing, states_of
 from phrasemate.errors import MissingExtra, ModelUnsupported
 
 __all__ = ["OPSET", "build_graph", "output_name"]
@@ -31,25 +32,39 @@ def output_name(layer: int) -> str:
     return f"layer_{layer}"
 
 
-def build_graph(config: Mapping[str, Any], weights: Mapping[str, Array], layers: Sequence[int]) -> bytes:
+def build_graph(
+    config: Mapping[str, Any],
+    weights: Mapping[str, Array],
+    layers: Sequence[int],
+    smoothing: Mapping[str, Smoothing] | None = None,
+) -> bytes:
     """The serialised ONNX model.
 
     Inputs ``embeddings`` (batch, tokens, dim) float32, the sum of token, position and type vectors, and ``mask``
     (batch, tokens) float32, 1 for a token and 0 for padding. Outputs ``layer_N`` (batch, tokens, dim) float32 for each
     of ``layers``. ``config`` and the names in ``weights`` are Hugging Face's, without the architecture's prefix.
+    ``smoothing``: for layer norms by name, what they give in place of their states; the outputs stay the same.
     """
-    graph = _Graph(config, weights)
+    graph = _Graph(config, weights, smoothing or {})
     graph.stack(layers)
     return graph.serialise(layers)
 
 
+class _States(NamedTuple):
+    tensor: str  # (batch, tokens, dim)
+    norm: str  # that gave them
+    smooth: Smoothing | None
+
+
 class _Graph:
-    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], weights: Mapping[str, Array], smoothing: Mapping[str, Smoothing]
+    ) -> None:
         try:
             import onnx
         except ImportError as error:
             raise MissingExtra("onnx", "train") from error
-        self.onnx, self.weights = onnx, weights
+        self.onnx, self.weights, self.smoothing = onnx, weights, smoothing
         self.dim, self.heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         self.depth = int(config["num_hidden_layers"])
         self.epsilon = float(config.get("layer_norm_eps", 1e-12))
@@ -66,12 +81,12 @@ class _Graph:
         one, masked = self._constant("one", np.float32(1)), self._constant("masked", np.float32(MASKED))
         bias = self._op("Mul", self._op("Sub", one, "mask"), masked)  # (batch, tokens)
         bias = self._op("Unsqueeze", bias, self._constant("axes", np.array([1, 2])))  # (batch, 1, 1, tokens)
-        x = self._norm("embeddings", "embeddings.LayerNorm")  # (batch, tokens, dim)
+        x = self._norm("embeddings", "embeddings.LayerNorm")
         for number in range(self.depth + 1):
             if number:
                 x = self._layer(x, bias, f"encoder.layer.{number - 1}.")
             if number in layers:
-                self.nodes.append(self.onnx.helper.make_node("Identity", [x], [output_name(number)]))
+                self.nodes.append(self.onnx.helper.make_node("Identity", [self._plain(x)], [output_name(number)]))
 
     def serialise(self, layers: Sequence[int]) -> bytes:
         """The finished model."""
@@ -94,17 +109,16 @@ class _Graph:
         data: bytes = model.SerializeToString(deterministic=True)
         return data
 
-    def _layer(self, x: str, bias: str, name: str) -> str:
+    def _layer(self, x: _States, bias: str, name: str) -> _States:
         attended = self._attention(x, bias, name + "attention.self.")
-        attended = self._dense(attended, name + "attention.output.dense")
-        x = self._norm(self._op("Add", attended, x), name + "attention.output.LayerNorm")
-        inner = self._dense(x, name + "intermediate.dense")  # (batch, tokens, 4 dim)
+        x = self._norm(self._added(attended, x, name + "attention.output.dense"), name + "attention.output.LayerNorm")
+        dense = name + "intermediate.dense"
+        inner = self._product(x, dense, *self._dense(dense))  # (batch, tokens, 4 dim)
         approximate = ACTIVATIONS[self.activation]
         inner = self._op("Gelu", inner, approximate=approximate) if approximate else self._op("Relu", inner)
-        outer = self._dense(inner, name + "output.dense")
-        return self._norm(self._op("Add", outer, x), name + "output.LayerNorm")
+        return self._norm(self._added(inner, x, name + "output.dense"), name + "output.LayerNorm")
 
-    def _attention(self, x: str, bias: str, name: str) -> str:
+    def _attention(self, x: _States, bias: str, name: str) -> str:
         """softmax(Q K' / sqrt(d) + bias) V, with one product for Q, K and V and the root folded into Q's weights."""
         root = np.float32((self.dim // self.heads) ** -0.5)
         parts = [(self.weights[f"{name}{part}.weight"].T, self.weights[f"{name}{part}.bias"]) for part in _QKV]
@@ -120,27 +134,55 @@ class _Graph:
         mixed = self._op("Transpose", self._op("MatMul", scores, v), perm=[0, 2, 1, 3])
         return self._op("Reshape", mixed, "join_heads")  # (batch, tokens, dim)
 
-    def _dense(self, x: str, name: str) -> str:
-        return self._product(x, name, self.weights[name + ".weight"].T, self.weights[name + ".bias"])
+    def _dense(self, name: str) -> tuple[Array, Array]:
+        return self.weights[name + ".weight"].T, self.weights[name + ".bias"]
 
-    def _product(self, x: str, name: str, kernel: Array, shift: Array) -> str:
+    def _added(self, inner: str, x: _States, name: str) -> str:
+        """W and b applied to ``inner``, and x added."""
+        kernel, shift = self._dense(name)
+        if x.smooth is None:
+            return self._op("Add", self._product(inner, name, kernel, shift), x.tensor)
+        beside = self._op("Mul", x.tensor, x.norm + ".scale")
+        return self._op("Add", self._product(inner, name, kernel, shift + x.smooth.shift), beside)
+
+    def _product(self, x: _States | str, name: str, kernel: Array, shift: Array) -> str:
         """X W + b, with W (in, out) in int8 and a scale for each column."""
+        smooth = None if isinstance(x, str) else x.smooth
+        if smooth is not None:
+            kernel = kernel * smooth.scale[:, None]
         scales = np.maximum(np.abs(kernel).max(0) / 127, np.float32(1e-12)).astype(np.float32)
-        codes = self._constant(name + ".codes", np.clip(np.rint(kernel / scales), -127, 127).astype(np.int8))
-        real = self._op("DequantizeLinear", codes, self._constant(name + ".scales", scales), axis=1)
-        return self._op("Add", self._op("MatMul", x, real), self._constant(name + ".bias", shift))
+        codes = np.clip(np.rint(kernel / scales), -127, 127).astype(np.int8)
+        if smooth is not None:  # X = scale Z + shift, so X W + b = Z (scale W) + (shift / scale) (scale W) + b
+            middle = smooth.shift.astype(np.float64) / smooth.scale
+            shift = (shift + middle @ (codes * scales)).astype(np.float32)
+        factors = self._constant(name + ".codes", codes), self._constant(name + ".scales", scales)
+        real = self._op("DequantizeLinear", *factors, axis=1)
+        tensor = x if isinstance(x, str) else x.tensor
+        return self._op("Add", self._op("MatMul", tensor, real), self._constant(name + ".bias", shift))
 
-    def _norm(self, x: str, name: str) -> str:
-        scale = self._constant(name + ".weight", self.weights[name + ".weight"])
-        shift = self._constant(name + ".bias", self.weights[name + ".bias"])
-        return self._op("LayerNormalization", x, scale, shift, axis=-1, epsilon=self.epsilon)
+    def _norm(self, x: str, name: str) -> _States:
+        smooth = self.smoothing.get(name)
+        scale, shift = self.weights[name + ".weight"], self.weights[name + ".bias"]
+        if smooth is not None:
+            scale, shift = scale / smooth.scale, (shift - smooth.shift) / smooth.scale
+            self._constant(name + ".scale", smooth.scale)
+            self._constant(name + ".shift", smooth.shift)
+        inputs = x, self._constant(name + ".weight", scale), self._constant(name + ".bias", shift)
+        tensor = self._op("LayerNormalization", *inputs, output=states_of(name), axis=-1, epsilon=self.epsilon)
+        return _States(tensor, name, smooth)
+
+    def _plain(self, x: _States) -> str:
+        """The states as they are without smoothing."""
+        if x.smooth is None:
+            return x.tensor
+        return self._op("Add", self._op("Mul", x.tensor, x.norm + ".scale"), x.norm + ".shift")
 
     def _constant(self, name: str, value: Any) -> str:
         self.constants[name] = np.asarray(value)
         return name
 
-    def _op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        output = f"{kind}_{len(self.nodes)}"
+    def _op(self, kind: str, *inputs: str, output: str = "", **attributes: Any) -> str:
+        output = output or f"{kind}_{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [output], **attributes))
         return output
 

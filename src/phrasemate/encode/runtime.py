@@ -26,7 +26,7 @@ from phrasemate.encode.embedding import EmbeddingTable
 from phrasemate.encode.graph import output_name
 from phrasemate.errors import InputError, ModelDamaged
 
-__all__ = ["Runtime", "States", "options"]
+__all__ = ["Runtime", "States", "load_tokenizer", "options"]
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
 BATCHES = 8  # into which few texts are cut, so that all threads have some ...
@@ -73,7 +73,7 @@ class Runtime:
         compiler = _compiler(folder / names.ENCODER, self.threads, [output_name(layer) for layer in self.layers])
         with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling = other.submit(compiler)
-            self.tokenizer = _load_tokenizer(folder / names.TOKENIZER)
+            self.tokenizer = load_tokenizer(folder / names.TOKENIZER)
             self._queue = compiling.result()
         specials = self.tokenizer.encode("").ids
         if len(specials) != 2:
@@ -174,7 +174,7 @@ def _skip_space(text: str, start: int, end: int) -> int:
     return start
 
 
-def _load_tokenizer(path: Path) -> Any:
+def load_tokenizer(path: Path) -> Any:
     """The tokenizer of a folder. Nothing here changes one, so models of the same base share it."""
     from tokenizers import Tokenizer
 

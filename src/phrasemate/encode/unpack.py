@@ -17,6 +17,7 @@ from phrasemate.encode import folder as names
 from phrasemate.encode.embedding import EmbeddingTable
 from phrasemate.encode.graph import ACTIVATIONS
 from phrasemate.encode.huggingface import TRAINING, tokenizer_settings
+from phrasemate.encode.smoothing import norms_of
 from phrasemate.errors import InputError, MissingExtra
 
 __all__ = ["unpack_model"]
@@ -30,7 +31,7 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
     """Write the encoder of a model folder as a Hugging Face folder (a BertModel in float32) with its heads.
 
     The weights are what the runtime multiplies by: the int8 codes and 4- or 8-bit token vectors, each times its scale.
-    Exporting the result again gives the same token table and, to half a step of int8, the same weights; of a model of
+    Exporting the result again gives the same token table and, to a step of int8, the same weights; of a model of
     the RoBERTa family comes a BertModel that computes the same. ``training.json`` keeps how the weights were made.
 
     Raises ModelError and its kinds for a folder that is no whole model, InputError when ``out`` exists.
@@ -83,15 +84,24 @@ def _embeddings(table: EmbeddingTable) -> Arrays:
 
 def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
     """The transformer's weights under Hugging Face's names; undoes what `phrasemate.encode.graph` folds together."""
-    weights: Arrays = {name: value for name, value in constants.items() if ".LayerNorm." in name}
+    weights: Arrays = {}
+    norms = norms_of(depth)
+    for norm in (*norms, f"encoder.layer.{depth - 1}.output.LayerNorm"):
+        scale, shift = _smoothing(constants, norm)
+        weights[norm + ".weight"] = constants[norm + ".weight"] * scale
+        weights[norm + ".bias"] = constants[norm + ".bias"] * scale + shift
     heads, size = (int(number) for number in constants["split_heads"][2:])
     width = heads * size
     for layer in range(depth):
         name = f"encoder.layer.{layer}."
-        for dense in ("attention.output.dense", "intermediate.dense", "output.dense"):
-            weights[f"{name}{dense}.weight"] = _product(constants, name + dense)
-            weights[f"{name}{dense}.bias"] = constants[f"{name}{dense}.bias"]
-        joined, shift = _product(constants, name + "attention.self.qkv"), constants[name + "attention.self.qkv.bias"]
+        before, within = norms[2 * layer : 2 * layer + 2]
+        for dense, norm in (("attention.output.dense", before), ("output.dense", within)):
+            kernel, shift = _product(constants, name + dense)
+            weights[f"{name}{dense}.weight"] = kernel
+            weights[f"{name}{dense}.bias"] = shift - _smoothing(constants, norm)[1]  # of what is added to the product
+        dense = name + "intermediate.dense"
+        weights[dense + ".weight"], weights[dense + ".bias"] = _product(constants, dense, within)
+        joined, shift = _product(constants, name + "attention.self.qkv", before)
         for place, part in enumerate((QUERY, KEY, VALUE)):
             root = np.float32(size**0.5 if part == QUERY else 1)  # the graph's query is divided by it
             rows = slice(place * width, (place + 1) * width)
@@ -100,10 +110,21 @@ def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
     return {name: np.ascontiguousarray(value, np.float32) for name, value in weights.items()}
 
 
-def _product(constants: dict[str, NDArray[Any]], name: str) -> NDArray[np.float32]:
-    """(out, in) float32 of the int8 codes (in, out) and a scale for each output."""
-    kernel: NDArray[np.float32] = constants[name + ".codes"].astype(np.float32) * constants[name + ".scales"]
-    return kernel.T
+def _smoothing(constants: dict[str, NDArray[Any]], norm: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(width,) scale and shift of what a layer norm gives; 1 and 0 where it is not smoothed."""
+    plain = constants[norm + ".weight"]
+    return constants.get(norm + ".scale", np.ones_like(plain)), constants.get(norm + ".shift", np.zeros_like(plain))
+
+
+def _product(constants: dict[str, NDArray[Any]], name: str, norm: str = "") -> tuple[NDArray[Any], NDArray[Any]]:
+    """W (out, in) and b (out,) of a product: W of int8 codes (in, out) and a scale for each output."""
+    kernel = constants[name + ".codes"].astype(np.float64) * constants[name + ".scales"]
+    bias = constants[name + ".bias"]
+    if norm:
+        scale, shift = _smoothing(constants, norm)
+        kernel /= scale[:, None]
+        bias = bias - shift @ kernel
+    return kernel.T, bias
 
 
 def _config(
