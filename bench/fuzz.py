@@ -5,8 +5,8 @@ documents are mutated at random, and the output says so. What must hold of any i
 made there; inputs that reached new code can be kept (--keep) in bench/fuzz/TARGET/ and are seeds from then on. A
 finding ends the run with exit code 1 and is written to bench/out/fuzz/TARGET-*.
 
-bench/fuzz/done.json counts what was done with --keep, so that an hour for each target can be run in pieces: --until
-takes the target that has had the least time, again and again, each time with another seed.
+bench/fuzz/done.json counts what was done with --keep, in a processor's seconds, so that an hour for each target can be
+run in pieces: --until takes the target that has had the least time, again and again, each time with another seed.
 
     python bench/fuzz.py tmx --seconds 3600
     python bench/fuzz.py --until 3600 --seconds 5400 --keep 15    at most an hour and a half now, in pieces of 300 s
@@ -96,7 +96,7 @@ def _piece(target: str, seconds: int, args: argparse.Namespace) -> None:
 
 
 def done() -> dict[str, dict[str, int]]:
-    """Target -> seconds, inputs, inputs that reached new code, findings, runs."""
+    """Target -> seconds of a processor, inputs, inputs that reached new code, findings, runs."""
     found: dict[str, dict[str, int]] = json.loads(DONE.read_text("utf-8")) if DONE.exists() else {}
     return found
 
@@ -134,21 +134,22 @@ def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
         options = [f"-max_total_time={seconds}", f"-timeout={HANG}", f"-rss_limit_mb={MEMORY_MB + 1_024}"]
         options += [f"-max_len={LONGEST}", f"-seed={seed or 1}", "-print_final_stats=1", "-verbosity=0"]
         options += [f"-artifact_prefix={FOUND}/{target}-", name]
-        count, begun = mmap.mmap(-1, 8), time.monotonic()  # the child counts in memory that both have
+        count = mmap.mmap(-1, 8)  # the child counts in memory that both have
         child = os.fork()
         if child == 0:
             atheris.Setup([sys.argv[0], *options], _counting(count, lambda data: run(target, data) and None))
             atheris.Fuzz()
             os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        seconds, inputs = time.monotonic() - begun, int.from_bytes(count[:8], "little")
+        _, status, usage = os.wait4(child, 0)
+        code, inputs = os.waitstatus_to_exitcode(status), int.from_bytes(count[:8], "little")
+        spent = usage.ru_utime + usage.ru_stime  # on a busy machine less than the clock says
         new = {path.read_bytes() for path in Path(name).iterdir()} - set(seeds)
     for data in sorted(new, key=len)[:keep]:
         (KEPT / target).mkdir(parents=True, exist_ok=True)
         (KEPT / target / f"{hashlib.sha256(data).hexdigest()[:16]}.seed").write_bytes(data)
     if keep:
-        _add(target, seconds=seconds, inputs=inputs, new=len(new), findings=int(code != 0), runs=1)
-    found = f"{inputs:,} inputs in {seconds:.0f} s, {len(new)} that reached new code"
+        _add(target, seconds=spent, inputs=inputs, new=len(new), findings=int(code != 0), runs=1)
+    found = f"{inputs:,} inputs in {spent:.0f} s of a processor, {len(new)} that reached new code"
     print(f"{target}: {'no finding' if not code else 'a finding'}, {found} (seed {seed})", flush=True)
     raise SystemExit(code)
 

@@ -113,7 +113,7 @@ class _Graph:
         attended = self._attention(x, bias, name + "attention.self.")
         x = self._norm(self._added(attended, x, name + "attention.output.dense"), name + "attention.output.LayerNorm")
         dense = name + "intermediate.dense"
-        inner = self._product(x, dense, *self._dense(dense))  # (batch, tokens, 4 dim)
+        inner = self._product(x.tensor, dense, *self._dense(dense), x.smooth)  # (batch, tokens, 4 dim)
         approximate = ACTIVATIONS[self.activation]
         inner = self._op("Gelu", inner, approximate=approximate) if approximate else self._op("Relu", inner)
         return self._norm(self._added(inner, x, name + "output.dense"), name + "output.LayerNorm")
@@ -124,7 +124,7 @@ class _Graph:
         parts = [(self.weights[f"{name}{part}.weight"].T, self.weights[f"{name}{part}.bias"]) for part in _QKV]
         parts[0] = (parts[0][0] * root, parts[0][1] * root)
         kernel, shift = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
-        joined = self._product(x, name + "qkv", kernel, shift)  # (batch, tokens, 3 dim)
+        joined = self._product(x.tensor, name + "qkv", kernel, shift, x.smooth)  # (batch, tokens, 3 dim)
         outputs = [name + part for part in _QKV]
         self.nodes.append(self.onnx.helper.make_node("Split", [joined], outputs, axis=2, num_outputs=3))
         q, k, v = (self._op("Reshape", part, "split_heads") for part in outputs)  # (batch, tokens, heads, d)
@@ -145,9 +145,8 @@ class _Graph:
         beside = self._op("Mul", x.tensor, x.norm + ".scale")
         return self._op("Add", self._product(inner, name, kernel, shift + x.smooth.shift), beside)
 
-    def _product(self, x: _States | str, name: str, kernel: Array, shift: Array) -> str:
-        """X W + b, with W (in, out) in int8 and a scale for each column."""
-        smooth = None if isinstance(x, str) else x.smooth
+    def _product(self, x: str, name: str, kernel: Array, shift: Array, smooth: Smoothing | None = None) -> str:
+        """X W + b, with W (in, out) in int8 and a scale for each column; ``x`` is X, or what it is smoothed to."""
         if smooth is not None:
             kernel = kernel * smooth.scale[:, None]
         scales = np.maximum(np.abs(kernel).max(0) / 127, np.float32(1e-12)).astype(np.float32)
@@ -157,8 +156,7 @@ class _Graph:
             shift = (shift + middle @ (codes * scales)).astype(np.float32)
         factors = self._constant(name + ".codes", codes), self._constant(name + ".scales", scales)
         real = self._op("DequantizeLinear", *factors, axis=1)
-        tensor = x if isinstance(x, str) else x.tensor
-        return self._op("Add", self._op("MatMul", tensor, real), self._constant(name + ".bias", shift))
+        return self._op("Add", self._op("MatMul", x, real), self._constant(name + ".bias", shift))
 
     def _norm(self, x: str, name: str) -> _States:
         smooth = self.smoothing.get(name)
