@@ -43,7 +43,7 @@ from phrasemate.mine import Mate, Mined, Mining, mine
 from phrasemate.mine.choose import is_copy
 from phrasemate.mine.collection import normal
 from phrasemate.mine.neighbours import Exact, use_threads
-from phrasemate.mine.records import THRESHOLDS
+from phrasemate.mine.records import usual_threshold
 from phrasemate.mine.stages import neighbours
 
 LEAST, MOST = 10, 400  # characters of an English sentence; the other side has at least four
@@ -169,7 +169,8 @@ class Task:
         precision, recall, _, wrong = self.scores(found[first], folds, thresholds[first])
         f1 = [self.scores(found[name], folds, thresholds[name])[2] for name in systems]
         strictly = self.scores(found[first], folds, thresholds[first], strict=True)[2]
-        default = self.scores(found[first], folds, [THRESHOLDS.get((SYSTEMS[first].margin, look), np.inf)] * 2)[2]
+        usual = usual_threshold(SYSTEMS[first].margin, look, len(self.source), len(self.target))
+        default = self.scores(found[first], folds, [np.inf if usual is None else usual] * 2)[2]
         best = max(self.scores(found[first], folds, [at, at])[2] for at in np.arange(0.5, 2.5, 0.01))
         sizes = len(self.source), len(self.target), len(self.gold)
         figures = [float(np.mean(thresholds[first])), precision, recall, *f1, strictly, default, best, wrong]

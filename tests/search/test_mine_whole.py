@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from mine_fakes import NumberEncoder, document, english, german
 
 from phrasemate.errors import InputError
 from phrasemate.mine import Mining, Place, mine, write_mates
+from phrasemate.mine.records import usual_threshold
 from phrasemate.text.formats.bilingual import read_units
 from phrasemate.types import Document, PhrasePair
 
@@ -123,6 +125,29 @@ def test_a_scorer_has_a_say() -> None:
     settings = Mining(threshold=0.5, weight=0.6)
     assert set(found(GERMAN, ENGLISH, settings, scorer=scorer)) == MATES - {(german(45), english(45))}
     assert scorer.asked >= 20
+
+
+def test_the_usual_threshold_grows_with_the_collections() -> None:
+    """By .06 for each e times as large, as the square root of the product; below 5,000 sentences not at all."""
+    assert usual_threshold("quarter", "reranker", 20_000, 20_000) == 1.6
+    assert usual_threshold("quarter", "reranker", 200_000, 2_000) == pytest.approx(1.6)
+    assert usual_threshold("quarter", "reranker", 54_366, 54_366) == pytest.approx(1.66, abs=1e-6)  # 20,000 e
+    smallest = usual_threshold("quarter", "reranker", 5_000, 5_000)
+    assert usual_threshold("quarter", "reranker", 0, 7) == smallest == pytest.approx(1.6 - 0.06 * 1.386294, abs=1e-6)
+    assert usual_threshold("quarter", "none", 20_000, 20_000) == 0.605
+    assert usual_threshold("csls", "none", 20_000, 20_000) is usual_threshold("ratio", "words", 9, 9) is None
+
+
+def test_a_default_of_its_own_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def usual(*given: Any) -> float:
+        asked.append(given)
+        return 0.5
+
+    monkeypatch.setattr(sys.modules["phrasemate.mine.run"], "usual_threshold", usual)
+    assert found([german(3)] * 2 + [german(4)], [english(3)], Mining(rerank="none"))
+    assert set(asked) == {("quarter", "none", 2, 1), ("quarter", "", 2, 1)}  # different sentences
 
 
 def test_margins_without_a_usual_threshold() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import log, sqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -20,13 +21,16 @@ __all__ = [
     "DOUBT",
     "FLOORS",
     "RERANK",
+    "SMALLEST",
     "THRESHOLDS",
+    "USUAL",
     "WEIGHTS",
     "Mate",
     "Mining",
     "Progress",
     "Report",
     "SentenceEncoder",
+    "usual_threshold",
 ]
 
 Progress = Callable[[str, int, int], None]
@@ -39,10 +43,28 @@ FLOORS = {
     "quarter": 0.0,
     "ratio": 1.0,
 }  # below it a pair is nearer to others
-THRESHOLDS = {("quarter", ""): 0.64, ("quarter", "words"): 0.91, ("quarter", "reranker"): 1.6, ("ratio", ""): 1.16}
+THRESHOLDS = {("quarter", ""): 0.605, ("quarter", "words"): 0.91, ("quarter", "reranker"): 1.6, ("ratio", ""): 1.125}
+"""Of a margin, and what looks at pairs again: the default for collections of `USUAL` sentences."""
+GROWTH = {("quarter", ""): 0.025, ("quarter", "words"): 0.045, ("quarter", "reranker"): 0.06, ("ratio", ""): 0.015}
+"""How much higher it is for collections e times as large."""
+USUAL, SMALLEST = 20_000, 5_000  # below the smallest the threshold stays
 WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # of a second look's scores beside the margin
-DOUBT = 0.1  # below the threshold without a second look, of the margin: from there on pairs are looked at again
+DOUBT = 0.065  # below the threshold without a second look, of the margin: from there on pairs are looked at again
 RERANK = ("auto", "reranker", "words", "none")
+
+
+def usual_threshold(margin: str, look: str, source: int, target: int) -> float | None:
+    """The default for collections of so many sentences; None where it was not measured (docs/mine.md).
+
+    How many wrong pairs reach a score by chance grows with the product of both sizes, and falls by the same factor
+    with each step of the score: so the threshold grows with the logarithm of the product. Half as quickly where there
+    are the more mates the more sentences there are; `GROWTH` lies between that and always as many.
+    """
+    look = look.removeprefix("none")
+    if (margin, look) not in THRESHOLDS:
+        return None
+    size = max(SMALLEST, sqrt(source * target))
+    return THRESHOLDS[margin, look] + GROWTH[margin, look] * log(size / USUAL)
 
 
 class SentenceEncoder(Protocol):
@@ -64,12 +86,12 @@ class Mining:
     """How mates are found.
 
     ``k`` neighbours each way; ``margin`` and ``pairing``: see `margin_of` and `one_to_one`. ``threshold``: the least
-    score; None: what calibration says, or the default of the margins `quarter` and `ratio`. ``length_ratio`` and
-    ``copies``: see `length_filter` and `is_copy`; None: no such filter. ``languages`` (codes, or "") and ``check``: see
-    `checker`. ``engine``: see `engine_for`. ``rerank``: how promising pairs are looked at again: by the `reranker` that
-    comes with the bundled encoder (`Attention`, its scores divided by the highest there can be), by `words`
-    (`WordMatch`), or not; `auto`: by the re-ranker where it belongs to the model, else by words where the model has
-    them. ``weight``: how often its scores count beside the margin; None: as in `WEIGHTS`.
+    score; None: what calibration says, or the default of the margins `quarter` and `ratio` (`usual_threshold`).
+    ``length_ratio`` and ``copies``: see `length_filter` and `is_copy`; None: no such filter. ``languages`` (codes, or
+    "") and ``check``: see `checker`. ``engine``: see `engine_for`. ``rerank``: how promising pairs are looked at again:
+    by the `reranker` that comes with the bundled encoder (`Attention`, its scores divided by the highest there can be),
+    by `words` (`WordMatch`), or not; `auto`: by the re-ranker where it belongs to the model, else by words where the
+    model has them. ``weight``: how often its scores count beside the margin; None: as in `WEIGHTS`.
     """
 
     k: int = 4  # Artetxe and Schwenk (2019), section 4.1

@@ -27,7 +27,18 @@ from phrasemate.mine.choose import (
 from phrasemate.mine.collection import Collection, collect, normal
 from phrasemate.mine.language import checker
 from phrasemate.mine.neighbours import engine_for, use_threads
-from phrasemate.mine.records import DOUBT, FLOORS, THRESHOLDS, WEIGHTS, Mate, Mining, Progress, Report, SentenceEncoder
+from phrasemate.mine.records import (
+    DOUBT,
+    FLOORS,
+    THRESHOLDS,
+    WEIGHTS,
+    Mate,
+    Mining,
+    Progress,
+    Report,
+    SentenceEncoder,
+    usual_threshold,
+)
 from phrasemate.mine.stages import encode, neighbours, scores
 from phrasemate.mine.words import WordMatch
 from phrasemate.mine.work import WorkFolder
@@ -90,7 +101,8 @@ def mine(
     settings = settings or Mining()
     mates = [(normal(one), normal(other)) for one, other in known]
     look = _look(model, settings, scorer)
-    limit = _limit(settings, mates, look.kind)
+    if settings.threshold is None and not mates:
+        _check_threshold(settings, look.kind)
     checks = [checker(language, settings.check) for language in settings.languages]
     documents = list(source), list(target)
     use_threads(threads)
@@ -101,6 +113,9 @@ def mine(
         hidden = [list(side) for side in zip(*mates, strict=True)] or [[], []]
         sides = [steps.read(*each) for each in zip(("source", "target"), documents, hidden, checks, strict=True)]
         numbers = _numbers(mates, sides)
+        limit = settings.threshold
+        if limit is None and not mates:
+            limit = usual_threshold(settings.margin, look.kind, *map(len, sides))
         pairs = steps.filter(steps.search(sides, model), sides, numbers, limit)
         return steps.choose(steps.rerank(pairs, sides), sides, numbers, limit)
     except BaseException as error:
@@ -175,13 +190,16 @@ class _Steps:
         if self.settings.length_ratio is not None:
             pairs = pairs.only(length_filter(pairs, source.lengths, target.lengths, self.settings.length_ratio))
         self.facts |= {"candidates": before, "unlike": before - len(pairs.score)}
-        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known, limit)))
+        usual = usual_threshold(self.settings.margin, "", len(source), len(target))
+        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known, limit, usual)))
         with self._timed("scoring"):
             different = self._no_copies(pairs, sides)
         self.facts |= {"promising": len(pairs.score), "copies": len(pairs.score) - len(different.score)}
         return different
 
-    def _floor(self, pairs: Candidates, known: Sequence[tuple[int, int]], limit: float | None) -> float:
+    def _floor(
+        self, pairs: Candidates, known: Sequence[tuple[int, int]], limit: float | None, usual: float | None
+    ) -> float:
         """The margin below which no pair is taken; if they are looked at again, below which few would be."""
         margin, again = self.settings.margin, self.look.scorer is not None
         if known:
@@ -190,7 +208,6 @@ class _Steps:
             return float(np.quantile(found, LOST if again else 0.0)) if len(found) else FLOORS[margin]
         if not again and limit is not None:
             return limit
-        usual = THRESHOLDS.get((margin, ""))
         return FLOORS[margin] if usual is None else usual - DOUBT
 
     def _no_copies(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
@@ -275,17 +292,13 @@ def _own_reranker(model: Any) -> Trained | None:
     return trained if hasattr(model, "runtime") and trained.encoder == model.hash else None
 
 
-def _limit(settings: Mining, mates: Sequence[tuple[str, str]], look: str) -> float | None:
-    """The threshold, None if it is to be calibrated."""
-    if settings.threshold is not None or mates:
-        return settings.threshold
-    found = THRESHOLDS.get((settings.margin, look.removeprefix("none")))
+def _check_threshold(settings: Mining, look: str) -> None:
+    """Raises InputError where there is no default."""
     other = settings.weight is not None and settings.weight != WEIGHTS.get(look, settings.weight)
-    if found is None or other:
+    if other or (settings.margin, look.removeprefix("none")) not in THRESHOLDS:
         with_weight = f", weight {settings.weight:g}" if other else ""
         what = "with a scorer" if look == "scorer" else f"of the margin {settings.margin!r} ({look}{with_weight})"
         raise InputError(f"scores {what} have no usual threshold; give one, or known pairs to calibrate with")
-    return found
 
 
 def _identity(
