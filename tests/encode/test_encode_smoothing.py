@@ -86,6 +86,8 @@ def test_a_channel_that_never_changes_keeps_its_scale() -> None:
     np.testing.assert_array_equal(scale, [1, 1, 1])
     np.testing.assert_array_equal(shift, [7, 0, 0])
     np.testing.assert_array_equal(Smoothing.of(np.full((3, 2), 5, np.float32)).scale, [1, 1])
+    hardly = np.float32([[1, 1e-6, -1], [-1, -1e-6, 1]])
+    np.testing.assert_array_equal(Smoothing.of(hardly).scale, [1, 0.25, 1])  # not a thousandth
 
 
 def test_the_norms_that_products_read() -> None:

@@ -21,6 +21,7 @@ __all__ = ["TEXTS", "Smoothing", "norms_of", "smoothing_of", "states_of"]
 POWER = 0.5  # of a channel's spread: that much of the difference goes into the weights
 SHIFT_STEP, SCALE_STEPS = 1 / 32, 4  # shifts are multiples of the one, scales have so many steps to the double:
 # machines differ in the last bit of a mean, and an exported file should not
+LEAST = -2  # log2 of a scale: what hardly moves in these texts may do so in others
 
 # What they are learned from; any text will do, but one of many scripts and lengths moves more channels.
 TEXTS = (
@@ -53,11 +54,12 @@ class Smoothing(NamedTuple):
     def of(cls, states: NDArray[np.float32]) -> Smoothing:
         """What evens the channels of (tokens, width) states out: their means, and roots of their spreads.
 
-        A channel that never changes keeps the scale of the middle one.
+        A channel that never changes keeps the scale of the middle one; none is scaled up more than four times.
         """
         spread = states.std(0, dtype=np.float64)
         spread /= np.median(spread[spread > 0]) if spread.any() else 1
         steps = np.rint(SCALE_STEPS * POWER * np.log2(spread, where=spread > 0, out=np.zeros_like(spread)))
+        steps = np.maximum(steps, LEAST * SCALE_STEPS)
         shift = SHIFT_STEP * np.rint(states.mean(0, dtype=np.float64) / SHIFT_STEP)
         return cls(shift.astype(np.float32), np.exp2(steps / SCALE_STEPS).astype(np.float32))
 
