@@ -10,17 +10,14 @@ the runtime rounds there is rounded by the graph, and all else is float32. Slow,
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 
-import onnx
-
-from phrasemate.encode.folder import ENCODER, check_folder, write_manifest
+from phrasemate.encode.folder import check_folder
 from phrasemate.encode.runtime import GROUP
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "encode"))
-from rounded import round_inputs
+from rounded import rounded_copy
 
 
 def main() -> None:
@@ -31,11 +28,7 @@ def main() -> None:
     options.add_argument("--group", type=int, default=GROUP, help="numbers with one scale (default: %(default)s)")
     args = options.parse_args()
     check_folder(args.model)
-    made = onnx.load(args.model / ENCODER)
-    round_inputs(made.graph, args.group)
-    shutil.copytree(args.model, args.out, ignore=shutil.ignore_patterns("confidence.json"))
-    (args.out / ENCODER).write_bytes(made.SerializeToString(deterministic=True))
-    print(write_manifest(args.out))
+    print(rounded_copy(args.model, args.out, args.group))
 
 
 if __name__ == "__main__":

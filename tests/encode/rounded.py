@@ -5,12 +5,27 @@ Also for bench/rounded_model.py.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx.helper import make_node
 from onnx.numpy_helper import from_array
+
+from phrasemate.encode.confidence import CONFIDENCE
+from phrasemate.encode.folder import ENCODER, write_manifest
+
+
+def rounded_copy(folder: Path, out: Path, group: int) -> str:
+    """A copy of a model folder with rounding in its graph; returns its hash."""
+    shutil.copytree(folder, out, ignore=shutil.ignore_patterns(CONFIDENCE))
+    made = onnx.load(folder / ENCODER)
+    round_inputs(made.graph, group)
+    (out / ENCODER).write_bytes(made.SerializeToString(deterministic=True))
+    return write_manifest(out)
 
 
 def round_inputs(graph: Any, group: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 from safetensors.numpy import load_file
+from tiny import cosines
 
 from phrasemate.encode import Model
 from phrasemate.encode.runtime import States
@@ -20,11 +21,6 @@ LAYERS = range(tiny.DEPTH + 1)
 def states_of(model: Model, layer: int | None = None) -> States:
     (states,) = model.token_states(tiny.SENTENCES, layer)
     return states
-
-
-def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    assert a.shape == b.shape
-    return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -6,15 +6,14 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 import tiny
-from rounded import round_inputs
+from rounded import rounded_copy
 from safetensors.numpy import load_file
+from tiny import cosines
 
 from phrasemate.encode import bundled_folder, load_model, runtime
 from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import ENCODER, write_manifest
 from phrasemate.encode.smoothing import Smoothing, norms_of
 from phrasemate.encode.unpack import unpack_model
 
@@ -31,20 +30,6 @@ TEXTS = (
 
 def states_of(folder: Path, texts: tuple[str, ...] = tiny.SENTENCES, layer: int | None = None) -> np.ndarray:
     return np.concatenate([block.values for block in load_model(folder, threads=1).token_states(texts, layer)])
-
-
-def rounded(folder: Path, out: Path, group: int) -> Path:
-    """The model folder with rounding in its graph."""
-    shutil.copytree(folder, out)
-    made = onnx.load(folder / ENCODER)
-    round_inputs(made.graph, group)
-    (out / ENCODER).write_bytes(made.SerializeToString())
-    write_manifest(out)
-    return out
-
-
-def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
 
 
 @pytest.fixture
@@ -116,7 +101,8 @@ def test_the_outlier_no_longer_costs_the_others_their_bits(in_float32: None, une
         export_model(uneven, folder, smooth=smooth)
         unpack_model(folder, tmp_path / f"{name}-encoder")
         expected = np.concatenate(tiny.reference(tmp_path / f"{name}-encoder", tiny.SENTENCES, tiny.DEPTH))
-        found = states_of(rounded(folder, tmp_path / f"{name}-rounded", tiny.HIDDEN))
+        rounded_copy(folder, tmp_path / f"{name}-rounded", tiny.HIDDEN)
+        found = states_of(tmp_path / f"{name}-rounded")
         others = np.arange(tiny.HIDDEN) != OUTLIER
         lost[name] = float(np.square(found - expected)[:, others].mean())
     assert lost["smooth"] < lost["plain"] / 5
@@ -130,5 +116,5 @@ def test_the_same_scales_from_other_threads_and_runs(uneven: Path, tmp_path: Pat
 def test_the_bundled_model_keeps_its_cosines_in_int8(in_float32: None, tmp_path: Path) -> None:
     """.999 and more, with a scale for as many numbers as the runtime has."""
     folder = bundled_folder()
-    found = states_of(rounded(folder, tmp_path / "rounded", runtime.GROUP), TEXTS)
-    assert cosines(found, states_of(folder, TEXTS)).mean() >= 0.999
+    rounded_copy(folder, tmp_path / "rounded", runtime.GROUP)
+    assert cosines(states_of(tmp_path / "rounded", TEXTS), states_of(folder, TEXTS)).mean() >= 0.999

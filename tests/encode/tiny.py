@@ -147,6 +147,12 @@ def four_bits(table: np.ndarray) -> np.ndarray:
     return found
 
 
+def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(rows,) cosine of each row of one with that of the other, (rows, width) both."""
+    assert a.shape == b.shape
+    return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
 def alter(folder: Path, **changes: np.ndarray | None) -> None:
     """Change tensors of model.safetensors; None takes one away. Names have "__" for "."."""
     path = folder / "model.safetensors"

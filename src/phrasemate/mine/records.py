@@ -21,9 +21,7 @@ __all__ = [
     "DOUBT",
     "FLOORS",
     "RERANK",
-    "SMALLEST",
     "THRESHOLDS",
-    "USUAL",
     "WEIGHTS",
     "Mate",
     "Mining",
@@ -43,10 +41,13 @@ FLOORS = {
     "quarter": 0.0,
     "ratio": 1.0,
 }  # below it a pair is nearer to others
-THRESHOLDS = {("quarter", ""): 0.605, ("quarter", "words"): 0.91, ("quarter", "reranker"): 1.6, ("ratio", ""): 1.125}
-"""Of a margin, and what looks at pairs again: the default for collections of `USUAL` sentences."""
-GROWTH = {("quarter", ""): 0.025, ("quarter", "words"): 0.045, ("quarter", "reranker"): 0.06, ("ratio", ""): 0.015}
-"""How much higher it is for collections e times as large."""
+THRESHOLDS = {
+    ("quarter", ""): (0.605, 0.025),
+    ("quarter", "words"): (0.91, 0.045),
+    ("quarter", "reranker"): (1.6, 0.06),
+    ("ratio", ""): (1.125, 0.015),
+}
+"""Of a margin and what looks at pairs again: the default for `USUAL` sentences, and its growth for e times as many."""
 USUAL, SMALLEST = 20_000, 5_000  # below the smallest the threshold stays
 WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # of a second look's scores beside the margin
 DOUBT = 0.065  # below the threshold without a second look, of the margin: from there on pairs are looked at again
@@ -58,13 +59,13 @@ def usual_threshold(margin: str, look: str, source: int, target: int) -> float |
 
     How many wrong pairs reach a score by chance grows with the product of both sizes, and falls by the same factor
     with each step of the score: so the threshold grows with the logarithm of the product. Half as quickly where there
-    are the more mates the more sentences there are; `GROWTH` lies between that and always as many.
+    are the more mates the more sentences there are; `THRESHOLDS` lie between that and always as many.
     """
-    look = look.removeprefix("none")
-    if (margin, look) not in THRESHOLDS:
+    known = THRESHOLDS.get((margin, look.removeprefix("none")))
+    if known is None:
         return None
-    size = max(SMALLEST, sqrt(source * target))
-    return THRESHOLDS[margin, look] + GROWTH[margin, look] * log(size / USUAL)
+    usual, growth = known
+    return usual + growth * log(max(SMALLEST, sqrt(source * target)) / USUAL)
 
 
 class SentenceEncoder(Protocol):
