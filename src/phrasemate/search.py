@@ -16,9 +16,10 @@ from phrasemate.encode.views import VOTES, Views
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.marks import EXPECTED, parse_query
+from phrasemate.text import folded
 from phrasemate.types import Encoder, Hit, Phrase
 
-__all__ = ["DOUBT", "Group", "Result", "Searcher", "folded"]
+__all__ = ["DOUBT", "Group", "Result", "Searcher"]
 
 FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600
@@ -290,11 +291,6 @@ def _new(found: Sequence[tuple[Hit, float]], hits: Sequence[Hit], k: int) -> lis
         return list(hits)
     lacking = [name for name in dict.fromkeys(folded(hit.text) for hit in hits) if name not in had][: k - len(had)]
     return [hit for hit in hits if folded(hit.text) in lacking]
-
-
-def folded(text: str) -> str:
-    """What is one wording: no difference of case, nor of white space."""
-    return " ".join(text.casefold().split())
 
 
 def _group(found: _Wording, contexts: int, views: Views | None) -> Group:

@@ -235,6 +235,7 @@ def test_cut_marks_and_shortens() -> None:
     assert made.endswith("more...")
     assert cut(long, 0, 4, 30).startswith("[[word]] word")  # room that one side does not need is the other's
     assert cut("x" * 200, 50, 180, 100) == f"...[[{'x' * 130}]]..."  # a phrase is never cut
+    assert cut("See [[a]]: bank.", 11, 15, 100) == r"See \[[a\]]: [[bank]]."  # brackets of the text are no marks
 
 
 @pytest.mark.parametrize("settings", [{"k": 0}, {"segmenter": "magic"}, {"width": 3}, {"contexts": -1}])

@@ -9,8 +9,8 @@ from typing import Any
 
 from phrasemate.concordance.collation import collation
 from phrasemate.errors import InputError
-from phrasemate.search import Result, folded
-from phrasemate.text import words
+from phrasemate.search import Result
+from phrasemate.text import folded, words
 from phrasemate.types import Hit
 
 __all__ = ["ORDERS", "Candidate", "Column", "Line", "arranged", "clip", "column", "merged"]

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from phrasemate.errors import InputError, MissingExtra
+from phrasemate.text import folded
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -42,9 +43,9 @@ class TimeWords:
     """The words of time of one language; see `of`."""
 
     def __init__(self, names: Iterable[str], short: Iterable[str], others: Iterable[str]) -> None:
-        self._names = frozenset(map(_folded, names))
-        self._short = frozenset(map(_folded, short)) - self._names
-        known = sorted(self._names | self._short | set(map(_folded, others)), key=len, reverse=True)
+        self._names = frozenset(map(_seen, names))
+        self._short = frozenset(map(_seen, short)) - self._names
+        known = sorted(self._names | self._short | set(map(_seen, others)), key=len, reverse=True)
         alternatives = "|".join(re.escape(word) for word in known if word)
         self._token = re.compile(f"(?P<word>{alternatives})|(?P<number>{_NUMBER}|{_ROMAN})|{_SEPARATOR}")
 
@@ -60,7 +61,7 @@ class TimeWords:
 
     def kind(self, text: str) -> str:
         """Return "date" for a time with a number in it or a bare number, "name" for a name alone, else ""."""
-        text = _folded(text)
+        text = _seen(text)
         tokens = list(self._tokens(text))
         if not tokens:
             return ""
@@ -94,8 +95,8 @@ def _cuts(text: str, match: re.Match[str]) -> bool:
     return match.lastgroup == "word" and last.isalpha() and after.isalpha() and last.islower()
 
 
-def _folded(text: str) -> str:
-    return " ".join(text.replace("\u202f", " ").replace("\u200f", "").casefold().split())
+def _seen(text: str) -> str:
+    return folded(text.replace("\u200f", ""))  # a right-to-left mark
 
 
 def _names(contexts: Any, width: str) -> Iterator[str]:

@@ -17,6 +17,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from phrasemate.text import folded
+
 if TYPE_CHECKING:
     from phrasemate.encode import Model
     from phrasemate.index import Index
@@ -47,8 +49,8 @@ class Answer:
     @property
     def rank(self) -> int | None:
         """The 1-based place of the first expected wording among the groups; None if it is not there."""
-        wanted = {_fold(text) for text in self.question.expected}
-        places = (place for place, group in enumerate(self.result.groups, 1) if _fold(group.text) in wanted)
+        wanted = {folded(text) for text in self.question.expected}
+        places = (place for place, group in enumerate(self.result.groups, 1) if folded(group.text) in wanted)
         return next(places, None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -104,10 +106,6 @@ def ask(index: Index, k: int = 3, asked: Sequence[Question] | None = None) -> li
 def first(answers: Sequence[Answer], language: str | None = None) -> int:
     """How many answers (in one language) have an expected wording in first place."""
     return sum(a.rank == 1 for a in answers if language in (None, a.question.language))
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def _bundled(name: str) -> str:

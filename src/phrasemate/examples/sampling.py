@@ -10,6 +10,7 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from phrasemate.examples.matching import Matcher, tokens
+from phrasemate.text import folded
 
 __all__ = ["Found", "Row", "Source", "sample"]
 
@@ -98,7 +99,7 @@ class _Choice:
 
     def is_new(self, text: str) -> bool:
         """Whether the text differs from all before by more than case and white space."""
-        key = " ".join(text.casefold().split())
+        key = folded(text)
         new = key not in self._texts
         self._texts.add(key)
         return new

@@ -19,7 +19,7 @@ from phrasemate.examples import occurrences
 from phrasemate.index import Index
 from phrasemate.marks import marked
 from phrasemate.search import Result, Searcher
-from phrasemate.text import words
+from phrasemate.text import folded, words
 from phrasemate.types import Hit, Span
 
 __all__ = ["Equivalent", "Found", "Hint", "Hinter", "Hints", "Place", "chosen", "cut", "marked", "same", "within"]
@@ -239,7 +239,7 @@ class Hinter:
 
 def same(text: str, other: str) -> bool:
     """Whether two sentences differ in case and white space at most."""
-    return text.casefold().split() == other.casefold().split()
+    return folded(text) == folded(other)
 
 
 def _texts(text: str, spans: Sequence[Span]) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ def _longest_first(hint: Hint) -> tuple[float, ...]:
 
 
 def cut(context: str, start: int, end: int, width: int) -> str:
-    """``context`` cut to about ``width`` characters around ``context[start:end]``, which is marked ``[[ ]]``.
+    """``context`` cut to about ``width`` characters around ``context[start:end]``, which is marked as in a query.
 
     Cut at white space where there is some near; dots stand for what is left out. The phrase itself is never cut.
     """
@@ -287,4 +287,5 @@ def cut(context: str, start: int, end: int, width: int) -> str:
         high = space
     before = ("..." if low else "") + context[low:start]
     after = context[end:high] + ("..." if high < len(context) else "")
-    return " ".join(f"{before}[[{context[start:end]}]]{after}".split())
+    query = marked(before + context[start:end] + after, len(before), len(before) + end - start)
+    return " ".join(query.split())

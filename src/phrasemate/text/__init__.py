@@ -6,7 +6,7 @@ from phrasemate.text.corpus import Corpus, read
 from phrasemate.text.damage import Skipped
 from phrasemate.text.formats.bilingual import read_bilingual, read_units, write_units
 from phrasemate.text.formats.records import Side, Term, TermPair, Unit
-from phrasemate.text.segmentation import split_sentences, words
+from phrasemate.text.segmentation import folded, split_sentences, words
 from phrasemate.text.terms import read_terms, write_pairs, write_terms
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Term",
     "TermPair",
     "Unit",
+    "folded",
     "read",
     "read_bilingual",
     "read_terms",

@@ -16,7 +16,7 @@ from icu4py.breakers import SentenceBreaker, WordBreaker
 
 from phrasemate.text.abbreviations import before_number, before_word, ordinal_dot
 
-__all__ = ["split_sentences", "words"]
+__all__ = ["folded", "split_sentences", "words"]
 
 Offsets = list[tuple[int, int]]
 
@@ -46,6 +46,11 @@ def words(text: str) -> Offsets:
         for start, end in _segments(WordBreaker, text, "en")
         if text[start].isalnum() or (end - start > 1 and any(map(str.isalnum, text[start:end])))
     ]
+
+
+def folded(text: str) -> str:
+    """The same for all that differ in case or white space only: one wording, one sentence."""
+    return " ".join(text.casefold().split())
 
 
 def split_sentences(text: str, lang: str = "") -> Offsets:
