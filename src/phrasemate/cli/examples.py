@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import Encoding, Lines, OnError, OrList, SplitLines, say_skipped
+from phrasemate.cli.options import Column, Encoding, Lines, OnError, OrList, SplitLines, TextField, say_skipped
 from phrasemate.cli.shell import err, out
 from phrasemate.errors import InputError
 
@@ -79,12 +79,8 @@ def examples(
         typer.Option("--language", metavar="LANG", help="With --index: only this language (may be repeated)."),
     ] = None,
     lang: Annotated[str, typer.Option("--lang", metavar="LANG", help="Language of --text, e.g. en or zh.")] = "",
-    column: Annotated[
-        str | None, typer.Option("--column", metavar="NAME|N", help="Column of .tsv texts: name, or number from 1.")
-    ] = None,
-    text_field: Annotated[
-        str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl texts that holds the text.")
-    ] = "text",
+    column: Column = None,
+    text_field: TextField = "text",
     lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",

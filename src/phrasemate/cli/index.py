@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phrasemate.cli.cluster import Cluster, Workers, add_there, optimize_there, refuse_elsewhere, shown
-from phrasemate.cli.options import Encoding, Lines, OnError, OrList, SplitLines, Threads, say_skipped
+from phrasemate.cli.options import Column, Encoding, Lines, OnError, OrList, SplitLines, TextField, Threads, say_skipped
 from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, out
 from phrasemate.cli.tuning import At, Seed, Target, said
 
@@ -80,12 +80,8 @@ def add(
             help="Language of the texts, e.g. en or zh; of several in a file, that to take.",
         ),
     ] = "",
-    column: Annotated[
-        str | None, typer.Option("--column", metavar="NAME|N", help="Column of tables: name, or number from 1.")
-    ] = None,
-    text_field: Annotated[
-        str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")
-    ] = "text",
+    column: Column = None,
+    text_field: TextField = "text",
     lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import Encoding, JsonAtEnd, Lines, Model, OnError, OrList, SplitLines, Threads, say_skipped
+from phrasemate.cli.options import (
+    Encoding,
+    JsonAtEnd,
+    Lines,
+    Model,
+    OnError,
+    OrList,
+    SplitLines,
+    TextField,
+    Threads,
+    say_skipped,
+)
 from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
@@ -138,9 +149,7 @@ def mine(
     lines: SplitLines = Lines.PARAGRAPH,
     source_column: Annotated[str | None, _column("source")] = None,
     target_column: Annotated[str | None, _column("target")] = None,
-    text_field: Annotated[
-        str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")
-    ] = "text",
+    text_field: TextField = "text",
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
     work: Annotated[

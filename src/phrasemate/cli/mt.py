@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -13,14 +13,29 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from phrasemate.cli.hinting import (
+    Budget,
+    Confidence,
+    Contexts,
+    Equivalents,
+    FormName,
+    HintIndex,
+    IndexModel,
+    Segmenter,
+    SegmenterName,
+    Template,
+    Threshold,
+    chosen_form,
+    opened_retrieval,
+)
 from phrasemate.cli.options import Threads
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup
 
 if TYPE_CHECKING:
-    from phrasemate.mt import Prompter, Retrieval, Translation, Translator
+    from phrasemate.mt import Translation, Translator
 
-__all__ = ["EXAMPLES", "FormName", "Segmenter", "app", "opened_retrieval", "translate"]
+__all__ = ["EXAMPLES", "app", "translate"]
 
 EXAMPLES = """Examples:
 
@@ -39,27 +54,11 @@ class _MtGroup(DefaultGroup):
     default = "translate"
 
 
-class FormName(StrEnum):
-    """The prompt forms."""
-
-    PLAIN = "plain"
-    SENTENCE = "sentence"
-    PHRASES = "phrases"
-    COT = "cot"
-
-
 class Api(StrEnum):
     """How the server is asked."""
 
     CHAT = "chat"
     COMPLETIONS = "completions"
-
-
-class Segmenter(StrEnum):
-    """What finds the phrases."""
-
-    LEARNED = "learned"
-    NGRAM = "ngram"
 
 
 app = typer.Typer(
@@ -77,35 +76,25 @@ def translate(
     *,
     source: Annotated[str, typer.Option("--from", metavar="LANG", help="Language of FILE, e.g. de or zh-Hant.")],
     target: Annotated[str, typer.Option("--to", metavar="LANG", help="Language to translate into.")],
-    index: Annotated[
-        Path | None, typer.Option("--index", metavar="DIR", help="Index of text in the target language.")
-    ] = None,
+    index: HintIndex = None,
     llm: Annotated[str, typer.Option("--llm", metavar="URL", help="OpenAI-compatible server, up to /v1.")] = "",
     form: Annotated[
         FormName, typer.Option("--form", metavar="FORM", help="plain, sentence, phrases or cot.")
     ] = FormName.PHRASES,
-    template: Annotated[
-        Path | None, typer.Option("--template", metavar="FILE", help="TOML file whose texts replace the form's.")
-    ] = None,
+    template: Template = None,
     examples: Annotated[
         Path | None,
         typer.Option("--examples", metavar="FILE", help="Known translations (.tsv, .tmx, ...) for few-shot prompts."),
     ] = None,
     shots: Annotated[int, typer.Option("--shots", metavar="N", min=0, help="The first N of --examples.")] = 4,
-    threshold: Annotated[
-        float, typer.Option("--threshold", metavar="X", min=0, max=1, help="Least score of a phrase.")
-    ] = 0.7,
-    segmenter: Annotated[
-        Segmenter, typer.Option("--segmenter", metavar="learned|ngram", help="What finds the phrases.")
-    ] = Segmenter.LEARNED,
+    threshold: Threshold = 0.7,
+    segmenter: SegmenterName = Segmenter.LEARNED,
     overlapping: Annotated[
         bool, typer.Option("--overlapping", help="All phrases, not only the longest that share no word.")
     ] = False,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Equivalents of a phrase.")] = 2,
-    contexts: Annotated[int, typer.Option("--contexts", metavar="N", min=0, help="Contexts of an equivalent.")] = 1,
-    confidence: Annotated[
-        float, typer.Option("--confidence", metavar="X", min=0, max=1, help="Least confidence, if the model tells it.")
-    ] = 0.9,
+    k: Equivalents = 2,
+    contexts: Contexts = 1,
+    confidence: Confidence = 0.9,
     floor: Annotated[
         float | None,
         typer.Option(
@@ -123,9 +112,7 @@ def translate(
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="No second look at what was found.")] = False,
-    budget: Annotated[
-        int, typer.Option("--budget", metavar="N", min=0, help="Tokens that the hints of a sentence may take.")
-    ] = 400,
+    budget: Budget = 400,
     llm_model: Annotated[str, typer.Option("--llm-model", metavar="NAME", help="The model's name at the server.")] = "",
     api: Annotated[
         Api, typer.Option("--api", metavar="chat|completions", help="completions: for models that continue text.")
@@ -156,9 +143,7 @@ def translate(
     ] = False,
     show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print each prompt to standard error.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Make the prompts and send nothing.")] = False,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: that of the index).")
-    ] = None,
+    model: IndexModel = None,
     threads: Threads = None,
 ) -> None:
     """Translate each line of FILE by a language model that is given retrieved phrases of the target language.
@@ -166,14 +151,11 @@ def translate(
     Text in the target language is all that the index needs. One translation a line, in the order of FILE; a line that
     the model did not translate stays empty and is counted.
     """
-    from phrasemate.mt import FORMS, Hints, Prompter, Translator, read_form
+    from phrasemate.mt import Hints, Prompter, Translator
 
-    base = FORMS[form.value]
-    chosen = read_form(template, base) if template else base
     if not llm and not dry_run:
         raise typer.BadParameter("give --llm URL, or --dry-run to see the prompts alone")
-    if form is not FormName.PLAIN and index is None:
-        raise typer.BadParameter(f"--form {form.value} needs --index DIR")
+    chosen = chosen_form(form, template, index)
     settings = Hints(
         threshold=threshold,
         segmenter=segmenter.value,
@@ -271,33 +253,6 @@ def _written(path: Path) -> Iterator[TextIO]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def opened_retrieval(
-    index: Path | None,
-    model: Path | None,
-    threads: int | None,
-    form: FormName,
-    settings: Any,
-    bare: Prompter,
-    stack: ExitStack,
-    show: Callable[[str, int, int], None],
-) -> Retrieval:
-    """What the form looks up; nothing is opened for the plain one."""
-    from phrasemate.mt import Hinter, RelatedSentences, Retrieval
-
-    if form is FormName.PLAIN or index is None:
-        return Retrieval()
-    from phrasemate.encode import load_model
-    from phrasemate.index import Index
-
-    given = load_model(model, threads=threads) if model else None
-    opened = stack.enter_context(Index.open(index, given, readonly=True, threads=threads))
-    if form is FormName.SENTENCE:
-        return Retrieval(related=RelatedSentences(opened, index.with_name(index.name + ".sentences"), show))
-    hinter = Hinter(opened, settings, apart=bool(bare.form.first))
-    tokenizer = hinter.model.runtime.tokenizer
-    return Retrieval(hinter, cost=lambda hint: len(tokenizer.encode(bare.hint(hint)).ids))
 
 
 def _pairs(path: Path, shots: int) -> list[tuple[str, str]]:

@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli.mt import FormName, Segmenter, opened_retrieval
+from phrasemate.cli.hinting import (
+    Budget,
+    Confidence,
+    Contexts,
+    Equivalents,
+    FormName,
+    HintIndex,
+    IndexModel,
+    Segmenter,
+    SegmenterName,
+    Template,
+    Threshold,
+    chosen_form,
+    opened_retrieval,
+)
 from phrasemate.cli.options import JsonAtEnd, Threads
 from phrasemate.cli.progress import stages
 from phrasemate.errors import InputError, MissingExtra
@@ -38,38 +52,24 @@ def prepare(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="NAME", help="Write NAME.chat.jsonl and NAME.plain.jsonl.")
     ],
-    index: Annotated[
-        Path | None, typer.Option("--index", metavar="DIR", help="Index of text in the target language.")
-    ] = None,
+    index: HintIndex = None,
     form: Annotated[
         FormName, typer.Option("--form", metavar="FORM", help="plain, sentence or phrases.")
     ] = FormName.PHRASES,
-    template: Annotated[
-        Path | None, typer.Option("--template", metavar="FILE", help="TOML file whose texts replace the form's.")
-    ] = None,
+    template: Template = None,
     swap: Annotated[bool, typer.Option("--swap", help="PAIRS has the target language first.")] = False,
     count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="Examples.")] = 1_800,
-    threshold: Annotated[
-        float, typer.Option("--threshold", metavar="X", min=0, max=1, help="Least score of a phrase.")
-    ] = 0.7,
-    segmenter: Annotated[
-        Segmenter, typer.Option("--segmenter", metavar="learned|ngram", help="What finds the phrases.")
-    ] = Segmenter.LEARNED,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Equivalents of a phrase.")] = 2,
-    contexts: Annotated[int, typer.Option("--contexts", metavar="N", min=0, help="Contexts of an equivalent.")] = 1,
-    confidence: Annotated[
-        float, typer.Option("--confidence", metavar="X", min=0, max=1, help="Least confidence, if the model tells it.")
-    ] = 0.9,
+    threshold: Threshold = 0.7,
+    segmenter: SegmenterName = Segmenter.LEARNED,
+    k: Equivalents = 2,
+    contexts: Contexts = 1,
+    confidence: Confidence = 0.9,
     floor: Annotated[
         float | None, typer.Option("--floor", metavar="X", help="Least cosine of a word's nearest phrase.")
     ] = None,
-    budget: Annotated[
-        int, typer.Option("--budget", metavar="N", min=0, help="Tokens that the hints of a sentence may take.")
-    ] = 400,
+    budget: Budget = 400,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the choice of examples.")] = 0,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: that of the index).")
-    ] = None,
+    model: IndexModel = None,
     threads: Threads = None,
     as_json: JsonAtEnd = False,
 ) -> None:
@@ -78,12 +78,10 @@ def prepare(
     A sentence's own translation is never among its hints, even if the parallel text was indexed.
     """
     from phrasemate.align import ParallelText
-    from phrasemate.mt import FORMS, Hints, Prompter, read_form
+    from phrasemate.mt import Hints, Prompter
     from phrasemate.mt.prepare import lessons, sampled, write_lessons
 
-    if form is not FormName.PLAIN and index is None:
-        raise typer.BadParameter(f"--form {form.value} needs --index DIR")
-    chosen = read_form(template, FORMS[form.value]) if template else FORMS[form.value]
+    chosen = chosen_form(form, template, index)
     settings = Hints(
         threshold, segmenter.value, k=k, contexts=contexts, floor=floor, confidence=confidence, budget=budget
     )

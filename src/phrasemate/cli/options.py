@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from phrasemate.text import Skipped
 
 __all__ = [
+    "Column",
     "Encoding",
     "JsonAtEnd",
     "Lines",
@@ -21,6 +22,7 @@ __all__ = [
     "OrList",
     "Quick",
     "SplitLines",
+    "TextField",
     "Threads",
     "say_skipped",
 ]
@@ -47,6 +49,12 @@ SplitLines = Annotated[
 ]
 OrList = Annotated[
     OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
+]
+Column = Annotated[
+    str | None, typer.Option("--column", metavar="NAME|N", help="Column of tables: name, or number from 1.")
+]
+TextField = Annotated[
+    str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")
 ]
 Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")]
 Model = Annotated[

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import OnError, OrList, Quick, Threads, say_skipped
+from phrasemate.cli.options import Column, OnError, OrList, Quick, Threads, say_skipped
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out
 from phrasemate.errors import InputError
@@ -101,9 +101,7 @@ def terms(
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=1, help="Occurrences that a term is searched by, at most.")
     ] = 4,
-    column: Annotated[
-        str | None, typer.Option("--column", metavar="NAME|N", help="Column of a table: name, or number from 1.")
-    ] = None,
+    column: Column = None,
     on_error: OrList = OnError.RAISE,
     quick: Quick = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,

@@ -9,7 +9,18 @@ import typer
 
 from phrasemate.cli.options import JsonAtEnd
 from phrasemate.cli.shell import err
-from phrasemate.cli.training import Changes, Device, Minutes, Run, Threads, counter, needs_training, tables_of, train
+from phrasemate.cli.training import (
+    Changes,
+    Device,
+    Minutes,
+    Run,
+    States,
+    Threads,
+    counter,
+    needs_training,
+    tables_of,
+    train,
+)
 
 __all__ = ["CCPR_EXAMPLES", "XPR_EXAMPLES", "app"]
 
@@ -82,12 +93,7 @@ def xpr(
     *,
     run: Run,
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of ``phrasemate dataset xpr``.")],
-    states: Annotated[
-        Path | None,
-        typer.Option(
-            "--states", metavar="DIR", help="Where frozen layers' states are kept, for many runs (default: RUN/states)."
-        ),
-    ] = None,
+    states: States = None,
     changes: Changes = None,
     minutes: Minutes = None,
     device: Device = "auto",

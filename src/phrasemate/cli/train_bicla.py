@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from phrasemate.cli.options import JsonAtEnd
-from phrasemate.cli.training import Changes, Device, Minutes, Run, Threads, needs_training, tables_of, train
+from phrasemate.cli.training import Changes, Device, Minutes, Pairs, Run, Threads, needs_training, tables_of, train
 
 __all__ = ["EXAMPLES", "bicla"]
 
@@ -27,9 +27,7 @@ def bicla(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file such as configs/bicla.toml.")],
     *,
     run: Run,
-    data: Annotated[
-        Path, typer.Option("--data", metavar="DIR", help="Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")
-    ],
+    data: Pairs,
     vectors: Annotated[
         Path,
         typer.Option("--vectors", metavar="DIR", help="Folder of word vectors, one for each language, such as de."),

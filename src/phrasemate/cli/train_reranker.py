@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from phrasemate.cli.options import JsonAtEnd, Model
-from phrasemate.cli.training import Changes, Device, Minutes, Run, Threads, counter, needs_training, tables_of, train
+from phrasemate.cli.training import (
+    Changes,
+    Device,
+    Minutes,
+    Pairs,
+    Run,
+    States,
+    Threads,
+    counter,
+    needs_training,
+    tables_of,
+    train,
+)
 
 __all__ = ["EXAMPLES", "reranker"]
 
@@ -27,16 +39,9 @@ def reranker(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file such as configs/reranker.toml.")],
     *,
     run: Run,
-    data: Annotated[
-        Path, typer.Option("--data", metavar="DIR", help="Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")
-    ],
+    data: Pairs,
     model: Model = None,
-    states: Annotated[
-        Path | None,
-        typer.Option(
-            "--states", metavar="DIR", help="Where token states are kept, for many runs (default: RUN/states)."
-        ),
-    ] = None,
+    states: States = None,
     changes: Changes = None,
     minutes: Minutes = None,
     device: Device = "auto",

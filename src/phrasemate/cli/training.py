@@ -16,8 +16,29 @@ from phrasemate.errors import MissingExtra
 if TYPE_CHECKING:
     from phrasemate.train import Event
 
-__all__ = ["Changes", "Device", "Minutes", "Run", "Threads", "counter", "needs_training", "tables_of", "train"]
+__all__ = [
+    "Changes",
+    "Device",
+    "Minutes",
+    "Pairs",
+    "Run",
+    "States",
+    "Threads",
+    "counter",
+    "needs_training",
+    "tables_of",
+    "train",
+]
 
+Pairs = Annotated[
+    Path, typer.Option("--data", metavar="DIR", help="Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")
+]
+States = Annotated[
+    Path | None,
+    typer.Option(
+        "--states", metavar="DIR", help="Where the encoder's states are kept, for many runs (default: RUN/states)."
+    ),
+]
 Run = Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run.")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Another setting than the file's.")

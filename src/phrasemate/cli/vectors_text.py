@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import Encoding, Lines, Model, OnError, OrList, SplitLines, Threads, say_skipped
+from phrasemate.cli.options import (
+    Column,
+    Encoding,
+    Lines,
+    Model,
+    OnError,
+    OrList,
+    SplitLines,
+    TextField,
+    Threads,
+    say_skipped,
+)
 from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
@@ -58,10 +69,6 @@ Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folde
 Words = Annotated[int, typer.Option("--words", metavar="N", min=1, help="The most frequent words that get a vector.")]
 Dim = Annotated[int, typer.Option("--dim", metavar="N", min=1, help="Numbers of a vector.")]
 Lang = Annotated[str, typer.Option("--lang", metavar="LANG", help="Language of the texts, e.g. en or zh.")]
-Column = Annotated[
-    str | None, typer.Option("--column", metavar="NAME|N", help="Column of .tsv files: name, or number from 1.")
-]
-Field = Annotated[str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of what is drawn by chance.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -100,7 +107,7 @@ def distil(
     model: Model = None,
     threads: Threads = None,
     column: Column = None,
-    text_field: Field = "text",
+    text_field: TextField = "text",
     lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
@@ -138,7 +145,7 @@ def cover(
     model: Model = None,
     threads: Threads = None,
     column: Column = None,
-    text_field: Field = "text",
+    text_field: TextField = "text",
     lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
@@ -178,7 +185,7 @@ def train(
         int, typer.Option("--min-count", metavar="N", min=1, help="Occurrences that a word needs to get a vector.")
     ] = 5,
     column: Column = None,
-    text_field: Field = "text",
+    text_field: TextField = "text",
     lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
     encoding: Encoding = "utf-8",
