@@ -108,6 +108,7 @@ def test_a_finished_output_is_not_written_over(text: ParallelText, tmp_path: Pat
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     with GrowingFile(tmp_path / "out", {}), pytest.raises(InputError, match="another process"):
         GrowingFile(tmp_path / "out", {})
+    assert not (tmp_path / "out.part.lock").exists()
 
 
 def test_an_output_in_no_folder(tmp_path: Path) -> None:

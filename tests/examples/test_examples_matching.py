@@ -74,6 +74,11 @@ def test_korean_particles(phrase: str, text: str, expected: bool) -> None:
     assert occurrences(phrase, text) == ([(0, len(phrase))] if expected else [])
 
 
+def test_many_particles_take_no_longer_than_they_are_long() -> None:
+    assert occurrences("코카", "코카" + "라도" * 2_000) == [(0, 2)]
+    assert occurrences("코카", "코카" + "라도" * 2_000 + "뷁") == []  # 라도 is also 라 and 도: 2 ** 2,000 ways to cut
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_composed_and_decomposed_characters_are_equal(form: str) -> None:
     text = normalize("NFD", "le café, ") + normalize("NFC", "le Café")

@@ -137,6 +137,8 @@ def test_no_server_at_all_is_told_at_once(server: Double) -> None:
         ((200, b'{"choices": []}', {}), "holds no text"),
         ((200, b'{"choices": [{"message": {"content": 7}}]}', {}), "holds no text"),
         ((500, b"oops", {}), "the server said 500: oops"),
+        ((500, b"oops", {"Retry-After": "\xb2"}), "the server said 500: oops"),
+        ((200, b"no gzip", {"Content-Encoding": "gzip"}), "the server's answer cannot be read"),
     ],
 )
 def test_what_fails_for_one_line_is_counted_and_the_others_go_on(
@@ -149,7 +151,19 @@ def test_what_fails_for_one_line_is_counted_and_the_others_go_on(
         assert second.text == ""
         assert failure in second.failure
         assert len(cache) == 2  # what failed is asked again the next time
-        assert client.repeats == (2 if reply[0] == 500 else 0)  # only what may pass is tried again
+        may_pass = reply[0] == 500 or "Content-Encoding" in reply[2]
+        assert client.repeats == (2 if may_pass else 0)  # only what may pass is tried again
+
+
+def test_a_name_that_no_server_has_is_told_at_once() -> None:
+    with Client(Endpoint("http://exa mple..com/v1")) as client, pytest.raises(EndpointError, match="cannot be reached"):
+        texts(client, LINES[:1])
+
+
+def test_a_key_that_cannot_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "ключ")
+    with pytest.raises(InputError, match=r"\$MY_KEY holds characters that no key has"):
+        Client(Endpoint("http://h/v1", key="MY_KEY"))
 
 
 def test_a_slow_server_runs_into_the_time_out(server: Double) -> None:
@@ -184,6 +198,7 @@ def test_the_key_of_a_request_depends_on_all_of_it() -> None:
     ("options", "said"),
     [
         ({"url": "ftp://h/v1"}, "no web address"),
+        ({"url": "http://[::1"}, "no web address (Invalid IPv6 URL)"),
         ({"url": "localhost:8080"}, "no web address"),
         ({"url": "http://me:s3cret@h/v1"}, "holds a user name or password"),
         ({"url": "http://h/v1", "api": "magic"}, "expected chat or completions"),
@@ -217,6 +232,8 @@ def test_a_foreign_file_is_no_cache(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no file of answers"):
         Cache(tmp_path / "notes.txt")
     assert (tmp_path / "notes.txt").read_text().startswith("no database")
+    with pytest.raises(InputError, match="cannot be opened"):
+        Cache(tmp_path)
 
 
 def test_what_the_cache_keeps_is_there_for_another_process(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,11 @@ def test_a_template_of_ones_own(tmp_path: Path) -> None:
     assert prompter.prompt("banka", [BANK]).ask.startswith("<Bank:bank")
     assert prompter.prompt("banka").ask == "banka ->"
     assert prompter.marker == "English|"
+    braces = Prompter(replace(form, task="${hints}\n$from: $source"), "de", "en")
+    assert braces.prompt("banka").ask == "German: banka"
+    assert braces.form.shows_hints
+    assert not FORMS["cot"].shows_hints
+    assert not FORMS["plain"].shows_hints
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from server_fakes import FakeModel, make_index
 
 from phrasemate.encode.views import VOTES, Views
-from phrasemate.errors import IndexMissing, InputError
+from phrasemate.errors import IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.server import indexes as module
 from phrasemate.server.indexes import Library
@@ -89,6 +90,28 @@ def test_an_index_that_is_gone_may_come_back(library: Library, folder: Path, mod
     with pytest.raises(IndexMissing):
         best(library, "[[bank]]")
     make_index(folder, model)
+    assert best(library, "[[bank]]") == ["bank"]
+
+
+def test_an_index_of_another_model_costs_nothing_at_each_request(
+    library: Library, folder: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = FakeModel()
+    other.hash = "f" * 64
+    shutil.rmtree(folder)
+    make_index(folder, other)
+    loaded = []
+    monkeypatch.setattr(
+        library._models, "of", lambda *given: loaded.append(given) or type(library._models).of(library._models, *given)
+    )
+    before = threading.active_count()
+    for _ in range(3):
+        with pytest.raises(ModelMismatch, match="was built with the model"):
+            best(library, "[[bank]]")
+    assert len(loaded) == 1
+    assert threading.active_count() == before
+    shutil.rmtree(folder)
+    make_index(folder, model)  # another folder is tried at once
     assert best(library, "[[bank]]") == ["bank"]
 
 

@@ -98,6 +98,16 @@ def test_another_site_cannot_send_the_form(browser: Browser) -> None:
     assert answer.status_code == 403
 
 
+@pytest.mark.parametrize("address", ["/document", "/document/terms"])
+@pytest.mark.parametrize("charset", ["undefined", "punycode"])
+def test_a_form_in_no_encoding(browser: Browser, address: str, charset: str) -> None:
+    part = b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\n\xff-a\r\n--x--\r\n'
+    kind = {"content-type": f"multipart/form-data; boundary=x; charset={charset}"}
+    answer = browser.client.post(address, content=part, headers=kind)
+    assert answer.status_code == 400
+    assert "form is not UTF-8" in answer.text
+
+
 ROWS = [
     Row("Bank", "bank", "accepted", "3", "Die Bank.", "The bank.", "en"),
     Row("Ufer", "shore", "undecided", "1", "Das Ufer.", "A coast.", "en"),

@@ -17,7 +17,10 @@ from phrasemate.index import Index
 from phrasemate.search import Searcher
 from phrasemate.server import schemas
 from phrasemate.server.indexes import Library
-from phrasemate.types import Document
+from phrasemate.server.refusal import Refusal
+from phrasemate.server.rest import limit_spans
+from phrasemate.server.settings import Settings
+from phrasemate.types import Document, Span
 
 API = "/api/v1"
 
@@ -93,6 +96,14 @@ def test_segment(client: TestClient) -> None:
     assert found == {"phrases": [words, []]}
     assert "texts: 65 items" in refused(client, "/segment", 413, "too_long", texts=["a"] * 65)
     assert "25,000 characters in all" in refused(client, "/segment", 413, "too_long", texts=["a" * 5000] * 5)
+
+
+def test_more_phrases_than_an_answer_holds() -> None:
+    spans = [Span(0, 1, 0.5)] * 3
+    limit_spans([spans, spans], Settings(spans=6))
+    with pytest.raises(Refusal, match="6 phrases; expected at most 5: raise the threshold") as caught:
+        limit_spans([spans, spans], Settings(spans=5))
+    assert caught.value.code == "too_long"
 
 
 def test_encode(client: TestClient, model: FakeModel) -> None:

@@ -102,6 +102,17 @@ def test_rankings(ranking: str, scores: dict[str, float]) -> None:
     assert len(ranked(FOUND, TermSettings(ranking=ranking, most=2))) == 2
 
 
+def test_a_longer_phrase_that_holds_a_shorter_one_twice_is_one_phrase() -> None:
+    found = {"a": Found(1, 10, 1.0), "a b a": Found(3, 2, 1.0), "a c": Found(2, 5, 1.0)}
+    scores = {
+        key: score
+        for key in found
+        for each, score in ranked(found, TermSettings(ranking="cvalue", belief=0))
+        if each is found[key]
+    }
+    assert scores["a"] == pytest.approx(math.log2(2) * (10 - (2 + 5) / 2))
+
+
 def test_every_ranking_is_there() -> None:
     assert {len(ranked(FOUND, TermSettings(ranking=name))) for name in RANKINGS} == {len(FOUND)}
 

@@ -63,6 +63,8 @@ def test_paragraphs_as_a_reader_sees_them(tmp_path: Path) -> None:
         ("<meta charset='gb2312'>", "gb18030"),
         ("<meta charset=klingon>", "utf-8"),
         ("<meta charset=base64>", "utf-8"),
+        ("<meta charset=punycode>", "utf-8"),
+        ("<meta charset=undefined>", "utf-8"),
         ("<meta charset=utf-16>", "utf-8"),
     ],
 )

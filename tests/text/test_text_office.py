@@ -248,6 +248,18 @@ def bomb(path: Path, member: str, start: str, filler: bytes, size: int, end: str
     return path
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_packing_that_office_documents_do_not_have(tmp_path: Path, method: int) -> None:
+    """Python unpacks it in pieces of any size, whatever size the archive says that there is."""
+    path = office(tmp_path, "a.docx")
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w", method) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    assert f"is packed by method {method} of ZIP; expected deflate (8)" in error_of(path).reason
+
+
 def test_zip_bombs(tmp_path: Path) -> None:
     rels = {"_rels/.rels": relations(("r", "officeDocument", "word/document.xml"))}
     path = bomb(zipped(tmp_path / "a.docx", rels), "word/document.xml", "<w:document>", b" " * (1 << 20), 60 << 20)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hostile import TBX, write
@@ -139,9 +140,18 @@ def test_terms_of_one_concept_stay_together(tmp_path: Path) -> None:
     terms = [Term("a", "de", "1"), Term("b", "en", "1"), Term("c", "de", "1"), Term("d", "de"), Term("e", "de")]
     write_terms(tmp_path / "a.tbx", terms, 3)
     found = [(term.id, term.text) for term in read_terms(tmp_path / "a.tbx", "*")]
-    assert found == [("1", "a"), ("1", "c"), ("1", "b"), ("c2", "d"), ("c3", "e")]
+    assert found == [("c1", "a"), ("c1", "c"), ("c1", "b"), ("c2", "d"), ("c3", "e")]
     with pytest.raises(InputError, match="version=1; expected 2 or 3"):
         write_terms(tmp_path / "b.tbx", terms, 1)
+
+
+def test_every_concept_has_an_id_of_its_own_that_xml_allows(tmp_path: Path) -> None:
+    ids = ["c2", "", "17", "x", "c2", "ä 1", "17", "c17-2", "-a:b", "²"]
+    write_terms(tmp_path / "a.tbx", [Term(f"term {number}", "de", id) for number, id in enumerate(ids)])
+    found = [term.id for term in read_terms(tmp_path / "a.tbx", "*")]
+    assert found == ["c2", "c2-2", "c17", "x", "c2-3", "ä_1", "c17-2", "c17-2-2", "c-a_b", "c_"]
+    declared = ElementTree.fromstring((tmp_path / "a.tbx").read_bytes().replace(b"http://www.w3.org/XML/1998/", b""))
+    assert len({each.get("id") for each in declared.iter("termEntry")}) == len(ids)
 
 
 def test_the_same_as_translate_toolkit(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,11 +111,27 @@ def test_pairs_as_json_lines(tmp_path: Path) -> None:
 def test_pairs_as_a_term_base(tmp_path: Path) -> None:
     write_pairs(tmp_path / "a.tbx", PAIRS)
     source, odd = read_terms(tmp_path / "a.tbx", "de")
-    assert source == BANK
+    assert source == replace(BANK, id="c7")
     assert odd.id == "c2"
     bank, bench = read_terms(tmp_path / "a.tbx", "en")
-    assert (bank.id, bench.id) == ("7", "7")
+    assert (bank.id, bench.id) == ("c7", "c7")
     assert (bank.note, bank.metadata) == ("n", {"source": "phrasemate, score 0.912"})
+
+
+def test_pairs_of_other_concepts_are_not_mixed_up(tmp_path: Path) -> None:
+    pairs = [("Haus", "c2", "house"), ("Hund", "", "dog"), ("Leer", "", " "), ("Hund", "", "hound")]
+    write_pairs(tmp_path / "a.tbx", [TermPair(Term(a, "de", id), Term(b, "en"), 1.0) for a, id, b in pairs])
+    found = [(term.id, term.text) for term in read_terms(tmp_path / "a.tbx", "*")]
+    assert found == [
+        ("c2", "Haus"),
+        ("c2", "house"),
+        ("c2-2", "Hund"),
+        ("c2-2", "dog"),
+        ("c3", "Leer"),  # nothing is said of it in English
+        ("c4", "Hund"),
+        ("c4", "hound"),
+    ]
+    assert "<term></term>" not in (tmp_path / "a.tbx").read_text("utf-8")
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl", "xlsx", "tbx"])

@@ -151,6 +151,9 @@ def test_sentence_pairs(tmp_path: Path) -> None:
         list(read_bilingual(path, "fr", "ja"))  # the Japanese side is empty
     with pytest.raises(InputError, match="expected both or none"):
         list(read_bilingual(path, "fr"))
+    empty = "<tu><tuv xml:lang='de'><seg> </seg></tuv><tuv xml:lang='en'><seg>Hello.</seg></tuv></tu>"
+    one = write(tmp_path / "c.tmx", TMX.replace("<tu", empty + "<tu", 1))
+    assert list(read_bilingual(one)) == [("Grün ist die Wiese.", "Green is the meadow.")]  # German first all the same
     two = write(tmp_path / "b.tmx", TMX.replace("Grün ist", "Grün\n ist"))
     assert list(read_bilingual(two)) == [("Grün ist die Wiese.", "Green is the meadow.")]
     assert list(read_bilingual(two, "en", "de")) == [("Green is the meadow.", "Grün ist die Wiese.")]

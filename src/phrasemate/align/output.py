@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from filelock import FileLock, Timeout
-
 from phrasemate.errors import InputError
+from phrasemate.locks import give_back, take
 
 __all__ = ["GrowingFile"]
 
@@ -29,15 +28,12 @@ class GrowingFile:
         self.path = Path(path)
         self._part = self.path.with_name(self.path.name + ".part")
         self._facts = self.path.with_name(self.path.name + ".part.json")
-        self._lock = FileLock(self.path.with_name(self.path.name + ".part.lock"))
         if self.path.exists() and not force:
             raise InputError(f"{self.path}: is there already; take another name, or --force to write it anew")
         if not self.path.parent.is_dir():
             raise InputError(f"{self.path.parent}: no such folder; make it first")
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout as error:
-            raise InputError(f"{self.path}: another process is writing it; wait for it to end") from error
+        refusal = f"{self.path}: another process is writing it; wait for it to end"
+        self._lock = take(self.path.with_name(self.path.name + ".part.lock"), refusal)
         try:
             self.done = self._continue(dict(settings)) if self._part.exists() and not force else 0
             if not self.done:
@@ -45,7 +41,7 @@ class GrowingFile:
                 self._facts.write_text(json.dumps(dict(settings), ensure_ascii=False, indent=1) + "\n", "utf-8")
             self._file = self._part.open("a", encoding="utf-8", newline="\n")
         except BaseException:
-            self._lock.release()
+            give_back(self._lock)
             raise
 
     def written(self) -> Iterator[str]:
@@ -93,5 +89,4 @@ class GrowingFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
-        self._lock.release()
-        Path(self._lock.lock_file).unlink(missing_ok=True)
+        give_back(self._lock)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from phrasemate.dataset.rouge import SPACELESS
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples.matching import Matcher
 from phrasemate.types import Phrase
@@ -33,7 +34,6 @@ _Text = mmap.mmap | BytesIO
 
 _PLACE = 48  # bits of a place in a file: 256 TB
 _FILE = 16  # bits of the number of a file
-_SPACELESS = "\u0e00"  # Thai, and all beyond: scripts without spaces, and Korean, whose particles are joined
 _OFTEN = 1 << 20  # bytes between two reports of progress
 
 
@@ -100,7 +100,7 @@ class _Samples:
             raise InputError("cannot look for an empty phrase; expected at least one character")
         spellings: dict[str, list[str]] = defaultdict(list)
         for phrase in dict.fromkeys(phrases):
-            spellings[_folded(" ".join(phrase.split()))].append(phrase)
+            spellings[_folded(phrase)].append(phrase)
         self._spellings = list(spellings.values())
         self._matcher = _matcher(list(spellings))
         self._kept: dict[str, list[int]] = {phrase: [] for phrase in phrases}  # heaps of negated numbers
@@ -161,7 +161,8 @@ def _matcher(patterns: list[str]) -> AhoCorasick:
 
 
 def _folded(text: str) -> str:
-    """Without case, and with one kind of i: whatever `Matcher` takes for the same is the same here."""
+    """Without case, with single spaces and one kind of i: whatever `Matcher` takes for the same is the same here."""
+    text = " ".join(text.split())
     if text.isascii():
         return text.lower()
     return normalize("NFC", text).replace("İ", "i").replace("ı", "i").casefold()
@@ -173,7 +174,7 @@ def _within(text: str, start: int, end: int) -> bool:
 
 
 def _joined(two: str) -> bool:
-    return len(two) == 2 and two.isalnum() and two < _SPACELESS and two[1] < _SPACELESS
+    return len(two) == 2 and all(char.isalpha() or char.isdecimal() for char in two) and max(two) < SPACELESS
 
 
 def _first(phrase: str, line: str) -> tuple[int, int] | None:

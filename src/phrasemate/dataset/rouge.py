@@ -12,10 +12,10 @@ from collections.abc import Hashable, Sequence
 from phrasemate.errors import InputError
 from phrasemate.text import words
 
-__all__ = ["UNITS", "is_copy", "longest_common", "rouge_l"]
+__all__ = ["SPACELESS", "UNITS", "is_copy", "longest_common", "rouge_l"]
 
-_SPACELESS = "\u0e00"
-_RUN = re.compile(r"\w+")
+SPACELESS = "\u0e00"  # Thai, and all beyond: scripts without spaces, and Korean, whose particles are joined
+_RUN = re.compile(r"[^\W\d_]+|\d+|\w")  # words are one or several of these: letters, digits, others such as ²
 UNITS = ("words", "characters")
 
 
@@ -54,7 +54,7 @@ def is_copy(source: str, target: str, threshold: float = 0.5, unit: str = "words
 
 def _may_share_words(a: str, b: str) -> bool:
     """Whether they have a run of letters in common, or any character if one is of a script without spaces."""
-    if max(a, default="") >= _SPACELESS or max(b, default="") >= _SPACELESS:
+    if max(a, default="") >= SPACELESS or max(b, default="") >= SPACELESS:
         return any(char.isalnum() for char in set(a) & set(b))
     return not set(_RUN.findall(a)).isdisjoint(_RUN.findall(b))
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from phrasemate.dataset.build import Progress, Report, build
 from phrasemate.dataset.choose import Settings
 from phrasemate.dataset.dump import is_dump
@@ -19,6 +17,7 @@ from phrasemate.dataset.records import SPLITS
 from phrasemate.dataset.texts import Reading, Staged, staged
 from phrasemate.dataset.times import TimeWords
 from phrasemate.errors import InputError, ReadError
+from phrasemate.locks import give_back, take
 from phrasemate.text.damage import Damage
 from phrasemate.text.lines import TextFile
 
@@ -125,13 +124,8 @@ def _linked(source: Staged, links: str | Path, language: str, progress: Progress
 def _locked(out: Path) -> Iterator[None]:
     """One process at a time writes to a folder."""
     (out / WORK).mkdir(parents=True, exist_ok=True)
-    lock = FileLock(out / WORK / "lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise InputError(f"{out}: another process is writing it; wait for it to end") from error
+    lock = take(out / WORK / "lock", f"{out}: another process is writing it; wait for it to end")
     try:
         yield
     finally:
-        lock.release()
-        Path(lock.lock_file).unlink(missing_ok=True)
+        give_back(lock)

@@ -44,11 +44,15 @@ def particles_only(noun: str, rest: str) -> bool:
     ``noun`` is what stands before it in the same word; of one syllable, it takes no particle that would likely make
     another word.
     """
-    return any(
-        _fits(noun[-1], particle) and particles_only(noun + particle, rest[len(particle) :])
-        for particle in _EVERY
-        if rest.startswith(particle) and not (len(noun) == 1 and particle in _DOUBTFUL)
-    ) or (not rest and len(noun) > 0)
+    ends = [True] + [False] * len(rest)  # whether rest[:at] is particles alone
+    for at in range(len(rest)):
+        if ends[at]:
+            before = rest[at - 1] if at else noun[-1]
+            for particle in _EVERY:
+                doubtful = not at and len(noun) == 1 and particle in _DOUBTFUL
+                if rest.startswith(particle, at) and not doubtful and _fits(before, particle):
+                    ends[at + len(particle)] = True
+    return bool(noun) and ends[-1]
 
 
 def _fits(last: str, particle: str) -> bool:

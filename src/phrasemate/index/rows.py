@@ -107,5 +107,6 @@ def encode_metadata(metadata: Mapping[str, Any]) -> bytes:
 
 
 def decode_metadata(blob: bytes) -> dict[str, Any]:
-    decoded: dict[str, Any] = json.loads(blob) if blob else {}
+    """What was encoded. Numbers that are none (Infinity, of a JSON line or of Python) come back as their names."""
+    decoded: dict[str, Any] = json.loads(blob, parse_constant=str) if blob else {}
     return decoded

@@ -17,10 +17,10 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import DTypeLike, NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.locks import give_back, take
 
 __all__ = ["Blocks", "WorkFolder", "checked", "seal"]
 
@@ -51,15 +51,11 @@ class WorkFolder:
             self.path.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be made ({error.strerror}); check the path") from error
-        self._lock = FileLock(self.path / _LOCK)
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout as error:
-            raise InputError(f"{self.path}: another process is working there; wait for it to end") from error
+        self._lock = take(self.path / _LOCK, f"{self.path}: another process is working there; wait for it to end")
         try:
             self._begin(json.loads(json.dumps(dict(settings))), force)
         except BaseException:
-            self._lock.release()
+            give_back(self._lock)
             raise
 
     def _strangers(self) -> list[str]:
@@ -104,8 +100,7 @@ class WorkFolder:
             if found.name.split(".")[0] in _OURS:
                 found.unlink()
         if not keep_folder:
-            self._lock.release()
-            (self.path / _LOCK).unlink(missing_ok=True)
+            give_back(self._lock)
             with suppress(OSError):
                 self.path.rmdir()
 
@@ -122,7 +117,7 @@ class WorkFolder:
         if self._scratch:
             self.remove()
         else:
-            self._lock.release()
+            give_back(self._lock)
 
 
 class Blocks:

@@ -28,8 +28,11 @@ class Cache:
 
     def __init__(self, path: Path) -> None:
         self.path, self._lock = path, Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(path, timeout=WAIT, check_same_thread=False, isolation_level=None)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=WAIT, check_same_thread=False, isolation_level=None)
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise InputError(f"{path}: cannot be opened ({error}); name another file") from None
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Client", "Endpoint", "body_of"]
 
+EXPECTED = "one such as http://127.0.0.1:8080/v1"
 PATHS = {"chat": "chat/completions", "completions": "completions"}
 PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before the second try, and the most
 SHOWN = 200  # characters of a server's error that are repeated
@@ -54,9 +55,12 @@ class Endpoint:
     tries: int = 6
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
+        try:
+            parts = urlsplit(self.url)
+        except ValueError as error:  # [::1
+            raise InputError(f"{self.url[:60]!r}: no web address ({error}); expected {EXPECTED}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"{self.shown}: no web address; expected one such as http://127.0.0.1:8080/v1")
+            raise InputError(f"{self.shown}: no web address; expected {EXPECTED}")
         if parts.username or parts.password:
             raise InputError(f"{self.shown}: holds a user name or password; a key goes into ${self.key}")
         if self.api not in PATHS:
@@ -136,6 +140,8 @@ class Client:
         self.requests = self.repeats = 0
         self._answered, self._stop, self._lock = False, threading.Event(), threading.Lock()
         key = os.environ.get(endpoint.key, "").strip()
+        if not (key.isascii() and key.isprintable()):
+            raise InputError(f"${endpoint.key} holds characters that no key has; expected printable ASCII")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         limits = httpx2.Limits(max_connections=endpoint.concurrency)
         self._http: httpx2.Client = httpx2.Client(headers=headers, timeout=endpoint.timeout, limits=limits)
@@ -240,6 +246,10 @@ class Client:
             if isinstance(error, httpx2.ConnectError | httpx2.UnsupportedProtocol):
                 raise (_Gone if self._answered else _Unreachable)(reason) from None
             raise _Temporary(f"the connection broke ({reason})") from None
+        except httpx2.RequestError as error:  # a body that cannot be unpacked
+            raise _Temporary(f"the server's answer cannot be read ({_short(str(error))})") from None
+        except (httpx2.InvalidURL, UnicodeError) as error:
+            raise _Unreachable(f"no web address: {_short(str(error))}") from None
         self._judge(response)
         try:
             given = response.json()
@@ -266,7 +276,9 @@ class Client:
         if status == 429 or status in (408, 409, 425) or status >= 500:
             after = response.headers.get("retry-after", "")
             self._answered = True
-            raise _Temporary(f"the server said {status}{said}", float(after) if after.isdigit() else None)
+            raise _Temporary(
+                f"the server said {status}{said}", float(after) if after.isascii() and after.isdecimal() else None
+            )
         if status >= 400:
             raise _Refused(f"the server said {status}{said}")
 

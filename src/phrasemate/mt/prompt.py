@@ -47,6 +47,11 @@ class Form:
     first_instruction: str = ""
     first: str = ""
 
+    @property
+    def shows_hints(self) -> bool:
+        """Whether what was retrieved is in the prompt, not the model's own answer to ``first``."""
+        return not self.first and "hints" in Template(self.task).get_identifiers()
+
 
 FORMS = {
     "plain": Form(),
@@ -171,8 +176,8 @@ class Prompter:
     def _task(self, source: str, hints: Sequence[Hint] = (), related: str = "") -> str:
         """A sentence up to where its answer begins."""
         optional = {"hints": "\n".join(map(self.hint, hints)), "related": related}
-        empty = [f"${name}" for name, value in optional.items() if not value]
-        lines = [line for line in self.form.task.split("\n") if not any(name in line for name in empty)]
+        empty = {name for name, value in optional.items() if not value}
+        lines = [line for line in self.form.task.split("\n") if empty.isdisjoint(Template(line).get_identifiers())]
         return self._filled("\n".join(lines), source=source, **optional)
 
     def hint(self, hint: Hint) -> str:

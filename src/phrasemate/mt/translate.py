@@ -117,7 +117,7 @@ class Translator:
                 found, related = next(looked_up)
                 prompt = self.prompter.prompt(text, found.hints, related[0], found.apart or apart(found.phrases))
                 form = self.prompter.form
-                used = found if "$hints" in form.task and not form.first else found._replace(hints=())
+                used = found if form.shows_hints else found._replace(hints=())
                 yield Asked(number, text, prompt, used, related)
 
     def translate(self, lines: Iterable[str], model: Answers) -> Iterator[Translation]:

@@ -21,6 +21,7 @@ from phrasemate.types import Phrase, Span
 
 __all__ = ["SharedModel"]
 
+LIKE_ONE = 256  # characters that take as much memory as a vector, nearly
 SLICE = 2_000  # characters that a request gives in at once; others come in between
 TOGETHER = 8_000  # characters that are encoded together: 0.6 s on one core
 
@@ -239,9 +240,8 @@ class _Text:
     vectors: dict[tuple[int, int], Floats] = field(default_factory=dict)  # (start, end) -> (dim,)
     spans: dict[Any, list[Span]] = field(default_factory=dict)  # what a way of segmenting found
 
-    @property
-    def size(self) -> int:
-        return 1 + len(self.vectors) + sum(map(len, self.spans.values()))
+    def size(self, text: str) -> int:
+        return 1 + len(text) // LIKE_ONE + len(self.vectors) + sum(map(len, self.spans.values()))
 
 
 _NOTHING = _Text()
@@ -272,14 +272,15 @@ class _Kept:
             if (kept := self._texts.pop(text, None)) is None:
                 kept = _Text()
             else:
-                self._count -= kept.size
+                self._count -= kept.size(text)
             kept.vectors.update((span, vector.copy()) for span, vector in vectors.items())  # no view of a whole batch
             if spans is not None:
                 kept.spans[kind] = spans
             self._texts[text] = kept
-            self._count += kept.size
+            self._count += kept.size(text)
             while self._count > self._most:
-                self._count -= self._texts.popitem(last=False)[1].size
+                oldest, dropped = self._texts.popitem(last=False)
+                self._count -= dropped.size(oldest)
 
     def _find(self, text: str) -> _Text:
         with self._lock:

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from phrasemate.cluster import is_tables
-from phrasemate.errors import IndexError_, IndexMissing, InputError, ModelError, ReadError
+from phrasemate.errors import IndexError_, IndexMissing, InputError, ModelError, PhrasemateError, ReadError
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
+from phrasemate.index.opening import same_model
 from phrasemate.search import Searcher
 from phrasemate.server.encoding import SharedModel
 from phrasemate.server.refusal import Refusal
@@ -27,6 +28,7 @@ from phrasemate.server.settings import Settings
 __all__ = ["Library"]
 
 CHECK_SECONDS = 1.0  # between two looks at the folder of an index
+RETRY_SECONDS = 10.0  # until a folder that cannot be opened is tried again, if nothing has changed in it
 
 log = logging.getLogger("phrasemate.server")
 
@@ -108,15 +110,15 @@ class _Models:
         self._loaded: dict[str, SharedModel] = {}
         self._lock = Lock()
 
-    def of(self, manifest: Manifest) -> SharedModel:
-        """The model that an index was built with, or the one in its place, which may be another."""
+    def of(self, folder: Path, manifest: Manifest) -> SharedModel:
+        """The model that the index was built with. Raises ModelMismatch if another is in its place."""
         from phrasemate.encode import load_model
 
         with self._lock:
             if manifest.model_hash not in self._loaded:
                 model = self._given or load_model(manifest.model_path, threads=self._threads)
-                self._loaded.setdefault(model.hash, SharedModel(model, self._settings.vectors))
-                return self._loaded[model.hash]
+                same_model(folder, manifest, model)
+                self._loaded[model.hash] = SharedModel(model, self._settings.vectors)
             return self._loaded[manifest.model_hash]
 
     @property
@@ -134,6 +136,14 @@ class _Stamp(NamedTuple):
 
     store: tuple[int, int]
     manifest: tuple[int, int]
+
+
+class _Refused(NamedTuple):
+    """What could not be opened, and until when it is not tried again."""
+
+    stamp: _Stamp
+    error: PhrasemateError
+    until: float
 
 
 @dataclass(slots=True)
@@ -154,6 +164,7 @@ class _Shelf:
         self.name, self._folder, self._models, self._threads, self._views = name, folder, models, threads, views
         self._lock, self._opening = Lock(), Lock()
         self._looked = time.monotonic()
+        self._refused: _Refused | None = None
         self._open: _Open = self._opened()
 
     @contextmanager
@@ -189,7 +200,7 @@ class _Shelf:
         try:
             stamp = _stamp(self._folder)
             if stamp != self._open.stamp and self._is_another(stamp):
-                made = self._opened()
+                made = self._tried(stamp)
                 with self._lock:
                     old, self._open = self._open, made
                     self._retire(old)
@@ -205,9 +216,21 @@ class _Shelf:
             return False
         return True
 
+    def _tried(self, stamp: _Stamp) -> _Open:
+        """`_opened`, but what could not be opened, for which a model may be loaded, is not tried at each request."""
+        if self._refused is not None and self._refused.stamp == stamp and time.monotonic() < self._refused.until:
+            raise self._refused.error.with_traceback(None)
+        try:
+            made = self._opened()
+        except PhrasemateError as error:
+            self._refused = _Refused(stamp, error, time.monotonic() + RETRY_SECONDS)
+            raise
+        self._refused = None
+        return made
+
     def _opened(self) -> _Open:
         stamp = _stamp(self._folder)
-        model = self._models.of(_manifest(self._folder))
+        model = self._models.of(self._folder, _manifest(self._folder))
         index = Index.open(self._folder, model.alone, readonly=True, threads=self._threads)
         try:
             index.search(np.zeros((1, index.manifest.dim), np.float32), 1)  # reads the vectors in

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -21,6 +21,7 @@ from phrasemate.server.refusal import REASONS, Refusal
 from phrasemate.server.settings import Settings
 from phrasemate.server.uploads import terms_of
 from phrasemate.server.work import work
+from phrasemate.types import Span
 
 __all__ = ["router"]
 
@@ -63,6 +64,7 @@ def _add_questions(made: APIRouter, library: Library, settings: Settings) -> Non
         options: dict[str, Any] = {"overlapping": asked.overlapping}
         options |= {name: value for name in ("threshold", "max_words") if (value := getattr(asked, name)) is not None}
         found = await work(library, library.ask, asked.index, lambda s: s.model.segment(asked.texts, **options))
+        limit_spans(found, settings)
         return _answer({"phrases": [_spans(*pair) for pair in zip(asked.texts, found, strict=True)]})
 
     @post("/encode", schemas.Encode, schemas.EncodeAnswer)
@@ -110,6 +112,15 @@ def limit_phrases(searcher: Searcher, query: str, settings: Settings) -> None:
     found = len(searcher.phrases(query))
     if found > settings.phrases:
         raise Refusal("too_long", f"the query has {found} phrases; expected at most {settings.phrases}: mark fewer")
+
+
+def limit_spans(found: Sequence[Sequence[Span]], settings: Settings) -> None:
+    """Raises Refusal for more phrases than one answer holds."""
+    if (total := sum(map(len, found))) > settings.spans:
+        most = settings.spans
+        raise Refusal(
+            "too_long", f"{total:,} phrases; expected at most {most:,}: raise the threshold or send less text"
+        )
 
 
 def limit_total(texts: list[str], settings: Settings) -> None:

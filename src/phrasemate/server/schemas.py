@@ -57,7 +57,7 @@ class Segment(Asked):
     index: str = INDEX
     overlapping: bool = Field(True, description="False: phrases that share no word.")
     threshold: float | None = Field(None, ge=0, le=1, description="The least score of a phrase.")
-    max_words: int | None = Field(None, ge=1, le=100, description="The most words of a phrase.")
+    max_words: int | None = Field(None, ge=1, le=16, description="The most words of a phrase.")
 
 
 class Encode(Asked):

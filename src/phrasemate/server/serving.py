@@ -71,8 +71,8 @@ def bind(host: str, port: int) -> socket.socket:
         except BaseException:
             made.close()
             raise
-    except OSError as error:
-        reason = error.strerror or error
+    except (OSError, UnicodeError) as error:  # a name that is none (a..b) is no OSError
+        reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot listen on {host}, port {port}: {reason}; choose another with --port") from error
     made.setblocking(False)
     return made

@@ -18,6 +18,7 @@ class Settings:
     characters: int = 5_000  # of a text that is searched or segmented: two pages
     phrases: int = 64  # of one search: marked ones, or those that the segmenter proposes
     texts: int = 64  # of one call that segments or encodes
+    spans: int = 20_000  # that one call may find in its texts: 3 MB
     total_characters: int = 20_000  # of all texts of one call: 3 s on two cores
     k: int = 100  # groups for a phrase
     contexts: int = 50  # sentences for a group
@@ -43,4 +44,4 @@ class Settings:
     uploads: int = 2  # of those, uploads and minings
     connections: int = 512
 
-    vectors: int = 20_000  # of phrases that were encoded lately, kept for the next click: 20 MB
+    vectors: int = 20_000  # of phrases that were encoded lately, or as much text, kept for the next click: 20 MB

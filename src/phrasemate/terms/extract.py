@@ -43,7 +43,7 @@ class Found:
 def wording(text: str) -> str:
     """What all spellings of a phrase share: its words, case-folded and composed, with one space between them."""
     composed = normalize("NFC", text)
-    return " ".join(composed[start:end].casefold() for start, end in words(composed))
+    return " ".join(_spelt(composed[start:end]) for start, end in words(composed))
 
 
 def extract_terms(
@@ -107,11 +107,15 @@ def _segmented(
         progress("finding phrases", at + len(some), len(texts))
 
 
+def _spelt(word: str) -> str:
+    return normalize("NFC", word).casefold()
+
+
 def _uncut(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, int, Span]]:
     """Wording and number of words of each span that no punctuation cuts."""
     cuts = words(text)
     first, last = ({pair[side]: at for at, pair in enumerate(cuts)} for side in (0, 1))
-    folded = [normalize("NFC", text[start:end]).casefold() for start, end in cuts]
+    folded = [_spelt(text[start:end]) for start, end in cuts]
     joined = [JOINT.fullmatch(text, one[1], other[0]) is not None for one, other in pairwise(cuts)]
     for span in spans:
         low, high = first[span.start], last[span.end]
@@ -162,10 +166,9 @@ def _cvalue(found: Mapping[str, Found]) -> dict[str, float]:
     longer: defaultdict[str, list[int]] = defaultdict(list)
     for key, each in found.items():
         parts = key.split(" ")
-        for low in range(len(parts)):
-            for high in range(low + 1, len(parts) + 1):
-                if high - low < len(parts):
-                    longer[" ".join(parts[low:high])].append(each.count)
+        ends = range(1, len(parts) + 1)
+        for inside in {" ".join(parts[low:high]) for high in ends for low in range(high)} - {key}:
+            longer[inside].append(each.count)
     scores = {}
     for key, each in found.items():
         nested = longer[key]

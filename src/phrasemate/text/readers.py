@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -100,7 +101,7 @@ def _json_lines(file: TextFile, options: Options) -> Iterator[Record]:
 def _parsed(raw: str) -> dict[str, Any]:
     """The JSON object of a line; ValueError says what is wrong with it."""
     try:
-        record = json.loads(raw, parse_constant=_no_constant)
+        record = json.loads(raw, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise ValueError(f"broken JSON at column {error.colno} ({error.msg}); expected one object a line") from None
     except RecursionError:
@@ -129,6 +130,12 @@ def _taken(record: dict[str, Any], field: str) -> str:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"broken JSON ({name} is no JSON number)")
+
+
+def _finite(digits: str) -> float:
+    if (number := float(digits)) in (math.inf, -math.inf):
+        raise ValueError(f"broken JSON ({digits[:20]} is too large a number)")
+    return number
 
 
 def _kind(value: object) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -145,12 +145,16 @@ def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: in
     """Writes a term base (.tbx); terms that follow one another and share an ``id`` are one concept.
 
     ``version`` 2 is TBX-Basic of 2008 (MARTIF), which most programs read, 3 that of ISO 30042:2019. Kept are text,
-    language, definition, note and contexts, and of ``metadata`` what TBX-Basic has a place for. Characters that XML
-    cannot hold become U+FFFD. Raises InputError if it cannot be written.
+    language, definition, note and contexts, and of ``metadata`` what TBX-Basic has a place for. An id that XML does
+    not allow as one, or that another concept has, is changed (17 to c17, c17 to c17-2). Characters that XML cannot
+    hold become U+FFFD. Raises InputError if it cannot be written.
     """
     if version not in (2, 3):
         raise InputError(f"version={version}; expected 2 or 3")
-    concepts = (list(together) for _, together in groupby(terms, _concept()))
+    _write_base(path, (list(together) for _, together in groupby(terms, _concept())), version)
+
+
+def _write_base(path: str | os.PathLike[str], concepts: Iterable[list[Term]], version: int = 2) -> None:
     with XmlFile(path) as file:
         write_concepts(file, concepts, version)
 
@@ -171,7 +175,7 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".tbx":
-        write_terms(path, _grouped(rows))
+        _write_base(path, _concepts(rows))
     elif suffix == ".xlsx":
         write_sheet(path, _table(rows))
     elif suffix == ".jsonl":
@@ -184,18 +188,20 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
         raise InputError(f"{path}: no format by its name; expected {_WRITTEN}")
 
 
-def _grouped(rows: Iterable[TermPair]) -> Iterator[Term]:
-    together = groupby(rows, lambda pair: (pair.source.id, pair.source.language, pair.source.text))
-    for number, (_, pairs) in enumerate(together, 1):
-        for first, pair in enumerate(pairs):
-            concept = pair.source.id or f"c{number}"
-            if not first:
-                yield _named(pair.source, concept, {})
-            yield _named(pair.target, concept, {"source": f"phrasemate, score {pair.score:.3f}"})
-
-
-def _named(term: Term, concept: str, more: Mapping[str, Any]) -> Term:
-    return Term(term.text, term.language, concept, term.definition, term.note, term.contexts, {**more, **term.metadata})
+def _concepts(rows: Iterable[TermPair]) -> Iterator[list[Term]]:
+    """The terms of each concept: of pairs that follow one another with the same source; empty targets are none."""
+    for _, together in groupby(rows, lambda pair: pair.source.id or (pair.source.language, pair.source.text)):
+        held: list[Term] = []
+        sources: set[tuple[str, str]] = set()
+        for pair in together:
+            source = pair.source
+            if (source.language, source.text) not in sources:
+                held.append(source)
+            sources.add((source.language, source.text))
+            if pair.target.text.strip():
+                said = {"source": f"phrasemate, score {pair.score:.3f}", **pair.target.metadata}
+                held.append(replace(pair.target, id=source.id, metadata=said))
+        yield held
 
 
 def _table(rows: Iterable[TermPair]) -> Iterator[Sequence[Any]]:

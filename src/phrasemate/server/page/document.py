@@ -46,7 +46,7 @@ def add_document(
                 asked = Asked(form, library)
                 content = await asked.content()
             found = await work(library, library.ask, asked.index, lambda s: asked.terms(s, content, settings))
-        except (PhrasemateError, UnicodeDecodeError) as error:
+        except (PhrasemateError, UnicodeError) as error:
             refusal = _refusal(error)
             known = await catalogue.facts()
             page = html("document.html", refusal.status, **shown, known=known, asked=asked, refusal=refusal)
@@ -58,18 +58,19 @@ def add_document(
     async def taken(request: Request) -> Response:
         """The reviewed terms as a file."""
         fields = len(FIELDS) * settings.terms + 20
-        async with request.form(max_files=0, max_fields=fields, max_part_size=settings.request_bytes) as form:
-            format_, rows = str(form.get("format", "")), rows_of(form, settings.terms)
-            language, undecided = str(form.get("from", "")).strip()[:35], form.get("keep") == "undecided"
+        try:
+            async with request.form(max_files=0, max_fields=fields, max_part_size=settings.request_bytes) as form:
+                format_, rows = str(form.get("format", "")), rows_of(form, settings.terms)
+                language, undecided = str(form.get("from", "")).strip()[:35], form.get("keep") == "undecided"
+        except UnicodeError as error:
+            raise _refusal(error) from None
         body = await work(library, file_of, format_, rows, language, undecided)
         headers = {"Content-Disposition": f'attachment; filename="terms.{format_}"'}
         return Response(body, headers=headers, media_type=types[format_])
 
 
 def _refusal(error: Exception) -> Refusal:
-    return (
-        Refusal("bad_request", "the form is not UTF-8") if isinstance(error, UnicodeDecodeError) else refusal_of(error)
-    )
+    return Refusal("bad_request", "the form is not UTF-8") if isinstance(error, UnicodeError) else refusal_of(error)
 
 
 class Asked:

@@ -50,6 +50,9 @@ class Archive:
         found = self._members.get(member.lower())
         if found is None:
             raise self.error(f"no {_shown(member)} in the archive; expected {self.what}")
+        if found.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            method = f"method {found.compress_type} of ZIP"
+            raise self.error(f"{_shown(member)} is packed by {method}; expected deflate (8), as Office documents have")
         if found.file_size > MEMBER or found.file_size > max(_SMALL, RATIO * found.compress_size):
             sizes = f"{found.file_size:,} bytes out of {found.compress_size:,}"
             limits = f"{MEMBER:,} and {RATIO} times"

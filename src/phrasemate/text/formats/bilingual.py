@@ -103,14 +103,15 @@ def read_bilingual(
     """
     if bool(source) != bool(target):
         raise InputError(f"languages {source!r} and {target!r}; expected both or none")
-    given, seen = 0, dict[str, None]()
+    given, seen, order = 0, dict[str, None](), dict[str, None]()  # languages: of text; as sides stand, empty ones too
     for unit in read_units(path, encoding):
         sides = [side for side in unit.sides if side.text.strip()]
         seen.update(dict.fromkeys(side.language for side in sides) if len(seen) < _NAMED else {})
+        order.update(dict.fromkeys(side.language for side in unit.sides) if len(order) < _NAMED else {})
         if not source and len(seen) > 2:
             reason = f"texts in several languages ({listed(seen)}); expected two"
             raise ReadError(str(path), unit.line, reason, "choose two with --langs, source first")
-        wanted = (source, target) if source else tuple(seen)
+        wanted = (source, target) if source else tuple(language for language in order if language in seen)
         found = [next((side for side in sides if speaks(side.language, one)), None) for one in wanted]
         if len(found) == 2 and found[0] is not None and found[1] is not None and found[0] is not found[1]:
             given += 1

@@ -26,6 +26,7 @@ _UNSEEN = frozenset(
     | {"select", "style", "svg", "template", "textarea", "video"}
 )
 _ALSO_CALLED = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
+_NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"}  # Python's alone, or no browser's
 _CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
@@ -84,7 +85,9 @@ def _encoding(head: bytes) -> str:
     try:
         usual = codecs.lookup(found[1].decode("ascii")).name if found else "utf-8"
         "".encode(usual)  # refuses what is no encoding of text, such as base64
-    except LookupError:
+    except (LookupError, UnicodeError):
+        return "utf-8"
+    if usual in _NO_CHARSETS:
         return "utf-8"
     return "utf-8" if usual.startswith("utf-16") else _ALSO_CALLED.get(usual, usual)  # it could not be read so far
 

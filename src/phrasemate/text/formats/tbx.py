@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,13 @@ _DESIGNATIONS = frozenset({"tig", "ntig", "termSec"})
 _NOTED = frozenset({"admin", "date", "descrip", "note", "ref", "termNote", "transac", "transacNote", "xref"})
 _GROUPS = frozenset({"adminGrp", "descripGrp", "termNoteGrp", "transacGrp"})
 _CODES = frozenset({"bpt", "ec", "ept", "it", "ph", "sc", "ut"})
+# What an id may begin with, and what it may not hold (NCName, XML 1.0, 5th edition).
+_LETTERS = (
+    "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d\u2070-\u218f\u2c00-\u2fef"
+    "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_BEGIN = re.compile(f"[{_LETTERS}]")
+_NO_NAME = re.compile(rf"[^{_LETTERS}.0-9\u00b7\u0300-\u036f\u203f\u2040-]")
 _COST = 100  # characters that an element counts for, beside its text
 
 Noted = dict[str, list[str]]
@@ -118,9 +126,10 @@ def write_concepts(file: XmlFile, concepts: Iterable[Iterable[Term]], version: i
     """Writes a term base of TBX-Basic, concept by concept: version 3 (ISO 30042:2019) or 2 (MARTIF)."""
     names = _NAMES[version]
     file.write(_HEADS[version].format(language=file.attribute(language or "en")))
+    taken: dict[str, int] = {}
     for number, terms in enumerate(concepts, 1):
         held = list(terms)
-        file.write(f"<{names['concept']} id={file.attribute(_identifier(held, number))}>\n")
+        file.write(f"<{names['concept']} id={file.attribute(_identifier(held, number, taken))}>\n")
         for spoken in dict.fromkeys(term.language for term in held):
             file.write(f"<{names['section']} xml:lang={file.attribute(spoken or 'und')}>\n")
             for term in held:
@@ -131,8 +140,18 @@ def write_concepts(file: XmlFile, concepts: Iterable[Iterable[Term]], version: i
     file.write(f"</body></text>\n</{names['root']}>\n")
 
 
-def _identifier(terms: list[Term], number: int) -> str:
-    return next((term.id for term in terms if term.id), "") or f"c{number}"
+def _identifier(terms: list[Term], number: int, taken: dict[str, int]) -> str:
+    """What names the concept: the terms' own id, changed to what XML allows (an NCName) and to one that is free.
+
+    ``taken``: the names that are not free, and by how many concepts each was wanted.
+    """
+    own = next((term.id for term in terms if term.id), "") or f"c{number}"
+    own = name = _NO_NAME.sub("_", own if _BEGIN.match(own) else f"c{own}")
+    while name in taken:
+        taken[own] += 1
+        name = f"{own}-{taken[own]}"
+    taken[name] = 1
+    return name
 
 
 def _said(file: XmlFile, term: Term) -> Iterator[str]:
