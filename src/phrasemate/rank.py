@@ -147,7 +147,12 @@ def softmax(run: Run, temperature: float = 1.0) -> Run:
 
 
 def neighbourhood(run: Run, k: int) -> Floats:
-    """(queries,) the mean of the k highest scores of each list: of all, where there are fewer; 0 without any."""
+    """(queries,) the mean of the k highest scores of each list: of all, where there are fewer; 0 without any.
+
+    Raises InputError for k below 1.
+    """
+    if k < 1:
+        raise InputError(f"k {k}; expected 1 or more neighbours")
     there = (run.ids >= 0)[:, :k]
     total = np.where(there, run.scores[:, :k], 0).sum(1, dtype=np.float64)
     return (total / np.maximum(there.sum(1), 1)).astype(np.float32)  # type: ignore[no-any-return]
@@ -178,10 +183,11 @@ def margin_of(similarity: Floats, own: Floats, other: Floats, how: str = "ratio"
 
 
 def margin(scores: Floats, k: int = 4, how: str = "ratio") -> Floats:
-    """(queries, documents) cosines -> margins; the neighbours of a query are documents and the other way round."""
-    own = _top(scores, k).mean(1, keepdims=True)  # (queries, 1)
-    other = _top(scores.T, k).mean(1, keepdims=True).T  # (1, documents)
-    return margin_of(scores, own, other, how)
+    """(queries, documents) cosines -> margins; the neighbours of a query are documents and the other way round.
+
+    A cosine of -inf says that the document is no candidate: it is no neighbour, and stays -inf.
+    """
+    return margin_of(scores, _mean_top(scores, k), _mean_top(scores.T, k).T, how)  # (queries, 1), (1, documents)
 
 
 def csls(scores: Floats, k: int = 10) -> Floats:
@@ -262,6 +268,14 @@ def _top(scores: Floats, k: int) -> Floats:
     rows = max(1, _AT_ONCE // scores.shape[1])
     parts = [np.partition(scores[at : at + rows], -k, axis=1)[:, -k:] for at in range(0, len(scores), rows)]
     return np.concatenate(parts) if parts else np.zeros((0, k), np.float32)
+
+
+def _mean_top(scores: Floats, k: int) -> Floats:
+    """(rows, 1) the mean of the k highest that are not -inf; 0 where there are none."""
+    top = _top(scores, k)
+    there = top != -np.inf
+    mean: Floats = np.where(there, top, 0).sum(1, keepdims=True) / np.maximum(there.sum(1, keepdims=True), 1)
+    return mean.astype(np.float32)
 
 
 def _weights(runs: Sequence[Run], weights: Sequence[float] | None, equal: float | None = None) -> list[float]:

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 
-__all__ = ["CONFIG", "WEIGHTS", "Seal"]
+__all__ = ["CONFIG", "WEIGHTS", "Seal", "save_arrays"]
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
@@ -45,7 +48,7 @@ class Seal(NamedTuple):
         raw = path.read_bytes()
         try:
             content = json.loads(raw)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ModelDamaged(f"{path}: not readable as JSON ({error}); {self.remedy}") from error
         if not isinstance(content, dict) or content.get("format") != self.format:
             raise ModelUnsupported(f"{path}: not of the format {self.format!r}; expected one of '{self.maker}'")
@@ -73,4 +76,17 @@ class Seal(NamedTuple):
 
 def _written(content: Mapping[str, Any]) -> bytes:
     """The one form of a configuration."""
-    return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "surrogatepass")  # half a character is no UTF-8: it equals no file
+
+
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str] | None = None) -> None:
+    """A safetensors file, with the permissions of other files. Raises OSError if it cannot be written."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    try:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, metadata=about)
+    except SafetensorError as error:  # of a full disk, too
+        raise OSError(f"{path}: cannot be written ({error})") from error
+    path.chmod(0o644)  # safetensors leaves its files private

@@ -242,7 +242,34 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
 def test_a_width_that_does_not_divide(source: Path) -> None:
     table = np.zeros((300, 40), np.float32)
     tiny.alter(source, embeddings__word_embeddings__weight=table)
+    assert "token vectors of shape (300, 40); not of one model" in refusal(source, ModelError)
+    configure(source, hidden_size=40)
     assert "a width of 40 is not a multiple of 32" in refusal(source, ModelUnsupported)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"num_attention_heads": 0}, "num_attention_heads is 0, expected a number"),
+        ({"num_attention_heads": 5}, "num_attention_heads 5; expected a multiple of the heads"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers is 0, expected a number"),
+        ({"layer_norm_eps": None}, "layer_norm_eps is None, expected a number"),
+    ],
+)
+def test_a_configuration_of_nonsense(source: Path, changes: dict[str, Any], expected: str) -> None:
+    configure(source, **changes)
+    assert expected in refusal(source, ModelError)
+
+
+def test_a_family_that_is_no_name(source: Path) -> None:
+    configure(source, model_type=["bert"])
+    assert "model_type ['bert']; expected one of" in refusal(source, ModelUnsupported)
+
+
+def test_a_padding_that_is_no_number(folders: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders["xlmr"], tmp_path / "model")
+    configure(tmp_path / "model", pad_token_id=None)
+    assert "pad_token_id is None, expected a number" in refusal(tmp_path / "model", ModelError)
 
 
 def test_the_configuration_tells_how_it_was_made(folders: dict[str, Path], tmp_path: Path) -> None:

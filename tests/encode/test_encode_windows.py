@@ -83,6 +83,8 @@ def test_blocks_change_nothing(model: Model, monkeypatch: pytest.MonkeyPatch) ->
     blocks = [part for part, _ in model.runtime.blocks(texts)]
     assert len(blocks) > 1
     assert [i for part in blocks for i in range(part.start, part.stop)] == list(range(600))
+    tokens = [sum(number % 40 + 1 for number in range(part.start, part.stop)) for part in blocks]
+    assert max(tokens) < 3_000 + 40  # a block ends with the text that fills it
     assert (model.encode_sentences(texts) * whole).sum(1).min() > 0.9999
     for again, part in zip(model.extract(texts), parts, strict=True):
         np.testing.assert_array_equal(again.starts, part.starts)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fake import SMALL, FakeModel, sentences
 
-from phrasemate.errors import IndexError_, IndexLocked
+from phrasemate.errors import IndexError_, IndexLocked, InputError
 from phrasemate.index import Index
 from phrasemate.index.lock import writing
 from phrasemate.types import Document
@@ -97,6 +97,24 @@ def test_a_full_disk_while_the_faiss_file_is_written(index: Index, monkeypatch: 
     assert index.stats().approximate == index.stats().phrases
 
 
+def test_what_an_interrupted_write_leaves_is_removed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    import faiss
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    index.add([Document.from_texts("a", sentences(100))], lang="en")
+    with monkeypatch.context() as patched:
+        patched.setattr(faiss, "write_index", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index.optimize()
+    assert not (index.path / "vectors.partial").exists()
+    (index.path / "vectors.partial").write_bytes(b"of a process that was killed")
+    index.delete("a")
+    index.optimize()
+    assert not list(index.path.glob("vectors*"))
+
+
 def as_nobody(check: object) -> None:
     """Run a function in a fork without root's rights: root may write anywhere."""
     child = os.fork()
@@ -135,6 +153,69 @@ def test_a_readonly_folder_can_be_searched_but_not_changed(model: FakeModel) -> 
 
         as_nobody(check)
         folder.chmod(0o755)
+
+
+def test_an_index_is_closed_while_others_read(tmp_path: Path) -> None:
+    """In a process of its own: SQLite ends it where a connection goes that is in use."""
+    script = """
+import sys, threading
+from pathlib import Path
+from fake import SMALL, FakeModel, sentences
+from phrasemate.errors import IndexError_, InputError
+from phrasemate.index import Index
+from phrasemate.types import Document
+
+with Index.create(Path(sys.argv[1]), FakeModel(), settings=SMALL, threads=1) as index:
+    index.add([Document.from_texts(str(n), sentences(8, n)) for n in range(40)], lang="en")
+
+def read(index):
+    try:
+        while True:
+            index.documents()
+            index.containing("no such phrase")
+    except IndexError_ as error:
+        assert "closed" in str(error), error
+
+for _ in range(20):
+    index = Index.open(Path(sys.argv[1]), FakeModel(), readonly=True, settings=SMALL, threads=1)
+    readers = [threading.Thread(target=read, args=(index,)) for _ in range(2)]
+    for reader in readers: reader.start()
+    index.documents()
+    index.close()
+    for reader in readers: reader.join()
+print("done")
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    ran = subprocess.run([sys.executable, "-c", script, str(tmp_path / "idx")], env=env, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")
+
+
+def test_a_read_that_is_interrupted_leaves_no_transaction(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    index.add([Document.from_texts("a", ["one two"])], lang="en")
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index.store, "state", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index.documents()
+    assert not index.store.connection.in_transaction
+    index.add([Document.from_texts("b", ["three four"])], lang="en")
+    assert len(index.documents()) == 2
+
+
+def test_a_snapshot_cannot_be_changed_within(index: Index) -> None:
+    with index.snapshot(), pytest.raises(InputError, match="within a snapshot; leave its with block first"):
+        index.add([Document.from_texts("a", ["one two"])])
+    index.add([Document.from_texts("a", ["one two"])])
+
+
+def test_an_id_that_no_phrase_has(index: Index) -> None:
+    index.add([Document.from_texts("a", ["one two"])])
+    for phrase in (-1, 1 << 70):
+        with pytest.raises(InputError, match="ids of this index are below"):
+            index.around(phrase)
 
 
 def test_a_closed_index_says_so(index: Index) -> None:

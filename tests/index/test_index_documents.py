@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake import SMALL, FakeModel, sentences
@@ -60,6 +62,21 @@ def test_delete(index: Index) -> None:
     assert index.verify().ok
 
 
+def test_a_document_that_is_resumed_and_given_twice(index: Index) -> None:
+    document = Document.from_texts("a", sentences(64))
+
+    def stop(event: Any) -> None:
+        raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        index.add([document], lang="en", progress=stop)
+    assert index.stats().incomplete == ("a",)
+    report = index.add([document, document], lang="en")
+    assert (report.documents_added, report.unchanged) == (1, 1)
+    assert index.stats().sentences == 64
+    assert index.verify().ok
+
+
 def test_two_different_documents_of_one_name_are_refused(index: Index) -> None:
     with pytest.raises(InputError, match="two documents are named 'a' and differ"):
         index.add([Document.from_texts("a", ["x"]), Document.from_texts("a", ["y"])])
@@ -106,6 +123,12 @@ def test_containing(index: Index, phrase: str, expected: list[int]) -> None:
     index.add([Document.from_texts("a", texts)])
     assert index.containing(phrase) == expected
     assert index.containing(phrase, limit=1) == expected[:1]
+
+
+def test_a_final_sigma_is_the_sigma_of_a_longer_word(index: Index) -> None:
+    index.add([Document.from_texts("a", ["ΟΔΟΣΤΡΩΜΑ ΕΔΩ ΤΩΡΑ", "μια οδός εδώ", "η ΟΔΟΣ"])])
+    assert index.containing("ΟΔΟΣ") == [0, 2]
+    assert index.containing("οδοσ") == [0, 2]
 
 
 def test_containing_refuses_nothing(index: Index) -> None:

@@ -176,5 +176,8 @@ def test_fewer_than_are_asked_for(model: Model, trained: Trained) -> None:
     assert run.name == "mates"
     assert sorted(run.ids[0].tolist()) == [-1, 0, 1, 2, 3]
     assert run.ids[1, 0] == 0  # itself
+    values[2] = -np.inf
+    assert mates(Attention(model, trained), values, TEXTS[:3], TEXTS[1:]).ids[2].tolist() == [-1] * 5
+    assert mates(Attention(model, trained), values[:, :0], TEXTS[:3], []).ids.shape == (3, 0)
     with pytest.raises(InputError, match="k 3 and n 2; expected no more neighbours"):
         both_ways(run_of(values), run_of(values.T), Given([[0]]), 2, QUERIES.__getitem__, DOCUMENTS.__getitem__, k=3)

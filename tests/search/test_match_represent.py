@@ -109,5 +109,7 @@ def test_errors(model: Model) -> None:
         by_examples(model, ["\u00a0"], [[]])
     with pytest.raises(InputError, match="pooling 'tail'"):
         by_examples(model, ["bank"], [BANK], "mean+tail")
+    with pytest.raises(InputError, match=r"pooling 'mean\+'; expected one, or several"):
+        by_examples(model, ["bank"], [BANK], "mean+")
     with pytest.raises(InputError, match="layer 7"):
         by_examples(model, ["bank"], [BANK], layer=7)

@@ -152,9 +152,19 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be made"):
         run(tmp_path / "nowhere" / "work", NumberEncoder())
     work = WorkFolder(tmp_path / "work", {})
-    (tmp_path / "work" / "mine.txt").write_text("precious")
+    for name in ("mine.txt", "scores.csv", "source.de.txt", "work.notes.md"):
+        (tmp_path / "work" / name).write_text("precious")
+    (tmp_path / "work" / "target.json").mkdir()
     work.remove()
-    assert [path.name for path in (tmp_path / "work").iterdir()] == ["mine.txt"]
+    left = sorted(path.name for path in (tmp_path / "work").iterdir())
+    assert left == ["mine.txt", "scores.csv", "source.de.txt", "target.json", "work.notes.md"]
+
+
+def test_all_that_a_run_writes_goes_with_it(tmp_path: Path) -> None:
+    run(tmp_path / "work", NumberEncoder())
+    assert len(list((tmp_path / "work").iterdir())) > 10
+    WorkFolder(tmp_path / "work", {}, force=True).remove()
+    assert not (tmp_path / "work").exists()
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

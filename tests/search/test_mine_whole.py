@@ -109,6 +109,27 @@ def test_known_pairs_of_the_collections_themselves_are_found_as_well() -> None:
         assert {mate[:2] for mate in run} == MATES
 
 
+def test_known_pairs_do_not_cut_what_a_threshold_lets_in() -> None:
+    known = [(german(n), english(n)) for n in range(200, 230)]
+    for given in ((), known):
+        pairs = found(GERMAN, ENGLISH, Mining(threshold=0.1, rerank="none"), known=given)
+        assert len(pairs) > 2 * len(MATES)
+
+
+def test_known_pairs_that_come_twice_count_once() -> None:
+    known = [(german(n), english(n)) for n in range(200, 230)]
+    sides, settings, seen = (document("de", GERMAN), document("en", ENGLISH)), Mining(rerank="none"), []
+    for given in (known, known * 2):
+        with mine(*sides, NumberEncoder(), settings=settings, known=given) as run:
+            seen.append(run.report.calibration)
+    assert seen[0] == seen[1]
+
+
+def test_blank_lines_are_no_sentences() -> None:
+    settings = Mining(threshold=0.5, check="none", weight=1.0)
+    assert set(found([*GERMAN, "", " "], [*ENGLISH, ""], settings, scorer=Dislikes(-1))) == MATES
+
+
 class Dislikes:
     """A scorer that does not like one number; tells what it was asked."""
 

@@ -80,6 +80,18 @@ def test_neighbourhoods_of_short_lists() -> None:
     assert neighbourhood(short, 9).tolist() == pytest.approx([(0.9 + 0.5 + 0.1) / 3, 0.4, 0.0])
 
 
+def test_what_is_no_candidate_is_no_neighbour() -> None:
+    cosines = np.array([[0.9, -np.inf], [0.1, 0.8]], np.float32)
+    own, other = [0.9, (0.1 + 0.8) / 2], [(0.9 + 0.1) / 2, 0.8]
+    found = csls(cosines, 2)
+    assert found[0, 0] == pytest.approx(2 * 0.9 - own[0] - other[0])
+    assert found[0, 1] == -np.inf
+    assert found[1].tolist() == pytest.approx([2 * 0.1 - own[1] - other[0], 2 * 0.8 - own[1] - other[1]])
+    assert csls(np.full((2, 2), -np.inf, np.float32), 2).tolist() == [[-np.inf] * 2] * 2
+    with pytest.raises(InputError, match="k 0; expected 1 or more"):
+        neighbourhood(run_of(cosines), 0)
+
+
 def test_a_ratio_of_nothing_in_common() -> None:
     nothing = np.zeros(1, np.float32)
     assert margin_of(nothing, nothing, nothing).tolist() == [0.0]

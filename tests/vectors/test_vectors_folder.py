@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.vectors import Projection, WordVectors
@@ -32,6 +33,18 @@ def test_without_counts_and_projection(few: WordVectors, tmp_path: Path) -> None
     replace(few, counts=None).save(tmp_path / "de")
     found = WordVectors.load(tmp_path / "de")
     assert (found.counts, found.projection) == (None, None)
+
+
+def test_a_full_disk_is_an_error_of_the_system(
+    few: WordVectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: File too large (os error 27)")
+
+    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    with pytest.raises(OSError, match=r"vectors\.safetensors: cannot be written .*File too large"):
+        few.save(tmp_path / "de")
+    assert not (tmp_path / "de").exists()
 
 
 def test_what_is_there_is_not_lost(few: WordVectors, tmp_path: Path) -> None:

@@ -156,6 +156,12 @@ def test_saved(few: WordVectors, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is there already"):
         mapped.save(tmp_path / "out")
     mapped.save(tmp_path / "out", force=True)
+    few.save(tmp_path / "plain")
+    mapped.save(tmp_path / "plain", force=True)  # nothing is left of what was there
+    assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == ["source", "target"]
+    (tmp_path / "stopped.new").mkdir()  # what a stopped one has left
+    mapped.save(tmp_path / "stopped")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "plain", "stopped"]
 
 
 def test_what_cannot_be_mapped(few: WordVectors) -> None:

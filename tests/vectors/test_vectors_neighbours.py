@@ -68,6 +68,18 @@ def test_equal_ones_in_their_order(block: int) -> None:
     assert (np.diff(rows, axis=1) > 0).all()
 
 
+@pytest.mark.parametrize(("many", "k"), [(6, 1), (6, 3), (1000, 3), (1000, 1), (200, 70)])
+def test_of_equal_ones_the_first_are_taken(many: int, k: int) -> None:
+    draw = np.random.default_rng(many)
+    x, z = np.eye(3, 2, dtype=np.float32), draw.integers(0, 2, (many, 2)).astype(np.float32)
+    rows, values = nearest(x, z, k)  # the third row is 0: all are equal
+    similar = x @ z.T
+    assert rows.tolist() == [ordered(row)[:k] for row in similar.tolist()]
+    np.testing.assert_array_equal(values, np.take_along_axis(similar, rows, 1))
+    with pytest.raises(InputError, match="k 0; expected 1 or more"):
+        nearest(x, z, 0)
+
+
 def test_what_is_held_already() -> None:
     x, z = some(9, 4, 6), some(150, 4, 7)
     held = x @ z.T

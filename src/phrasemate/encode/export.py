@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from phrasemate.encode import folder as names
 from phrasemate.encode.embedding import EmbeddingTable, quantise
@@ -32,6 +31,7 @@ from phrasemate.encode.runtime import load_tokenizer
 from phrasemate.encode.segment import check_options
 from phrasemate.encode.smoothing import TEXTS, smoothing_of
 from phrasemate.errors import InputError, ModelError
+from phrasemate.sealed import save_arrays
 
 __all__ = ["export_model"]
 
@@ -95,13 +95,16 @@ def export_model(
     elif share != 1:
         raise InputError(f"share {share} without a base; name the encoder that the training began with")
     width, depth = int(source["hidden_size"]), int(source["num_hidden_layers"])
+    table = weights["embeddings.word_embeddings.weight"]
+    if table.shape[1:] != (width,):
+        raise ModelError(f"{folder}: hidden_size {width}, and token vectors of shape {table.shape}; not of one model")
     kept, heads = _layers(layers, depth), read_heads(folder, width)
     if heads and project is not None:
         raise InputError(f"{folder / names.HEADS}: has a trained projection, so none is learned; leave out --project")
     segmenter = _segmenter(heads, folder, segment_threshold, max_words)
     training = read_training(folder)
     made_how = {**training, **({"share": share} if base is not None else {}), **(signature or {})}
-    table, positions = weights["embeddings.word_embeddings.weight"], additive(source, weights)
+    positions = additive(source, weights)
     tokenizer, common = read_tokenizer(folder, len(table))
     graph, arrays = build_graph(source, weights, kept), quantise(table, embedding_bits)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +112,7 @@ def export_model(
         made = Path(scratch) / out.name
         made.mkdir()
         (made / names.TOKENIZER).write_bytes(tokenizer)
-        save_file({**arrays, "additive": positions}, made / names.EMBEDDINGS)
+        save_arrays(made / names.EMBEDDINGS, {**arrays, "additive": positions})
         if smooth:
             graph = build_graph(source, weights, kept, smoothing_of(graph, depth, _inputs(made)))
         (made / names.ENCODER).write_bytes(graph)
@@ -133,8 +136,6 @@ def export_model(
         }
         (made / names.CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         digest = names.write_manifest(made)
-        for path in made.iterdir():
-            path.chmod(0o644)  # safetensors leaves its files private
         if project is not None:
             digest = add_projection(made, project, dim)
         if out.exists():

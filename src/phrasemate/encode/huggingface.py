@@ -59,16 +59,25 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelError(f"{path}: not found; expected a Hugging Face encoder folder") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
     family = config.get("model_type") if isinstance(config, dict) else None
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise ModelUnsupported(f"{path}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise ModelUnsupported(f"{path}: relative positions; expected position_embedding_type 'absolute'")
-    for key in ("hidden_size", "num_attention_heads", "num_hidden_layers"):
-        if not isinstance(config.get(key), int):
-            raise ModelError(f"{path}: {key} is {config.get(key)!r}, expected a number; download the folder again")
+    least = {"hidden_size": 1, "num_attention_heads": 1, "num_hidden_layers": 1}
+    if FAMILIES[family]:
+        least["pad_token_id"] = 0
+    for key in least:
+        value = config.get(key, 1 if key == "pad_token_id" else None)
+        if not isinstance(value, int) or value < least[key]:
+            raise ModelError(f"{path}: {key} is {value!r}, expected a number; download the folder again")
+    if config["hidden_size"] % config["num_attention_heads"]:
+        sizes = f"hidden_size {config['hidden_size']} and num_attention_heads {config['num_attention_heads']}"
+        raise ModelError(f"{path}: {sizes}; expected a multiple of the heads; download the folder again")
+    if not isinstance(config.get("layer_norm_eps", 0.0), float | int):
+        raise ModelError(f"{path}: layer_norm_eps is {config['layer_norm_eps']!r}, expected a number")
     return dict(config)
 
 
@@ -152,7 +161,7 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[bytes, list[str]]:
             f"{folder}: no tokenizer.json; make one with transformers: "
             "AutoTokenizer.from_pretrained(FOLDER, use_fast=True).save_pretrained(FOLDER)"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
     _check_tokenizer(path, text, rows)
     value.update(truncation=None, padding=None)
@@ -205,7 +214,7 @@ def read_training(folder: Path) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not readable as JSON ({error}); train again, or remove it") from error
     if not isinstance(value, dict):
         raise ModelError(f"{path}: a JSON {type(value).__name__}, expected an object; train again, or remove it")

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from phrasemate.encode.folder import CONFIG, HEADS, write_manifest
 from phrasemate.encode.model import Model, load_model
 from phrasemate.encode.pool import MeanHead
 from phrasemate.errors import InputError
+from phrasemate.sealed import save_arrays
 
 __all__ = ["add_projection", "principal_axes"]
 
@@ -59,8 +59,7 @@ def add_projection(folder: Path, texts: Iterable[str], dim: int, signature: Mapp
         )
     kernel, bias = principal_axes(mean, moment, dim)
     halves = {"start": kernel[: model.width], "end": kernel[model.width :], "bias": bias}
-    save_file({name: np.ascontiguousarray(array) for name, array in halves.items()}, folder / HEADS)
-    (folder / HEADS).chmod(0o644)  # safetensors leaves its files private
+    save_arrays(folder / HEADS, halves)
     config = dict(model.config)
     made = {"projection": "principal components of phrase ends", "phrases": count, "dim": dim, **(signature or {})}
     config["signature"] = {**config["signature"], **made}

@@ -45,6 +45,8 @@ def by_examples(
     """
     if len(phrases) != len(examples):
         raise InputError(f"{len(phrases)} phrases and examples for {len(examples)}; expected a list for each phrase")
+    if not all(pooling.split("+")):
+        raise InputError(f"pooling {pooling!r}; expected one, or several with + between them")
     size = len(phrases)
     counts = np.array([len(found) for found in examples], np.int64)
     alone = [number for number, count in enumerate(counts.tolist()) if not count or bare]

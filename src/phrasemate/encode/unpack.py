@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from phrasemate.encode import folder as names
 from phrasemate.encode.embedding import EmbeddingTable
@@ -19,6 +18,7 @@ from phrasemate.encode.graph import ACTIVATIONS
 from phrasemate.encode.huggingface import TRAINING, tokenizer_settings
 from phrasemate.encode.smoothing import norms_of
 from phrasemate.errors import InputError, MissingExtra
+from phrasemate.sealed import save_arrays
 
 __all__ = ["unpack_model"]
 
@@ -48,7 +48,7 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
         made = Path(scratch) / out.name
         made.mkdir()
         weights = {**_embeddings(table), **_layers(constants, int(config["depth"]))}
-        save_file(weights, made / "model.safetensors", {"format": "pt"})
+        save_arrays(made / "model.safetensors", weights, {"format": "pt"})
         (made / "tokenizer.json").write_bytes(tokenizer)
         settings = tokenizer_settings(tokenizer)
         _write(made / "tokenizer_config.json", settings | {"model_max_length": len(table.additive)})
@@ -57,8 +57,6 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
         _write(made / TRAINING, config.get("signature") or {})
         if (folder / names.HEADS).exists():
             shutil.copyfile(folder / names.HEADS, made / names.HEADS)
-        for path in made.iterdir():
-            path.chmod(0o644)  # safetensors leaves its files private
         made.rename(out)
 
 

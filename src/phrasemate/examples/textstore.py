@@ -109,7 +109,8 @@ class TextStore:
         return language == self.language and held == [(d.name, d.digest) for d in documents]
 
     def close(self) -> None:
-        self._connection.close()
+        with self._lock:  # no other thread may be reading
+            self._connection.close()
 
     # -- what is looked up
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -208,7 +208,12 @@ class Index:
     def _writing(self) -> Iterator[None]:
         if self.readonly:
             raise IndexError_(f"{self.path}: is open for reading only; open it with write permission to change it")
-        with self.store.lock, writer(self.path):
+        with ExitStack() as stack:
+            stack.enter_context(self.store.lock)
+            with database.mapped(self.path):
+                if self.store.connection.in_transaction:
+                    raise InputError(f"{self.path}: cannot be changed within a snapshot; leave its with block first")
+            stack.enter_context(writer(self.path))
             self.manifest = Manifest.read(self.path / INDEX_JSON)
             with self.store.reading() as state:
                 self.manifest = replace(self.manifest, generation=state.generation)

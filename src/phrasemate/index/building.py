@@ -21,6 +21,7 @@ from phrasemate.index.store import State, Store, VectorRow
 __all__ = ["VECTORS_JSON", "Plan", "build", "plan", "update", "wanted"]
 
 VECTORS_JSON = "vectors.json"
+_PARTIAL = "vectors.partial"  # a file while it is written
 _GROWTH = 4  # codes trained on a quarter of the phrases still fit
 
 
@@ -185,8 +186,8 @@ def _remove(folder: Path) -> None:
 
 
 def _sweep(folder: Path, keep: set[str]) -> None:
-    for old in folder.glob("vectors-*"):
-        if old.name not in keep:
+    for old in (*folder.glob("vectors-*"), folder / _PARTIAL):
+        if old.name not in keep and old.exists():
             with suppress(OSError):  # another system may refuse while a reader has it open
                 old.unlink()
 
@@ -238,16 +239,17 @@ class _Partial:
 @contextmanager
 def _written(folder: Path) -> Iterator[_Partial]:
     """Raises IndexError_ if there is no space; FAISS reports that as a RuntimeError."""
-    path = folder / "vectors.partial"
+    path = folder / _PARTIAL
     try:
         with path.open("wb") as file:
             yield _Partial(path, file)
     except (OSError, RuntimeError) as error:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
         raise IndexError_(
             f"{path}: cannot be written ({_first_line(error)}); free some space and run: phrasemate index optimize"
         ) from error
+    finally:  # it has another name, if all went well
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _first_line(error: Exception) -> str:

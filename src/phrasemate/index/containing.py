@@ -50,9 +50,9 @@ class TextSearch:
                 candidates = self._texts(self._matching(plan)) if in_all else self._all_texts()
             else:
                 candidates = self._texts(plan)
-            wanted, found = phrase.lower(), []
+            wanted, found = _lowered(phrase), []
             for identity, text in candidates:
-                if wanted in text.lower():
+                if wanted in _lowered(text):
                     found.append(identity)
                     if len(found) == limit:
                         break
@@ -82,8 +82,8 @@ class TextSearch:
     def _made_plan(self, phrase: str, state: State) -> _Plan:
         written = forms(phrase)
         if "\0" in phrase or not self._usable(state.generation):
-            small = [form.lower() for form in written]
-            return [identity for identity, text in self._all_texts() if any(form in text.lower() for form in small)]
+            small = [_lowered(form) for form in written]
+            return [identity for identity, text in self._all_texts() if any(form in _lowered(text) for form in small)]
         short = [_small(form) for form in written if len(form) < _TRIGRAM]
         long = [form[:_LOOKED_UP] for form in written if len(form) >= _TRIGRAM]
         if not short:
@@ -174,6 +174,11 @@ def _check(phrase: str, limit: int) -> None:
 def _any_of(texts: Iterable[str]) -> str:
     """A query of the text index: it holds one of these."""
     return " OR ".join('"' + text.replace('"', '""') + '"' for text in texts)
+
+
+def _lowered(text: str) -> str:
+    """Lower case; the sigma at the end of a word is one within a longer word."""
+    return text.lower().replace("ς", "σ")
 
 
 def _small(text: str) -> str:

@@ -18,6 +18,7 @@ Floats = NDArray[np.float32]
 Int8s = NDArray[np.int8]
 _SCORES_AT_ONCE = 1 << 23  # queries x vectors: 32 MB of scores
 _GROUP = 16  # scores of which the largest is looked at first
+_ASKED = 2_048  # queries that are answered together
 _WIDE_AT_MOST = 1 << 24  # numbers kept as float32 beside the int8: 64 MB, all of 50,000 vectors of 256
 
 
@@ -122,7 +123,9 @@ class Exact:
     def search(self, vectors: Floats, k: int, documents: Ids | None = None) -> tuple[Ids, Floats]:
         """As Engine.search; ``documents`` (ids) restricts it to their phrases."""
         wanted = None if documents is None else np.isin(self.documents, documents)
-        return scan(vectors, k, self._blocks(wanted, len(vectors)))
+        parts = [vectors[at : at + _ASKED] for at in range(0, max(len(vectors), 1), _ASKED)]
+        found = [scan(part, k, self._blocks(wanted, len(part))) for part in parts]
+        return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])
 
     def _blocks(self, wanted: NDArray[np.bool_] | None, queries: int) -> Iterator[tuple[Floats, Ids]]:
         if self._wide is None and self.codes.size <= _WIDE_AT_MOST:

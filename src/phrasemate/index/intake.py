@@ -87,11 +87,12 @@ class Intake:
                 self.counts["unchanged"] += 1
                 return None
             self.counts["added"] += 1
+            self._known[name] = replace(old, complete=True)  # given once more, it is unchanged
             return Task(old, document)
         self.counts["added" if old is None else "replaced"] += 1
         info = DocumentInfo(self._next_document, name, self._lang, digest, complete=False, sentences=0, phrases=0)
         self._next_document += 1
-        self._known[name] = replace(info, complete=True)  # given once more, it is unchanged
+        self._known[name] = replace(info, complete=True)
         return Task(info, document, None if old is None else old.id)
 
     def frequent(

@@ -94,7 +94,8 @@ class Store:
             self.connection, self.readonly = database.connect(path, readonly)
 
     def close(self) -> None:
-        self.connection.close()
+        with self.lock:  # SQLite ends the process where a connection is closed that another thread reads
+            self.connection.close()
 
     def checkpoint(self) -> None:
         """Merge the log into the file, as far as readers allow at once: what is left is merged another time."""
@@ -109,10 +110,11 @@ class Store:
         with self.lock:
             with database.mapped(self.path):
                 outermost = not self.connection.in_transaction
-                if outermost:
-                    self.connection.execute("BEGIN")
-                state = self.state()
             try:
+                with database.mapped(self.path):
+                    if outermost:
+                        self.connection.execute("BEGIN")
+                    state = self.state()
                 yield state
             finally:
                 if outermost and self.connection.in_transaction:
@@ -186,7 +188,7 @@ class Store:
             f"SELECT {_SENTENCE} FROM sentences WHERE phrases > 0 AND first_phrase <= ? ORDER BY "
             f"first_phrase DESC LIMIT 1"
         )
-        raw = self.connection.execute(query, (phrase,)).fetchone()
+        raw = self.connection.execute(query, (phrase,)).fetchone() if 0 <= phrase < 1 << 63 else None
         if raw is not None:
             row = self._sentence(raw)
             if row.first_phrase <= phrase < row.first_phrase + row.phrases:

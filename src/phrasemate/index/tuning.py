@@ -32,6 +32,7 @@ __all__ = ["DEPTHS", "TuneReport", "tune"]
 DEPTHS = (1, 10)  # of which a target recall may speak
 
 _QUERIES = 1_000
+_PIECE = 16_384  # phrases that are compared together
 _SAMPLE = (200_000, 500_000)  # phrases on which layouts are tried, at least and at most ...
 _SAMPLED = 20  # ... one of so many; of ten million, 200,000 make many short lists look better than they are
 _ALL_READ = 2_000_000  # phrases up to which it is worth trying to read all codes: 1 ms with the shortest ones
@@ -177,7 +178,8 @@ def _layout(
     size = min(max(_SAMPLE[0], phrases // _SAMPLED), _SAMPLE[1])
     found = store.sampled_rows(min(size, phrases), pieces=256)
     codes, ids, _ = unpack(found, store.dim)
-    asked = _answered(drawn, iter([(codes, ids)]))
+    pieces = (slice(at, at + _PIECE) for at in range(0, len(codes), _PIECE))
+    asked = _answered(drawn, ((codes[piece], ids[piece]) for piece in pieces))
     tried: list[tuple[bool, float, Layout, dict[str, Any]]] = []
     coder = None
     for layout in _layouts(phrases, store.dim):

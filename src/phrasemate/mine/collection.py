@@ -165,7 +165,7 @@ class _Distinct:
         """Whether the sentence is used; if not, it is counted."""
         if len(text) > LONGEST:
             self._long += 1
-        elif not self._keep(text):
+        elif not (text and self._keep(text)):
             self._foreign += 1
         else:
             return True

@@ -99,7 +99,7 @@ def mine(
     without its package.
     """
     settings = settings or Mining()
-    mates = [(normal(one), normal(other)) for one, other in known]
+    mates = list(dict.fromkeys((normal(one), normal(other)) for one, other in known))
     look = _look(model, settings, scorer)
     if settings.threshold is None and not mates:
         _check_threshold(settings, look.kind)
@@ -205,7 +205,8 @@ class _Steps:
         if known:
             mates, numbers = set(known), zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)
             found = pairs.score[np.fromiter((pair in mates for pair in numbers), bool, len(pairs.score))]
-            return float(np.quantile(found, LOST if again else 0.0)) if len(found) else FLOORS[margin]
+            lowest = float(np.quantile(found, LOST if again else 0.0)) if len(found) else FLOORS[margin]
+            return lowest if limit is None else min(lowest, self._floor(pairs, (), limit, usual))
         if not again and limit is not None:
             return limit
         return FLOORS[margin] if usual is None else usual - DOUBT

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -27,9 +28,10 @@ __all__ = ["Blocks", "WorkFolder", "checked", "seal"]
 FORMAT, VERSION = "phrasemate-mine", 1
 SETTINGS = "work.json"
 _LOCK = "lock"
-_OURS = frozenset(
-    {"work", "source", "target", "forward", "backward", "scores"}
-)  # first parts of the names of our files
+_OURS = re.compile(  # what a run writes there
+    r"(work\.json|(source|target)\.(json|txt|(starts|lengths|places|first)\.npy|vectors\.(bin|log))"
+    r"|(forward|backward)\.(json|bin|log)|scores\.(bin|log))(\.part)?"
+)
 
 
 class WorkFolder:
@@ -97,7 +99,7 @@ class WorkFolder:
     def remove(self, keep_folder: bool = False) -> None:
         """Delete what phrasemate wrote there, and the folder if nothing else is in it."""
         for found in list(self.path.iterdir()) if self.path.exists() else ():
-            if found.name.split(".")[0] in _OURS:
+            if _OURS.fullmatch(found.name) and found.is_file():
                 found.unlink()
         if not keep_folder:
             give_back(self._lock)

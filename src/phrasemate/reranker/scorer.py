@@ -122,8 +122,9 @@ def both_ways(
     if not rest.size:
         return Run(best.ids, best.scores, name or run.name)
     lowest = np.where(best.ids >= 0, best.scores, np.inf).min(1, keepdims=True)
-    below = np.nextafter(lowest, np.float32(-np.inf)) - (run.scores[:, n : n + 1] - rest)
-    scores = np.where(run.ids[:, n:] >= 0, below, -np.inf).astype(np.float32)
+    more = run.ids[:, n:] >= 0
+    gap = np.subtract(run.scores[:, n : n + 1], rest, out=np.zeros_like(rest), where=more)
+    scores = np.where(more, np.nextafter(lowest, np.float32(-np.inf)) - gap, -np.inf).astype(np.float32)
     return Run(np.hstack([best.ids, run.ids[:, n:]]), np.hstack([best.scores, scores]), name or run.name)
 
 
@@ -131,6 +132,8 @@ def mates(scorer: Scorer, cosines: Floats, queries: Sequence[str], documents: Se
     """All documents for each query by CSLS of the cosines (queries, documents), the best re-ranked from both sides:
     see `both_ways`. -inf: no candidate.
     """
+    if not cosines.size:
+        return run_of(cosines, name=name)
     values = csls(cosines, NEIGHBOURS)
     asked, given = ([whole(text) for text in side] for side in (queries, documents))
     n = min(FIRST, *values.shape)

@@ -19,12 +19,12 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
+from phrasemate.sealed import save_arrays
 
-__all__ = ["FORMAT", "MANIFEST", "VERSION", "check_free", "read_folder", "write_folder"]
+__all__ = ["FORMAT", "MANIFEST", "VERSION", "begun", "check_free", "put", "read_folder", "write_folder"]
 
 FORMAT = "phrasemate-vectors"
 VERSION = 1
@@ -41,21 +41,29 @@ def write_folder(
 
     Raises InputError as `check_free` does.
     """
-    from safetensors.numpy import save_file
-
     check_free(folder, force)
+    made = begun(folder)
+    (made / WORDS).write_text(json.dumps(list(words), ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    save_arrays(made / VECTORS, arrays)
+    content = _sealed(facts, {name: _entry(made / name) for name in (VECTORS, WORDS)})
+    (made / MANIFEST).write_bytes(content)
+    put(made, folder)
+    return sha256(content).hexdigest()
+
+
+def begun(folder: Path) -> Path:
+    """An empty folder beside it, in which it is made."""
     made = folder.with_name(folder.name + ".new")
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
-    (made / WORDS).write_text(json.dumps(list(words), ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, made / VECTORS)
-    (made / VECTORS).chmod(0o644)  # safetensors leaves its files private
-    content = _sealed(facts, {name: _entry(made / name) for name in (VECTORS, WORDS)})
-    (made / MANIFEST).write_bytes(content)
+    return made
+
+
+def put(made: Path, folder: Path) -> None:
+    """The folder that is whole now in the place of the one before."""
     if folder.exists():
         shutil.rmtree(folder)
     made.rename(folder)
-    return sha256(content).hexdigest()
 
 
 def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[str, Any], str]:
@@ -97,7 +105,8 @@ def _sealed(facts: Mapping[str, Any], files: Mapping[str, Any]) -> bytes:
     """The one form of a manifest; ``seal`` is the checksum of the rest of it."""
     content = {"format": FORMAT, "version": VERSION, "facts": dict(facts), "files": dict(files)}
     seal = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    return (json.dumps(content | {"seal": seal}, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    text = json.dumps(content | {"seal": seal}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "surrogatepass")  # half a character is no UTF-8: it equals no file
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pool import unit
 from phrasemate.errors import InputError
-from phrasemate.vectors.folder import check_free
+from phrasemate.vectors.folder import begun, check_free, put
 from phrasemate.vectors.lexicon import Lexicon, pair_rows
 from phrasemate.vectors.linear import procrustes, symmetric_maps
 from phrasemate.vectors.vecmap import Learnt, SelfLearning, initial_pairs, self_learn
@@ -38,9 +38,10 @@ class Mapped:
         """Write ``folder/source`` and ``folder/target``; raises InputError if it is there, unless ``force``."""
         folder = Path(folder)
         check_free(folder, force)
-        folder.mkdir(exist_ok=True)
-        self.source.save(folder / "source", force=True)
-        self.target.save(folder / "target", force=True)
+        made = begun(folder)
+        self.source.save(made / "source")
+        self.target.save(made / "target")
+        put(made, folder)
 
 
 def map_supervised(source: WordVectors, target: WordVectors, lexicon: Lexicon, method: str = "procrustes") -> Mapped:

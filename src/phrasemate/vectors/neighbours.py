@@ -39,8 +39,11 @@ def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -
     """Of each row of x the k rows of z with the greatest inner product, best first: rows and values, (len(x), k) each.
 
     ``penalties`` (len(z),) are taken off first; with those of `csls_penalties` the order is that of CSLS, and the
-    value lacks only what is the same for all z. k is at most len(z); equal values go by row.
+    value lacks only what is the same for all z. k is at most len(z); equal values go by row. Raises InputError for k
+    below 1.
     """
+    if k < 1:
+        raise InputError(f"k {k}; expected 1 or more neighbours")
     k = min(k, len(z))
     rows, values = np.empty((len(x), k), np.int64), np.empty((len(x), k), np.float32)
     for part, found in blocks(x, z):
@@ -73,16 +76,25 @@ def _greatest(values: Floats, k: int) -> tuple[Rows, Floats]:
     if count <= 2 * k:
         return _sorted(values, np.broadcast_to(np.arange(values.shape[1]), values.shape), k)
     maxima = values[:, :columns].reshape(len(values), count, GROUP).max(2)
-    groups = np.sort(np.argpartition(maxima, count - k, axis=1)[:, count - k :], axis=1)  # (rows, k)
+    groups = _first_greatest(maxima, k)
     held = (groups[:, :, None] * GROUP + np.arange(GROUP)).reshape(len(values), k * GROUP)
     rest = np.broadcast_to(np.arange(columns, values.shape[1]), (len(values), values.shape[1] - columns))
     held = np.concatenate([held, rest], axis=1)
     return _sorted(np.take_along_axis(values, held, axis=1), held, k)
 
 
+def _first_greatest(values: Floats, k: int) -> Rows:
+    """(rows, k) columns of the k greatest, ascending; of equal values the first ones."""
+    width = values.shape[1]
+    best = np.argpartition(values, width - k, axis=1)[:, width - k :]
+    least = np.take_along_axis(values, best[:, :1], axis=1)  # argpartition puts the k-th there
+    for row in np.flatnonzero((values >= least).sum(1) > k):  # it leaves open which of equal ones it takes
+        best[row] = np.argsort(-values[row], kind="stable")[:k]
+    return np.sort(best, axis=1)
+
+
 def _sorted(values: Floats, columns: Rows, k: int) -> tuple[Rows, Floats]:
-    best = np.argpartition(values, values.shape[1] - k, axis=1)[:, values.shape[1] - k :]
-    best = np.sort(best, axis=1)  # so that equal values come in the order of their columns
+    best = _first_greatest(values, k)
     found = np.take_along_axis(values, best, axis=1)
     order = np.argsort(-found, axis=1, kind="stable")
     best = np.take_along_axis(best, order, axis=1)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.sealed import save_arrays
 
 __all__ = ["Unfinished"]
 
@@ -43,8 +44,6 @@ class Unfinished:
             self._save()
 
     def _save(self) -> None:
-        from safetensors.numpy import save_file
-
         self._saved = time.monotonic()
         if self._path is None or self.done == self._kept:
             return
@@ -54,7 +53,7 @@ class Unfinished:
             "done": str(self.done),
             "crc": self._checksum(self.done, self._sums, self._facts),
         }
-        save_file({"sums": self._sums}, temporary, metadata=about)
+        save_arrays(temporary, {"sums": self._sums}, about)
         temporary.replace(self._path)
         self._kept = self.done
 
