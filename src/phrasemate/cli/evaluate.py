@@ -97,7 +97,7 @@ def ccpr(
 
     settings = Settings(
         data=data,
-        parts=tuple(part.value for part in _parts(only)),
+        parts=parts_of(Part, only),
         models=tuple(model or ()),
         bundled=bundled,
         muse=muse,
@@ -114,12 +114,13 @@ def ccpr(
     print_result(result, as_json)
 
 
-def _parts(only: str) -> list[Part]:
+def parts_of(parts: type[StrEnum], only: str) -> tuple[str, ...]:
+    """The parts that ``--only`` names, in the order in which they are done; all, if it names none."""
     named = [name.strip() for name in only.split(",") if name.strip()]
-    unknown = [name for name in named if name not in list(Part)]
+    unknown = [name for name in named if name not in list(parts)]
     if unknown:
-        raise typer.BadParameter(f"--only {only}: no part {', '.join(unknown)}; there are {', '.join(Part)}")
-    return [part for part in Part if not named or part.value in named]
+        raise typer.BadParameter(f"--only {only}: no part {', '.join(unknown)}; there are {', '.join(parts)}")
+    return tuple(part.value for part in parts if not named or part.value in named)
 
 
 def print_result(result: Any, as_json: bool) -> None:

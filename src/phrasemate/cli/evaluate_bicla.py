@@ -88,7 +88,7 @@ def bicla(
         data=data,
         vectors=vectors,
         pairs=tuple(pair.strip() for pair in pairs.split(",") if pair.strip()),
-        parts=_parts(only),
+        parts=shared.parts_of(Part, only),
         bundled=bundled,
         reranker=reranker,
         first=first,
@@ -128,11 +128,3 @@ def _ranker(folder: Path, device: str) -> TrainedRanker:
         return score_matrix(model, queries, documents, progress=progress)
 
     return TrainedRanker(kind, pair, digest, model.dim, score, dict(facts.get("vectors", {})))
-
-
-def _parts(only: str) -> tuple[str, ...]:
-    named = [name.strip() for name in only.split(",") if name.strip()]
-    unknown = [name for name in named if name not in list(Part)]
-    if unknown:
-        raise typer.BadParameter(f"--only {only}: no part {', '.join(unknown)}; there are {', '.join(Part)}")
-    return tuple(part.value for part in Part if not named or part.value in named)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -216,17 +215,20 @@ class _Sinks:
     def __init__(
         self, out: Path | None, jsonl: Path | None, as_json: bool, show_prompt: bool, stack: ExitStack
     ) -> None:
+        from phrasemate.text.formats.writing import NewFile
+
         self._as_json, self._show_prompt = as_json, show_prompt
-        self._out = stack.enter_context(_written(out)) if out else sys.stdout
-        self._jsonl = stack.enter_context(_written(jsonl)) if jsonl else None
+        self._out = stack.enter_context(NewFile(out)) if out else sys.stdout
+        self._jsonl = stack.enter_context(NewFile(jsonl)) if jsonl else None
 
     def translation(self, each: Translation) -> None:
         facts = each.as_dict()
         self._show(facts)
         line = json.dumps(facts, ensure_ascii=False)
-        print(line if self._as_json else each.text, file=self._out, flush=self._out is sys.stdout)
+        self._out.write((line if self._as_json else each.text) + "\n")
+        sys.stdout.flush()
         if self._jsonl:
-            print(line, file=self._jsonl)
+            self._jsonl.write(line + "\n")
 
     def prompt(self, facts: dict[str, Any]) -> None:
         """What would be asked."""
@@ -234,25 +236,13 @@ class _Sinks:
         if self._show_prompt:
             self._show(facts)
         elif self._as_json or not self._jsonl:
-            print(line if self._as_json else facts["prompt"] + "\n", file=self._out)
+            self._out.write((line if self._as_json else facts["prompt"] + "\n") + "\n")
         if self._jsonl:
-            print(line, file=self._jsonl)
+            self._jsonl.write(line + "\n")
 
     def _show(self, facts: dict[str, Any]) -> None:
         if self._show_prompt:
             typer.echo(f"--- line {facts['number']}\n{facts['prompt']}\n", err=True)
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[TextIO]:
-    """A file that takes its place when all is written; what is there before stays until then."""
-    temporary = path.with_name(path.name + ".new")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            yield file
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _pairs(path: Path, shots: int) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -160,10 +160,6 @@ class Head:
         return Manifest(
             self.model_name, self.model_hash, self.model_path, self.dim, self.generation, dict(self.segment)
         )
-
-    def following(self, **changes: Any) -> Head:
-        """The next head."""
-        return replace(self, generation=self.generation + 1, **changes)
 
     def to_json(self) -> str:
         return _sealed(asdict(self))

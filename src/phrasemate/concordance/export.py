@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from phrasemate.concordance.lines import Candidate, Column
 from phrasemate.errors import InputError
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.records import Side, Term, TermPair, Unit
+from phrasemate.text.formats.tables import tsv_line
 from phrasemate.text.formats.writing import NewFile
 from phrasemate.text.formats.xlsx import write_sheet
 from phrasemate.text.terms import write_pairs
@@ -19,7 +19,6 @@ __all__ = ["FORMATS", "write"]
 
 FORMATS = ("tsv", "xlsx", "tbx", "tmx")
 _HEADER = ("phrase", "candidate", "score", "count", "index", "document", "line", "language", "left", "match", "right")
-_BREAKS = re.compile(r"[\t\r\n]+")
 _CONTEXTS = 3  # sentences of a candidate that a term base keeps
 
 
@@ -34,7 +33,7 @@ def write(path: str | os.PathLike[str], phrase: str, columns: Sequence[Column], 
     if suffix == "tsv":
         with NewFile(path) as file:
             for row in _rows(phrase, columns):
-                file.write("\t".join(_BREAKS.sub(" ", str(cell)) for cell in row) + "\n")
+                file.write(tsv_line(row) + "\n")
     elif suffix == "xlsx":
         write_sheet(path, _rows(phrase, columns), "concordance")
     elif suffix == "tbx":

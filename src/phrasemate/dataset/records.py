@@ -17,6 +17,7 @@ from typing import Any
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.damage import Damage
+from phrasemate.text.formats.writing import NewFile
 from phrasemate.text.lines import TextFile
 from phrasemate.types import Phrase
 
@@ -59,13 +60,10 @@ def language_pairs(folder: str | Path) -> list[str]:
 
 def write(path: str | Path, pairs: Iterable[ExamplePair]) -> int:
     """Write one split, whole or not at all; returns the number of pairs."""
-    path, count = Path(path), 0
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8", newline="\n") as file:
-        for pair in pairs:
+    count = 0
+    with NewFile(path) as file:
+        for count, pair in enumerate(pairs, 1):  # noqa: B007 (counted here)
             file.write(json.dumps(_plain(pair), ensure_ascii=False) + "\n")
-            count += 1
-    temporary.replace(path)
     return count
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 from phrasemate.errors import IndexError_
 from phrasemate.index.building import VECTORS_JSON
@@ -41,5 +44,13 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
             engine=engine,
             approximate=approximate,
             exact=state.phrases - approximate,
-            files={file.name: file.stat().st_size for file in sorted(store.path.iterdir()) if file.is_file()},
+            files=dict(_sizes(store.path)),
         )
+
+
+def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
+    """Names and bytes of the files in it; one that a writer is just taking away is passed over."""
+    for file in sorted(folder.iterdir()):
+        with suppress(FileNotFoundError):
+            if file.is_file():
+                yield file.name, file.stat().st_size

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from phrasemate.errors import InputError
 from phrasemate.mt.prompt import Prompt, Prompter
 from phrasemate.mt.translate import BATCH, Retrieval
+from phrasemate.text.formats.writing import NewFile
 
 __all__ = ["COUNT", "Lesson", "lessons", "sampled", "write_lessons"]
 
@@ -87,15 +88,8 @@ def lessons(
 def write_lessons(made: Iterable[Lesson], chat: Path, plain: Path) -> int:
     """Both files, a JSON object on each line; how many there are. Nothing is left of a run that was stopped."""
     number = 0
-    paths = [path.with_name(path.name + ".new") for path in (chat, plain)]
-    try:
-        with paths[0].open("w", encoding="utf-8") as first, paths[1].open("w", encoding="utf-8") as second:
-            for number, lesson in enumerate(made, 1):  # noqa: B007 (counted here)
-                print(json.dumps(lesson.chat(), ensure_ascii=False), file=first)
-                print(json.dumps(lesson.plain(), ensure_ascii=False), file=second)
-        paths[0].replace(chat)
-        paths[1].replace(plain)
-    finally:
-        for path in paths:
-            path.unlink(missing_ok=True)
+    with NewFile(chat) as first, NewFile(plain) as second:
+        for number, lesson in enumerate(made, 1):  # noqa: B007 (counted here)
+            first.write(json.dumps(lesson.chat(), ensure_ascii=False) + "\n")
+            second.write(json.dumps(lesson.plain(), ensure_ascii=False) + "\n")
     return number

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, groupby
@@ -14,7 +13,7 @@ from typing import Any
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.damage import Damage
 from phrasemate.text.formats.records import Term, TermPair, listed, speaks
-from phrasemate.text.formats.tables import csv_rows, tsv_rows
+from phrasemate.text.formats.tables import csv_rows, tsv_line, tsv_rows
 from phrasemate.text.formats.tbx import TbxStream, write_concepts
 from phrasemate.text.formats.writing import NewFile, XmlFile
 from phrasemate.text.formats.xlsx import sheet_rows, write_sheet
@@ -37,7 +36,6 @@ _FIELDS = {  # names of columns, in lower case -> what they hold
     "context": "contexts",
 }
 _COLUMNS = ("source", "target", "score", "source_language", "target_language", "id", "definition", "note", "context")
-_BREAKS = re.compile("[\t\r\n]+")
 _NOTED = 100  # languages that are noted, for an error
 
 
@@ -181,7 +179,7 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
     elif suffix == ".jsonl":
         _write_lines(path, (json.dumps(asdict(pair), ensure_ascii=False, default=str) for pair in rows))
     elif suffix == ".tsv":
-        _write_lines(path, ("\t".join(_BREAKS.sub(" ", str(cell)) for cell in row) for row in _table(rows)))
+        _write_lines(path, map(tsv_line, _table(rows)))
     elif suffix == ".csv":
         _write_csv(path, _table(rows))
     else:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from phrasemate.text.lines import TextFile
 
-__all__ = ["csv_rows", "tsv_rows"]
+__all__ = ["csv_rows", "tsv_line", "tsv_rows"]
+
+_BREAKS = re.compile("[\t\r\n]+")
 
 _DELIMITERS = ",;\t|"
+
+
+def tsv_line(cells: Iterable[object]) -> str:
+    """A row of tab-separated values, without its line end; tabs and line breaks within cells become spaces."""
+    return "\t".join(_BREAKS.sub(" ", str(cell)) for cell in cells)
 
 
 def csv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
