@@ -5,11 +5,13 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from fake import sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.errors import IndexDamaged
-from phrasemate.index import rows
+from phrasemate.index import Index, rows
+from phrasemate.types import Document
 
 
 def test_a_vector_is_scaled_to_127_and_comes_back_with_unit_length() -> None:
@@ -56,3 +58,23 @@ def test_texts_and_metadata_come_back(text: str, metadata: dict[str, object]) ->
 
 def test_lone_surrogates_come_back() -> None:
     assert rows.decode_text(rows.encode_text("caf\udce9.txt")) == "caf\udce9.txt"
+
+
+@pytest.mark.parametrize("kept", [range(40), range(36, 40), range(4), range(0, 40, 10)])
+def test_a_sample_of_what_was_not_deleted(index: Index, kept: range) -> None:
+    """As many as are wanted are drawn, wherever in the store they are left."""
+    index.add([Document.from_texts(str(n), sentences(25, n)) for n in range(40)], lang="en")
+    for number in set(range(40)) - set(kept):
+        index.delete(str(number))
+    phrases = index.stats().phrases
+    wanted = min(phrases, 500)
+    drawn = index.store.sampled_rows(wanted, pieces=100)
+    assert wanted * 0.9 <= sum(row.phrases for row in drawn) <= max(wanted * 2, phrases)
+    assert len({row.id for row in drawn}) == len(drawn)
+    assert {row.document for row in drawn} == {document.id for document in index.documents()}
+    whole = index.store.sampled_rows(phrases, pieces=100)
+    assert sum(row.phrases for row in whole) >= 0.7 * phrases
+
+
+def test_a_sample_of_nothing(index: Index) -> None:
+    assert index.store.sampled_rows(10, pieces=4) == []

@@ -276,11 +276,16 @@ class Store:
         return np.frombuffer(codes, np.int8).reshape(-1, self.dim)
 
     def sampled_rows(self, wanted: int, pieces: int) -> list[VectorRow]:
-        """As `sampled_vectors`, by sentence id."""
-        top = self.state().next_sentence
+        """As `sampled_vectors`, by sentence id; a piece makes up for what those before it had too little of."""
+        first, last = self.connection.execute("SELECT min(id), max(id) FROM sentences").fetchone()
+        if first is None:
+            return []
+        top = last + 1 - first
         found: list[VectorRow] = []
-        for start in np.linspace(0, top, min(pieces, max(1, top)), endpoint=False).astype(int):
-            size = 0
+        in_all = 0
+        for number, start in enumerate(np.linspace(first, last + 1, min(pieces, top), endpoint=False).astype(int)):
+            size = min(0, in_all - number * wanted // pieces)
+            in_all -= size
             for raw in self.connection.execute(
                 f"SELECT {_VECTORS} FROM vectors WHERE id >= ? ORDER BY id", (int(start),)
             ):
@@ -291,6 +296,7 @@ class Store:
                 size += row.phrases
                 if size * pieces >= wanted:
                     break
+            in_all += size
         return found
 
     def _from(self, first_phrase: int) -> int:
