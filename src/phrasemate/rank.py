@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.topk import falling, greatest
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
 
 __all__ = [
@@ -60,9 +61,8 @@ def run_of(scores: NDArray[np.floating], k: int | None = None, name: str = "") -
         block = scores[at : at + rows].astype(np.float32)  # (rows, documents)
         if np.isnan(block).any():
             raise InputError(f"NaN among the scores of queries {at} to {at + len(block) - 1}; expected numbers or -inf")
-        order = np.argsort(-block, axis=1, kind="stable")[:, :k]  # (rows, k)
-        kept[at : at + rows] = np.take_along_axis(block, order, 1)
-        ids[at : at + rows] = np.where(kept[at : at + rows] == -np.inf, -1, order)
+        columns, kept[at : at + rows] = greatest(block, k)  # (rows, k) each
+        ids[at : at + rows] = np.where(kept[at : at + rows] == -np.inf, -1, columns)
     return Run(ids, kept, name)
 
 
@@ -324,7 +324,7 @@ def _scored(run: Run, scores: NDArray[np.floating]) -> Run:
 
 def _sorted(run: Run) -> Run:
     """The lists in the order of their scores; equal ones stay in the order in which they were."""
-    order = np.argsort(-run.scores, axis=1, kind="stable")
+    order = falling(run.scores)
     return Run(np.take_along_axis(run.ids, order, 1), np.take_along_axis(run.scores, order, 1), run.name)
 
 

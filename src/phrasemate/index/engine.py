@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from phrasemate.index import rows
 from phrasemate.index.store import VectorRow
+from phrasemate.topk import falling, promising, side_by_side
 
 __all__ = ["Engine", "Exact", "Floats", "Ids", "Int8s", "Runs", "best", "scan", "unpack"]
 
@@ -17,7 +18,6 @@ Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Int8s = NDArray[np.int8]
 _SCORES_AT_ONCE = 1 << 23  # queries x vectors: 32 MB of scores
-_GROUP = 16  # scores of which the largest is looked at first
 _ASKED = 2_048  # queries that are answered together
 _WIDE_AT_MOST = 1 << 24  # numbers kept as float32 beside the int8: 64 MB, all of 50,000 vectors of 256
 
@@ -39,28 +39,13 @@ def best(ids: Ids, scores: Floats, k: int) -> tuple[Ids, Floats]:
     if ids.shape[1] > 4 * k:
         scores = np.fmax(scores, np.float32(-np.inf))  # NaN would count as the largest
         queries, columns = np.nonzero(scores >= np.partition(scores, -k, axis=1)[:, -k, None])
-        places, scores = _side_by_side(queries, columns, scores)
+        places, scores = side_by_side(queries, columns, scores)
         ids = np.where(places < 0, -1, np.take_along_axis(ids, places, 1))
     if (ids[:, 1:] < ids[:, :-1]).any():
         by_id = np.argsort(ids, axis=1)
         ids, scores = np.take_along_axis(ids, by_id, 1), np.take_along_axis(scores, by_id, 1)
-    order = _falling(scores)[:, :k]
+    order = falling(scores)[:, :k]
     return np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
-
-
-def _falling(scores: Floats) -> Ids:
-    """(rows, n) columns by falling score, of equal scores the first one first; NaN counts as -inf.
-
-    A stable argsort in a quarter of its time: score and column are sorted as one number.
-    """
-    numbers = np.fmax(scores, np.float32(-np.inf), dtype=np.float32) + np.float32(0)  # no -0.0
-    bits = numbers.view(np.int32).astype(np.int64)
-    keys = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # as numbers in the order of the scores
-    last = scores.shape[1] - 1
-    keys = (keys << 32) | (last - np.arange(scores.shape[1]))
-    keys.sort(axis=1)
-    columns: Ids = last - (keys[:, ::-1] & 0xFFFFFFFF)
-    return columns
 
 
 class Runs:
@@ -155,36 +140,7 @@ def scan(vectors: Floats, k: int, blocks: Iterable[tuple[Floats, Ids]]) -> tuple
     """Exact search over a stream of (unit vectors (n, dim), ids (n,))."""
     found = best(np.zeros((len(vectors), 0), np.int64), np.zeros((len(vectors), 0), np.float32), k)
     for block, ids in blocks:
-        places, scores = _promising(vectors @ block.T, k, found[1][:, -1])
+        places, scores = promising(vectors @ block.T, k, found[1][:, -1])
         more = np.where(places < 0, -1, ids[places])
         found = best(np.concatenate([found[0], more], 1), np.concatenate([found[1], scores], 1), k)
     return found
-
-
-def _promising(scores: Floats, k: int, least: Floats) -> tuple[Ids, Floats]:
-    """Columns of (queries, n) that may be among the k best, at least ``least`` (queries,), and their scores.
-
-    Of each group of columns only the largest score is looked at first. What the k-th best of these is, k columns reach.
-    """
-    count = scores.shape[1] // _GROUP
-    groups = scores[:, : count * _GROUP].reshape(len(scores), _GROUP, count)  # column c is in group c % count
-    largest = groups.max(axis=1)
-    if count > k:
-        least = np.maximum(least, np.partition(largest, -k, axis=1)[:, -k])
-    queries, group = np.nonzero(largest >= least[:, None])
-    which, member = np.nonzero(groups[queries, :, group] >= least[queries, None])
-    rest = np.nonzero(scores[:, count * _GROUP :] >= least[:, None])
-    columns = np.concatenate([member * count + group[which], rest[1] + count * _GROUP])
-    return _side_by_side(np.concatenate([queries[which], rest[0]]), columns, scores)
-
-
-def _side_by_side(queries: Ids, columns: Ids, scores: Floats) -> tuple[Ids, Floats]:
-    """The columns and scores of those places of (queries, n), a query's own in a row; padded as in `best`."""
-    order = np.argsort(queries, kind="stable")
-    queries, columns = queries[order], columns[order]
-    counts = np.bincount(queries, minlength=len(scores))
-    within = np.arange(len(queries)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shape = (len(scores), int(counts.max(initial=0)))
-    places, values = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
-    places[queries, within], values[queries, within] = columns, scores[queries, columns]
-    return places, values

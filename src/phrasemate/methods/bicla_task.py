@@ -25,6 +25,7 @@ from phrasemate.methods.bicla import BiCLA, Padded, Settings, contrastive_loss, 
 from phrasemate.methods.bicla_folder import save_bicla
 from phrasemate.methods.config import configured, facts_of
 from phrasemate.text.stopwords import content_words, stop_words
+from phrasemate.topk import greatest
 from phrasemate.train import LoopSettings
 from phrasemate.vectors.neighbours import blocks
 from phrasemate.vectors.words import WordVectors
@@ -291,7 +292,7 @@ def hardest(first: Floats, second: Floats, group: Rows, count: int) -> Rows:
     found = np.empty((len(first), count), np.int64)
     for part, values in blocks(first, second):
         values[group[part][:, None] == group] = -np.inf
-        found[part] = np.argsort(-values, axis=1, kind="stable")[:, :count]
+        found[part] = greatest(values, count)[0]
     return found
 
 

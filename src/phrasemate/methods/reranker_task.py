@@ -28,6 +28,7 @@ from phrasemate.rank import csls, run_of
 from phrasemate.reranker.folder import save_reranker
 from phrasemate.reranker.network import Network
 from phrasemate.reranker.scorer import FIRST, NEIGHBOURS
+from phrasemate.topk import falling, greatest
 from phrasemate.train import LoopSettings
 
 __all__ = ["Batch", "Config", "RerankerTask", "first_network", "lists"]
@@ -277,7 +278,7 @@ def lists(cosines: Floats, same: NDArray[np.bool_], count: int) -> tuple[Rows, N
     """
     values = csls(cosines, NEIGHBOURS)
     np.fill_diagonal(values, np.inf)
-    found = np.argsort(-values, 1, kind="stable")[:, :count]
+    found = greatest(values, min(count, len(values)))[0]
     ignored = np.take_along_axis(same, found, 1)
     ignored[:, 0] = False
     return found, ignored
@@ -304,7 +305,7 @@ def _held(pair: str, texts: tuple[list[str], list[str]], sides: tuple[Kept, Kept
 
 def _precision(each: Held, scores: Floats) -> float:
     """Mean of 1 / rank of the first document that reads as the mate does; 0 where none is listed."""
-    ids = np.take_along_axis(each.ids, np.argsort(-scores, 1, kind="stable"), 1)
+    ids = np.take_along_axis(each.ids, falling(scores), 1)
     hits = each.texts[ids] == each.texts[each.rows][:, None]
     return float(np.where(hits.any(1), 1 / (hits.argmax(1) + 1.0), 0.0).mean())
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.topk import greatest
 
 __all__ = ["ENGINES", "SAMPLE", "Approximate", "Exact", "Searching", "engine_for", "use_threads"]
 
@@ -138,8 +139,8 @@ def _exact_blocks(vectors: Halves, queries: Floats, k: int) -> NDArray[np.int64]
         block = vectors[at : at + _BLOCK].astype(np.float32)
         more, those = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
         ids, scores = np.hstack([ids, those + at]), np.hstack([scores, more])
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        ids, scores = np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
+        columns, scores = greatest(scores, min(k, scores.shape[1]))
+        ids = np.take_along_axis(ids, columns, 1)
     return ids
 
 
