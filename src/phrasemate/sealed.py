@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 
-__all__ = ["CONFIG", "WEIGHTS", "Seal", "save_arrays"]
+__all__ = ["CONFIG", "WEIGHTS", "Seal", "save_arrays", "sha256_of"]
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
@@ -72,6 +72,12 @@ class Seal(NamedTuple):
         """Weights and configuration are whole, and do not belong together."""
         reason = " ".join(str(error).split())
         return ModelDamaged(f"{folder}: {CONFIG} and {WEIGHTS} do not fit ({reason}); {self.remedy}")
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, 64 hex digits. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _written(content: Mapping[str, Any]) -> bytes:

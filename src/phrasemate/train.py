@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -27,42 +27,12 @@ from torch import Tensor, nn
 
 from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.methods.checkpoint import Checkpoint
+from phrasemate.methods.loop import LoopSettings, learning_rate
 
 __all__ = ["Event", "LoopSettings", "Remembering", "Task", "Trainer", "autocast", "chosen_device", "learning_rate"]
 
 B = TypeVar("B")
 Metrics = dict[str, float]
-
-
-@dataclass(frozen=True)
-class LoopSettings:
-    """How long and how fast: see `configs/ccpr.toml` for each.
-
-    ``warmup`` counts steps; ``schedule`` is "cosine" or "linear", both down to zero at ``steps``, or "constant";
-    ``stop``: end at this step though the schedule goes on (0: at ``steps``), for a model that another run goes on from;
-    ``clip``: largest norm of the gradient (0: none); ``precision`` "bf16" (autocast) or "fp32"; ``log``, ``evaluate``,
-    ``checkpoint``: every so many steps (evaluate 0: never); ``patience``: end when so many evaluations have passed
-    without a better score, and keep the best model instead of the last (0: never).
-    """
-
-    steps: int = 20_000
-    warmup: int = 1_000
-    schedule: str = "cosine"
-    stop: int = 0
-    clip: float = 1.0
-    weight_decay: float = 0.01
-    accumulate: int = 1
-    precision: str = "bf16"
-    log: int = 10
-    evaluate: int = 500
-    checkpoint: int = 100
-    seed: int = 0
-    patience: int = 0
-
-    @property
-    def end(self) -> int:
-        """The last step."""
-        return self.stop or self.steps
 
 
 class Event(NamedTuple):
@@ -133,14 +103,6 @@ def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
     return torch.autocast(device, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
-def learning_rate(step: int, settings: LoopSettings) -> float:
-    """The share of the highest learning rate at a step, counted from 0."""
-    if step < settings.warmup:
-        return (step + 1) / settings.warmup
-    done = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
-    return {"cosine": (1 + math.cos(math.pi * done)) / 2, "linear": 1 - done, "constant": 1.0}[settings.schedule]
-
-
 class Trainer(Generic[B]):
     """Runs a task in a folder, from its beginning or from its last checkpoint.
 
@@ -148,11 +110,8 @@ class Trainer(Generic[B]):
     """
 
     def __init__(self, task: Task[B], settings: LoopSettings, folder: Path, facts: Mapping[str, Any]) -> None:
-        if settings.schedule not in ("cosine", "linear", "constant") or settings.precision not in ("bf16", "fp32"):
-            raise InputError(
-                f"schedule {settings.schedule!r}, precision {settings.precision!r}; "
-                "expected cosine, linear or constant, and bf16 or fp32"
-            )
+        if settings.stop > settings.steps:
+            raise InputError(f"[loop] stop: {settings.stop}; expected at most steps, {settings.steps}")
         self.task, self.settings, self.folder = task, settings, folder
         self.named = {name: p for name, p in task.module.named_parameters() if p.requires_grad}
         self.device = next(task.module.parameters()).device
@@ -160,6 +119,7 @@ class Trainer(Generic[B]):
         self.facts = json.loads(json.dumps({**facts, "loop": asdict(settings)}))
         self.step, self.evaluated, self.best, self.seconds, self.stale = 0, 0, -math.inf, 0.0, 0
         self.last: Metrics = {}
+        self._sums: Metrics = {}  # of the steps that have not been logged
         self._checkpoint = Checkpoint(folder / "checkpoint")
 
     @property
@@ -214,6 +174,8 @@ class Trainer(Generic[B]):
             try:
                 begun = dict(json.loads(path.read_text(encoding="utf-8")))
                 begun["loop"] = {**asdict(LoopSettings()), **begun["loop"]}  # a setting newer than the run
+                if "weights" in self.facts:  # a fact newer than the run
+                    begun.setdefault("weights", self.facts["weights"])
             except (ValueError, TypeError, KeyError) as error:
                 raise CheckpointDamaged(f"{path}: not readable ({error}); give another folder") from error
             if begun != self.facts:
@@ -231,7 +193,6 @@ class Trainer(Generic[B]):
 
     def _steps(self, over: Callable[[], bool], progress: Callable[[Event], None]) -> None:
         settings = self.settings
-        sums: Metrics = {}
         with ThreadPoolExecutor(1) as pool:
             ahead: Future[list[B]] = pool.submit(self._batches, self.step)
             while self.step < settings.end and not over():
@@ -245,11 +206,10 @@ class Trainer(Generic[B]):
                 self.step += 1
                 self.seconds += time.perf_counter() - started
                 for name, value in (metrics | {"seconds": time.perf_counter() - started, "steps": 1}).items():
-                    sums[name] = sums.get(name, 0.0) + value
+                    self._sums[name] = self._sums.get(name, 0.0) + value
                 logged = self.step % settings.log == 0 or self.step == settings.end
                 if logged:
-                    self._log(sums)
-                    sums = {}
+                    self._log()
                 if self.step % settings.checkpoint == 0:
                     self._save()
                 if logged:
@@ -270,6 +230,13 @@ class Trainer(Generic[B]):
             for name, value in self.task.backward(batch, self.autocast, 1 / len(batches)).items():
                 found[name] = found.get(name, 0.0) + (value if name == "tokens" else value / len(batches))
         norm = nn.utils.clip_grad_norm_(list(self.named.values()), self.settings.clip or math.inf)
+        if not math.isfinite(norm):
+            raise InputError(
+                f"step {self.step + 1}: the gradient is {float(norm)} ("
+                + _shown(found)
+                + "); give lower learning rates "
+                f"or more warm-up, and another folder; {self.folder} is as it was at its last checkpoint"
+            )
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if isinstance(self.task, Remembering):
@@ -282,7 +249,8 @@ class Trainer(Generic[B]):
         with autocast(self.device.type, self.settings.precision):
             yield
 
-    def _log(self, sums: Metrics) -> None:
+    def _log(self) -> None:
+        sums, self._sums = self._sums, {}
         count, seconds = sums.pop("steps"), sums.pop("seconds")
         rate = {"tokens/s": sums.pop("tokens", 0.0) / seconds}
         self.last = {name: value / count for name, value in sums.items()} | rate
@@ -334,8 +302,8 @@ class Trainer(Generic[B]):
         if self.device.type == "cuda":
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
         lines = (self.folder / "metrics.jsonl").stat().st_size if (self.folder / "metrics.jsonl").exists() else 0
-        facts = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
-        facts |= {"seconds": self.seconds, "metrics": lines}
+        facts: dict[str, Any] = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
+        facts |= {"seconds": self.seconds, "metrics": lines, "sums": self._sums}
         self._checkpoint.save(tensors, facts)
 
     @torch.no_grad()
@@ -345,10 +313,8 @@ class Trainer(Generic[B]):
             parameter.copy_(tensors[f"model/{name}"])
             keys = [key for key in tensors if key.startswith("optimizer/") and key.split("/", 2)[2] == name]
             if keys:
-                state = {key.split("/", 2)[1]: tensors[key] for key in keys}
-                self.optimizer.state[parameter] = {
-                    key: value if key == "step" else value.to(self.device) for key, value in state.items()
-                }
+                state = {key.split("/", 2)[1]: tensors[key].to(self.device) for key in keys}  # fused: the step, too
+                self.optimizer.state[parameter] = state
         if isinstance(self.task, Remembering):
             for name, value in self.task.state().items():
                 value.copy_(tensors[f"task/{name}"])
@@ -358,8 +324,9 @@ class Trainer(Generic[B]):
         self.step, self.evaluated = int(facts["step"]), int(facts["evaluated"])
         self.best, self.seconds = float(facts["best"]), float(facts["seconds"])
         self.stale = int(facts.get("stale", 0))
+        self._sums = dict(facts.get("sums", {}))
         with (self.folder / "metrics.jsonl").open("ab") as file:
-            file.truncate(int(facts["metrics"]))  # what came after the checkpoint will come again
+            file.truncate(min(file.tell(), int(facts["metrics"])))  # what came after the checkpoint will come again
 
 
 @contextmanager
@@ -382,6 +349,10 @@ def _interrupts() -> Iterator[list[int]]:
         yield seen
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _shown(metrics: Metrics) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in metrics.items() if name != "tokens")
 
 
 def _differences(left: Mapping[str, Any], right: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

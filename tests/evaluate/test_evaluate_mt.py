@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from phrasemate.cli import app
 from phrasemate.errors import InputError
 from phrasemate.evaluate.mt import Settings, read_runs, run
 from phrasemate.evaluate.mt_comet import comet_scores, numbers
-from phrasemate.evaluate.significance import Estimate
+from phrasemate.evaluate.significance import Estimate, stratified_test
 from phrasemate.mt.scores import metric
 
 REFERENCES = [f"The {what} stood near the river in {year}." for year in range(1990, 1996) for what in ("car", "bus")]
@@ -168,3 +169,38 @@ def test_comet_is_run_by_its_own_command(tmp_path: Path) -> None:
 def test_comet_needs_sources(runs: Path) -> None:
     with pytest.raises(InputError, match="no sources, which COMET needs"):
         run(Settings(runs, only=("plain",), comet="comet-score", samples=100))
+
+
+def test_what_is_missing_is_named_before_anything_is_computed(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasemate.evaluate.mt._metric_table", lambda *_: pytest.fail("computed"))
+    (tmp_path / "scores").write_text("0.5\n")
+    with pytest.raises(InputError, match="1 scores of 12 translations"):
+        run(Settings(runs, scores={"X:de-en:plain": tmp_path / "scores"}))
+    with pytest.raises(InputError, match="no sources, which COMET needs"):
+        run(Settings(runs, only=("plain",), comet="comet-score"))
+
+
+def test_the_mean_of_directions_is_tested_as_such(runs: Path, tmp_path: Path) -> None:
+    """A small direction counts as much as a large one, in the mean and in its p."""
+    texts = {"cs-en": 400, "de-en": 12}
+    given = {}
+    for name, count in texts.items():
+        for file in ("reference.txt", "plain.txt"):
+            (runs / name / file).write_text("a\n" * count)
+        (runs / name / "phrases.jsonl").write_text("".join(json.dumps(record(n, "a")) + "\n" for n in range(count)))
+        for system in ("plain", "phrases"):
+            better = 0.2 * (name == "de-en" and system == "phrases")
+            path = tmp_path / f"{name}.{system}"
+            path.write_text("".join(f"{n % 7 / 7 + better + n % 3 / 9 * (system == 'plain')}\n" for n in range(count)))
+            given[f"X:{name}:{system}"] = path
+    shutil.rmtree(runs / "en-de")
+    table = next(table for table in run(Settings(runs, scores=given, samples=50)).tables if table.name == "X")
+    row = next(dict(zip(table.header, each, strict=True)) for each in table.rows if each[0] == "phrases")
+    baseline = next(dict(zip(table.header, each, strict=True)) for each in table.rows if each[0] == "plain")
+    differences = [row[name].value - baseline[name].value for name in texts]
+    assert row["mean X-en"].value - baseline["mean X-en"].value == pytest.approx(sum(differences) / 2)
+    first, second = ([[float(x) for x in given[f"X:{n}:{s}"].read_text().split()] for n in texts]
+                     for s in ("phrases", "plain"))  # fmt: skip
+    assert row["p mean X-en"] == stratified_test(list(zip(first, second, strict=True)))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from phrasemate.evaluate.significance import (
     randomisation_test,
     resampled_means,
     stratified,
+    stratified_test,
     student_tails,
     t_test,
 )
@@ -152,3 +154,20 @@ def test_scores_that_are_not_paired_are_refused() -> None:
         t_test([1.0], [0.0])
     with pytest.raises(InputError, match="level"):
         bootstrap([1.0], level=95)
+
+
+@pytest.mark.parametrize("test", [bootstrap_test, randomisation_test, t_test])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_scores_that_are_no_numbers_are_not_significant(test: Any, wrong: float) -> None:
+    with pytest.raises(InputError, match="no numbers, of 1 queries"):
+        test([wrong, 0.5, 0.25], [0.0, 0.5, 0.5])
+
+
+def test_a_stratified_test_weighs_sets_not_queries() -> None:
+    draw = np.random.default_rng(4)
+    large = draw.normal(0.0, 1, 2000), np.zeros(2000)
+    small = draw.normal(1.0, 0.1, 20), np.zeros(20)
+    assert stratified_test([large], samples=999) == bootstrap_test(*large, samples=999)
+    assert stratified_test([large, small], samples=999) == 0.001  # the mean of the means is about one half
+    together = [np.concatenate(each) for each in zip(large, small, strict=True)]
+    assert bootstrap_test(*together, samples=999) > 0.05  # of all queries it is about a hundredth

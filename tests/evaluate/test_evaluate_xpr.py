@@ -15,7 +15,16 @@ from typer.testing import CliRunner
 from phrasemate.cli import app
 from phrasemate.dataset import ExamplePair, write
 from phrasemate.errors import InputError
-from phrasemate.evaluate.xpr import Settings, _chances, _means, _Measured, evaluate_rows, rank_mates, run
+from phrasemate.evaluate.xpr import (
+    Settings,
+    _chances,
+    _means,
+    _Measured,
+    evaluate_rows,
+    phrase_pairs,
+    rank_mates,
+    run,
+)
 from phrasemate.evaluate.xpr_rows import Row, read_rows
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors
@@ -125,7 +134,7 @@ def test_a_mapping_undoes_a_rotation(tmp_path: Path) -> None:
     rows = [Row("t", "as it is", vectors="v/{lang}"), Row("t", "mapped", vectors="v/{lang}", mapped=True)]
     data = Counted(tmp_path)
     found = evaluate_rows(rows, data, lambda *_: None)
-    assert found["t", "mapped"]["de-en"].tolist() == [1.0] * 16
+    assert found["t", "mapped"]["de-en"].tolist() == [1.0] * 8
     assert found["t", "as it is"]["de-en"].mean() < 0.6
     assert data.asked.count("train") == 1  # only the mapping may look at it
 
@@ -137,7 +146,7 @@ def test_the_same_system_in_two_tables_is_computed_once(tmp_path: Path) -> None:
     data = Counted(tmp_path)
     found = evaluate_rows([*rows, Row("u", "as it is", vectors="v/{lang}")], data, lambda *_: None)
     assert data.asked.count("train") == 1
-    assert found["t", "mapped"]["de-en"].tolist() == found["u", "mapped"]["de-en"].tolist() == [1.0] * 16
+    assert found["t", "mapped"]["de-en"].tolist() == found["u", "mapped"]["de-en"].tolist() == [1.0] * 8
     assert found["u", "as it is"]["de-en"].mean() < 0.6
 
 
@@ -145,7 +154,15 @@ def test_seeds_are_averaged_query_by_query(tmp_path: Path) -> None:
     save_spaces(tmp_path, np.eye(4), "0")
     save_spaces(tmp_path, -np.eye(4), "1")
     found = evaluate_rows([Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], Counted(tmp_path), lambda *_: None)
-    assert found["t", "r"]["de-en"].tolist() == [0.5] * 16  # right with the one, never with the other
+    assert found["t", "r"]["de-en"].tolist() == [0.5] * 8  # right with the one, never with the other
+
+
+def test_both_directions_of_a_pair_are_one_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_spaces(tmp_path, np.eye(4))
+    found = np.array([1, 0, 1, 0, 1, 0, 1, 0.5]), np.array([1, 1, 0, 0, 1, 0, 0.5, 0])
+    monkeypatch.setattr("phrasemate.evaluate.xpr._chances", lambda *_: found)
+    scores = evaluate_rows([Row("t", "r", vectors="v/{lang}")], Counted(tmp_path), lambda *_: None)
+    assert scores["t", "r"]["de-en"].tolist() == [1, 0.5, 0.5, 0, 1, 0, 0.75, 0.25]
 
 
 def test_lists_make_rows(tmp_path: Path) -> None:
@@ -321,3 +338,34 @@ def test_the_bare_phrase_is_mixed_in(tmp_path: Path) -> None:
     )
     assert float(mixed[0] @ bare[0]) > 0.9999
     assert float(alone[0] @ bare[0]) < 0.95
+
+
+def test_missing_data_are_named_before_anything_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rows.toml").write_text(ROWS)
+    save_spaces(tmp_path, np.eye(4))
+    (tmp_path / "v").rename(tmp_path / "vectors")
+    write(folder_of(tmp_path) / "train.jsonl", [ExamplePair("a", "b")])
+    monkeypatch.setattr("phrasemate.evaluate.xpr.evaluate_rows", lambda *_: pytest.fail("computed"))
+    with pytest.raises(InputError, match=r"de-en.test\.jsonl: no such file"):
+        run(Settings(tmp_path / "rows.toml", tmp_path / "set"))
+
+
+def folder_of(base: Path) -> Path:
+    (base / "set" / "de-en").mkdir(parents=True)
+    return base / "set" / "de-en"
+
+
+def test_known_pairs_with_a_line_separator_in_a_sentence(tmp_path: Path) -> None:
+    example = Phrase("Eine Bank\u2028und ein Haus\x85.", 5, 9)
+    write(tmp_path / "known.jsonl", [ExamplePair("Bank", "Bench", (example,)), ExamplePair("Haus", "House")])
+    assert list(phrase_pairs(tmp_path / "known.jsonl")) == [("bank", "bench"), ("haus", "house")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("row = [1]", r"a row that is 1; expected"), ('[[row]]\nname = "a"\nexamples = []', "examples is empty")],
+)
+def test_rows_that_are_none(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "rows.toml").write_text(text)
+    with pytest.raises(InputError, match=expected):
+        read_rows(tmp_path / "rows.toml")

@@ -111,7 +111,15 @@ def test_sentences_and_means_are_contrasted_both_ways(
     expected = (torch.nn.functional.cross_entropy(scores, torch.arange(4)) * 0.5).item()
     expected += (torch.nn.functional.cross_entropy(scores.T, torch.arange(4)) * 0.5).item()
     assert found.parts["sentence"].item() == pytest.approx(expected, rel=1e-4)
-    assert found.parts["mean"].item() > 0
+    phrases = [
+        torch.stack([states[a : b + 1].mean(0) for a, b in zip(side.first[at], side.last[at], strict=True)])
+        for side, at in zip((batch.source, batch.target), batch.pairs.T, strict=True)
+    ]
+    left, right = (each / each.norm(dim=1, keepdim=True) for each in phrases)
+    own = torch.arange(len(left))
+    both = [torch.nn.functional.cross_entropy(each, own) for each in (left @ right.T / 0.2, right @ left.T / 0.2)]
+    assert len(left) > 4
+    assert found.parts["mean"].item() == pytest.approx((sum(both) / 2).item(), rel=1e-4)
 
 
 def test_the_saved_heads_give_the_same_vectors(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:

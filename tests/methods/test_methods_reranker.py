@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +182,19 @@ def test_states_are_kept_without_special_tokens(encoder: Model, tmp_path: Path) 
     path.write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"values.npy: not readable .* remove it, and it is made again"):
         kept_states(encoder, texts, tmp_path)
+
+
+def test_two_runs_that_share_their_states(encoder: Model, tmp_path: Path) -> None:
+    texts, begun = list(tiny.SENTENCES), threading.Barrier(2)
+
+    def made(_: int) -> Any:
+        begun.wait()
+        return kept_states(encoder, texts, tmp_path)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(made, range(2))
+    assert np.array_equal(first.values, second.values)
+    assert sorted(path.suffix for path in tmp_path.iterdir() if path.suffix != ".lock") == [".npy"] * 3
 
 
 def test_training_begins_with_the_phrase_projection(encoder: Model) -> None:

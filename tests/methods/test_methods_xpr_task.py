@@ -252,6 +252,8 @@ def test_a_phrase_without_examples_is_told(base: Path, data: Path, tmp_path: Pat
         "xx-en train: 2 of 24 phrases have no example sentence; each stands for itself"
     )
     assert task(base, data, tmp_path, data={"examples": 0}).remarks == []
+    told = task(base, data, tmp_path, data={"dev_examples": 0}).remarks  # bare because it was asked for
+    assert [each.split(":")[0] for each in told] == ["xx-en train", "yy-en train"]
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -359,5 +361,4 @@ def test_the_configurations_of_the_repository(name: str) -> None:
     if name == "xpr.toml":  # the paper's values, each the default
         assert (config.data.batch, config.data.examples, config.optimizer.encoder) == (256, 4, 2e-5)
         assert (config.loss.momentum, config.loss.temperature, config.optimizer.epochs) == (0.999, 0.06, 100)
-        assert config.loop_over(25_600) == config.loop_over(25_600)
         assert (config.loop_over(25_600).steps, config.loop_over(25_600).warmup) == (10_000, 100)

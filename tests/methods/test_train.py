@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from phrasemate import load_model
@@ -253,3 +255,145 @@ def test_the_segmenter_has_a_rate_of_its_own(tables: dict[str, Any], pairs: Path
     assert groups[0] == ({name for name in named.values() if name.startswith("backbone.")}, 1e-4)
     tables["optimizer"]["segmenter"] = 0.0
     assert [rate for _, rate in CCPRTask(Config.of(tables), pairs).groups()] == [1e-4, 2e-3, 2e-3]
+
+
+@pytest.mark.parametrize(("stop", "checkpoint"), [(4, 3), (5, 2), (2, 100)])
+def test_figures_of_several_steps_go_on_exactly(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, stop: int, checkpoint: int
+) -> None:
+    """A line is the mean of the steps since the one before, whatever lay between them."""
+    tables["loop"].update(log=3, checkpoint=checkpoint)
+    trainer(tables, pairs, tmp_path / "whole").run()
+    part = trainer(tables, pairs, tmp_path / "parts")
+    one_step, calls = part._one_step, []
+
+    def interrupted(batches: Any) -> Any:
+        calls.append(1)
+        if len(calls) == stop:
+            raise Stop
+        return one_step(batches)
+
+    part._one_step = interrupted
+    with pytest.raises(Stop):
+        part.run()
+    trainer(tables, pairs, tmp_path / "parts").run()
+    assert lines(tmp_path / "parts") == lines(tmp_path / "whole")
+    assert [row["step"] for row in lines(tmp_path / "whole")] == [3, 4, 6, 6]
+
+
+def test_ctrl_c_between_two_lines(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    tables["loop"].update(log=3)
+    trainer(tables, pairs, tmp_path / "whole").run()
+    stopped = trainer(tables, pairs, tmp_path / "parts")
+    one_step = stopped._one_step
+
+    def interrupted(batches: Any) -> Any:
+        if stopped.step == 4:
+            signal.raise_signal(signal.SIGINT)
+        return one_step(batches)
+
+    stopped._one_step = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        stopped.run()
+    assert stopped.step == 5
+    trainer(tables, pairs, tmp_path / "parts").run()
+    assert lines(tmp_path / "parts") == lines(tmp_path / "whole")
+
+
+LOOPS: list[tuple[dict[str, Any], str]] = [
+    ({"steps": 0}, r"\[loop\] steps: 0; expected 1 or more"),
+    ({"log": 0}, r"\[loop\] log: 0; expected 1 or more"),
+    ({"checkpoint": 0}, r"\[loop\] checkpoint: 0; expected 1 or more"),
+    ({"accumulate": 0}, r"\[loop\] accumulate: 0; expected 1 or more"),
+    ({"warmup": -1}, r"\[loop\] warmup: -1; expected 0 or more"),
+    ({"seed": -1}, r"\[loop\] seed: -1; expected 0 or more"),
+    ({"clip": math.nan}, r"\[loop\] clip: nan; expected 0 or more"),
+    ({"schedule": "exponential"}, r"\[loop\] schedule: 'exponential'; expected cosine, linear or constant"),
+    ({"precision": "fp16"}, r"\[loop\] precision: 'fp16'; expected bf16 or fp32"),
+    ({"stop": 7}, r"\[loop\] stop: 7; expected at most steps, 6"),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), LOOPS, ids=[str(change) for change, _ in LOOPS])
+def test_senseless_loops_are_refused(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, change: dict[str, Any], expected: str
+) -> None:
+    tables["loop"].update(change)
+    with pytest.raises(InputError, match=expected):
+        trainer(tables, pairs, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+SENSELESS: list[tuple[str, dict[str, Any], str]] = [
+    ("data", {"dev": 0}, r"\[data\] dev: 0; expected 1 or more"),
+    ("data", {"neighbours": 0}, r"\[data\] neighbours: 0; expected 1 or more"),
+    ("data", {"batch": 0}, r"\[data\] batch: 0; expected 1 or more"),
+    ("data", {"positives": "here"}, r"\[data\] positives: 'here'; expected same or elsewhere"),
+    ("model", {"head": "none"}, r"\[model\] head: 'none'; expected random, components or base"),
+    ("loss", {"temperature": 0.0}, "temperature and plain_temperature must be above 0"),
+    ("loss", {"negatives": "words"}, r"\[loss\] negatives: 'words'; expected phrases or spans"),
+    ("loss", {"dim": 0}, r"\[loss\] dim: 0; expected 1 or more"),
+    ("optimizer", {"chunk": 0}, r"\[optimizer\] chunk: 0; expected 1 or more"),
+]
+
+
+@pytest.mark.parametrize(("table", "change", "expected"), SENSELESS, ids=[str(change) for _, change, _ in SENSELESS])
+def test_senseless_settings_are_refused(
+    tables: dict[str, Any], table: str, change: dict[str, Any], expected: str
+) -> None:
+    tables[table].update(change)
+    with pytest.raises(InputError, match=expected):
+        Config.of(tables)
+
+
+def test_what_is_no_table_is_named(tables: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"loop: 3; expected a table \[loop\]"):
+        overridden({**tables, "loop": 3}, ["loop.steps=5"])
+    with pytest.raises(InputError, match=r"data: 3; expected a table \[data\]"):
+        Config.of({**tables, "data": 3})
+
+
+def test_another_base_of_the_same_name_is_refused(
+    tables: dict[str, Any], base: Path, pairs: Path, tmp_path: Path
+) -> None:
+    """Layers that are not trained are in no checkpoint: going on would mix two encoders."""
+    shutil.copytree(base, tmp_path / "elsewhere" / base.name)
+    trainer(tables, pairs, tmp_path / "run").run(minutes=0)
+    tables["model"]["base"] = str(tmp_path / "elsewhere" / base.name)
+    trainer(tables, pairs, tmp_path / "run").run(minutes=0)  # the same, wherever it lies
+    weights = tmp_path / "elsewhere" / base.name / "model.safetensors"
+    tensors = load_file(weights)
+    save_file({name: value + 0.01 for name, value in tensors.items()}, weights, {"format": "pt"})
+    with pytest.raises(InputError, match=r"begun with other settings \(weights '[0-9a-f]{12}', now"):
+        trainer(tables, pairs, tmp_path / "run").run(minutes=0)
+    begun = json.loads((tmp_path / "run" / "config.json").read_text())
+    del begun["weights"]  # a run of before there was this fact
+    (tmp_path / "run" / "config.json").write_text(json.dumps(begun))
+    trainer(tables, pairs, tmp_path / "run").run(minutes=0)
+
+
+def test_a_run_that_diverges_stops_and_keeps_what_it_had(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    run = trainer(tables, pairs, tmp_path / "run")
+    backward = run.task.backward
+
+    def diverging(*arguments: Any) -> Any:
+        found = backward(*arguments)
+        if run.step == 4:
+            next(iter(run.named.values())).grad.fill_(math.nan)
+        return found
+
+    run.task.backward = diverging
+    with pytest.raises(InputError, match=r"step 5: the gradient is nan \(loss .*\); give lower learning rates"):
+        run.run()
+    again = trainer(tables, pairs, tmp_path / "run")
+    again.run(minutes=0)
+    assert again.step == 3
+    assert all(value.isfinite().all() for value in again.named.values())
+
+
+def test_metrics_that_are_gone_do_not_come_back_as_zeros(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    with pytest.raises(Stop):
+        trainer(tables, pairs, tmp_path / "run").run(progress=lambda e: _stop_at(e, 3))
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    trainer(tables, pairs, tmp_path / "run").run()
+    assert [row["step"] for row in lines(tmp_path / "run")] == [4, 4, 5, 6, 6]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors import SafetensorError
 
-from phrasemate.errors import InputError, ModelError
-from phrasemate.methods.backbone import Backbone
+from phrasemate.errors import InputError, ModelError, ModelUnsupported
+from phrasemate.methods.backbone import Backbone, Tokenizer
 from phrasemate.methods.ccpr_task import CCPRTask, Config
 from phrasemate.methods.checkpoint import Checkpoint
 from phrasemate.train import Trainer
@@ -50,3 +52,43 @@ def test_an_encoder_that_was_cut_short(base: Path, tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(ModelError, match="no encoder that transformers loads"):
         Backbone(tmp_path)
+
+
+@pytest.mark.parametrize("kept", ["checkpoint", "checkpoint.old"])
+def test_a_crash_while_a_checkpoint_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str) -> None:
+    checkpoint, tensors = Checkpoint(tmp_path / "checkpoint"), {"a": torch.zeros(2)}
+    checkpoint.save(tensors, {"step": 1})
+    (tmp_path / "checkpoint").rename(tmp_path / kept)  # .old: a crash between the two renames, before
+    rename = Path.rename
+
+    def crash(path: Path, target: Path) -> Path:
+        if path.name == "checkpoint.part":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", crash)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save(tensors, {"step": 2})
+    assert checkpoint.exists()
+    assert checkpoint.load()[1]["step"] == 1
+    monkeypatch.undo()
+    checkpoint.save(tensors, {"step": 3})
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+    assert checkpoint.load()[1]["step"] == 3
+
+
+def test_an_encoder_of_another_kind(base: Path, tmp_path: Path) -> None:
+    config = json.loads((base / "config.json").read_text()) | {"model_type": "distilbert"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelUnsupported, match="model_type 'distilbert'; expected one of bert, camembert"):
+        Backbone(tmp_path, dropout=0.1)
+
+
+def test_a_tokenizer_is_saved_while_another_thread_cuts_texts(base: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer(base, 4)
+    long = ["one two three four five six"]
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert len(tokenizer(long).ids) == 4
+    assert len(tokenizer.uncut(long).ids) > 6
+    assert json.loads((tmp_path / "tokenizer.json").read_text())["truncation"] is None
+    assert len(tokenizer(long).ids) == 4

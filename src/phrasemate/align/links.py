@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage
-from phrasemate.text.lines import TextFile
+from phrasemate.text.lines import numbered_lines
 
 __all__ = ["SYMMETRISATIONS", "Links", "format_links", "parse_links", "read_links", "symmetrise"]
 
@@ -43,7 +42,7 @@ def format_links(links: Iterable[tuple[int, int]]) -> str:
 def read_links(path: str | Path) -> Iterator[Links]:
     """The links of each line of a file (gzip where its name ends in .gz); raises ReadError with file and line."""
     path = Path(path)
-    for number, line in TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(skip=False)).lines():
+    for number, line in numbered_lines(path):
         yield parse_links(line, str(path), number)
 
 

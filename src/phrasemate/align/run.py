@@ -15,8 +15,7 @@ from phrasemate.align.pairs import LEAST, MAX_WORDS, RATE, BorderWords, PhraseFi
 from phrasemate.align.parallel import ParallelText
 from phrasemate.align.worded import Aligner, Worded
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage
-from phrasemate.text.lines import TextFile
+from phrasemate.text.lines import numbered_lines
 from phrasemate.types import Phrase, PhrasePair
 
 __all__ = ["PhraseSettings", "Progress", "Report", "align_files", "pair_files", "read_pairs"]
@@ -136,7 +135,7 @@ def read_pairs(path: str | Path) -> Iterator[PhrasePair]:
     Raises ReadError naming file and line for what is no such line.
     """
     path = Path(path)
-    for number, line in TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(skip=False)).lines():
+    for number, line in numbered_lines(path):
         try:
             row = json.loads(line)
             source, target, pairs = str(row["source"]), str(row["target"]), [tuple(map(int, p)) for p in row["pairs"]]

@@ -123,6 +123,8 @@ def _ranker(folder: Path, device: str) -> TrainedRanker:
     model, facts, digest = load_bicla(folder, device)
     kind = "BiCLA" if model.settings.cross else "InAtt"
     pair = str(facts.get("data", {}).get("pair", ""))
+    if pair.count("-") != 1:
+        raise InputError(f"{folder}: does not say which pair it was trained on; give runs of 'phrasemate train bicla'")
 
     def score(queries: Sequence[Floats], documents: Sequence[Floats], progress: Callable[[int, int], None]) -> Floats:
         return score_matrix(model, queries, documents, progress=progress)

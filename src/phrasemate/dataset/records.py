@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage
 from phrasemate.text.formats.writing import NewFile
-from phrasemate.text.lines import TextFile
+from phrasemate.text.lines import numbered_lines
 from phrasemate.types import Phrase
 
 __all__ = ["SPLITS", "ExamplePair", "language_pairs", "read", "write"]
@@ -47,9 +46,7 @@ def read(folder: str | Path, pair: str, split: str) -> list[ExamplePair]:
     if not path.is_file():
         there = ", ".join(language_pairs(folder)) or "none"
         raise InputError(f"{path}: no such file; the pairs in {folder} are: {there}")
-    return [
-        _parsed(path, number, line) for number, line in TextFile(path, str(path), False, "utf-8", Damage(False)).lines()
-    ]
+    return [_parsed(path, number, line) for number, line in numbered_lines(path)]
 
 
 def language_pairs(folder: str | Path) -> list[str]:

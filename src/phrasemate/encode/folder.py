@@ -20,6 +20,7 @@ from typing import Any
 
 from phrasemate.encode.confidence import CONFIDENCE
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
+from phrasemate.sealed import sha256_of
 
 __all__ = [
     "CONFIG",
@@ -51,7 +52,7 @@ def bundled_folder() -> Path:
 def write_manifest(folder: Path) -> str:
     """Seal a folder: record size and SHA-256 of every file; returns the model's hash (64 hex digits)."""
     files = {
-        path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
         for path in sorted(folder.iterdir())
         if path.is_file() and path.name not in (MANIFEST, CONFIDENCE)
     }
@@ -147,18 +148,13 @@ def _check_file(folder: Path, name: str, entry: Any) -> None:
         raise ModelDamaged(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from error
     if size != entry.get("bytes"):
         raise ModelDamaged(f"{path}: {size} bytes, expected {entry.get('bytes')}; {REMEDY}")
-    if _sha256(path) != entry["sha256"]:
+    if sha256_of(path) != entry["sha256"]:
         raise ModelDamaged(f"{path}: altered (its SHA-256 is not the one in {MANIFEST}); {REMEDY}")
 
 
 def _is_name(name: str) -> bool:
     """Whether it is the name of a file in the folder, not a way out of it."""
     return name.isprintable() and Path(name).name == name not in ("", "..")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _load_json(path: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from phrasemate.align import Links, Worded
 from phrasemate.errors import InputError, ReadError
+from phrasemate.text.lines import numbered_lines
 
 __all__ = ["EXPECTED", "LANGS", "check_folder", "digest", "json_lines", "links_of", "parallel"]
 
@@ -42,11 +43,11 @@ def json_lines(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InputError(f"{path}: no such file; expected JSON lines with {', '.join(keys)}")
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in numbered_lines(path):
         try:
             row = json.loads(line)
             missing = [key for key in keys if key not in row]
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ReadError(str(path), number, f"not a JSON object ({error})", "mend or restore the file") from error
         if missing:
             raise ReadError(str(path), number, f"no {', '.join(missing)}", f"expected {', '.join(keys)}")

@@ -16,7 +16,7 @@ from phrasemate.encode import load_model
 from phrasemate.errors import InputError
 from phrasemate.evaluate.mt_comet import comet_scores, numbers
 from phrasemate.evaluate.report import Table, signature, write_json
-from phrasemate.evaluate.significance import Estimate, bootstrap, bootstrap_test, stratified
+from phrasemate.evaluate.significance import Estimate, bootstrap, stratified, stratified_test
 from phrasemate.mt.scores import METRICS, SAMPLES, bert_scores, compare, corpus_statistics, hint_counts, metric
 
 __all__ = ["Direction", "Result", "Settings", "read_direction", "read_runs", "run"]
@@ -26,6 +26,8 @@ BASELINE = "plain"
 COUNTED = ("phrases", "hinted", "equivalents", "in_reference", "in_output", "both")
 
 Progress = Callable[[str, int, int], None]
+Foreign = dict[str, dict[tuple[str, str], list[float]]]  # score -> (direction, system) -> a score for each sentence
+Sources = dict[tuple[str, str], list[str]]  # (direction, system) -> source sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     """Measure every system. Raises InputError, before anything is computed, for files that do not fit each other."""
     directions = read_runs(settings.runs, settings.only)
     baseline = _baseline(directions, settings.against)
+    foreign, sources = _foreign(settings, directions), _sources(settings, directions)
     result = Result()
     for number, name in enumerate(METRICS):
         progress(name, number, len(METRICS))
@@ -90,7 +93,9 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         }
         note = "F1 of token states, 0 to 1; no idf weights, no rescaling by a baseline"
         result.tables.append(_score_table("BERTScore", note, scores, directions, baseline))
-    for name, scores in _foreign(settings, directions).items():
+    if settings.comet:
+        foreign["COMET"] = foreign.get("COMET", {}) | _comet(settings.comet, sources, directions)
+    for name, scores in foreign.items():
         result.tables.append(_score_table(name, "scores that were made elsewhere", scores, directions, baseline))
     result.tables += [_hint_table(directions), _line_table(directions)]
     result.signature = signature(models, runs=settings.runs.name, samples=settings.samples, **_signatures(directions))
@@ -170,25 +175,38 @@ def _baseline(directions: Sequence[Direction], wanted: str) -> str:
     return wanted or (BASELINE if BASELINE in shared else shared[0])
 
 
-def _foreign(settings: Settings, directions: Sequence[Direction]) -> dict[str, dict[tuple[str, str], list[float]]]:
-    """Scores that others made: score -> (direction, system) -> a score for each sentence."""
+def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
+    """Scores that were made elsewhere."""
     known = {each.name: each for each in directions}
-    found: dict[str, dict[tuple[str, str], list[float]]] = {}
+    found: Foreign = {}
     for key, path in settings.scores.items():
         score, direction, system = [*key.split(":"), "", ""][:3]
         if key.count(":") != 2 or direction not in known or system not in known[direction].systems:
             raise InputError(f"--scores {key}={path}: expected SCORE:DIRECTION:SYSTEM of translations that are there")
         values = numbers(_lines(path), len(known[direction].references), str(path))
         found.setdefault(score, {})[direction, system] = values
-    if settings.comet:
-        for each in directions:
-            for system, records in each.systems.items():
-                sources = [str(record.get("source", "")) for record in records]
-                if not any(sources):
-                    raise InputError(f"{each.name}/{system}: no sources, which COMET needs; they are in .jsonl files")
-                scores = comet_scores(settings.comet, sources, each.outputs(system), each.references)
-                found.setdefault("COMET", {})[each.name, system] = scores
     return found
+
+
+def _sources(settings: Settings, directions: Sequence[Direction]) -> Sources:
+    """The sentences that COMET needs beside translations and references."""
+    found = {
+        (each.name, system): [str(record.get("source", "")) for record in records]
+        for each in directions
+        for system, records in (each.systems.items() if settings.comet else ())
+    }
+    for (direction, system), sources in found.items():
+        if not any(sources):
+            raise InputError(f"{direction}/{system}: no sources, which COMET needs; they are in .jsonl files")
+    return found
+
+
+def _comet(command: str, sources: Sources, directions: Sequence[Direction]) -> dict[tuple[str, str], list[float]]:
+    known = {each.name: each for each in directions}
+    return {
+        (direction, system): comet_scores(command, asked, known[direction].outputs(system), known[direction].references)
+        for (direction, system), asked in sources.items()
+    }
 
 
 # -- tables
@@ -244,10 +262,11 @@ def _score_table(
                 continue
             estimate = stratified([scores[key] for key in keys])
             row += [estimate if len(keys) > 1 else bootstrap(scores[keys[0]])]
-            base = [scores.get((each.name, baseline)) for each in members]
-            flat = [value for each in base if each is not None for value in each]
-            own = [value for key in keys for value in scores[key]]
-            row += [None if system == baseline or len(flat) != len(own) else bootstrap_test(own, flat)]
+            bases = [(each.name, baseline) for each in members]
+            if system == baseline or not all(base in scores for base in bases):
+                row += [None]
+            else:
+                row += [stratified_test([(scores[key], scores[base]) for key, base in zip(keys, bases, strict=True)])]
         rows.append(tuple(row))
     return Table(name, name, ("system", *header), tuple(rows), f"{note}; p against {baseline}, paired bootstrap")
 

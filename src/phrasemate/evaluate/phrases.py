@@ -189,7 +189,7 @@ def phrase_tables(figures: Figures, against: str, seed: int = 0) -> list[Table]:
     """A table for each measure: each system's figure in each language with its 95 % interval, their means, and p.
 
     ``mean`` is of de, cs and ro as far as they are there, as in the paper; p is that of the randomisation test
-    against the system ``against``, over the queries of all languages together, and of the paired t-test in the JSON.
+    against the system ``against``, over the queries of all languages together.
     """
     tables = []
     langs = list(next(iter(figures.rankings.values())))

@@ -17,7 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from phrasemate.errors import InputError
 
-__all__ = ["Estimate", "bootstrap", "bootstrap_test", "randomisation_test", "resampled_means", "stratified", "t_test"]
+__all__ = [
+    "Estimate",
+    "bootstrap",
+    "bootstrap_test",
+    "randomisation_test",
+    "resampled_means",
+    "stratified",
+    "stratified_test",
+    "t_test",
+]
 
 SAMPLES = 10_000
 LEVEL = 0.95
@@ -91,9 +100,23 @@ def bootstrap_test(
     first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None, samples: int = SAMPLES, seed: int = 0
 ) -> float:
     """P of the paired bootstrap: how often resampled differences stray from their mean as far as it is from zero."""
-    differences = _differences(first, second)
-    mean = differences.mean()
-    strayed = np.abs(resampled_means(differences, groups, samples, seed) - mean) >= abs(mean) - ROUNDING
+    return stratified_test([(first, second)], [groups], samples, seed)
+
+
+def stratified_test(
+    sets: Sequence[tuple[ArrayLike, ArrayLike]],
+    groups: Sequence[ArrayLike | None] | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> float:
+    """The same of the mean of the means of several sets (scores of the first system, of the second), each resampled by
+    itself.
+    """
+    owners: Sequence[ArrayLike | None] = [None] * len(sets) if groups is None else groups
+    differences = [_differences(*each) for each in sets]
+    drawn = [resampled_means(d, g, samples, seed + i) for i, (d, g) in enumerate(zip(differences, owners, strict=True))]
+    mean = np.mean([each.mean() for each in differences])
+    strayed = np.abs(np.mean(drawn, axis=0) - mean) >= abs(mean) - ROUNDING
     return float((1 + strayed.sum()) / (1 + samples))
 
 
@@ -158,7 +181,10 @@ def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if one.shape != other.shape or one.ndim != 1 or not len(one):
         raise InputError(f"scores of shapes {one.shape} and {other.shape}; expected one score a query of each system")
-    return one - other
+    differences = one - other
+    if not np.isfinite(differences).all():
+        raise InputError(f"scores that are no numbers, of {(~np.isfinite(differences)).sum()} queries")
+    return differences
 
 
 def _units(scores: ArrayLike, groups: ArrayLike | None) -> tuple[Doubles, Doubles]:

@@ -2,9 +2,9 @@
 
 A query is a phrase of the test part; the candidates are the phrases of the other side of the test part. Vectors are
 compared by cosine (eq. 5), or by CSLS where a row says so. Candidates that mean the same by the data set's own word are
-no wrong answers: those whose pair shares a wording with the query's pair on either side. Figures of several seeds are
-averaged query by query before they are tested; p is of the paired randomisation test over all queries of all pairs,
-against the table's first row.
+no wrong answers: those whose pair shares a wording with the query's pair on either side. Figures of several seeds, and
+of both directions of a phrase pair, are averaged before they are tested: they stand and fall together. p is of the
+paired randomisation test over all phrase pairs of all language pairs, against the table's first row.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from phrasemate.evaluate.report import Named, Result, Table, signature, write_js
 from phrasemate.evaluate.significance import randomisation_test, stratified
 from phrasemate.evaluate.xpr_rows import LISTED, Row, read_rows
 from phrasemate.rank import csls
+from phrasemate.text.lines import numbered_lines
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors, procrustes, tokens
 
@@ -40,7 +41,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
 Sides = tuple[Floats, Floats]
-Scores = dict[str, Doubles]  # pair -> (2 x phrases,): the chance that each query finds its mate first
+Scores = dict[str, Doubles]  # pair -> (phrase pairs,): the chance that its two queries find each other first, mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,14 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     if not pairs:
         raise InputError(f"{settings.data}: no data set; expected folders such as de-en with train, dev, test.jsonl")
     _check_folders(rows, pairs, settings.rows.parent)
+    measured = _Measured(settings, pairs)
+    for pair in dict.fromkeys(pair for row in rows for pair in row.pairs or pairs):
+        measured.questions(pair)
     if settings.out is not None:
         from phrasemate.evaluate.plots import need_matplotlib
 
         need_matplotlib()
         settings.out.mkdir(parents=True, exist_ok=True)
-    measured = _Measured(settings, pairs)
     scores = evaluate_rows(rows, measured, progress)
     result = Result([_table(name, rows, scores, settings.seed) for name in dict.fromkeys(row.table for row in rows)])
     result.more = {f"by {what}": _curve(rows, scores, what) for what in LISTED}
@@ -158,7 +161,7 @@ class _Measured:
 
 
 def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dict[tuple[str, str], Scores]:
-    """(table, name) -> pair -> the queries' chances to find their mates first, of both directions, mean of seeds."""
+    """(table, name) -> pair -> each phrase pair's chance to be found first, mean of both directions and of seeds."""
     jobs = [(row, pair) for row in rows for pair in row.pairs or measured.pairs]
     found: dict[tuple[str, str], Scores] = {(row.table, row.name): {} for row in rows}
     once: dict[tuple[object, ...], Sides] = {}  # many tables hold the same system
@@ -171,7 +174,7 @@ def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dic
             if system not in once:
                 once[system] = _vectors(row, pair, seed, measured)
             asked = measured.questions(pair)
-            chances.append(np.concatenate([found[asked] for found in _chances(once[system], test, row.csls)]))
+            chances.append(np.mean(_chances(once[system], test, row.csls), axis=0)[asked])
         found[row.table, row.name][pair] = np.mean(chances, axis=0)
     return found
 
@@ -203,11 +206,10 @@ def phrase_pairs(path: Path) -> Iterator[tuple[str, str]]:
     Raises InputError for another file.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        for line in lines:
+        for _, line in numbered_lines(path):
             entry = json.loads(line)
             yield _folded(entry["source"], entry["target"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: not phrase pairs ({error}); expected JSON lines with source and target") from error
 
 

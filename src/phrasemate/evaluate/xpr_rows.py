@@ -94,11 +94,15 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _rows(path: Path, table: Mapping[str, Any]) -> Iterator[Row]:
+def _rows(path: Path, table: Any) -> Iterator[Row]:
     """One row, or one for each value of what is a list."""
+    if not isinstance(table, Mapping):
+        raise InputError(f"{path}: a row that is {table!r}; expected [[row]] tables")
     for key in LISTED:
         values = table.get(key)
         if isinstance(values, list):
+            if not values:
+                raise InputError(f"{path}: row {table.get('name')!r}: {key} is empty; expected a number or several")
             for value in values:
                 yield from _rows(path, {**table, key: value, "name": f"{table.get('name')}, {key} {value}"})
             return

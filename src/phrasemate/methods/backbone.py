@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from phrasemate.encode.huggingface import FAMILIES, tokenizer_settings
-from phrasemate.errors import InputError, ModelError
+from phrasemate.errors import InputError, ModelError, ModelUnsupported
 
 __all__ = [
     "Backbone",
@@ -76,20 +76,18 @@ class Tokenizer:
         self.max_tokens = max_tokens
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_tokens)
+        self._unlimited: Any = None
 
     def __call__(self, texts: Sequence[str]) -> Batch:
         """Tokenize; each text gets its special tokens."""
-        return self._batch(texts)
+        return self._batch(texts, self._tokenizer)
 
     def uncut(self, texts: Sequence[str]) -> Batch:
         """The same, whatever the lengths."""
-        self._tokenizer.no_truncation()
-        batch = self._batch(texts)
-        self._tokenizer.enable_truncation(self.max_tokens)
-        return batch
+        return self._batch(texts, self._without_limit())
 
-    def _batch(self, texts: Sequence[str]) -> Batch:
-        encodings = self._tokenizer.encode_batch([_SURROGATE.sub("\ufffd", text) for text in texts])
+    def _batch(self, texts: Sequence[str], tokenizer: Any) -> Batch:
+        encodings = tokenizer.encode_batch([_SURROGATE.sub("\ufffd", text) for text in texts])
         bounds = np.concatenate([[0], np.cumsum([len(each.ids) for each in encodings])]).astype(np.int64)
         ids = np.concatenate([each.ids for each in encodings]).astype(np.int64)
         spans = np.array(
@@ -99,9 +97,15 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write it as tokenizer.json."""
-        self._tokenizer.no_truncation()
-        self._tokenizer.save(str(path))
-        self._tokenizer.enable_truncation(self.max_tokens)
+        self._without_limit().save(str(path))
+
+    def _without_limit(self) -> Any:
+        """A copy, for another thread may be cutting texts with this one."""
+        if self._unlimited is None:
+            made = type(self._tokenizer).from_str(self._tokenizer.to_str())
+            made.no_truncation()
+            self._unlimited = made
+        return self._unlimited
 
 
 def _fast_tokenizer(folder: str | Path) -> Any:
@@ -143,13 +147,16 @@ def token_rows(batch: Batch, text: int, starts: Rows, ends: Rows) -> tuple[Rows,
 
 def _loaded(folder: str | Path, options: dict[str, Any]) -> Any:
     """The encoder; ModelError where it is none or lacks weights, which transformers would draw at random."""
-    from transformers import AutoModel
+    from transformers import AutoConfig, AutoModel
     from transformers.utils import logging
 
     told = logging.get_verbosity()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
+        family = AutoConfig.from_pretrained(str(folder)).model_type
+        if family not in FAMILIES:
+            raise ModelUnsupported(f"{folder}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
         found = AutoModel.from_pretrained(str(folder), dtype=torch.float32, output_loading_info=True, **options)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: no encoder that transformers loads ({_line(error)})") from error
@@ -163,7 +170,7 @@ def _loaded(folder: str | Path, options: dict[str, Any]) -> Any:
 
 
 class Backbone(nn.Module):
-    """Any encoder that `transformers` loads; the last layer's states.
+    """An encoder of the BERT or XLM-R family that `transformers` loads; the last layer's states.
 
     ``frozen``: how many of the lowest layers are not trained (the token table never is: the exported one has 4 bit,
     and a word that the training text lacks would be left behind). ``dropout``: None keeps the encoder's own.

@@ -22,6 +22,7 @@ from torch.nn import functional
 from phrasemate.encode.project import principal_axes
 from phrasemate.errors import InputError
 from phrasemate.methods.backbone import Backbone, Batch
+from phrasemate.methods.config import at_least, expect
 from phrasemate.methods.losses import balanced_bce, contrast, span_means
 from phrasemate.methods.spans import SpanBatch, Spans
 
@@ -53,6 +54,14 @@ class Settings:
     mean: float = 0.0
     anchor: float = 0.0
     plain_temperature: float = 0.05
+
+    def __post_init__(self) -> None:
+        expect("[loss] negatives", self.negatives, ("phrases", "spans"))
+        expect("[loss] same_wording", self.same_wording, ("negative", "ignored"))
+        for name, least in (("dim", 1), ("lengths", 1), ("segment", 0), ("sentence", 0), ("mean", 0), ("anchor", 0)):
+            at_least(f"[loss] {name}", getattr(self, name), least)
+        if not (self.temperature > 0 and self.plain_temperature > 0):
+            raise InputError("[loss] temperature and plain_temperature must be above 0")
 
 
 class PhraseModel(nn.Module):
@@ -126,9 +135,6 @@ class CCPR:
     """The objective: token states of a batch -> losses."""
 
     def __init__(self, model: PhraseModel, settings: Settings) -> None:
-        for name, values in (("negatives", ("phrases", "spans")), ("same_wording", ("negative", "ignored"))):
-            if getattr(settings, name) not in values:
-                raise InputError(f"[loss] {name}: {getattr(settings, name)!r}; expected {' or '.join(values)}")
         self.model, self.settings = model, settings
 
     def __call__(self, states: Tensor, batch: SpanBatch, before: Tensor | None = None) -> Losses:

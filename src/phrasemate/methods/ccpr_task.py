@@ -19,7 +19,7 @@ from phrasemate.encode.heads import load_heads
 from phrasemate.errors import InputError, ModelError
 from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, save_encoder
 from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings, on_device, sentence_vectors
-from phrasemate.methods.config import configured, facts_of
+from phrasemate.methods.config import at_least, configured, expect, facts_of
 from phrasemate.methods.elsewhere import Elsewhere
 from phrasemate.methods.examples import Alteration, Example, PairFile, Schedule
 from phrasemate.methods.spans import SpanBatch, collate
@@ -98,7 +98,19 @@ class Config:
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
         """From the tables of a TOML file; raises InputError naming what is wrong."""
-        return configured(cls, tables)
+        made = configured(cls, tables)
+        data, optimizer = made.data, made.optimizer
+        expect("[data] positives", data.positives, ("same", "elsewhere"))
+        expect("[model] head", made.model.head, HEADS)
+        for table, settings, least in (
+            ("data", data, {"batch": 1, "phrases": 1, "max_words": 1, "max_tokens": 3, "neighbours": 1, "dev": 1}),
+            ("data", data, {"evenness": 0, "lower": 0, "plain": 0, "apart": 0, "term_batch": 0, "others": 0}),
+            ("model", made.model, {"frozen": 0, "dropout": 0}),
+            ("optimizer", optimizer, {"encoder": 0, "heads": 0, "segmenter": 0, "chunk": 1}),
+        ):
+            for name, value in least.items():
+                at_least(f"[{table}] {name}", getattr(settings, name), value)
+        return made
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
@@ -111,8 +123,6 @@ class CCPRTask:
     def __init__(self, config: Config, folder: Path, device: str = "cpu") -> None:
         self.config, data = config, config.data
         paths = _matching(folder, data.files)
-        if data.positives not in ("same", "elsewhere") or config.model.head not in HEADS:
-            raise InputError(f"positives: same or elsewhere; head: {', '.join(HEADS)}")
         self.names = [path.stem for path in paths]
         self.files = [PairFile(path) for path in paths]
         batches, size = config.loop.steps * config.loop.accumulate, data.batch

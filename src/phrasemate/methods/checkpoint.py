@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -15,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from phrasemate.errors import CheckpointDamaged
+from phrasemate.sealed import sha256_of
 
 __all__ = ["Checkpoint"]
 
@@ -38,12 +38,12 @@ class Checkpoint:
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(parents=True)
         save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, made / TENSORS)
-        text = json.dumps({**facts, "sha256": _sha256(made / TENSORS)}, indent=1) + "\n"
+        text = json.dumps({**facts, "sha256": sha256_of(made / TENSORS)}, indent=1) + "\n"
         (made / FACTS).write_text(text, encoding="utf-8")
-        for path in made.iterdir():
+        for path in (*made.iterdir(), made):
             _sync(path)
-        shutil.rmtree(self._old, ignore_errors=True)
-        if self.folder.exists():
+        if self.folder.exists():  # else the one before is all there is, until this one has its name
+            shutil.rmtree(self._old, ignore_errors=True)
             self.folder.rename(self._old)
         made.rename(self.folder)
         _sync(self.folder.parent)
@@ -55,16 +55,11 @@ class Checkpoint:
         remedy = "remove it to begin anew"
         try:
             facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-            if facts.pop("sha256") != _sha256(folder / TENSORS):
+            if facts.pop("sha256") != sha256_of(folder / TENSORS):
                 raise CheckpointDamaged(f"{folder / TENSORS}: altered (another SHA-256); {remedy}")
             return load_file(folder / TENSORS), facts
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError, SafetensorError) as error:
             raise CheckpointDamaged(f"{folder}: not a readable checkpoint ({error}); {remedy}") from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync(path: Path) -> None:

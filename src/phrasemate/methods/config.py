@@ -5,12 +5,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from phrasemate.errors import InputError
+from phrasemate.sealed import sha256_of
 
-__all__ = ["built", "configured", "expect", "facts_of", "overridden", "read_toml"]
+__all__ = ["at_least", "built", "configured", "expect", "facts_of", "overridden", "read_toml"]
 
 T = TypeVar("T")
 
@@ -25,7 +27,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     """The tables with ``table.key=value`` put in; a value is TOML, or else a string."""
-    made = {key: dict(value) if isinstance(value, Mapping) else value for key, value in tables.items()}
+    made = {key: dict(_table(value, key)) for key, value in tables.items()}
     for change in changes:
         name, sign, text = change.partition("=")
         table, dot, key = name.strip().partition(".")
@@ -45,6 +47,12 @@ def expect(name: str, value: str, among: Sequence[str]) -> None:
         raise InputError(f"{name}: {value!r}; expected {', '.join(among[:-1])} or {among[-1]}")
 
 
+def at_least(name: str, value: float, least: float) -> None:
+    """Raises InputError where a setting is smaller than it may be (or no number)."""
+    if not value >= least:
+        raise InputError(f"{name}: {value}; expected {least} or more")
+
+
 def configured(kind: type[T], tables: Mapping[str, Any]) -> T:
     """A dataclass of dataclasses, one for each table; raises InputError for an unknown table and what `built` does."""
     hints = get_type_hints(kind)
@@ -57,7 +65,7 @@ def configured(kind: type[T], tables: Mapping[str, Any]) -> T:
 
 def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
     """A dataclass from a table; raises InputError for an unknown key, a missing one or a wrong type."""
-    hints = get_type_hints(kind)
+    hints, table = get_type_hints(kind), _table(table, name)
     known = {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(set(table) - set(known))
     if unknown:
@@ -70,11 +78,25 @@ def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
 
 
 def facts_of(method: str, config: Any) -> dict[str, Any]:
-    """The settings of `configured` as plain data, but those of the loop; of a base only its name, wherever it lies."""
-    tables = {name: value for name, value in asdict(config).items() if name != "loop"}
-    if "base" in tables["model"]:
-        tables["model"]["base"] = Path(tables["model"]["base"]).name
-    return {"method": method, **tables}
+    """The settings of `configured` as plain data, but those of the loop; of a base only its name, wherever it lies, and
+    ``weights``, a hash of its files: two bases may have one name.
+    """
+    facts: dict[str, Any] = {"method": method}
+    facts |= {name: value for name, value in asdict(config).items() if name != "loop"}
+    base = facts["model"].get("base")
+    if base is not None:
+        facts["model"]["base"] = Path(base).name
+        files = sorted(path for path in Path(base).glob("*") if path.suffix in (".safetensors", ".bin"))
+        if files:
+            sums = " ".join(sha256_of(path) for path in files)
+            facts["weights"] = sha256(sums.encode()).hexdigest()[:12]
+    return facts
+
+
+def _table(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name}: {value!r}; expected a table [{name}]")
+    return value
 
 
 def _checked(value: Any, kind: Any, name: str) -> Any:

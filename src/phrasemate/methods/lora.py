@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from phrasemate.errors import InputError, MissingExtra, ModelError
+from phrasemate.text.lines import numbered_lines
 
 __all__ = ["Encoded", "LoraSettings", "encoded", "padded", "read_lessons", "train_lora"]
 
@@ -111,10 +112,10 @@ def train_lora(
 def read_lessons(path: Path) -> list[dict[str, Any]]:
     """The objects of a file, each with messages or with prompt and completion. Raises InputError."""
     found = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in numbered_lines(path):
         try:
             item = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             item = None
         if not isinstance(item, dict) or not ({"prompt", "completion"} <= item.keys() or "messages" in item):
             raise InputError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
@@ -50,13 +51,18 @@ def kept_states(
     key = sha256("\n".join([FORMAT, model.hash, *texts]).encode("utf-8", "replace")).hexdigest()[:24]
     paths = {name: folder / f"{key}.{name}.npy" for name in ("vectors", "bounds", "values")}
     if not paths["values"].exists():
-        made = _computed(model, texts, progress)
-        for name, path in paths.items():
-            part = path.with_name(f"{path.name}.part")
-            with part.open("wb") as file:
-                np.save(file, getattr(made, name))
-            part.replace(path)
+        with FileLock(folder / f"{key}.lock"):  # another run may be at it
+            if not paths["values"].exists():
+                _write(paths, _computed(model, texts, progress))
     return _read(paths, len(texts), model.width)
+
+
+def _write(paths: dict[str, Path], made: Kept) -> None:
+    for name, path in paths.items():
+        part = path.with_name(f"{path.name}.part")
+        with part.open("wb") as file:
+            np.save(file, getattr(made, name))
+        part.replace(path)
 
 
 def _computed(model: Model, texts: Sequence[str], progress: Progress) -> Kept:

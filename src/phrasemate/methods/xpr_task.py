@@ -18,7 +18,7 @@ from phrasemate.dataset.records import language_pairs
 from phrasemate.encode.folder import HEADS
 from phrasemate.errors import InputError
 from phrasemate.methods.backbone import Backbone, Tokenizer, cached_backward, gathered, save_encoder
-from phrasemate.methods.config import configured, expect, facts_of
+from phrasemate.methods.config import at_least, configured, expect, facts_of
 from phrasemate.methods.contexts import Contexts, Sampled, read_contexts, sampled
 from phrasemate.methods.examples import Schedule
 from phrasemate.methods.halves import Lower, halves
@@ -108,8 +108,7 @@ class Config:
             ("[model] inner", made.model.inner, 2),
             ("[loss] queue", made.loss.queue, 1),
         ):
-            if value < least:
-                raise InputError(f"{name}: {value}; expected {least} or more")
+            at_least(name, value, least)
         if made.loss.temperature <= 0 or not 0 <= made.loss.momentum <= 1:
             raise InputError("[loss] temperature must be above 0, and momentum from 0 to 1")
         return made
@@ -166,7 +165,9 @@ class XPRTask:
     @property
     def remarks(self) -> list[str]:
         """What a user should know of the data."""
-        return [_lacking(each) for each in self.feed.files if each.bare and self.config.data.examples]
+        data = self.config.data
+        asked = [*self.train, *(self.dev if data.dev_examples else ())] if data.examples else []
+        return [_lacking(each) for each in asked if each.bare]
 
     def _read(self, folder: Path) -> tuple[list[Contexts], list[Contexts]]:
         data = self.config.data

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.locks import give_back, take
+from phrasemate.sealed import sha256_of
 
 __all__ = ["Blocks", "WorkFolder", "checked", "seal"]
 
@@ -191,7 +191,7 @@ class Blocks:
 
 def seal(path: Path, content: Mapping[str, Any], files: Iterable[Path]) -> None:
     """Write a JSON file with ``content`` and the checksums of finished files beside it."""
-    sums = {file.name: _sha256(file) for file in files}
+    sums = {file.name: sha256_of(file) for file in files}
     text = json.dumps({"content": dict(content), "files": sums}, ensure_ascii=False)
     write_whole(path, f"{crc32(text.encode()):08x} {text}")
 
@@ -204,7 +204,7 @@ def checked(path: Path) -> dict[str, Any] | None:
             return None
         known = json.loads(text)
         content: dict[str, Any] = known["content"]
-        return content if all(_sha256(path.with_name(name)) == sha for name, sha in known["files"].items()) else None
+        return content if all(sha256_of(path.with_name(name)) == sha for name, sha in known["files"].items()) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -221,14 +221,6 @@ def write_whole(path: Path, text: str) -> None:
 def _settle(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sha256(path: Path) -> str:
-    digest = sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _short(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from phrasemate.text.damage import Damage
 from phrasemate.text.guess import binary_kind, other_encoding
 
-__all__ = ["LINE_LIMIT", "TextFile", "keeps_line_ends"]
+__all__ = ["LINE_LIMIT", "TextFile", "keeps_line_ends", "numbered_lines"]
 
 LINE_LIMIT = 1_000_000  # characters; a longer line is damage: it is neither a sentence nor a paragraph
 _READ = 4 * LINE_LIMIT + 2  # bytes: a character has up to four, a line end two
@@ -23,6 +23,14 @@ _BLOCK = 1 << 16
 _HEAD = 8192
 _BAD_LINES = 1000
 _SKIP = "mend it or use --on-error skip"
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number (from 1) and text of each line of a UTF-8 file, gzip where its name ends in .gz.
+
+    Raises ReadError naming file and line for what cannot be read.
+    """
+    return TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(skip=False)).lines()
 
 
 class TextFile:

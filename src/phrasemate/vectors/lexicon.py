@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage
-from phrasemate.text.lines import TextFile
+from phrasemate.text.lines import numbered_lines
 from phrasemate.vectors.words import WordVectors
 
 __all__ = ["Lexicon", "entries", "pair_rows", "parse_range", "read_lexicon"]
@@ -30,7 +29,7 @@ def read_lexicon(path: str | Path, columns: tuple[int, int] = (1, 2)) -> list[tu
     if min(columns) < 1 or columns[0] == columns[1]:
         raise InputError(f"columns {columns[0]},{columns[1]}; expected two different numbers from 1")
     path, pairs = Path(path), []
-    for number, text in TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(False)).lines():
+    for number, text in numbered_lines(path):
         if not text.strip():
             continue
         cells = [cell.strip() for cell in (text.split("\t") if "\t" in text else text.split())]
