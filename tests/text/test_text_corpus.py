@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import gzip
 import io
+import json
 import os
 import tempfile
 import threading
@@ -12,6 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from phrasemate.errors import ReadError
+from phrasemate.index.manifest import FORMAT
 from phrasemate.text import read
 
 
@@ -34,6 +37,19 @@ def test_folders_are_read_in_order_and_hidden_files_are_not(tmp_path: Path, monk
     assert [document.name for document in read("c/../c/a.txt", "c/b.txt")] == ["c/../c/a.txt", "c/b.txt"]
     monkeypatch.chdir(tmp_path / "c")
     assert [document.name for document in read(".")] == expected
+
+
+def test_indexes_in_a_folder_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("One.\n")
+    for name in ("idx", "deep/idx"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "index.json").write_text(json.dumps({"format": FORMAT}))
+    for name in ("state.lance", "phrases.lance"):
+        (tmp_path / "tables" / name).mkdir(parents=True)
+    assert [document.name for document in read(tmp_path)] == [(tmp_path / "a.txt").as_posix()]
+    (tmp_path / "deep" / "index.json").write_text('{"format": "something else"}')
+    with pytest.raises(ReadError, match=r"deep/index.json: the suffix '.json' is not one that is read"):
+        list(read(tmp_path))
 
 
 def test_a_corpus_can_be_read_again(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ SUFFIXES: Mapping[str, str] = {  # -> format
 }
 _ZIPPED = ("docx", "xlsx")  # no use as gzip: it could not be read from the middle
 _READABLE = ".txt, .tsv, .csv, .jsonl, .tmx, .tbx, .xliff, .html (each also with .gz), .docx and .xlsx"
+_HEAD = 4096  # bytes of a file that may be an index's
 _FOREIGN = re.compile(r"\.(7z|bz2|doc[mx]?|epub|json|od[st]|parquet|pdf|pptx?|rtf|tar|tgz|xls[mx]?|xml|xz|zip|zst)")
 
 
@@ -43,7 +44,7 @@ def kind(path: Path) -> str:
 
 
 def find(given: str, has_column: bool, damage: Damage) -> Iterator[Found]:
-    """The files that a path stands for: itself, or all in the folder and below, sorted; hidden ones are passed over.
+    """The files that a path stands for: itself, or all in the folder and below, sorted, but hidden ones and indexes.
 
     A file that is named by the user is read as plain text (as a table if ``has_column``) when its suffix says nothing;
     in a folder such a file is damage, and so are links in a circle, broken links and folders without a file.
@@ -95,9 +96,18 @@ def _walk(folder: Path, above: tuple[tuple[int, int], ...], damage: Damage) -> I
             damage.file(_name(entry), 0, reason, "remove it or use --on-error skip")
         elif (here := _identity(entry)) in above:
             damage.file(_name(entry), 0, "a link back to a folder that leads to it", "remove the link")
-        else:
+        elif not _is_index(entry):  # such as the one that is being filled with this folder
             yield from _walk(entry, (*above, here), damage)
     return None
+
+
+def _is_index(folder: Path) -> bool:
+    """Whether it holds an index of phrasemate: no text, though it lies among some."""
+    try:
+        with (folder / "index.json").open("rb") as file:
+            return b'"phrasemate-index"' in file.read(_HEAD)
+    except OSError:
+        return (folder / "state.lance").is_dir() and (folder / "phrases.lance").is_dir()
 
 
 def _name(path: Path) -> str:
