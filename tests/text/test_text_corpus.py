@@ -47,6 +47,8 @@ def test_indexes_in_a_folder_are_no_text(tmp_path: Path) -> None:
     for name in ("state.lance", "phrases.lance"):
         (tmp_path / "tables" / name).mkdir(parents=True)
     assert [document.name for document in read(tmp_path)] == [(tmp_path / "a.txt").as_posix()]
+    with pytest.raises(ReadError, match=r"idx: an index of phrasemate, not text"):
+        list(read(tmp_path / "idx"))
     (tmp_path / "deep" / "index.json").write_text('{"format": "something else"}')
     with pytest.raises(ReadError, match=r"deep/index.json: the suffix '.json' is not one that is read"):
         list(read(tmp_path))

@@ -47,10 +47,13 @@ def find(given: str, has_column: bool, damage: Damage) -> Iterator[Found]:
     """The files that a path stands for: itself, or all in the folder and below, sorted, but hidden ones and indexes.
 
     A file that is named by the user is read as plain text (as a table if ``has_column``) when its suffix says nothing;
-    in a folder such a file is damage, and so are links in a circle, broken links and folders without a file.
+    in a folder such a file is damage, and so are links in a circle, broken links, folders without a file and, when it
+    is named, an index.
     """
     path = Path(given)
-    if path.is_dir():
+    if path.is_dir() and _is_index(path):
+        damage.file(shown(given), 0, "an index of phrasemate, not text", "name the texts it was made from")
+    elif path.is_dir():
         yield from _find_below(path, given, damage)
     elif not path.exists():
         what = "a link to nothing" if path.is_symlink() else "no such file or folder"
