@@ -6,7 +6,7 @@ Exit codes: 0 done; 1 an error that the user can mend (one line on standard erro
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -33,7 +33,7 @@ from phrasemate.cli import (
     train_reranker,
     vectors,
 )
-from phrasemate.cli.shell import RootGroup, settle_streams
+from phrasemate.cli.shell import Offer, RootGroup, settle_streams
 
 __all__ = ["app", "main"]
 
@@ -46,24 +46,6 @@ EXAMPLES = """Examples:
   phrasemate search idx --json < queries.txt           many queries, JSON lines out
   phrasemate index stats idx                           what an index holds"""
 
-app = typer.Typer(
-    name="phrasemate",
-    cls=RootGroup,
-    help="Find the phrases of another language that mean the same as yours in their context.",
-    epilog=EXAMPLES,
-    no_args_is_help=True,
-    rich_markup_mode=None,  # rich would read [[marks]] in the examples as its own markup
-    pretty_exceptions_enable=False,
-)
-app.add_typer(index.app, name="index")
-app.command("search", epilog=search.EXAMPLES)(search.search)
-app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
-app.command("terms", epilog=terms.EXAMPLES)(terms.terms)
-app.command("align", epilog=align.ALIGN_EXAMPLES)(align.align)
-app.command("pairs", epilog=align.PAIRS_EXAMPLES)(align.pairs)
-app.command("examples", epilog=examples.EXAMPLES)(examples.examples)
-app.command("match", epilog=match.EXAMPLES)(match.match)
-app.command("mine", epilog=mine.EXAMPLES)(mine.mine)
 train.app.command("bicla", epilog=train_bicla.EXAMPLES)(train_bicla.bicla)
 train.app.command("reranker", epilog=train_reranker.EXAMPLES)(train_reranker.reranker)
 evaluate.app.command("xpr", epilog=evaluate_xpr.EXAMPLES)(evaluate_xpr.xpr)
@@ -71,13 +53,38 @@ evaluate.app.command("mt", epilog=evaluate_mt.EXAMPLES)(evaluate_mt.mt)
 evaluate.app.command("bicla", epilog=evaluate_bicla.EXAMPLES)(evaluate_bicla.bicla)
 mt.app.command("prepare", epilog=mt_tune.PREPARE_EXAMPLES)(mt_tune.prepare)
 mt.app.command("tune", epilog=mt_tune.TUNE_EXAMPLES)(mt_tune.tune)
-app.add_typer(mt.app, name="mt")
-app.add_typer(vectors.app, name="vectors")
-app.add_typer(train.app, name="train")
-app.add_typer(evaluate.app, name="evaluate")
-app.add_typer(model.app, name="model")
-app.add_typer(dataset.app, name="dataset")
-app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+
+
+class _Phrasemate(RootGroup):
+    offers: ClassVar[dict[str, Offer]] = {
+        "index": index.app,
+        "search": (search.search, search.EXAMPLES),
+        "serve": (serve.serve, serve.EXAMPLES),
+        "terms": (terms.terms, terms.EXAMPLES),
+        "align": (align.align, align.ALIGN_EXAMPLES),
+        "pairs": (align.pairs, align.PAIRS_EXAMPLES),
+        "examples": (examples.examples, examples.EXAMPLES),
+        "dataset": dataset.app,
+        "match": (match.match, match.EXAMPLES),
+        "mine": (mine.mine, mine.EXAMPLES),
+        "mt": mt.app,
+        "vectors": vectors.app,
+        "train": train.app,
+        "evaluate": evaluate.app,
+        "model": model.app,
+        "demo": (demo.demo, demo.EXAMPLES),
+    }
+
+
+app = typer.Typer(
+    name="phrasemate",
+    cls=_Phrasemate,
+    help="Find the phrases of another language that mean the same as yours in their context.",
+    epilog=EXAMPLES,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # rich would read [[marks]] in the examples as its own markup
+    pretty_exceptions_enable=False,
+)
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable, Iterator, MutableMapping
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from phrasemate.errors import PhrasemateError
 
@@ -21,6 +23,7 @@ __all__ = [
     "EXIT_INTERRUPTED",
     "EXIT_PIPE",
     "DefaultGroup",
+    "Offer",
     "RootGroup",
     "err",
     "fail",
@@ -33,6 +36,8 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 EXIT_PIPE = 141  # 128 + SIGPIPE
 
 log = logging.getLogger(__name__)
+
+Offer = typer.Typer | tuple[Callable[..., Any], str]  # a group of commands; or one, and what its help ends with
 
 
 def out() -> Console:
@@ -56,13 +61,53 @@ def fail(message: str, code: int = EXIT_ERROR) -> NoReturn:
     raise typer.Exit(code)
 
 
+class _Made(MutableMapping[str, Any]):
+    """Commands by name, each made of its offer when it is looked up: making all takes as long as all imports."""
+
+    def __init__(self, offers: dict[str, Offer], made: MutableMapping[str, Any]) -> None:
+        self._offers, self._made = offers, made
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _command(name, self._offers[name])
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a command cannot be taken away")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._offers, *(self._made.keys() - self._offers.keys())])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _command(name: str, offer: Offer) -> Any:
+    own = typer.Typer(add_completion=False, rich_markup_mode=None)  # rich would read [[marks]] as its own markup
+    if isinstance(offer, typer.Typer):
+        own.add_typer(offer, name=name)
+        group: Any = get_command(own)
+        return group.commands[name]
+    function, epilog = offer
+    own.command(name, epilog=epilog)(function)
+    return get_command(own)
+
+
 class RootGroup(TyperGroup):
     """The group of all commands: what they raise on purpose leaves as one line and an exit code."""
 
+    offers: ClassVar[dict[str, Offer]] = {}  # by name, in the order in which a newcomer needs them
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Made(self.offers, self.commands)
+
     def list_commands(self, ctx: Any) -> list[str]:
-        """In the order in which a newcomer needs them."""
-        text = ["index", "search", "serve", "terms", "align", "pairs", "examples", "dataset", "match", "mine", "mt"]
-        return [*text, "vectors", "train", "evaluate", "model", "demo"]
+        """In the order of the offers."""
+        return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:
