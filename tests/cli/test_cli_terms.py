@@ -88,6 +88,20 @@ def test_the_side_of_a_translation_memory(run: Invoke) -> None:
     assert "Festplatte" not in found
 
 
+def test_how_the_document_is_read(run: Invoke) -> None:
+    Path("l.txt").write_bytes("Die Festplatte läuft. Die Festplatte ist voll.\n".encode("latin-1"))
+    Path("b.jsonl").write_text(json.dumps({"body": "Die Festplatte ist voll."}) + "\n")
+    assert "--encoding latin-1" in run("l.txt").stderr
+    assert "Festplatte" in run("l.txt", "--encoding", "latin-1").stdout
+    assert "choose one with --text-field" in run("b.jsonl").stderr
+    assert "Festplatte" in run("b.jsonl", "--text-field", "body").stdout
+    split, whole = (
+        json.loads(run("l.txt", "--encoding", "latin-1", "--json", *more).stdout.splitlines()[0])["places"][0]
+        for more in ((), ("--lines", "sentence"))
+    )
+    assert len(split["context"]) < len(whole["context"])  # a sentence of the line, the line as one
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -122,6 +122,14 @@ def test_what_cannot_be_read(text: Path) -> None:
     assert "art  4 examples" in listed.stdout
 
 
+def test_phrases_that_cannot_be_read(text: Path, tmp_path: Path) -> None:
+    """--encoding and --on-error are those of the texts, so the error does not tell of them."""
+    (tmp_path / "p.txt").write_bytes(b"K\xfcche\n")
+    refused = run("--phrases", str(tmp_path / "p.txt"), "--text", str(text), "--encoding", "latin-1")
+    assert refused.exit_code == 1
+    assert refused.stderr.endswith("(Latin-1?); convert it: iconv -f LATIN-1 -t UTF-8\n")
+
+
 def test_a_text_cannot_steer_the_terminal(text: Path) -> None:
     (text / "a.txt").write_text("red \x1b[31m art and more of it\n", encoding="utf-8")
     assert "\x1b" not in run("art", "--text", str(text)).stdout

@@ -21,6 +21,13 @@ from phrasemate.index.manifest import VectorsManifest
 from phrasemate.types import Document
 
 
+@pytest.fixture(autouse=True, scope="module")
+def fewer_queries():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tuning, "_QUERIES", 200)
+        yield
+
+
 def filled(path: Path, settings=SMALL, count: int = 500) -> Index:
     index = Index.create(path, FakeModel(), settings=settings, threads=1)
     index.add([Document.from_texts(f"d{at}", sentences(count // 2, at, 3000)) for at in range(2)], lang="en")
@@ -28,7 +35,7 @@ def filled(path: Path, settings=SMALL, count: int = 500) -> Index:
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory):
+def tuned(tmp_path_factory: pytest.TempPathFactory, fewer_queries: None):
     """With inverted lists, though so few phrases are read faster without."""
     with pytest.MonkeyPatch.context() as patched, filled(tmp_path_factory.mktemp("tuned") / "idx") as index:
         patched.setattr(tuning, "_ALL_READ", 0)

@@ -153,6 +153,28 @@ def test_text_that_cannot_be_read(invoke: Invoke) -> None:
     assert json.loads(done.stdout.splitlines()[0])["target_examples"] == 1
 
 
+def test_how_texts_are_read(invoke: Invoke) -> None:
+    lines = Path("english").read_text().splitlines()
+    rows = (json.dumps({"body": f"{line} ä"}, ensure_ascii=False) for line in lines)
+    Path("e.jsonl").write_text("\n".join(rows), "cp1252")
+    text = ("--source-text", "german", "--target-text", "e.jsonl")
+    options = ("--encoding", "cp1252", "--text-field", "body", "--lines", "sentence")
+    done = invoke("de.txt", "en.tsv", "--target-text", "e.jsonl", *options, *EASY, "--json")
+    assert json.loads(done.stdout.splitlines()[0])["target_examples"] >= 1
+    assert "--encoding cp1252" in invoke("de.txt", "en.tsv", *text, *EASY).stderr.replace("latin-1", "cp1252")
+
+
+def test_errors_tell_of_options_that_there_are(invoke: Invoke) -> None:
+    Path("l.txt").write_bytes(b"Gr\xfc\xdfe\n")
+    assert invoke("l.txt", "en.tsv", *TEXT).stderr.endswith("(Latin-1?); convert it: iconv -f LATIN-1 -t UTF-8\n")
+    Path("two.tmx").write_text(
+        '<tmx version="1.4"><header/><body><tu><tuv xml:lang="de"><seg>Der Hund.</seg></tuv>'
+        '<tuv xml:lang="en"><seg>The dog.</seg></tuv></tu></body></tmx>'
+    )
+    done = invoke("de.txt", "en.tsv", "--source-text", "german", "--target-text", "two.tmx", *EASY)
+    assert done.stderr.endswith("with --target-lang\n")
+
+
 def test_a_term_base_of_several_languages(invoke: Invoke) -> None:
     languages = ("--source-lang", "de", "--target-lang", "en")
     invoke("de.txt", "en.tsv", *TEXT, *EASY, *languages, "-o", "both.tbx")

@@ -39,6 +39,13 @@ def test_folders_are_read_in_order_and_hidden_files_are_not(tmp_path: Path, monk
     assert [document.name for document in read(".")] == expected
 
 
+def test_a_document_is_called_by_the_path_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "a.txt", "b/c.txt")
+    monkeypatch.chdir(tmp_path)
+    names = [document.name for document in read("./a.txt", ".//b//c.txt", "./b/", str(tmp_path / "a.txt"))]
+    assert names == ["a.txt", "b/c.txt", "b/c.txt", (tmp_path / "a.txt").as_posix()]
+
+
 def test_indexes_in_a_folder_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("One.\n")
     for name in ("idx", "deep/idx"):

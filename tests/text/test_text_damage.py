@@ -12,6 +12,7 @@ import pytest
 import phrasemate.text.lines as lines_module
 from phrasemate.errors import ReadError
 from phrasemate.text import Corpus, Skipped, read
+from phrasemate.text.damage import without_options
 from phrasemate.text.lines import LINE_LIMIT
 
 
@@ -78,6 +79,29 @@ def test_a_damaged_line(
     for _ in range(2):  # what is skipped twice is listed once
         assert texts(corpus) == ["One.", "Two."]
         assert corpus.skipped == [Skipped(str(path), line, error.reason)]
+
+
+@pytest.mark.parametrize(
+    ("remedy", "bare", "with_others"),
+    [
+        ("give --encoding latin-1 or convert it: iconv", "convert it: iconv", None),
+        ("give the right --encoding or convert the file with iconv", "convert the file with iconv", None),
+        ("give its --encoding or convert it with iconv", "convert it with iconv", None),
+        ("give it with --encoding, or convert the file to UTF-8", "convert the file to UTF-8", None),
+        ("give the right one, perhaps --encoding utf-16", "give the right one", None),
+        ("mend it or use --on-error skip", "mend it", "mend it or use --on-error skip"),
+        ("convert, rename or move it, or use --on-error skip", "convert, rename or move it", ""),
+        ("mend the row or choose another --column", "mend the row", ""),
+        ("check the path", "check the path", None),
+    ],
+)
+def test_where_there_are_no_options_errors_tell_of_none(remedy: str, bare: str, with_others: str | None) -> None:
+    with pytest.raises(ReadError) as caught, without_options():
+        raise ReadError("a", 1, "no field 'text' (choose one with --text-field)", remedy)
+    assert (caught.value.reason, caught.value.remedy) == ("no field 'text'", bare)
+    with pytest.raises(ReadError) as caught, without_options(encoding_only=True):
+        raise ReadError("a", 1, "bad", remedy)
+    assert caught.value.remedy == {None: bare, "": remedy}.get(with_others, with_others)
 
 
 FILES = [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage, Skipped
+from phrasemate.text.damage import Damage, Skipped, without_options
 from phrasemate.text.formats.bilingual import format_of, read_bilingual
 from phrasemate.text.lines import TextFile
 
@@ -69,6 +69,10 @@ class ParallelText:
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Both sides of each line, without white space around them."""
+        with without_options(encoding_only=True):
+            yield from self._pairs()
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
         if self._of_units:
             yield from read_bilingual(self.source, *self.languages)
             return

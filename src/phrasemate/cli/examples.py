@@ -119,12 +119,14 @@ examples.__doc__ = HELP
 
 def _phrases(given: Sequence[str], file: str | None) -> list[str]:
     from phrasemate.text import read
+    from phrasemate.text.damage import without_options
 
     for phrase in given:
         if not phrase.strip() or any("\udc80" <= character <= "\udcff" for character in phrase):
             raise InputError(f"the phrase {phrase!a} is empty or not UTF-8; expected text")
     more = read(file, lines="sentence") if file is not None else ()
-    found = [*given, *(sentence.text for document in more for sentence in document.sentences())]
+    with without_options():  # --encoding and --on-error are those of the texts
+        found = [*given, *(sentence.text for document in more for sentence in document.sentences())]
     if not found:
         raise typer.BadParameter("no phrase to look for; give PHRASE or --phrases FILE")
     return found

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import Model, OnError, OrList, Threads, say_skipped
+from phrasemate.cli.options import (
+    Encoding,
+    Lines,
+    Model,
+    OnError,
+    OrList,
+    SplitLines,
+    TextField,
+    Threads,
+    say_skipped,
+    sided,
+)
 from phrasemate.cli.progress import stages
 from phrasemate.errors import InputError, ReadError
 
 if TYPE_CHECKING:
     from phrasemate.examples import ExampleIndex
     from phrasemate.match import Side
+    from phrasemate.text import Corpus
     from phrasemate.text.terms import Term
 
 __all__ = ["EXAMPLES", "match"]
@@ -88,7 +101,10 @@ def match(
     target_lang: Annotated[str, _lang("target")] = "",
     source_column: Annotated[str | None, _column("source")] = None,
     target_column: Annotated[str | None, _column("target")] = None,
+    text_field: TextField = "text",
+    lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
+    encoding: Encoding = "utf-8",
     to: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="The matches, as .tsv, .csv, .jsonl, .xlsx or .tbx."),
@@ -150,6 +166,7 @@ def match(
     from phrasemate.cli.matches import say_matches, write_matches, write_unmatched
     from phrasemate.encode import load_model
     from phrasemate.match import MatchSettings, match_terms
+    from phrasemate.text import read
 
     _check_files(to, unmatched, force)
     settings = MatchSettings(
@@ -166,10 +183,11 @@ def match(
         one_to_one=one_to_one,
         evidence=evidence,
     )
+    reading = partial(read, text_field=text_field, lines=lines.value, on_error=on_error.value, encoding=encoding)
     with ExitStack() as stack:
         sides = [
-            _side(stack, "source", source, source_column, source_lang, source_text, source_index, on_error),
-            _side(stack, "target", target, target_column, target_lang, target_text, target_index, on_error),
+            _side(stack, "source", source, source_column, source_lang, source_text, source_index, reading),
+            _side(stack, "target", target, target_column, target_lang, target_text, target_index, reading),
         ]
         _check_languages(to, sides)
         loaded = load_model(model, threads=threads)
@@ -217,7 +235,7 @@ def _side(
     lang: str,
     texts: Sequence[str] | None,
     index: Path | None,
-    on_error: OnError,
+    reading: Callable[..., Corpus],
 ) -> Side:
     """A list and its sentences, which ``stack`` closes."""
     from phrasemate.match import Side
@@ -230,7 +248,7 @@ def _side(
             remark = f"no --{name}-text: {name} terms are compared by their wording alone, which is much less accurate"
             typer.echo(f"note: {remark}", err=True)
         return Side(terms)
-    return Side(terms, _finder(stack, texts or (), index, lang, on_error))
+    return Side(terms, _finder(stack, name, texts or (), index, lang, reading))
 
 
 def _terms(file: Path, name: str, column: str | None, lang: str) -> list[Term]:
@@ -238,26 +256,30 @@ def _terms(file: Path, name: str, column: str | None, lang: str) -> list[Term]:
     from phrasemate.text.terms import read_terms
 
     number = int(column) if column is not None and column.isascii() and column.isdigit() else column
-    try:
+    with sided(name):
         return list(read_terms(file, lang, number))
-    except ReadError as error:
-        remedy = error.remedy.replace("--lang", f"--{name}-lang").replace("--column", f"--{name}-column")
-        raise ReadError(error.file, error.line, error.reason, remedy) from error
 
 
-def _finder(stack: ExitStack, texts: Sequence[str], index: Path | None, lang: str, on_error: OnError) -> ExampleIndex:
+def _finder(
+    stack: ExitStack, name: str, texts: Sequence[str], index: Path | None, lang: str, reading: Callable[..., Corpus]
+) -> ExampleIndex:
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.examples import ExampleIndex
     from phrasemate.index import Index
-    from phrasemate.text import read
 
     if index is not None and index.is_file():
         return stack.enter_context(ExampleIndex.open(index))
     if index is not None:
         opened = stack.enter_context(Index.open(index, readonly=True))
         return stack.enter_context(ExampleIndex.from_index(opened, [lang] if lang else None))
-    corpus = read(*texts, lang=lang, on_error=on_error.value)
-    with IndexingBar() as bar:
-        made = stack.enter_context(ExampleIndex.build(corpus, None, lang, bar.show))
+    corpus = reading(*texts, lang=lang)
+    try:
+        with sided(name), IndexingBar() as bar:
+            made = stack.enter_context(ExampleIndex.build(corpus, None, lang, bar.show))
+    except ReadError as error:
+        if "-column" not in error.remedy:
+            raise
+        remedy = f"put the column into a store (phrasemate examples --column ... --store FILE), --{name}-index FILE"
+        raise ReadError(error.file, error.line, error.reason, remedy) from error
     say_skipped(corpus.skipped)
     return made

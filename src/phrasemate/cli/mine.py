@@ -22,6 +22,7 @@ from phrasemate.cli.options import (
     TextField,
     Threads,
     say_skipped,
+    sided,
 )
 from phrasemate.cli.progress import stages
 
@@ -158,7 +159,7 @@ def mine(
     ] = None,
     model: Model = None,
     threads: Threads = None,
-    force: Annotated[bool, typer.Option("--force", help="Start anew, write over what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over FILE; start anew where --work fits not.")] = False,
     as_json: JsonAtEnd = False,
 ) -> None:
     """Find the sentences of two collections that are translations of each other.
@@ -209,6 +210,7 @@ def mine(
     known = _known(calibrate)
     encoder = load_model(model, threads=threads)
     with (
+        sided("source", "target"),
         stages(lambda: f"{folder} keeps what is done; give the same command again to go on") as show,
         run(texts[0], texts[1], encoder, folder, settings, known, threads=threads, force=force, progress=show) as mined,
     ):

@@ -196,8 +196,10 @@ def unpack(
 
 def _sentences(path: Path) -> Iterator[str]:
     from phrasemate.text import read
+    from phrasemate.text.damage import without_options
 
-    return (sentence.text for document in read(path) for sentence in document.sentences())
+    with without_options():
+        yield from (sentence.text for document in read(path) for sentence in document.sentences())
 
 
 def _facts(folder: Path | None) -> dict[str, Any]:

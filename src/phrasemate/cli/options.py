@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from phrasemate.errors import ReadError
 
 if TYPE_CHECKING:
     from phrasemate.text import Skipped
@@ -25,6 +28,7 @@ __all__ = [
     "TextField",
     "Threads",
     "say_skipped",
+    "sided",
 ]
 
 SHOWN = 20  # skipped lines that are listed; the rest are counted
@@ -77,3 +81,15 @@ def say_skipped(skipped: Sequence[Skipped], more: str = "") -> None:
         typer.echo(f"skipped: {where}{rest}: {item.reason}", err=True)
     if len(skipped) > SHOWN:
         typer.echo(f"skipped: {len(skipped) - SHOWN:,} more{more}", err=True)
+
+
+@contextmanager
+def sided(*sides: str) -> Iterator[None]:
+    """Errors within name the options of a side, --source-lang for --lang, of a command that has two."""
+    try:
+        yield
+    except ReadError as error:
+        remedy = error.remedy
+        for option in ("lang", "column"):
+            remedy = remedy.replace(f"--{option}", " or ".join(f"--{side}-{option}" for side in sides))
+        raise ReadError(error.file, error.line, error.reason, remedy) from error

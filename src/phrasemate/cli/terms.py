@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import Column, OnError, OrList, Quick, Threads, say_skipped
+from phrasemate.cli.options import (
+    Column,
+    Encoding,
+    Lines,
+    OnError,
+    OrList,
+    Quick,
+    SplitLines,
+    TextField,
+    Threads,
+    say_skipped,
+)
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out
 from phrasemate.errors import InputError
@@ -102,7 +113,10 @@ def terms(
         int, typer.Option("--examples", metavar="N", min=1, help="Occurrences that a term is searched by, at most.")
     ] = 4,
     column: Column = None,
+    text_field: TextField = "text",
+    lines: SplitLines = Lines.PARAGRAPH,
     on_error: OrList = OnError.RAISE,
+    encoding: Encoding = "utf-8",
     quick: Quick = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each term.")] = False,
@@ -119,7 +133,15 @@ def terms(
     if index is None and (language or in_document):
         raise typer.BadParameter("--language and --document choose within an index; give --index")
     settings = TermSettings(rank.value, max_words, belief, least, most or None, k, contexts, examples)
-    corpus = read(*document, lang=lang, column=column, on_error=on_error.value)
+    corpus = read(
+        *document,
+        column=column,
+        text_field=text_field,
+        lines=lines.value,
+        lang=lang,
+        on_error=on_error.value,
+        encoding=encoding,
+    )
     with ExitStack() as stack:
         given = load_model(model, threads=threads) if model or index is None else None
         searcher = None if index is None else _searcher(stack, index, given, threads, quick)

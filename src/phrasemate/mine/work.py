@@ -70,12 +70,17 @@ class WorkFolder:
 
     def _begin(self, settings: dict[str, Any], force: bool) -> None:
         file = self.path / SETTINGS
-        self.resumed = file.exists() and not force
+        self.resumed = file.exists()
         if self.resumed:
-            self._compare(self._known(file), settings)
-            return
+            try:
+                return self._compare(self._known(file), settings)
+            except InputError:
+                if not force:
+                    raise
+                self.resumed = False
         self.remove(keep_folder=True)
         write_whole(file, json.dumps({"format": FORMAT, "version": VERSION, "settings": settings}, indent=1))
+        return None
 
     def _known(self, file: Path) -> dict[str, Any]:
         try:

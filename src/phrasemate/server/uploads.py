@@ -29,6 +29,7 @@ def uploaded(name: str, content: bytes, settings: Settings, language: str = "") 
     Reading them raises ReadError (it names no path of ours), or Refusal for more text than is allowed.
     """
     from phrasemate.text import read
+    from phrasemate.text.damage import without_options
 
     suffix = name.rpartition(".")[2].lower()
     if suffix not in SUFFIXES:
@@ -37,7 +38,8 @@ def uploaded(name: str, content: bytes, settings: Settings, language: str = "") 
         path = Path(folder) / f"{NAME}.{suffix}"
         path.write_bytes(content)
         try:
-            yield [_limited(document, settings) for document in read(path, lang=language)]
+            with without_options():
+                yield [_limited(document, settings) for document in read(path, lang=language)]
         except ReadError as error:
             raise ReadError(f"the {NAME}", error.line, error.reason, error.remedy) from error
 

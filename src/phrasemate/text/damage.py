@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from phrasemate.errors import ReadError
 
-__all__ = ["Damage", "Skipped"]
+__all__ = ["Damage", "Skipped", "without_options"]
+
+# what remedies and reasons of this package say of options, each beside another way out
+_ENCODING = re.compile(r"give (?:it with|the right|its)? ?--encoding(?: [\w-]+)?,? or |, perhaps --encoding [\w-]+")
+_OTHERS = re.compile(r",? or (?:use )?--on-error skip| \(choose one with --[a-z-]+\)|,? or choose another --column")
 
 
 class Skipped(NamedTuple):
@@ -44,3 +51,21 @@ class Damage:
         if not self.skip:
             raise ReadError(found.file, found.line, found.reason, remedy)
         self._listed.setdefault((found.file, found.line), found)
+
+
+@contextmanager
+def without_options(*, encoding_only: bool = False) -> Iterator[None]:
+    """Within, a ReadError tells of no option of the command line, for what is read there has none.
+
+    ``encoding_only``: of none but --encoding.
+    """
+    try:
+        yield
+    except ReadError as error:
+        said = []
+        for text in (error.reason, error.remedy):
+            text = _ENCODING.sub("", text)
+            said.append(text if encoding_only else _OTHERS.sub("", text))
+        if said == [error.reason, error.remedy]:
+            raise
+        raise ReadError(error.file, error.line, *said) from error

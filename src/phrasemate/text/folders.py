@@ -62,7 +62,7 @@ def find(given: str, has_column: bool, damage: Damage) -> Iterator[Found]:
         format_, packed = _format(path)
         if not format_ and _FOREIGN.fullmatch(_suffix(path)):
             return damage.file(shown(given), 0, *_unknown(path))
-        yield Found(path, shown(given), format_ or ("tsv" if has_column else "txt"), packed)
+        yield Found(path, _name(path), format_ or ("tsv" if has_column else "txt"), packed)
     return None
 
 

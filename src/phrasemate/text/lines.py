@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from phrasemate.text.damage import Damage
+from phrasemate.text.damage import Damage, without_options
 from phrasemate.text.guess import binary_kind, other_encoding
 
 __all__ = ["LINE_LIMIT", "TextFile", "keeps_line_ends", "numbered_lines"]
@@ -30,7 +30,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
     Raises ReadError naming file and line for what cannot be read.
     """
-    return TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(skip=False)).lines()
+    with without_options():
+        yield from TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(skip=False)).lines()
 
 
 class TextFile:

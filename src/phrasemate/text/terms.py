@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage
+from phrasemate.text.damage import Damage, without_options
 from phrasemate.text.formats.records import Term, TermPair, listed, speaks
 from phrasemate.text.formats.tables import csv_rows, tsv_line, tsv_rows
 from phrasemate.text.formats.tbx import TbxStream, write_concepts
@@ -55,7 +55,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     suffix = (path.with_suffix("") if packed else path).suffix.lower()
     file = TextFile(path, str(path), packed, "utf-8", Damage(skip=False))
     if suffix == ".tbx":
-        return stream_terms(file, language)
+        return _told(stream_terms(file, language))
     if suffix == ".txt":
         rows: Iterator[tuple[int, list[str]]] = ((line, [text.strip()]) for line, text in file.lines() if text.strip())
     elif suffix == ".tsv":
@@ -66,7 +66,12 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
         rows = ((number, cells) for _, number, cells in sheet_rows(file))
     else:
         raise ReadError(str(path), 0, f"no term list by its name; expected {_READ}", "convert or rename it")
-    return _of_table(file.name, rows, language, 1 if suffix == ".txt" else column)
+    return _told(_of_table(file.name, rows, language, 1 if suffix == ".txt" else column))
+
+
+def _told(terms: Iterator[Term]) -> Iterator[Term]:
+    with without_options():
+        yield from terms
 
 
 def stream_terms(file: TextFile, language: str) -> Iterator[Term]:
