@@ -66,6 +66,16 @@ def test_json(run: Invoke, idx: str) -> None:
     assert all(record["count"] >= 2 for record in records.values())
 
 
+def test_without_sentences_translations_have_their_language(run: Invoke, idx: str) -> None:
+    run("de.txt", "--lang", "de", "--index", idx, "-o", "o.tbx", "--contexts", "0", "-k", "1")
+    assert {"network card", "firmware"} <= {term.text for term in read_terms("o.tbx", "en")}
+    assert not any(term.contexts for term in read_terms("o.tbx", "*"))
+    for line in run("de.txt", "--index", idx, "--json", "--contexts", "0").stdout.splitlines():
+        term = json.loads(line)
+        assert term["groups"]
+        assert [term["places"], *(group["hits"] for group in term["groups"])] == [[]] * (1 + len(term["groups"]))
+
+
 @pytest.mark.parametrize("name", ["o.tbx", "o.tsv", "o.csv", "o.xlsx"])
 def test_files(run: Invoke, idx: str, name: str) -> None:
     done = run("de.txt", "--lang", "de", "--index", idx, "-o", name, "--most", "3")

@@ -92,5 +92,5 @@ def test_every_layer_is_there(model: Model) -> None:
     layers = [states_of(model, layer).values for layer in LAYERS]
     assert all(cosines(a, b).mean() < 0.999 for a, b in pairwise(layers))
     for layer in (-1, tiny.DEPTH + 1):
-        with pytest.raises(InputError, match=rf"layer {layer}: this model carries \[0, 1, 2\].*--layers"):
+        with pytest.raises(InputError, match=rf"layer {layer}: this model carries \[0, 1, 2\].*--layer {layer}"):
             model.encode_sentences(["a"], layer=layer)

@@ -132,7 +132,8 @@ def terms(
     _check(to, lang, force)
     if index is None and (language or in_document):
         raise typer.BadParameter("--language and --document choose within an index; give --index")
-    settings = TermSettings(rank.value, max_words, belief, least, most or None, k, contexts, examples)
+    fetched = max(contexts, 1)  # a hit tells its language
+    settings = TermSettings(rank.value, max_words, belief, least, most or None, k, fetched, examples)
     corpus = read(
         *document,
         column=column,

@@ -92,7 +92,7 @@ class Runtime:
         """
         layer = self.layers[-1] if layer is None else layer
         if layer not in self.layers:
-            raise InputError(f"layer {layer}: this model carries {self.layers}; export it again with --layers")
+            raise InputError(f"layer {layer}: this model carries {self.layers}; export it again with --layer {layer}")
         first, tokens, encodings = 0, 0, []
         for last, encoding in enumerate(self._encodings(texts), 1):
             encodings.append(encoding)

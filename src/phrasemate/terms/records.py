@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from phrasemate.errors import InputError
@@ -52,7 +52,7 @@ class DocumentTerm:
     confidence: float | None = None
 
     def as_dict(self, contexts: int | None = 3) -> dict[str, Any]:
-        """For JSON; at most ``contexts`` of its places (None: all)."""
+        """For JSON; at most ``contexts`` of its places, and of the sentences of a translation (None: all)."""
         found = {
             "text": self.text,
             "score": round(self.score, 4),
@@ -62,7 +62,8 @@ class DocumentTerm:
             "places": [place.as_dict() for place in self.places[:contexts]],
         }
         sure = None if self.confidence is None else round(self.confidence, 3)
-        return {**found, "confidence": sure, "groups": [group.as_dict() for group in self.groups]}
+        groups = [replace(group, hits=group.hits[:contexts]).as_dict() for group in self.groups]
+        return {**found, "confidence": sure, "groups": groups}
 
 
 @dataclass(frozen=True, slots=True)
