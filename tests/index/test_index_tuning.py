@@ -16,7 +16,7 @@ from phrasemate.cli import app
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import Index, rows, tuning
 from phrasemate.index.approximate import Asking, Faiss, Layout
-from phrasemate.index.engine import Runs
+from phrasemate.index.engine import Runs, unpack
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.types import Document
 
@@ -65,6 +65,31 @@ def test_the_recall_is_that_of_a_plain_comparison(tuned) -> None:
     assert (found >= best - 1e-4).mean() >= 0.85
     assert report.recall_at_1 >= 0.9
     assert report.reached
+
+
+def test_lists_slack_and_candidates_are_chosen_together(tuned) -> None:
+    """As by trying everything."""
+    index, _ = tuned
+    with index.store.reading():
+        drawn = tuning._draw(index.store, 0, 1)
+        asked = tuning._answered(drawn, (unpack(block, 16)[:2] for block in index.store.vectors()))
+    engine = index._view.faiss
+    costs = {}
+    for probes in (4, 6, 8, 12, 16):
+        for slack in (*tuning._SLACKS, 4.0):
+            ranks = tuning._ranks(engine, asked, Asking(probes, slack, 512), 512)
+            enough = [c for c in tuning._CANDIDATES if (ranks < c).mean() >= 0.9]
+            if enough:
+                asking = Asking(probes, slack, enough[0])
+                costs[asking] = tuning._cost(engine, asked, asking)
+    chosen = tuning._calibrated(engine, asked, 0.9)
+    assert len(set(costs.values())) > 10
+    assert chosen.cost == pytest.approx(min(costs.values())) == pytest.approx(costs[chosen.asking])
+    assert chosen.recall >= 0.9
+    assert tuning._calibrated(engine, asked, 0.9, limit=chosen.cost) is None
+    assert tuning._calibrated(engine, asked, 0.9, limit=chosen.cost + 1) == chosen
+    out_of_reach = tuning._calibrated(engine, asked, 1.1)
+    assert out_of_reach.asking == Asking(engine.nlist, 4.0, 512)
 
 
 def test_the_choice_is_kept_told_and_used_by_every_later_opening(tuned) -> None:

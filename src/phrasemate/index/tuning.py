@@ -9,9 +9,11 @@ choice goes by counted work in the unit costs below, not by the clock: the same 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
+from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -42,6 +44,7 @@ _PROBES = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 10
 _SLACKS = tuple(hundredths / 100 for hundredths in range(10, 31))
 _CANDIDATES = (32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 256, 384, 512)
 _ALL = 4.0  # more than two cosines can differ
+_AIMS = 4  # times that the way to ask is chosen, at most
 _SPARE = 0.005  # of recall, which layouts must have above the target: the whole is harder than a sample
 _SAME = 1e-5  # scores that differ less are equally good
 _SINGLES = 200
@@ -62,7 +65,8 @@ class TuneReport:
 
     ``target`` is of recall@``at``. ``recall_at_1``, ``recall_at_10``: against exact search, of ``queries`` phrases;
     ``single_ms``: one query, the median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried
-    on a sample. Where the index is small enough to be searched exactly, ``engine`` is "exact" and nothing else is said.
+    on a sample, with what they cost there; those last that were given up as dearer. Where the index is small enough
+    to be searched exactly, ``engine`` is "exact" and nothing else is said.
     """
 
     target: float
@@ -81,8 +85,12 @@ class TuneReport:
     at: int = 1
 
     @property
+    def recall(self) -> float:
+        return self.recall_at_1 if self.at == 1 else self.recall_at_10
+
+    @property
     def reached(self) -> bool:
-        return (self.recall_at_1 if self.at == 1 else self.recall_at_10) >= self.target
+        return self.recall >= self.target
 
 
 class _Asked(NamedTuple):
@@ -130,12 +138,27 @@ def tune(
     made = building.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
     assert made is not None
     engine = Faiss.load(store.path, made, store.dim, settings, threads)
-    work = _calibrated(engine, asked, target)
-    engine.asking = work.asking
-    report = replace(_measured(engine, asked, target, phrases), trials=tuple(tried))
+    report = replace(_asked_best(engine, asked, target, phrases), trials=tuple(tried))
     measured = {"recall_at_1": report.recall_at_1, "recall_at_10": report.recall_at_10, "queries": report.queries}
-    replace(made, asking=work.asking.as_dict(), tuned=facts | measured).write(store.path / building.VECTORS_JSON)
+    replace(made, asking=engine.asking.as_dict(), tuned=facts | measured).write(store.path / building.VECTORS_JSON)
     return replace(report, seconds=perf_counter() - begun)
+
+
+def _asked_best(engine: Faiss, asked: _Asked, target: float, phrases: int) -> TuneReport:
+    """Choose how the engine is asked, and measure it.
+
+    FAISS orders equal codes otherwise when it is asked for fewer: what a search then lacks is aimed at in addition.
+    """
+    aim = target
+    for _ in range(_AIMS):
+        work = _calibrated(engine, asked, aim)
+        assert work is not None  # where there is no limit
+        engine.asking = work.asking
+        report = _measured(engine, asked, target, phrases)
+        if report.reached or work.recall < aim:
+            break
+        aim = min(1.0, work.recall + target - report.recall)
+    return report
 
 
 # -- queries and their answers
@@ -181,13 +204,20 @@ def _layout(
     pieces = (slice(at, at + _PIECE) for at in range(0, len(codes), _PIECE))
     asked = _answered(drawn, ((codes[piece], ids[piece]) for piece in pieces))
     tried: list[tuple[bool, float, Layout, dict[str, Any]]] = []
+    given_up: list[dict[str, Any]] = []
     coder = None
     for layout in _layouts(phrases, store.dim):
         small = layout.for_rows(len(codes), phrases)
         if coder is None or coder.parts != small.parts:
             coder = fitting(codes, small.parts)
         engine = _engine(small, coder, found, codes, settings, threads)
-        work = _calibrated(engine, asked, min(1.0, target + _SPARE))
+        least = min((cost for missed, cost, *_ in tried if not missed), default=inf)
+        beyond = _coarse(layout, store.dim) - _coarse(small, store.dim)
+        limit = least - beyond if layout.lists else inf
+        work = _calibrated(engine, asked, min(1.0, target + _SPARE), limit)
+        if work is None:
+            given_up.append({"layout": layout.factory})
+            continue
         reading = (work.cost - _coarse(small, store.dim)) * (1 if layout.lists else phrases / len(codes))
         cost = reading + _coarse(layout, store.dim)
         facts = {"layout": layout.factory, "recall": round(work.recall, 4), "us": round(cost / 1000, 1)}
@@ -195,7 +225,7 @@ def _layout(
     missed, _, layout, _ = min(tried, key=lambda each: each[:2])
     if missed:  # none reaches it: the finest codes come nearest
         layout = max((each[2] for each in tried), key=lambda each: (each.parts, each.lists))
-    return layout, [each[3] for each in tried]
+    return layout, [each[3] for each in tried] + given_up
 
 
 def _layouts(phrases: int, dim: int) -> list[Layout]:
@@ -221,35 +251,47 @@ def _engine(
 # -- probes, slack and candidates
 
 
-def _calibrated(engine: Faiss, asked: _Asked, target: float) -> _Work:
-    """The cheapest way to ask that reaches the target, or the most thorough: probes, then slack, then candidates."""
+def _calibrated(engine: Faiss, asked: _Asked, target: float, limit: float = inf) -> _Work | None:
+    """The way to ask that costs least of those that reach the target, or the most thorough; none that costs ``limit``.
+
+    More lists let a smaller slack do, and a larger slack fewer candidates, so all three are chosen together. Of each
+    number of lists, slacks from the least that can do; what its reading alone makes too dear is passed over.
+    """
     deepest = _CANDIDATES[-1]
+    slacks = [*_SLACKS, _ALL] if engine.nlist else [_ALL]
+
+    @cache
+    def ranks(lists: int, slack: float) -> Ids:
+        return _ranks(engine, asked, Asking(lists, slack, deepest), deepest)
+
+    def reaches(lists: int, slack: float) -> bool:
+        return bool((ranks(lists, slack) < deepest).mean() >= target)
+
+    def least_cost(lists: int, slack: float) -> float:
+        return _cost(engine, asked, Asking(lists, slack, _CANDIDATES[0]))
+
+    def work(lists: int, slack: float) -> _Work:
+        found = ranks(lists, slack)
+        candidates = next((c for c in _CANDIDATES if (found < c).mean() >= target), deepest)
+        asking = Asking(lists, slack, candidates)
+        return _Work(asking, float((found < candidates).mean()), _cost(engine, asked, asking))
+
+    best: _Work | None = None
+    most = limit
     probes = [p for p in _PROBES if p < engine.nlist] + [max(1, engine.nlist)]
-    chosen = Asking(probes[-1], _ALL, deepest)
-
-    def ranks(asking: Asking) -> Ids:
-        return _ranks(engine, asked, asking, deepest)
-
-    def least(options: list[Asking], goal: float) -> Asking | None:
-        """The first that reaches the goal with all candidates; what comes later reaches no less."""
-        low, high = 0, len(options)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if (ranks(options[middle]) < deepest).mean() >= goal else (middle + 1, high)
-        return options[low] if low < len(options) else None
-
-    for goal in (min(1.0, target + 0.01), target):  # a point in reserve lets a slack and fewer candidates do
-        enough = least([replace(chosen, probes=p) for p in probes], goal)
-        if enough is not None:
-            chosen = enough
+    probes = probes[: bisect_left(probes, True, key=lambda lists: least_cost(lists, slacks[0]) >= most)]
+    enough = len(slacks)  # the fewer lists, the larger a slack they need
+    for lists in probes[bisect_left(probes, True, key=lambda lists: reaches(lists, _ALL)) :]:
+        if least_cost(lists, slacks[0]) >= most:
             break
-    if engine.nlist:
-        tight = least([replace(chosen, slack=s) for s in _SLACKS], min(1.0, target + 0.005))
-        chosen = tight or chosen
-    found = ranks(chosen)
-    candidates = next((c for c in _CANDIDATES if (found < c).mean() >= target), deepest)
-    chosen = replace(chosen, candidates=candidates)
-    return _Work(chosen, float((found < candidates).mean()), _cost(engine, asked, chosen))
+        enough = bisect_left(slacks[:enough], True, key=partial(reaches, lists))
+        for slack in slacks[enough:]:
+            if least_cost(lists, slack) >= most:
+                break
+            each = work(lists, slack)
+            if each.cost < most:
+                best, most = each, each.cost
+    return best or (work(max(1, engine.nlist), _ALL) if limit == inf else None)
 
 
 def _ranks(engine: Faiss, asked: _Asked, asking: Asking, deepest: int) -> Ids:
