@@ -65,6 +65,21 @@ def test_errors_of_the_index_are_one_line(invoke: Invoke, index: str, tmp_path: 
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1), arguments
 
 
+def test_a_first_command_that_fails_stands_in_no_ones_way(invoke: Invoke, tmp_path: Path) -> None:
+    folder, text = str(tmp_path / "idx"), tmp_path / "a.txt"
+    assert invoke("index", str(tmp_path / "mistyped.txt"), "-o", folder).exit_code == 1
+    assert not Path(folder).exists()
+    text.write_bytes(b"Gr\xfc\xdfe.\n")
+    assert invoke("index", str(text), "-o", folder, "--threshold", "0.9").exit_code == 1
+    text.write_text(TEXT, "utf-8")
+    done = invoke("index", str(text), "-o", folder, "--max-words", "1", "--threshold", "0")
+    assert done.exit_code == 0, done.stderr
+    facts = json.loads(invoke("index", "stats", folder, "--json").stdout)
+    assert facts["phrases"] > 20
+    refused = invoke("index", str(text), "-o", folder, "--max-words", "2")
+    assert refused.stderr.startswith(f"error: {folder}: was begun with {{'max_words': 1, 'threshold': 0.0}}")
+
+
 def test_the_demo_keeps_its_promise(invoke: Invoke) -> None:
     started = time.perf_counter()
     demo = json.loads(invoke("demo", "--json").stdout)

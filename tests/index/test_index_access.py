@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fake import SMALL, FakeModel, sentences
 
@@ -216,6 +217,23 @@ def test_an_id_that_no_phrase_has(index: Index) -> None:
     for phrase in (-1, 1 << 70):
         with pytest.raises(InputError, match="ids of this index are below"):
             index.around(phrase)
+
+
+def test_an_empty_index_may_take_another_model(tmp_path: Path) -> None:
+    wide = FakeModel(dim=32)
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        assert index.search(np.ones((1, 16), np.float32), 1).ids.max(initial=-1) < 0
+        index.begin(wide, {"max_words": 2})
+        assert index.search(np.ones((1, 32), np.float32), 1).ids.max(initial=-1) < 0
+        index.add([Document.from_texts("a", sentences(1))])
+        assert index.search(np.ones((1, 32), np.float32), 1).ids[0, 0] >= 0
+        index.delete("a")
+    with Index.open(tmp_path / "idx", wide, settings=SMALL, threads=1) as index:
+        assert index.manifest.segment == {"max_words": 2}
+        index.add([Document.from_texts("a", sentences(3))])
+        with pytest.raises(InputError, match="holds documents already"):
+            index.begin(FakeModel())
+        assert index.verify().ok
 
 
 def test_a_closed_index_says_so(index: Index) -> None:

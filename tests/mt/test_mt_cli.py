@@ -81,6 +81,48 @@ def test_lines_that_fail_stay_empty_are_counted_and_asked_again(text: Path, serv
     assert "2 answers known before, 1 asked" in second.stderr
 
 
+@pytest.mark.parametrize("answer", ["", "<think>on and on"])
+def test_an_answer_that_says_nothing_is_asked_for_again(text: Path, server: Double, answer: str) -> None:
+    empty = json.dumps({"choices": [{"message": {"content": answer}}]}).encode()
+    server.mood = lambda number, body: (200, empty, {}) if number == 2 else None
+    first = translate(text, server, "--form", "plain", "--concurrency", 1)
+    assert "4 lines, 1 not translated, 0 answers known before, 3 asked" in first.stderr
+    assert "line 3: the answer is empty" in first.stderr
+    second = translate(text, server, "--form", "plain", "--concurrency", 1)
+    assert "4 lines, 0 not translated, 2 answers known before, 1 asked" in second.stderr
+
+
+def test_nothing_is_written_over_unasked(text: Path, server: Double, tmp_path: Path) -> None:
+    out, why = tmp_path / "news.en", tmp_path / "why.jsonl"
+    out.write_text("mine", "utf-8")
+    for options, said in (
+        (("-o", out), "is there already; take another name, or --force"),
+        (("-o", text, "--force"), "given for -o and as the text"),
+        (("-o", why, "--jsonl", why), "given for --jsonl and as the file of -o"),
+        (("-o", tmp_path / "none" / "x"), "no such folder"),
+    ):
+        done = translate(text, server, "--form", "plain", *options)
+        assert done.exit_code == 1
+        assert said in done.stderr
+    assert (out.read_text("utf-8"), server.bodies) == ("mine", [])
+    assert text.read_text("utf-8").splitlines() == LINES
+    assert translate(text, server, "--form", "plain", "-o", out, "--force").exit_code == 0
+    assert out.read_text("utf-8").splitlines()[0] == LINES[0].upper()
+
+
+def test_a_run_that_translates_nothing_is_an_error_and_writes_nothing(
+    text: Path, server: Double, tmp_path: Path
+) -> None:
+    out = tmp_path / "news.en"
+    out.write_text("mine", "utf-8")
+    server.mood = lambda number, body: (400, b"too long", {})
+    done = translate(text, server, "--form", "plain", "-o", out, "--force")
+    assert done.exit_code == 1
+    assert "none of 3 lines was translated, first line 1: the server said 400: too long" in done.stderr
+    assert out.read_text("utf-8") == "mine"
+    assert [path.name for path in tmp_path.glob("news.en*")] == ["news.en"]
+
+
 def test_a_dry_run_sends_nothing_and_needs_no_server(text: Path, folder: Path, server: Double) -> None:
     done = mt(text, "--from", "de", "--to", "en", "--index", folder, "--dry-run")
     assert done.exit_code == 0, done.output

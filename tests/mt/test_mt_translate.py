@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from llm_double import ENGLISH
 
-from phrasemate import Index
+from phrasemate import Document, Index, Model
 from phrasemate.errors import InputError
 from phrasemate.mt import FORMS, Answer, Hinter, Hints, Prompt, Prompter, RelatedSentences, Retrieval, Translator
 from phrasemate.mt.prepare import lessons, sampled, write_lessons
-from phrasemate.mt.translate import BATCH, apart, translation_of
+from phrasemate.mt.prompt import translation_of
+from phrasemate.mt.translate import BATCH, apart
 
 
 class Upper:
@@ -112,6 +115,50 @@ def test_related_sentences_are_the_nearest_and_kept(index: Index, tmp_path: Path
     (asked,) = made.asked(queries[:1])
     assert asked.prompt is not None
     assert "Related English sentence: The police closed" in asked.prompt.ask
+
+
+class Counted:
+    """A model that counts what it encodes."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.width, self.sentences = model, model.width, 0
+
+    def encode_sentences(self, texts: list[str]) -> Any:
+        self.sentences += len(texts)
+        return self.model.encode_sentences(texts)
+
+
+def test_vectors_of_sentences_are_of_the_texts_that_are_there(model: Model, tmp_path: Path) -> None:
+    """Whatever was indexed at this place before, and however often it has changed."""
+
+    def encoded(*texts: str) -> int:
+        with Index.open(tmp_path / "idx", model, readonly=True, threads=1) as index:
+            counted = Counted(model)
+            index._model = counted  # type: ignore[assignment]
+            related = RelatedSentences(index, tmp_path / "cache")
+            related.model = model
+            found = related(list(texts))
+            assert [text for text, _ in found] == list(texts)
+            assert all(score > 0.99 for _, score in found)
+            return counted.sentences
+
+    with Index.create(tmp_path / "idx", model, threads=1) as index:
+        index.add([Document.from_texts("a", ENGLISH[:4])], lang="en")
+    assert encoded(ENGLISH[0], ENGLISH[3]) == 4
+    with Index.open(tmp_path / "idx", model, threads=1) as index:
+        index.add([Document.from_texts("b", ENGLISH[4:6])], lang="en")
+        index.delete("a")
+        index.add([Document.from_texts("c", ENGLISH[3:4])], lang="en")
+    assert encoded(ENGLISH[3], ENGLISH[4], ENGLISH[5]) == 2  # the two of b; that of c is known
+    shutil.rmtree(tmp_path / "idx")
+    with Index.create(tmp_path / "idx", model, threads=1) as index:
+        index.add([Document.from_texts("d", ENGLISH[6:])], lang="en")
+    assert encoded(*ENGLISH[6:]) == len(ENGLISH) - 6
+    (kept,) = (tmp_path / "cache").iterdir()
+    with np.load(kept) as stored:
+        assert len(stored["vectors"]) == len(ENGLISH) - 6  # what is gone is not kept
+    kept.write_bytes(kept.read_bytes()[:100])
+    assert encoded(*ENGLISH[6:]) == len(ENGLISH) - 6
 
 
 PAIRS = [

@@ -10,6 +10,7 @@ from types import TracebackType
 
 from phrasemate.errors import InputError
 from phrasemate.locks import give_back, take
+from phrasemate.text.formats.writing import check_new
 
 __all__ = ["GrowingFile"]
 
@@ -28,10 +29,7 @@ class GrowingFile:
         self.path = Path(path)
         self._part = self.path.with_name(self.path.name + ".part")
         self._facts = self.path.with_name(self.path.name + ".part.json")
-        if self.path.exists() and not force:
-            raise InputError(f"{self.path}: is there already; take another name, or --force to write it anew")
-        if not self.path.parent.is_dir():
-            raise InputError(f"{self.path.parent}: no such folder; make it first")
+        check_new(self.path, force)
         refusal = f"{self.path}: another process is writing it; wait for it to end"
         self._lock = take(self.path.with_name(self.path.name + ".part.lock"), refusal)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from enum import StrEnum
@@ -25,6 +26,7 @@ __all__ = [
     "SegmenterName",
     "Template",
     "Threshold",
+    "cache_folder",
     "chosen_form",
     "opened_retrieval",
 ]
@@ -67,6 +69,12 @@ IndexModel = Annotated[
 ]
 
 
+def cache_folder() -> Path:
+    """Where answers and vectors of sentences are kept for later runs."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
+
+
 def chosen_form(form: FormName, template: Path | None, index: Path | None) -> Form:
     """The texts of a form, which those of the template replace; all forms but the plain one need an index."""
     from phrasemate.mt import FORMS, read_form
@@ -97,7 +105,7 @@ def opened_retrieval(
     given = load_model(model, threads=threads) if model else None
     opened = stack.enter_context(Index.open(index, given, readonly=True, threads=threads))
     if form is FormName.SENTENCE:
-        return Retrieval(related=RelatedSentences(opened, index.with_name(index.name + ".sentences"), show))
+        return Retrieval(related=RelatedSentences(opened, cache_folder(), show))
     hinter = Hinter(opened, settings, apart=bool(bare.form.first))
     tokenizer = hinter.model.runtime.tokenizer
     return Retrieval(hinter, cost=lambda hint: len(tokenizer.encode(bare.hint(hint)).ids))

@@ -127,6 +127,7 @@ def add(
     segment = {name: value for name, value in given.items() if value is not None}
     with IndexingBar() as bar:
         try:
+            _ = corpus.documents  # a path that leads nowhere makes no index
             if cluster is None:
                 with _open_or_create(directory, model, threads, segment) as index:
                     report = index.add(corpus, lang=lang, progress=bar.show)
@@ -146,10 +147,16 @@ def _open_or_create(directory: Path, folder: Path | None, threads: int | None, s
 
     model = load_model(folder, threads=threads) if folder else None
     try:
-        index = Index.open(directory, model, threads=threads)
+        index = Index.open(directory, threads=threads)
     except IndexMissing:
         refuse_elsewhere(directory)
         return Index.create(directory, model or load_model(threads=threads), threads=threads, segment=segment)
+    if (model or segment) and not index.stats().documents:  # left by a command whose texts could not be read
+        index.begin(model or index.model, segment or index.manifest.segment)
+        return index
+    if model:
+        index.close()
+        index = Index.open(directory, model, threads=threads)
     known = index.manifest.segment
     if any(known.get(name) != value for name, value in segment.items()):
         index.close()

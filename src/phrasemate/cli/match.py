@@ -205,17 +205,15 @@ match.__doc__ = HELP
 
 def _check_files(to: Path | None, unmatched: Path | None, force: bool) -> None:
     """What would fail after minutes of work fails at once."""
+    from phrasemate.text.formats.writing import check_new
+
     if to is not None and to.suffix.lower() not in WRITTEN:
         raise InputError(f"{to}: no format by its name; expected {', '.join(WRITTEN)}")
     if to is not None and to == unmatched:
         raise InputError(f"{to}: given for the matches and for the terms without one; expected two files")
     for path in (to, unmatched):
-        if path is None:
-            continue
-        if not path.absolute().parent.is_dir():
-            raise InputError(f"{path.parent}: no such folder; make it first")
-        if path.exists() and not force:
-            raise InputError(f"{path}: is there already; take another name, or --force to write it anew")
+        if path is not None:
+            check_new(path, force)
 
 
 def _check_languages(to: Path | None, sides: Sequence[Side]) -> None:

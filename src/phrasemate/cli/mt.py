@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import ExitStack
 from enum import StrEnum
@@ -24,12 +23,14 @@ from phrasemate.cli.hinting import (
     SegmenterName,
     Template,
     Threshold,
+    cache_folder,
     chosen_form,
     opened_retrieval,
 )
 from phrasemate.cli.options import Threads
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup
+from phrasemate.errors import EndpointError, InputError
 
 if TYPE_CHECKING:
     from phrasemate.mt import Translation, Translator
@@ -140,6 +141,7 @@ def translate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the lines of --jsonl instead of translations.")
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print each prompt to standard error.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Make the prompts and send nothing.")] = False,
     model: IndexModel = None,
@@ -148,10 +150,11 @@ def translate(
     """Translate each line of FILE by a language model that is given retrieved phrases of the target language.
 
     Text in the target language is all that the index needs. One translation a line, in the order of FILE; a line that
-    the model did not translate stays empty and is counted.
+    the model did not translate stays empty and is counted; where it translated none, nothing is written.
     """
     from phrasemate.mt import Hints, Prompter, Translator
 
+    _check_files(file, examples, out, jsonl, force)
     if not llm and not dry_run:
         raise typer.BadParameter("give --llm URL, or --dry-run to see the prompts alone")
     chosen = chosen_form(form, template, index)
@@ -191,7 +194,7 @@ def _translate(
 ) -> None:
     from phrasemate.mt import Cache, Client
 
-    answers = stack.enter_context(Cache(cache or _cache_file()))
+    answers = stack.enter_context(Cache(cache or cache_folder() / "answers.sqlite"))
     client = stack.enter_context(Client(endpoint, answers))
     failed, known, cut, first = 0, 0, 0, ""
     for number, each in enumerate(made.translate(lines, client), 1):
@@ -202,11 +205,28 @@ def _translate(
     said = f"{len(lines):,} lines, {failed:,} not translated, {known:,} answers known before, {client.requests:,} asked"
     said += f" ({client.repeats:,} again)" if client.repeats else ""
     said += f", {cut:,} cut at --max-tokens" if cut else ""
+    if failed and failed == sum(1 for line in lines if line.strip()):
+        raise EndpointError(f"none of {failed:,} lines was translated, first {first}; give the same command again")
     typer.echo(said, err=True)
     if failed:
-        typer.echo(
-            f"not translated (empty lines; give the same command again to try once more), first {first}", err=True
-        )
+        again = "the same command with --force" if sinks.files else "the same command"
+        typer.echo(f"not translated (empty lines; {again} tries once more), first {first}", err=True)
+
+
+def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path | None, force: bool) -> None:
+    """What would be lost, or fail after the work, fails at once."""
+    from phrasemate.text.formats.writing import check_new
+
+    known = [("the text", Path(file).resolve())] if file != "-" else []
+    known += [("the known translations", examples.resolve())] if examples else []
+    for option, path in (("-o", out), ("--jsonl", jsonl)):
+        if path is None:
+            continue
+        for what, other in known:
+            if path.resolve() == other:
+                raise InputError(f"{path}: given for {option} and as {what}; expected another file")
+        check_new(path, force)
+        known.append((f"the file of {option}", path.resolve()))
 
 
 class _Sinks:
@@ -217,7 +237,7 @@ class _Sinks:
     ) -> None:
         from phrasemate.text.formats.writing import NewFile
 
-        self._as_json, self._show_prompt = as_json, show_prompt
+        self._as_json, self._show_prompt, self.files = as_json, show_prompt, bool(out or jsonl)
         self._out = stack.enter_context(NewFile(out)) if out else sys.stdout
         self._jsonl = stack.enter_context(NewFile(jsonl)) if jsonl else None
 
@@ -265,8 +285,3 @@ def _lines(file: str) -> list[str]:
         raise ReadError(file, line, f"not UTF-8 ({error.reason})", "convert it, e.g. with iconv -t utf-8") from None
     lines = text.split("\n")
     return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
-
-
-def _cache_file() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "phrasemate" / "answers.sqlite"

@@ -69,6 +69,7 @@ def prepare(
     ] = None,
     budget: Budget = 400,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the choice of examples.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     model: IndexModel = None,
     threads: Threads = None,
     as_json: JsonAtEnd = False,
@@ -80,7 +81,11 @@ def prepare(
     from phrasemate.align import ParallelText
     from phrasemate.mt import Hints, Prompter
     from phrasemate.mt.prepare import lessons, sampled, write_lessons
+    from phrasemate.text.formats.writing import check_new
 
+    chat, plain = (out.with_name(f"{out.name}.{kind}.jsonl") for kind in ("chat", "plain"))
+    for path in (chat, plain):
+        check_new(path, force)
     chosen = chosen_form(form, template, index)
     settings = Hints(
         threshold, segmenter.value, k=k, contexts=contexts, floor=floor, confidence=confidence, budget=budget
@@ -91,7 +96,6 @@ def prepare(
         show = stack.enter_context(stages())
         prompter = Prompter(chosen, source, target)
         retrieval = opened_retrieval(index, model, threads, form, settings, prompter, stack, show)
-        chat, plain = (out.with_name(f"{out.name}.{kind}.jsonl") for kind in ("chat", "plain"))
         written = write_lessons(lessons(some, prompter, retrieval, show), chat, plain)
     if as_json:
         typer.echo(json.dumps({"examples": written, "chat": str(chat), "plain": str(plain)}))
@@ -116,11 +120,15 @@ def tune(
     threads: Annotated[
         int | None, typer.Option("--threads", metavar="N", min=1, help="Threads on the CPU (default: all cores).")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a folder that is there.")] = False,
     as_json: JsonAtEnd = False,
 ) -> None:
     """Adapt a causal language model to the form of the prompts by LoRA (needs the extra [train])."""
+    from phrasemate.text.formats.writing import check_new
+
     if not data.is_file():
         raise InputError(f"{data}: no such file; expected one that phrasemate mt prepare wrote")
+    check_new(out, force)
     try:
         from phrasemate.methods.lora import LoraSettings, train_lora
         from phrasemate.train import chosen_device

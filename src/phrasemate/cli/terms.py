@@ -166,6 +166,7 @@ terms.__doc__ = HELP
 def _check(to: Path | None, lang: str, force: bool) -> None:
     """What would fail after the work fails at once."""
     from phrasemate.terms.output import WRITTEN
+    from phrasemate.text.formats.writing import check_new
 
     if to is None:
         return
@@ -173,10 +174,7 @@ def _check(to: Path | None, lang: str, force: bool) -> None:
         raise InputError(f"{to}: no format by its name; expected {', '.join(WRITTEN)}")
     if to.suffix.lower() == ".tbx" and not lang:
         raise InputError(f"{to}: a term base needs to know the language of the document; give --lang")
-    if not to.absolute().parent.is_dir():
-        raise InputError(f"{to.parent}: no such folder; make it first")
-    if to.exists() and not force:
-        raise InputError(f"{to}: is there already; take another name, or --force to write it anew")
+    check_new(to, force)
 
 
 def _searcher(stack: ExitStack, index: Path, model: Any, threads: int | None, quick: bool) -> Searcher:

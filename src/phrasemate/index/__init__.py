@@ -91,8 +91,7 @@ class Index:
         """
         folder = Path(path)
         make_way(folder)
-        manifest = Manifest(model.name, model.hash, None if model.path is None else str(model.path), model.dim)
-        manifest = replace(manifest, segment=dict(segment or {}))
+        manifest = Manifest.of(model, segment)
         with writer(folder):
             make_way(folder)  # once more: another process may have been quicker
             manifest.write(folder / INDEX_JSON)
@@ -160,6 +159,18 @@ class Index:
         return self._model
 
     # -- writing
+
+    def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
+        """Take another model and other options of segmenting, as `create` does, while there is no document.
+
+        Raises InputError if there is one, IndexLocked.
+        """
+        with self._writing():
+            if self.store.state().documents:
+                raise InputError(f"{self.path}: holds documents already; choose another folder")
+            self.manifest = Manifest.of(model, segment, self.manifest.generation)
+            self.manifest.write(self.path / INDEX_JSON)
+            self._model, self.store.dim = model, model.dim
 
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
         """Store documents in the language ``lang``; each chunk is kept for good as soon as it is done.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from hashlib import sha256
@@ -17,6 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsupported
+from phrasemate.index.records import IndexModel
 
 __all__ = [
     "FORMAT",
@@ -49,6 +50,11 @@ class Manifest:
     dim: int
     generation: int = 0
     segment: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, model: IndexModel, segment: Mapping[str, Any] | None = None, generation: int = 0) -> Manifest:
+        where = None if model.path is None else str(model.path)
+        return cls(model.name, model.hash, where, model.dim, generation, dict(segment or {}))
 
     def write(self, path: Path) -> None:
         write_json(path, asdict(self))

@@ -12,7 +12,7 @@ from phrasemate.mine.collection import Place
 from phrasemate.mine.records import Mate
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.records import Side, Unit
-from phrasemate.text.formats.writing import NewFile
+from phrasemate.text.formats.writing import NewFile, check_new
 
 __all__ = ["FORMATS", "check_output", "write_mates"]
 
@@ -27,10 +27,7 @@ def check_output(path: str | Path, force: bool = False) -> Path:
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent}: no such folder; make it first")
-    if path.exists() and not force:
-        raise InputError(f"{path}: is there already; take another name, or --force to write it anew")
+    check_new(path, force)
     return path
 
 

@@ -2,7 +2,8 @@
 
 Temporary failures (429, 5xx, a time-out, a broken connection) are tried again with growing pauses; what still fails is
 an answer with a ``failure``, so that no line is lost. What would fail for every request (no server, a refused key, an
-unknown model or path) stops at once with EndpointError. Only answers are kept: the same command asks for the rest.
+unknown model or path) stops at once with EndpointError. Only answers that say something are kept: the same command
+asks for the rest.
 """
 
 from __future__ import annotations
@@ -202,7 +203,9 @@ class Client:
         body = body_of(self.endpoint, prompt)
         key = request_key(self.endpoint.target, body)
         if self.cache is not None and (kept := self.cache.get(key)) is not None:
-            return _read(kept, self.endpoint.api)._replace(cached=True)
+            answer = _read(kept, self.endpoint.api)
+            if prompt.answered(answer.text):
+                return answer._replace(cached=True)
         try:
             given = self._tried(body)
         except (_Gone, _Unreachable) as error:
@@ -213,7 +216,7 @@ class Client:
         except (_Temporary, _Refused) as error:
             return Answer("", failure=str(error))
         answer = _read(given, self.endpoint.api)
-        if self.cache is not None and not answer.failure:
+        if self.cache is not None and not answer.failure and prompt.answered(answer.text):
             self.cache.put(key, given)
         return answer
 

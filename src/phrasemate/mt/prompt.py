@@ -8,6 +8,7 @@ it; ``cot`` takes two requests, because small models do not come back from the p
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -17,10 +18,11 @@ from string import Template
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.mt.hints import Equivalent, Hint
 
-__all__ = ["FORMS", "Example", "Form", "Prompt", "Prompter", "language_name", "read_form"]
+__all__ = ["FORMS", "Example", "Form", "Prompt", "Prompter", "language_name", "read_form", "translation_of"]
 
 FAITHFUL = "Translate from $from into $to. Be faithful and do not alter the meaning."
 TASK = "$from: $source\n$to:"
+THOUGHTS = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)  # what reasoning models say before they answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +106,20 @@ class Example:
 class Prompt:
     """An instruction, examples as (asked, answered), and what is asked now; ``stop`` for models that continue text.
 
-    ``follow``: what to ask when this has been answered, which the answer decides.
+    ``marker``: what is wanted is what follows it in the answer, "" for all of it. ``follow``: what to ask when this has
+    been answered, which the answer decides.
     """
 
     instruction: str
     turns: tuple[tuple[str, str], ...]
     ask: str
     stop: str = "\n"
+    marker: str = ""
     follow: Callable[[str], Prompt] | None = field(default=None, compare=False)
+
+    def answered(self, answer: str) -> bool:
+        """Whether an answer says anything."""
+        return not translation_of(answer, self.marker)[1]
 
     @property
     def text(self) -> str:
@@ -165,10 +173,10 @@ class Prompter:
             return self._last(self._task(source, own([pair for pair in zip(phrases, said, strict=False) if pair[1]])))
 
         instruction = self._filled(self.form.first_instruction)
-        return Prompt(instruction, self._first_turns, self._first(source, phrases), self.form.stop, follow)
+        return Prompt(instruction, self._first_turns, self._first(source, phrases), self.form.stop, follow=follow)
 
     def _last(self, ask: str) -> Prompt:
-        return Prompt(self.instruction, self._turns, ask, self.form.stop)
+        return Prompt(self.instruction, self._turns, ask, self.form.stop, self.marker)
 
     def _first(self, source: str, phrases: Sequence[str]) -> str:
         return self._filled(self.form.first, source=source, phrases="; ".join(phrases))
@@ -221,3 +229,14 @@ def language_name(code: str) -> str:
     except (ValueError, UnknownLocaleError):
         pass
     raise InputError(f"the language {code!r} is not known; expected a code such as de, zh-Hant or pt-BR")
+
+
+def translation_of(answer: str, marker: str = "") -> tuple[str, str]:
+    """(translation, "") or ("", why there is none): the first line that says something, after ``marker`` if given."""
+    said = THOUGHTS.sub("", answer)
+    if marker:
+        _, found, said = said.partition(marker)
+        if not found:
+            return "", f"the answer holds no {marker!r}"
+    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
+    return (lines[0], "") if lines else ("", "the answer is empty")

@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from itertools import islice
+from hashlib import blake2b, sha256
+from itertools import compress, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.errors import InputError
 from phrasemate.index import Index
+from phrasemate.text.formats.writing import NewFile
 
 __all__ = ["RelatedSentences"]
 
 BLOCK = 4_096  # sentences that are encoded together
+SAVED = 65_536  # sentences after which what is made is kept
 ROWS = 65_536  # vectors that are compared at once: 100 MB as 32-bit numbers
 
 Progress = Callable[[str, int, int], None]
 
 
 class RelatedSentences:
-    """Vectors of all sentences of an index, in a file of ``folder``; made once for each state of the index."""
+    """Vectors of all sentences of an index, kept in a file of ``folder``.
+
+    Each is kept with a digest of its sentence's text. So an index that has grown or changed, or another one that was
+    made at its place, has vectors made for what is new alone; a run that was stopped goes on.
+
+    Raises InputError if the file cannot be written.
+    """
 
     def __init__(self, index: Index, folder: Path, progress: Progress = lambda what, done, total: None) -> None:
         self.index = index
         self.model: Any = index.model
+        place = str(index.path) if "://" in str(index.path) else str(index.path.resolve())
+        place = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+        self._path = folder / f"sentences-{index.manifest.model_hash[:12]}-{place}.npz"
         with index.snapshot():
-            generation = index.store.state().generation
-            self._path = folder / f"sentences-{index.manifest.model_hash[:12]}-{generation}.npz"
-            if not self._path.exists():
-                self._make(progress)
-        with np.load(self._path) as stored:
-            self._ids: NDArray[np.int64] = stored["ids"]  # (sentences,)
-            self._vectors: NDArray[np.float16] = stored["vectors"]  # (sentences, width)
+            self._ids, self._vectors = self._all(progress)
 
     def __call__(self, sentences: Sequence[str]) -> list[tuple[str, float]]:
         """The nearest sentence of each, with its cosine; ("", 0) from an empty index."""
@@ -51,19 +58,60 @@ class RelatedSentences:
         texts = [next(iter(self.index.store.sentences([int(self._ids[at])]))).text for at in row]
         return list(zip(texts, map(float, best), strict=True))
 
-    def _make(self, progress: Progress) -> None:
-        store, total = self.index.store, self.index.stats().sentences
-        ids: list[int] = []
-        parts: list[NDArray[Any]] = [np.zeros((0, self.model.width), np.float16)]
-        sentences = store.all_sentences()
-        while rows := list(islice(sentences, BLOCK)):
-            ids += [row.id for row in rows]
-            parts.append(self.model.encode_sentences([row.text for row in rows]).astype(np.float16))
-            progress("sentence vectors", len(ids), total)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".new")
-        with temporary.open("wb") as file:
-            np.savez(file, ids=np.array(ids, np.int64), vectors=np.concatenate(parts))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+    def _all(self, progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+        """Ids (sentences,) and vectors (sentences, width)."""
+        every = [(row.id, _digest(row.text)) for row in self.index.store.all_sentences()]
+        ids = np.fromiter((identity for identity, _ in every), np.int64, len(every))
+        digests = np.fromiter((digest for _, digest in every), np.uint64, len(every))
+        known, kept = self._kept()
+        order = np.argsort(known)
+        at = np.searchsorted(known, digests, sorter=order)
+        at = order[np.minimum(at, len(known) - 1)] if len(known) else np.zeros(len(every), np.int64)
+        there = known[at] == digests if len(known) else np.zeros(len(every), bool)
+        vectors = np.zeros((len(every), self.model.width), np.float16)
+        vectors[there] = kept[at[there]]
+        if not there.all():
+            self._make(digests, vectors, there, progress)
+        elif len(known) > len(every):  # what is gone is not kept for ever
+            self._write(digests, vectors)
+        return ids, vectors
+
+    def _make(
+        self, digests: NDArray[np.uint64], vectors: NDArray[np.float16], there: NDArray[np.bool_], progress: Progress
+    ) -> None:
+        missing = np.flatnonzero(~there)
+        done = saved = 0
+        sentences = compress(self.index.store.all_sentences(), (~there).tolist())
+        while some := list(islice(sentences, BLOCK)):
+            places = missing[done : done + len(some)]
+            vectors[places] = self.model.encode_sentences([row.text for row in some]).astype(np.float16)
+            there[places] = True
+            done += len(some)
+            progress("sentence vectors", done, len(missing))
+            if done - saved >= SAVED or done == len(missing):
+                self._write(digests[there], vectors[there])
+                saved = done
+
+    def _kept(self) -> tuple[NDArray[np.uint64], NDArray[np.float16]]:
+        """Digests and vectors of the file; none if there is none that can be read."""
+        try:
+            with np.load(self._path) as stored:
+                digests, vectors = stored["digests"], stored["vectors"]
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            digests, vectors = np.zeros(0), np.zeros(0)
+        kinds = (digests.dtype, vectors.dtype) == (np.uint64, np.float16)
+        if kinds and digests.ndim == 1 and vectors.shape == (len(digests), self.model.width):
+            return digests, vectors
+        return np.zeros(0, np.uint64), np.zeros((0, self.model.width), np.float16)
+
+    def _write(self, digests: NDArray[np.uint64], vectors: NDArray[np.float16]) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self._path.parent}: cannot be made ({error.strerror}); check permissions") from None
+        with NewFile(self._path, binary=True) as file:
+            np.savez(cast("IO[bytes]", file.stream), digests=digests, vectors=vectors)
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")

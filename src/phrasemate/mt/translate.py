@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,12 +10,11 @@ from typing import Any, Protocol
 
 from phrasemate.mt.client import Answer
 from phrasemate.mt.hints import Found, Hint, Hinter, same
-from phrasemate.mt.prompt import Example, Prompt, Prompter
+from phrasemate.mt.prompt import Example, Prompt, Prompter, translation_of
 
-__all__ = ["Answers", "Asked", "Retrieval", "Translation", "Translator", "translation_of"]
+__all__ = ["Answers", "Asked", "Retrieval", "Translation", "Translator"]
 
 BATCH = 64  # lines that are looked up together
-THOUGHTS = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)  # what reasoning models say before they answer
 
 NONE = Found((), ())
 NOTHING = Answer("")
@@ -151,14 +149,3 @@ def _translation(asked: Asked, marker: str, answer: Answer) -> Translation:
         return Translation(asked, "", answer.failure, answer)
     text, failure = translation_of(answer.text, marker)
     return Translation(asked, text, failure, answer)
-
-
-def translation_of(answer: str, marker: str = "") -> tuple[str, str]:
-    """(translation, "") or ("", why there is none): the first line that says something, after ``marker`` if given."""
-    said = THOUGHTS.sub("", answer)
-    if marker:
-        _, found, said = said.partition(marker)
-        if not found:
-            return "", f"the answer holds no {marker!r}"
-    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
-    return (lines[0], "") if lines else ("", "the answer is empty")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.damage import Damage, Skipped
+from phrasemate.text.formats.writing import check_new
 from phrasemate.text.lines import TextFile
 from phrasemate.vectors.words import WordVectors
 
@@ -77,8 +78,7 @@ def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) 
     Raises InputError if it is there already (unless ``force``) or a word holds white space that would split it.
     """
     path = Path(path)
-    if path.exists() and not force:
-        raise InputError(f"{path}: is there already; take another name, or --force to write it anew")
+    check_new(path, force)
     if bad := next((word for word in vectors.words if " " in word or "\n" in word or "\r" in word), None):
         raise InputError(f"the word {bad!r} holds a space or a line end, which the format cannot; take it out")
     temporary = path.with_name(path.name + ".new")

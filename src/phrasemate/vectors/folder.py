@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.sealed import save_arrays
+from phrasemate.text.formats.writing import check_new
 
 __all__ = ["FORMAT", "MANIFEST", "VERSION", "begun", "check_free", "put", "read_folder", "write_folder"]
 
@@ -88,10 +89,7 @@ def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[
 
 def check_free(folder: Path, force: bool = False) -> None:
     """Raises InputError unless word vectors may be written to ``folder``; to be asked before long work, too."""
-    if not folder.parent.is_dir():
-        raise InputError(f"{folder.parent}: no such folder; make it first")
-    if folder.exists() and not force:
-        raise InputError(f"{folder}: is there already; take another name, or --force to write it anew")
+    check_new(folder, force)
     if folder.exists() and not any((folder / place / MANIFEST).is_file() for place in ("", "source", "target")):
         raise InputError(f"{folder}: holds no word vectors, so it is not written over; take another name")
 

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from phrasemate.errors import InputError
 
-__all__ = ["NewFile", "XmlFile", "writable"]
+__all__ = ["NewFile", "XmlFile", "check_new", "writable"]
 
 _UNWRITABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # XML 1.0, production 2
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -21,6 +21,17 @@ _LINE_END = {"\r": "&#13;"}  # a bare one would be read as a line feed (XML 1.0,
 def writable(text: str) -> str:
     """The text with U+FFFD for each character that XML cannot hold: most control characters, halves of pairs."""
     return _UNWRITABLE.sub("\ufffd", text)
+
+
+def check_new(path: Path, force: bool = False) -> None:
+    """Raises InputError unless a file or folder may be made at ``path``: to be asked before long work.
+
+    Its folder must be there, and itself not, unless ``force`` allows to write over it.
+    """
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder; make it first")
+    if path.exists() and not force:
+        raise InputError(f"{path}: is there already; take another name, or --force to write it anew")
 
 
 class NewFile:
