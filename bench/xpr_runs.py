@@ -9,7 +9,7 @@
 The bundled model has been trained on some of the phrase pairs. Where it or what began with it is compared (tables ccpr
 and thousand), `python bench/training_data.py .cache/ccpr --most 0` writes them and `--without` leaves them out.
 
-Each run is `phrasemate train xpr configs/xpr-small.toml` with the settings below and `phrasemate model export`; what is
+Each run is `phrasemate train xpr xpr-small` with the settings below and `phrasemate model export`; what is
 there is not made again, so an interrupted series goes on. rows.toml then names every model that there is.
 """
 
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 PHRASEMATE = Path(sys.executable).with_name("phrasemate")
 LAYERS = [6, 7, 8, 9, 10, 11, 12]  # of the base
-CONFIG = ROOT / "configs" / "xpr-small.toml"
+CONFIG = ROOT / "src" / "phrasemate" / "configs" / "xpr-small.toml"
 ABLATED = {  # of the first pair's supervised run
     "without examples": ["data.examples=0"],
     "without momentum": ["loss.targets=same"],

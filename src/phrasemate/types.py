@@ -5,6 +5,7 @@ All offsets are characters (Unicode code points) of the original text, end exclu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -15,9 +16,27 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 
-__all__ = ["Document", "Encoder", "Hit", "Phrase", "PhrasePair", "Run", "Scorer", "Sentence", "Span"]
+__all__ = [
+    "Document",
+    "Encoder",
+    "Hit",
+    "Phrase",
+    "PhrasePair",
+    "Run",
+    "Scorer",
+    "Sentence",
+    "Span",
+    "check_language",
+]
 
 Floats = NDArray[np.float32]
+_LANGUAGE = re.compile("(?:[A-Za-z]{2,3}|[xi](?=[-_]))(?:[-_][A-Za-z0-9]{1,8})*")  # BCP 47, as far as its form goes
+
+
+def check_language(code: str) -> None:
+    """Raises InputError for what is no language code such as de, zh-Hant or pt_BR; "" is for an unknown language."""
+    if code and not _LANGUAGE.fullmatch(code):
+        raise InputError(f"language {code!r}; expected a code such as de or zh-Hant")
 
 
 class Span(NamedTuple):

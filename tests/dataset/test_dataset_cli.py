@@ -52,6 +52,21 @@ def test_the_table(invoke: Invoke) -> None:
     assert lines[8].split() == ["en", "2", "1.0", "4.5", "1.0", "5.5", "26.5"]
 
 
+def test_texts_with_a_field_of_another_name(invoke: Invoke) -> None:
+    rows = [{"body": "The menu is short today."}, {"body": "The table is near the window."}]
+    Path("en.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    command = ("pairs.tsv", "--langs", "de,en", "--columns", "2,1", *TEXTS[:3], "en.jsonl")
+    without = invoke(*command, "-o", "no")
+    assert without.exit_code == 1
+    assert "choose one with --text-field" in without.stderr
+    done = invoke(*command, "-o", "out", "--text-field", "body", "--json")
+    assert done.exit_code == 0, done.stderr
+    made = [one for split in ("train", "dev", "test") for one in read("out", "de-en", split)]
+    found = {one.source: one.target_examples for one in made}
+    assert found.keys() == {"Speisekarte", "Tisch"}
+    assert "table is near" in str(found["Tisch"])
+
+
 def test_json_and_options(invoke: Invoke) -> None:
     options = (
         "--examples",

@@ -27,6 +27,12 @@ def test_the_same_document_twice_changes_nothing(index: Index, model: FakeModel)
     assert (rows(index), index.stats().generation, len(model.calls)) == (before, generation, calls)
 
 
+def test_a_language_that_is_no_code_changes_nothing(index: Index) -> None:
+    with pytest.raises(InputError, match="language 'english'; expected a code such as de or zh-Hant"):
+        index.add([Document.from_texts("a", ["some words"])], lang="english")
+    assert (index.documents(), index.stats().generation) == ([], 0)
+
+
 def test_a_changed_document_replaces_its_old_version(index: Index) -> None:
     index.add([Document.from_texts("a", ["old words here"]), Document.from_texts("b", ["kept words"])], lang="en")
     report = index.add([Document.from_texts("a", ["new words there", "and more"])], lang="en")

@@ -16,7 +16,7 @@ from phrasemate.errors import InputError, ModelError
 from phrasemate.methods.bicla import BiCLA, pad, score_matrix
 from phrasemate.methods.bicla_folder import load_bicla
 from phrasemate.methods.bicla_task import BiCLATask, Config, hardest, within
-from phrasemate.methods.config import read_toml
+from phrasemate.methods.config import SHIPPED, read_toml
 from phrasemate.train import Trainer
 from phrasemate.vectors.words import WordVectors
 
@@ -355,7 +355,7 @@ def test_the_command_trains(tables: dict[str, Any], folders: tuple[Path, Path], 
 
 def test_the_configuration_of_the_paper_is_complete() -> None:
     """Every setting of the file is one, with the paper's value; the file names every setting but the loop's others."""
-    config = Config.of(read_toml(Path(__file__).parents[2] / "configs" / "bicla.toml"))
+    config = Config.of(read_toml(SHIPPED / "bicla.toml"))
     assert (config.data.batch * (1 + config.data.negatives), config.data.hard) == (50, 2)
     assert (config.model.hidden, config.loss.margin, config.loss.l2, config.optimizer.rate) == (100, 1.0, 1e-4, 1e-4)
     assert (config.loop.weight_decay, config.loop.precision, config.loop.patience > 0) == (0.0, "fp32", True)

@@ -198,14 +198,37 @@ def test_unknown_and_missing_tables_are_named(tables: dict[str, Any]) -> None:
 
 
 def test_the_configurations_of_the_repository_are_readable() -> None:
-    from phrasemate.methods.config import read_toml
+    from phrasemate.methods.config import SHIPPED, read_toml
 
-    folder = Path(__file__).parents[2] / "configs"
-    paper = Config.of(read_toml(folder / "ccpr.toml"))
+    paper = Config.of(read_toml(SHIPPED / "ccpr.toml"))
     assert (paper.loss.dim, paper.loop.steps, paper.optimizer.encoder, paper.model.dropout) == (128, 20_000, 5e-5, 0.2)
     assert paper.data.batch == 8 * 64
     assert not paper.loss.normalise
-    assert Config.of(read_toml(folder / "ccpr-small.toml")).loss.normalise
+    assert Config.of(read_toml(SHIPPED / "ccpr-small.toml")).loss.normalise
+
+
+def test_a_configuration_that_comes_with_it_is_called_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from phrasemate.cli import app
+    from phrasemate.methods.config import SHIPPED, file_of
+
+    monkeypatch.chdir(tmp_path)
+    Path("ccpr-small").mkdir()  # such as a folder of data of the same name
+    assert file_of(Path("ccpr-small")) == file_of(Path("ccpr-small.toml")) == SHIPPED / "ccpr-small.toml"
+    for missing in ("ccpr-smal", "configs/ccpr-small.toml", "."):
+        with pytest.raises(InputError) as caught:
+            file_of(Path(missing))
+        names = "bicla, bicla-small, ccpr, ccpr-small, reranker, xpr, xpr-small"
+        assert str(caught.value) == f"{missing}: no such file; phrasemate comes with {names}"
+    Path("xpr").write_text("", "utf-8")
+    assert file_of(Path("xpr")) == Path("xpr")  # one's own comes first
+    run = CliRunner().invoke(app, ["train", "ccpr", "ccpr", "-o", "run"])
+    assert run.exit_code == 1
+    assert "ccpr comes with phrasemate: say with --data where the files of phrasemate pairs are" in run.stderr
+    assert not Path("run").exists()
 
 
 def test_terms_are_phrases_but_no_examples_of_segmentation(base: Path, pairs: Path, model: PhraseModel) -> None:

@@ -67,8 +67,11 @@ def test_the_schedule_uses_all_before_it_repeats_and_draws_by_the_power_of_lengt
 
 
 def test_senseless_schedules_are_errors() -> None:
-    with pytest.raises(InputError, match="more than"):
-        Schedule([10], 1, 4, 1.0, 2, 4, 0)
+    held = r"b.jsonl: 12 lines; expected more than 12: data.dev \(4\) are held out, in blocks of data.neighbours \(2\)"
+    with pytest.raises(InputError, match=held):
+        Schedule([13, 12], 1, 4, 1.0, 2, 4, 0, ["a.jsonl", "b.jsonl"])
+    with pytest.raises(InputError, match=r"^file 1: 2 lines; expected more than 2$"):
+        Schedule([2], 1, 4, 1.0, 1, 0, 0)
     with pytest.raises(InputError, match="multiple"):
         Schedule([100], 1, 5, 1.0, 2, 4, 0)
 

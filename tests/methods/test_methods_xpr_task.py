@@ -355,9 +355,9 @@ def test_the_command_refuses_other_settings(base: Path, data: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["xpr.toml", "xpr-small.toml"])
 def test_the_configurations_of_the_repository(name: str) -> None:
-    from phrasemate.methods.config import read_toml
+    from phrasemate.methods.config import SHIPPED, read_toml
 
-    config = Config.of(read_toml(Path(__file__).parents[2] / "configs" / name))
+    config = Config.of(read_toml(SHIPPED / name))
     if name == "xpr.toml":  # the paper's values, each the default
         assert (config.data.batch, config.data.examples, config.optimizer.encoder) == (256, 4, 2e-5)
         assert (config.loss.momentum, config.loss.temperature, config.optimizer.epochs) == (0.999, 0.06, 100)

@@ -206,9 +206,10 @@ def test_the_command_trains_and_its_model_searches(tables: dict[str, Any], pairs
 
 
 def test_the_command_names_what_is_wrong(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
-    absent = CliRunner().invoke(app, ["train", "ccpr", str(tmp_path / "no.toml"), "-o", str(tmp_path / "run")])
-    assert absent.exit_code == 1
-    assert "not readable as TOML" in absent.stderr
+    (tmp_path / "cut.toml").write_text("[data", "utf-8")
+    cut = CliRunner().invoke(app, ["train", "ccpr", str(tmp_path / "cut.toml"), "-o", str(tmp_path / "run")])
+    assert cut.exit_code == 1
+    assert "not readable as TOML" in cut.stderr
     config = write_toml(tmp_path / "small.toml", tables)
     command = ["train", "ccpr", str(config), "-o", str(tmp_path / "run"), "--data", str(tmp_path / "pairs")]
     wrong = CliRunner().invoke(app, [*command, "--set", "loss.temperature=warm"])

@@ -190,6 +190,19 @@ def test_terms_of_an_upload(client: TestClient) -> None:
     assert {place.document for term in found.terms for place in term.places} == {"document"}
 
 
+def test_an_upload_may_be_any_document_that_is_read(client: TestClient) -> None:
+    from phrasemate.text.folders import SUFFIXES as READABLE
+
+    unit = "<source>Die Bank gab der Bank Geld.</source><target>The bank gave the bank money.</target>"
+    text = f'<xliff version="1.2"><file source-language="de" target-language="en"><body><trans-unit id="1">{unit}'
+    content = (text + "</trans-unit></body></file></xliff>").encode()
+    answer = client.post(API + "/terms", files={"file": ("a.sdlxliff", content)}, data={"most": "1", "language": "de"})
+    assert answer.status_code == 200, answer.text
+    assert [(term["text"], term["count"]) for term in answer.json()["terms"]] == [("Bank", 2)]
+    refused = client.post(API + "/terms", files={"file": ("a.txt.gz", b"")}).json()["error"]["message"]
+    assert refused == f"a file named .gz; expected one of: {', '.join(sorted(name[1:] for name in READABLE))}"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "data", "status", "message"),
     [
@@ -202,6 +215,7 @@ def test_terms_of_an_upload(client: TestClient) -> None:
         ("a.txt", b"Bank.", {"most": "NaN"}, 422, "most: Input should be a valid integer"),
         ("a.txt", b"Bank.", {"path": "/etc"}, 422, "path: Extra inputs are not permitted"),
         ("a.txt", b"Bank.", {"k": ["1", "2"]}, 422, "k: stands twice"),
+        ("a.txt", b"Bank.", {"language": "german"}, 422, "language 'german'; expected a code such as de or zh-Hant"),
     ],
 )
 def test_what_terms_refuses(

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from phrasemate.errors import ReadError
+from phrasemate.errors import InputError, ReadError
 from phrasemate.index.manifest import FORMAT
 from phrasemate.text import read
 
@@ -44,6 +44,20 @@ def test_a_document_is_called_by_the_path_that_was_given(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     names = [document.name for document in read("./a.txt", ".//b//c.txt", "./b/", str(tmp_path / "a.txt"))]
     assert names == ["a.txt", "b/c.txt", "b/c.txt", (tmp_path / "a.txt").as_posix()]
+
+
+@pytest.mark.parametrize("lang", ["", "de", "de_AT", "zh-Hant-TW", "yue", "SL", "x-mine", "*"])
+def test_a_language_is_a_code(tmp_path: Path, lang: str) -> None:
+    make(tmp_path, "a.txt")
+    (document,) = read(tmp_path / "a.txt", lang=lang)
+    assert [sentence.text for sentence in document.sentences()] == ["In a.txt."]
+
+
+@pytest.mark.parametrize("lang", ["english", "a b/c", "d", "x", "de-", "de--AT", "de\n", "дe", "en-" + "x" * 9])
+def test_what_is_no_code_is_said_before_anything_is_read(tmp_path: Path, lang: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "nothing.txt", lang=lang)
+    assert str(caught.value) == f"language {lang!r}; expected a code such as de or zh-Hant"
 
 
 def test_indexes_in_a_folder_are_no_text(tmp_path: Path) -> None:

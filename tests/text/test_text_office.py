@@ -165,8 +165,12 @@ def test_sheets_and_named_columns_as_openpyxl_writes_them(tmp_path: Path) -> Non
     book.save(tmp_path / "a.xlsx")
     found = [(s.text, s.line, s.metadata["sheet"]) for s in all_of(tmp_path / "a.xlsx", column="de")]
     assert found == [("Haus", 2, "Wörter"), ("Baum & <x>", 4, "Wörter"), ("Zeile", 2, "B"), ("eins", 2, "B")]
-    with pytest.raises(ReadError, match=r"line 1: no column 'fr'; the columns here are 'de', 'en'; choose"):
+    with pytest.raises(
+        ReadError, match=r"line 1: no column 'fr' in the sheet 'Wörter'; the columns here are 'de', 'en'; "
+    ):
         texts(tmp_path / "a.xlsx", column="fr")
+    with pytest.raises(ReadError, match=r"line 1: no column 'en' in the sheet 'B'; the columns here are 'nr', 'de'; "):
+        texts(tmp_path / "a.xlsx", column="en")
 
 
 def test_openpyxl_reads_what_is_written(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import JsonAtEnd, Lines, OnError, SplitLines
+from phrasemate.cli.options import JsonAtEnd, Lines, OnError, SplitLines, TextField
 from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def xpr(
     target_column: Annotated[
         str | None, typer.Option("--target-column", metavar="NAME|N", help="Column of .tsv files of --target-text.")
     ] = None,
+    text_field: TextField = "text",
     lines: SplitLines = Lines.PARAGRAPH,
     encoding: Annotated[
         str | None, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts (default: UTF-8).")
@@ -136,7 +137,7 @@ def xpr(
         raise typer.BadParameter(f"--columns {columns}: expected two numbers from 1, such as 1,2")
     settings = Settings(examples, extra, least, longest, copies, unit.value, times, max_words, most, seed)
     sides = [
-        Side(language, paths, Reading(column, "text", lines.value, encoding, on_error.value))
+        Side(language, paths, Reading(column, text_field, lines.value, encoding, on_error.value))
         for language, paths, column in zip(
             languages, (source_text, target_text), (source_column, target_column), strict=True
         )

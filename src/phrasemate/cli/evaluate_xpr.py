@@ -16,7 +16,7 @@ __all__ = ["EXAMPLES", "xpr"]
 EXAMPLES = """Examples:
 
 \b
-  phrasemate evaluate xpr configs/xpr-rows.toml --data my-set
+  phrasemate evaluate xpr rows.toml --data my-set
   phrasemate evaluate xpr rows.toml --data my-set --only unsupervised --most 300
   phrasemate evaluate xpr rows.toml --data my-set --split dev --json
   phrasemate evaluate xpr rows.toml --data my-set --without training/terms-de.jsonl

@@ -174,7 +174,7 @@ UNPACK_EXAMPLES = """Examples:
 \b
   phrasemate model unpack -o e5-small-ccpr
   phrasemate model unpack my-model -o my-encoder
-  phrasemate train ccpr configs/ccpr-small.toml -o run --set model.base=e5-small-ccpr --set model.head=base"""
+  phrasemate train ccpr ccpr-small -o run --set model.base=e5-small-ccpr --set model.head=base"""
 
 
 @app.command("unpack", epilog=UNPACK_EXAMPLES)

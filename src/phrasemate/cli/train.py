@@ -16,20 +16,22 @@ from phrasemate.cli.training import (
     Run,
     States,
     Threads,
+    config_argument,
     counter,
     needs_training,
     tables_of,
     train,
 )
+from phrasemate.errors import InputError
 
 __all__ = ["CCPR_EXAMPLES", "XPR_EXAMPLES", "app"]
 
 CCPR_EXAMPLES = """Examples:
 
 \b
-  phrasemate train ccpr configs/ccpr-small.toml -o run --data pairs/
-  phrasemate train ccpr configs/ccpr-small.toml -o run --data pairs/ --minutes 9
-  phrasemate train ccpr configs/ccpr.toml -o run --set model.base=xlm-roberta-base --set loop.steps=5000
+  phrasemate train ccpr ccpr-small -o run --data pairs/
+  phrasemate train ccpr ccpr-small -o run --data pairs/ --minutes 9
+  phrasemate train ccpr ccpr -o run --set model.base=xlm-roberta-base --set loop.steps=5000
   phrasemate model export run/model -o my-model
 
 A run that was stopped goes on where it was: give the same command again."""
@@ -37,9 +39,9 @@ A run that was stopped goes on where it was: give the same command again."""
 XPR_EXAMPLES = """Examples:
 
 \b
-  phrasemate train xpr configs/xpr-small.toml -o run --data xpr/
-  phrasemate train xpr configs/xpr-small.toml -o run --data xpr/ --set 'data.pairs=["de-en"]' --states states/
-  phrasemate train xpr configs/xpr.toml -o run --data xpr/ --set model.projection=tokens --set loss.targets=same
+  phrasemate train xpr xpr-small -o run --data xpr/
+  phrasemate train xpr xpr-small -o run --data xpr/ --set 'data.pairs=["de-en"]' --states states/
+  phrasemate train xpr xpr -o run --data xpr/ --set model.projection=tokens --set loss.targets=same
   phrasemate model export run/model -o my-model
 
 A run that was stopped goes on where it was: give the same command again."""
@@ -52,20 +54,20 @@ app = typer.Typer(
     epilog="""Examples:
 
 \b
-  phrasemate train ccpr configs/ccpr-small.toml -o run --data pairs/
-  phrasemate train xpr configs/xpr-small.toml -o run --data xpr/""",
+  phrasemate train ccpr ccpr-small -o run --data pairs/
+  phrasemate train xpr xpr-small -o run --data xpr/""",
 )
 
 
 @app.command("ccpr", epilog=CCPR_EXAMPLES)
 def ccpr(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file such as configs/ccpr-small.toml.")],
+    config: Annotated[Path, config_argument("ccpr-small")],
     *,
     run: Run,
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", metavar="DIR", help="Folder of the files of phrase pairs (default: the configuration's)."
+            "--data", metavar="DIR", help="Folder of the files of phrase pairs (default: that of your own CONFIG)."
         ),
     ] = None,
     changes: Changes = None,
@@ -83,13 +85,15 @@ def ccpr(
         from phrasemate.methods.ccpr_task import CCPRTask, Config
         from phrasemate.train import Trainer, chosen_device
     settings = Config.of(tables_of(config, changes))
+    if data is None and not config.is_file():
+        raise InputError(f"{config} comes with phrasemate: say with --data where the files of phrasemate pairs are")
     task = CCPRTask(settings, data or config.parent, chosen_device(device, threads))
     train(Trainer(task, settings.loop, run, settings.facts()), run, minutes, as_json)
 
 
 @app.command("xpr", epilog=XPR_EXAMPLES)
 def xpr(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file such as configs/xpr-small.toml.")],
+    config: Annotated[Path, config_argument("xpr-small")],
     *,
     run: Run,
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of ``phrasemate dataset xpr``.")],

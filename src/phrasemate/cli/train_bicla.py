@@ -8,23 +8,34 @@ from typing import Annotated
 import typer
 
 from phrasemate.cli.options import JsonAtEnd
-from phrasemate.cli.training import Changes, Device, Minutes, Pairs, Run, Threads, needs_training, tables_of, train
+from phrasemate.cli.training import (
+    Changes,
+    Device,
+    Minutes,
+    Pairs,
+    Run,
+    Threads,
+    config_argument,
+    needs_training,
+    tables_of,
+    train,
+)
 
 __all__ = ["EXAMPLES", "bicla"]
 
 EXAMPLES = """Examples:
 
 \b
-  phrasemate train bicla configs/bicla.toml -o runs/bicla/de-en --data pairs/ --vectors vectors/
-  phrasemate train bicla configs/bicla.toml -o runs/bicla/cs-hu --data pairs/ --vectors vectors/ --set data.pair=cs-hu
-  phrasemate train bicla configs/bicla.toml -o runs/inatt/de-en --data pairs/ --vectors vectors/ --set model.cross=false
+  phrasemate train bicla bicla -o runs/bicla/de-en --data pairs/ --vectors vectors/
+  phrasemate train bicla bicla -o runs/bicla/cs-hu --data pairs/ --vectors vectors/ --set data.pair=cs-hu
+  phrasemate train bicla bicla -o runs/inatt/de-en --data pairs/ --vectors vectors/ --set model.cross=false
   phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/
 
 A run that was stopped goes on where it was: give the same command again."""
 
 
 def bicla(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file such as configs/bicla.toml.")],
+    config: Annotated[Path, config_argument("bicla")],
     *,
     run: Run,
     data: Pairs,

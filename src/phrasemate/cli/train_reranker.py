@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from phrasemate.cli.options import JsonAtEnd, Model
 from phrasemate.cli.training import (
     Changes,
@@ -16,6 +14,7 @@ from phrasemate.cli.training import (
     Run,
     States,
     Threads,
+    config_argument,
     counter,
     needs_training,
     tables_of,
@@ -27,16 +26,16 @@ __all__ = ["EXAMPLES", "reranker"]
 EXAMPLES = """Examples:
 
 \b
-  phrasemate train reranker configs/reranker.toml -o run --data pairs/
-  phrasemate train reranker configs/reranker.toml -o run --data pairs/ --states states/ --minutes 9
-  phrasemate train reranker configs/reranker.toml -o run --data pairs/ --set 'data.pairs=["de-en"]'
+  phrasemate train reranker reranker -o run --data pairs/
+  phrasemate train reranker reranker -o run --data pairs/ --states states/ --minutes 9
+  phrasemate train reranker reranker -o run --data pairs/ --set 'data.pairs=["de-en"]'
   phrasemate evaluate bicla --data corpora --vectors vectors/ --reranker run/model
 
 A run that was stopped goes on where it was: give the same command again."""
 
 
 def reranker(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file such as configs/reranker.toml.")],
+    config: Annotated[Path, config_argument("reranker")],
     *,
     run: Run,
     data: Pairs,

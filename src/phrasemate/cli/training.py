@@ -24,6 +24,7 @@ __all__ = [
     "Run",
     "States",
     "Threads",
+    "config_argument",
     "counter",
     "needs_training",
     "tables_of",
@@ -52,6 +53,11 @@ Threads = Annotated[
 ]
 
 
+def config_argument(name: str) -> Any:
+    """The argument CONFIG of a command whose own configuration has this name."""
+    return typer.Argument(metavar="CONFIG", help=f"A TOML file, or one that comes with phrasemate, such as {name}.")
+
+
 @contextmanager
 def needs_training() -> Iterator[None]:
     """Raises MissingExtra where what is imported within is not installed."""
@@ -63,8 +69,8 @@ def needs_training() -> Iterator[None]:
 
 def tables_of(config: Path, changes: list[str] | None) -> dict[str, Any]:
     with needs_training():
-        from phrasemate.methods.config import overridden, read_toml
-    return overridden(read_toml(config), changes or [])
+        from phrasemate.methods.config import file_of, overridden, read_toml
+    return overridden(read_toml(file_of(config)), changes or [])
 
 
 def train(  # a Trainer: only there with torch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,11 +19,11 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.locks import give_back, take
 from phrasemate.text.damage import Damage
 from phrasemate.text.lines import TextFile
+from phrasemate.types import check_language
 
 __all__ = ["WORK", "Side", "build_files", "phrase_pairs"]
 
 WORK = ".work"
-_CODE = re.compile("[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*")
 Pairs = Iterator[tuple[str, str]]
 
 
@@ -32,8 +31,9 @@ class Side:
     """One language of a data set: its code, its texts or dumps, and how texts are read."""
 
     def __init__(self, language: str, paths: Sequence[str | Path], reading: Reading | None = None) -> None:
-        if not _CODE.fullmatch(language):
-            raise InputError(f"language {language!r}; expected a code such as de")
+        if not language:
+            raise InputError("no language; expected a code such as de")
+        check_language(language)
         self.language, self.paths, self.reading = language, list(paths), reading or Reading()
 
     def staged(self, work: Path, progress: Progress) -> Staged:

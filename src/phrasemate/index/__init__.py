@@ -33,7 +33,7 @@ from phrasemate.index.stats import statistics
 from phrasemate.index.store import SentenceRow, Store
 from phrasemate.index.tuning import DEPTHS, TuneReport, tune
 from phrasemate.index.view import View
-from phrasemate.types import Document, Hit, Phrase, Run, Sentence
+from phrasemate.types import Document, Hit, Phrase, Run, Sentence, check_language
 
 if TYPE_CHECKING:
     from phrasemate.encode import Model
@@ -179,6 +179,7 @@ class Index:
         language replaces the old version, one that was interrupted is continued. ``progress`` is called after each
         chunk. Raises IndexLocked, ReadError (what was read before it is kept), InputError, IndexError_ (no space).
         """
+        check_language(lang)
         with self._writing():
             report = Adder(self.store, self.model, lang, self._settings, progress).run(documents, self.manifest)
             self._derive()

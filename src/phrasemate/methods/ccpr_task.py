@@ -127,12 +127,22 @@ class CCPRTask:
         self.files = [PairFile(path) for path in paths]
         batches, size = config.loop.steps * config.loop.accumulate, data.batch
         lengths = [len(file) for file in self.files]
-        self.schedule = Schedule(lengths, batches, size, data.evenness, data.neighbours, data.dev, config.loop.seed)
+        self.schedule = Schedule(
+            lengths, batches, size, data.evenness, data.neighbours, data.dev, config.loop.seed, [str(p) for p in paths]
+        )
         self.terms: list[PairFile] = []
         if data.term_batch:
             self.terms = [PairFile(path) for path in _matching(folder, data.terms)]
-            lengths = [len(file) for file in self.terms]
-            self.term_schedule = Schedule(lengths, batches, data.term_batch, data.evenness, 1, 0, config.loop.seed)
+            self.term_schedule = Schedule(
+                [len(file) for file in self.terms],
+                batches,
+                data.term_batch,
+                data.evenness,
+                neighbours=1,
+                dev=0,
+                seed=config.loop.seed,
+                names=[str(file.path) for file in self.terms],
+            )
         self.elsewhere = None
         if data.positives == "elsewhere":
             self.elsewhere = Elsewhere(self.files, self.schedule.dev, config.loop.seed)

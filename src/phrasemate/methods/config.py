@@ -12,9 +12,24 @@ from typing import Any, TypeVar, get_type_hints
 from phrasemate.errors import InputError
 from phrasemate.sealed import sha256_of
 
-__all__ = ["at_least", "built", "configured", "expect", "facts_of", "overridden", "read_toml"]
+__all__ = ["SHIPPED", "at_least", "built", "configured", "expect", "facts_of", "file_of", "overridden", "read_toml"]
+
+SHIPPED = Path(__file__).parents[1] / "configs"
 
 T = TypeVar("T")
+
+
+def file_of(given: Path) -> Path:
+    """The file itself where there is one, else the one in `SHIPPED` that it names, with or without its ``.toml``.
+
+    Raises InputError, with what there is, where it is neither.
+    """
+    shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"), key=lambda path: path.stem)}
+    if given.is_file():
+        return given
+    if given.parent == Path() and (name := given.name.removesuffix(".toml")) in shipped:
+        return shipped[name]
+    raise InputError(f"{given}: no such file; phrasemate comes with {', '.join(shipped)}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -77,12 +77,22 @@ class Schedule:
     """
 
     def __init__(
-        self, lengths: Sequence[int], batches: int, size: int, evenness: float, neighbours: int, dev: int, seed: int
+        self,
+        lengths: Sequence[int],
+        batches: int,
+        size: int,
+        evenness: float,
+        neighbours: int,
+        dev: int,
+        seed: int,
+        names: Sequence[str] = (),
     ) -> None:
-        if not lengths or min(lengths) <= 2 * (dev + neighbours):
-            raise InputError(
-                f"files of {list(lengths)} lines; expected each to have more than {2 * (dev + neighbours)}"
-            )
+        least = 2 * (dev + neighbours)
+        for place, length in enumerate(lengths):
+            if length <= least:
+                name = names[place] if names else f"file {place + 1}"
+                why = f": data.dev ({dev}) are held out, in blocks of data.neighbours ({neighbours})" if dev else ""
+                raise InputError(f"{name}: {length} lines; expected more than {least}{why}")
         if size % neighbours:
             raise InputError(f"{size} sentence pairs a batch in blocks of {neighbours}; expected a multiple")
         blocks = [np.arange(length // neighbours) for length in lengths]

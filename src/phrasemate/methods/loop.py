@@ -12,7 +12,7 @@ __all__ = ["LoopSettings", "learning_rate"]
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """See `configs/ccpr.toml` for each. Raises InputError for what makes no sense.
+    """See `phrasemate/configs/ccpr.toml` for each. Raises InputError for what makes no sense.
 
     ``warmup`` counts steps; ``schedule`` is "cosine" or "linear", both down to zero at ``steps``, or "constant";
     ``stop``: end at this step though the schedule goes on (0: at ``steps``), for a model that another run goes on from;

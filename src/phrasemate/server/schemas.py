@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 INDEX = Field("", description="The name of an index, as /indexes gives it; empty: the first one.")
-LANGUAGE = "^[A-Za-z0-9-]{0,20}$"
+LANGUAGE = "^[A-Za-z0-9_-]{0,20}$"
 TEXTS = [("maxItems", "texts"), ("maxLength", "characters")]
 
 

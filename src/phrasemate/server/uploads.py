@@ -14,11 +14,12 @@ from phrasemate.search import Searcher
 from phrasemate.server.refusal import Refusal
 from phrasemate.server.schemas import Terms
 from phrasemate.server.settings import Settings
+from phrasemate.text.folders import SUFFIXES as READABLE
 from phrasemate.types import Document, Sentence
 
 __all__ = ["SUFFIXES", "terms_of", "uploaded"]
 
-SUFFIXES = ("csv", "docx", "htm", "html", "jsonl", "tbx", "tmx", "tsv", "txt", "xlf", "xliff", "xlsx")
+SUFFIXES = tuple(sorted(suffix[1:] for suffix in READABLE))  # but nothing within gzip
 NAME = "document"
 
 

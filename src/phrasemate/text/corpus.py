@@ -15,7 +15,7 @@ from phrasemate.text.folders import Found, find, kind, shown
 from phrasemate.text.lines import TextFile, keeps_line_ends
 from phrasemate.text.readers import Options, sentences
 from phrasemate.text.spool import sniffed, spool
-from phrasemate.types import Document, Sentence
+from phrasemate.types import Document, Sentence, check_language
 
 __all__ = ["Corpus", "read"]
 
@@ -44,6 +44,8 @@ def read(
         raise InputError(f"lines={lines!r}; expected 'paragraph' or 'sentence'")
     if on_error not in ("raise", "skip"):
         raise InputError(f"on_error={on_error!r}; expected 'raise' or 'skip'")
+    if lang != "*":  # of a file in several languages, all
+        check_language(lang)
     options = Options(_column(column), text_field, lines, lang, _encoding(encoding))
     return Corpus(tuple(os.fspath(path) for path in paths), options, on_error == "skip")
 

@@ -172,7 +172,8 @@ def _column(
     for line, row, metadata in rows:
         if isinstance(number, str):
             if number not in (names := [name.strip() for name in row]):
-                reason = f"no column {number!r}; the columns here are {_named(name for name in names if name)}"
+                sheet = f" in the sheet {metadata['sheet']!r}" if "sheet" in metadata else ""
+                reason = f"no column {number!r}{sheet}; the columns here are {_named(name for name in names if name)}"
                 return file.broken(line, reason, "choose one with --column NAME, or by number from 1")
             number = names.index(number) + 1
         elif number <= len(row):
