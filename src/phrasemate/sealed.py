@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 
-__all__ = ["CONFIG", "WEIGHTS", "Seal", "save_arrays", "sha256_of"]
+__all__ = ["CONFIG", "WEIGHTS", "Seal", "save_arrays", "sha256_of", "unlock"]
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
@@ -95,4 +95,9 @@ def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[s
         save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, metadata=about)
     except SafetensorError as error:  # of a full disk, too
         raise OSError(f"{path}: cannot be written ({error})") from error
-    path.chmod(0o644)  # safetensors leaves its files private
+    unlock(path)
+
+
+def unlock(path: Path) -> None:
+    """Give a file of weights the permissions of other files: safetensors leaves it private."""
+    path.chmod(0o644)

@@ -250,6 +250,8 @@ def test_a_run_begins_with_the_heads_of_another(tables: dict[str, Any], pairs: P
     first = CCPRTask(Config.of(tables), pairs)
     (tmp_path / "model").mkdir()
     first.save(tmp_path / "model")
+    weights = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "model").glob("*.safetensors")}
+    assert weights == {"model.safetensors": "0o644", "heads.safetensors": "0o644"}  # the library leaves them private
     tables["model"].update(base=str(tmp_path / "model"), head="base")
     second = CCPRTask(Config.of(tables), pairs)
     for (name, a), b in zip(first.module.named_parameters(), second.module.parameters(), strict=True):

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from phrasemate.encode.huggingface import FAMILIES, tokenizer_settings
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
+from phrasemate.sealed import unlock
 
 __all__ = [
     "Backbone",
@@ -241,6 +242,8 @@ def padded(ids: NDArray[Any], bounds: Rows, texts: Rows, mask: NDArray[np.bool_]
 def save_encoder(encoder: Any, tokenizer: Tokenizer, base: str | Path, folder: Path) -> None:
     """Write the encoder into a Hugging Face folder, with the tokenizer of its base, unchanged where it can be."""
     encoder.save_pretrained(folder)
+    for weights in folder.glob("*.safetensors"):
+        unlock(weights)
     made, known = folder / "tokenizer.json", Path(base) / "tokenizer.json"
     if known.is_file():
         shutil.copyfile(known, made)

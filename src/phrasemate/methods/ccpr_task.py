@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -23,6 +22,7 @@ from phrasemate.methods.config import at_least, configured, expect, facts_of
 from phrasemate.methods.elsewhere import Elsewhere
 from phrasemate.methods.examples import Alteration, Example, PairFile, Schedule
 from phrasemate.methods.spans import SpanBatch, collate
+from phrasemate.sealed import save_arrays
 from phrasemate.train import LoopSettings
 
 __all__ = ["CCPRTask", "Config"]
@@ -250,8 +250,8 @@ class CCPRTask:
     def save(self, folder: Path) -> None:
         """A Hugging Face folder with ``heads.safetensors``."""
         save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder)
-        heads = {name: value.detach().float().cpu().contiguous() for name, value in self.module.heads().items()}
-        save_file(heads, folder / "heads.safetensors")
+        heads = {name: value.detach().float().cpu().numpy() for name, value in self.module.heads().items()}
+        save_arrays(folder / "heads.safetensors", heads)
 
     @torch.no_grad()
     def _ends(self) -> Tensor:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from phrasemate.errors import InputError, MissingExtra, ModelError
+from phrasemate.sealed import unlock
 from phrasemate.text.lines import numbered_lines
 
 __all__ = ["Encoded", "LoraSettings", "encoded", "padded", "read_lessons", "train_lora"]
@@ -104,6 +105,8 @@ def train_lora(
             print(json.dumps({"step": step, "loss": losses[-1]}), file=log, flush=True)
             progress(step, settings.steps, losses[-1])
     adapted.save_pretrained(str(out))  # as safetensors
+    for weights in out.glob("*.safetensors"):
+        unlock(weights)
     facts = asdict(settings) | {"base": str(base), "examples": len(items), "left out": left_out}
     (out / "lora.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     return losses

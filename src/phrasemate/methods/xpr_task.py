@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from phrasemate.dataset.records import language_pairs
@@ -24,6 +23,7 @@ from phrasemate.methods.examples import Schedule
 from phrasemate.methods.halves import Lower, halves
 from phrasemate.methods.kept import Feed, Piece, Progress
 from phrasemate.methods.xpr import XPR, PhraseEncoder, Projection, Settings
+from phrasemate.sealed import save_arrays
 from phrasemate.train import LoopSettings, autocast
 
 __all__ = ["Config", "XPRTask"]
@@ -275,8 +275,8 @@ class XPRTask:
         """A Hugging Face folder; with ``heads.safetensors`` where a projection is kept for retrieval."""
         save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder)
         if self.module.head is not None and self.config.model.keep_head:
-            arrays = {name: x.detach().float().cpu().contiguous() for name, x in self.module.head.arrays().items()}
-            save_file(arrays, folder / HEADS)
+            arrays = {name: x.detach().float().cpu().numpy() for name, x in self.module.head.arrays().items()}
+            save_arrays(folder / HEADS, arrays)
 
 
 def _lacking(contexts: Contexts) -> str:
