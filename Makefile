@@ -22,7 +22,7 @@ demo: $(VENV)/.base ## index the bundled sample and answer 40 marked queries in 
 	@$(BIN)/phrasemate demo --dir demo-index
 
 test: $(VENV)/.dev ## run the tests, offline
-	@$(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not data" --numprocesses auto --dist loadfile
+	@$(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not data" --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test-cluster: $(VENV)/.ray ## run the tests that need Ray and Lance, on a cluster of this machine
 	@$(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster

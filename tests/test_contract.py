@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,9 +72,14 @@ def layer_of(part: str) -> int:
     return next((level for level, parts in enumerate(LAYERS) if part in parts), -1)
 
 
+@cache
+def nodes_of(source: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(source)))
+
+
 def imports_of(source: str, module: str = "", package: bool = False) -> Iterator[str]:
     """Every module that ``source`` imports, wherever in it, relative ones resolved."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -248,14 +254,12 @@ def test_no_paths_of_one_machine() -> None:
 def pickle_uses(source: str) -> list[str]:
     """Imports of pickling packages, and calls that may unpickle."""
     uses = [name for name in imports_of(source) if name.split(".")[0] in PICKLES]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}
-            if keywords.get("allow_pickle") == "True" or (
-                name == "torch.load" and keywords.get("weights_only") != "True"
-            ):
-                uses.append(f"{name} on line {node.lineno}")
+            flags = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg in ("allow_pickle", "weights_only")}
+            loads = isinstance(node.func, ast.Attribute) and ast.unparse(node.func) == "torch.load"
+            if flags.get("allow_pickle") == "True" or (loads and flags.get("weights_only") != "True"):
+                uses.append(f"line {node.lineno}: {ast.unparse(node.func)}")
     return uses
 
 

@@ -47,10 +47,19 @@ def source(folders: dict[str, Path], family: str, tmp_path: Path) -> Path:
     return tiny.save_trained(Path(shutil.copytree(folders[family], tmp_path / "source")))
 
 
+@pytest.fixture(scope="module")
+def exported(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Model folders of such ones; not to be changed."""
+    base = tmp_path_factory.mktemp("exported")
+    for name, folder in folders.items():
+        source = tiny.save_trained(Path(shutil.copytree(folder, base / f"{name}-source")))
+        export_model(source, base / name, segment_threshold=0.6)
+    return {name: base / name for name in folders}
+
+
 @pytest.fixture
-def trained(source: Path, tmp_path: Path) -> Model:
-    export_model(source, tmp_path / "out", segment_threshold=0.6)
-    return load_model(tmp_path / "out", threads=1)
+def trained(exported: dict[str, Path], family: str) -> Model:
+    return load_model(exported[family], threads=1)
 
 
 def test_round_trip(source: Path, trained: Model) -> None:

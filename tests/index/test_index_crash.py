@@ -18,7 +18,7 @@ from phrasemate.errors import IndexMissing
 from phrasemate.index import Index
 from phrasemate.types import Document
 
-ROUNDS, KILLS = 5, 4  # 20 kills
+ROUNDS, KILLS = 4, 3  # bench/crash.py has a thousand
 CHILD = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -81,7 +81,7 @@ def chunks_are_whole(path: Path) -> None:
         assert (stored[-1] + 1 - 85) % SMALL.chunk == 0 or stored[-1] + 1 == 85 + 734
 
 
-def test_killed_at_twenty_random_moments_it_resumes_to_the_undisturbed_rows(tmp_path: Path) -> None:
+def test_killed_at_random_moments_it_resumes_to_the_undisturbed_rows(tmp_path: Path) -> None:
     run(tmp_path / "calm", FakeModel())
     expected = rows_of(tmp_path / "calm")
     assert len(expected["sentences"]) == 70 + 32 + 0 + 301 + 13 + 128 + 190

@@ -16,7 +16,7 @@ from phrasemate.errors import IndexDamaged, IndexError_
 from phrasemate.index import Index
 from phrasemate.types import Document, Phrase
 
-FLIPS = 40
+FLIPS = 20  # bench/damage.py has a thousand
 MODEL = FakeModel(dim=32)
 TEXTS = {f"doc{at}": sentences(60, seed=at) for at in range(3)}
 FILES = [
