@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.errors import IndexDamaged, InputError
-from phrasemate.index import Index, rows, tuning
+from phrasemate.index import Index, approximate, rows, tuning
 from phrasemate.index.approximate import Asking, Faiss, Layout
 from phrasemate.index.engine import Runs, unpack
 from phrasemate.index.manifest import VectorsManifest
@@ -232,6 +232,41 @@ def test_few_lists_are_widened_until_enough_phrases_pass(tuned) -> None:
         faiss.asking = wide
     assert (ids >= 0).all()
     assert (ids % 50 == 0).all()
+
+
+def test_lists_beyond_the_slack_are_read_before_an_answer_is_short(tuned) -> None:
+    """Even if as many lists may be read as there are: an index that was tuned when it was larger."""
+    faiss = tuned[0]._view.faiss
+    wide, faiss.asking = faiss.asking, Asking(2 * faiss.nlist, 0.02, 32)
+    try:
+        near = faiss.search(np.eye(16, dtype=np.float32)[:1], 2000)[0]
+        ids, _ = faiss.search_where(np.eye(16, dtype=np.float32)[:1], 2000, lambda ids: ids >= 0, 1.0)
+    finally:
+        faiss.asking = wide
+    assert (near >= 0).sum() < 2000 == (ids >= 0).sum()
+
+
+def test_more_threads_than_queries(tuned) -> None:
+    engine = tuned[0]._view.faiss
+    queries = rows.dequantise(np.random.default_rng(5).integers(-127, 128, (64, 16)).astype(np.int8))
+    many = Faiss(engine.index, engine._codes, engine.manifest, SMALL, 70)
+    assert np.array_equal(many.search(queries, 3)[0], engine.search(queries, 3)[0])
+
+
+def test_candidates_of_one_query_are_compared_in_pieces(tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = tuned[0]._view.faiss
+    queries = np.eye(16, dtype=np.float32)[:3]
+    positions = np.random.default_rng(6).integers(-1, engine.manifest.rows, (3, 1000))
+    whole = engine.products(queries, positions)
+    vectors = rows.dequantise(engine._codes)[positions]
+    plain = np.where(positions < 0, -np.inf, np.einsum("qnd,qd->qn", vectors, queries))
+    assert whole == pytest.approx(plain, abs=1e-5)
+    taken: list[int] = []
+    take = np.take
+    monkeypatch.setattr(approximate, "_NUMBERS_AT_ONCE", 70 * 16)
+    monkeypatch.setattr(np, "take", lambda *args, **told: taken.append(told["out"].size) or take(*args, **told))
+    assert np.array_equal(engine.products(queries, positions), whole)
+    assert max(taken) <= 70 * 16
 
 
 def test_a_batch_gives_what_single_queries_give(tuned) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged
+from phrasemate.index import faissfile
 from phrasemate.index.engine import Floats, Ids, Int8s, Runs, best
 from phrasemate.index.manifest import VectorsManifest, differing
 from phrasemate.index.records import Settings
@@ -100,7 +101,8 @@ class Layout:
         """The same code, and lists as long as they were for so many rows; of `_SHORTEST` rows, if they were shorter."""
         if not self.lists:
             return self
-        lists = min(self.lists * count / max(1, tuned_for), max(1, count) / _SHORTEST)
+        count = max(1, count)
+        lists = min(self.lists * count / max(1, tuned_for), count / _SHORTEST)
         return Layout(1 << max(4, round(np.log2(lists))), self.parts)
 
 
@@ -150,15 +152,13 @@ class Faiss:
     @classmethod
     def load(cls, folder: Path, manifest: VectorsManifest, dim: int, settings: Settings, threads: int | None) -> Faiss:
         """Raises IndexDamaged unless the files are the ones that the manifest describes."""
-        import faiss
-
         file, codes = folder / manifest.file, folder / manifest.codes
         try:
             described = (file, manifest.size, manifest.sha256, manifest.parts)
             of_codes = (codes, manifest.rows * dim, manifest.codes_sha256, manifest.codes_parts)
             if (wrong := differing([described], threads)) is None:
                 with ThreadPoolExecutor(1) as aside:  # its bytes are ours: FAISS reads them while the codes are hashed
-                    reading = aside.submit(faiss.read_index, str(file))
+                    reading = aside.submit(faissfile.read, file)
                     wrong = differing([of_codes], threads)
             if wrong is not None:
                 raise IndexDamaged(f"{wrong}: does not match its SHA-256")
@@ -192,7 +192,9 @@ class Faiss:
         """
         if len(vectors) < _BATCH or self._workers == 1:
             return [work(vectors, self._workers)]
-        return list(self._pool.map(lambda piece: work(piece, 1), np.array_split(vectors, self._workers)))
+        return list(
+            self._pool.map(lambda piece: work(piece, 1), np.array_split(vectors, min(self._workers, len(vectors))))
+        )
 
     @property
     def _pool(self) -> ThreadPoolExecutor:
@@ -255,6 +257,9 @@ class Faiss:
     def products(self, vectors: Floats, positions: Ids) -> Floats:
         """(queries, dim) and (queries, n) rows -> (queries, n) cosines; -inf for row -1."""
         (queries, count), dim = positions.shape, self._codes.shape[1]
+        if count > (columns := max(1, _NUMBERS_AT_ONCE // dim)):
+            parts = [self.products(vectors, positions[:, at : at + columns]) for at in range(0, count, columns)]
+            return np.concatenate(parts, axis=1)
         scores, lengths = (np.empty(positions.shape, np.float32) for _ in range(2))
         at_once = min(queries, max(1, _NUMBERS_AT_ONCE // max(1, count * dim)))
         codes = np.empty((at_once, count, dim), np.int8)  # allocated once: threads that allocate wait for each other
@@ -278,7 +283,8 @@ class Faiss:
         while True:
             fetch = min(fetch, self.manifest.rows)
             ids, scores = self.search(vectors, fetch, wider)
-            everything = self._lists is None or self.asking.probes * wider >= self._lists.nlist
+            slack = self.asking.slack if wider == 1 else _ALL
+            everything = self._lists is None or (self.asking.probes * wider >= self.nlist and slack >= _ALL)
             exhausted = everything and (fetch == self.manifest.rows or bool((ids[:, -1] < 0).all()))
             kept = (ids >= 0) & keep(ids)
             if kept.all() and kept.shape[1] >= k:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from phrasemate.errors import IndexDamaged, IndexError_
-from phrasemate.index import rows
+from phrasemate.index import faissfile, rows
 from phrasemate.index.approximate import Asking, Faiss, Layout
 from phrasemate.index.engine import Int8s, Runs, unpack
 from phrasemate.index.filling import PER_LIST, Filling
@@ -47,7 +47,10 @@ def plan(store: Store, phrases: int, settings: Settings) -> Plan:
     except (IndexError_, ValueError, KeyError):
         return usual
     if not layout.lists and usual.layout.lists:  # it was tuned when there were too few for lists
-        layout = replace(layout, lists=usual.layout.lists)
+        layout = replace(
+            layout, lists=usual.layout.lists
+        )  # of which tuning knows nothing: how many to read, by default
+        asking = replace(usual.asking, candidates=max(asking.candidates, usual.asking.candidates))
     return Plan(layout, asking, old.tuned)
 
 
@@ -137,7 +140,7 @@ def build(
                 raise store.damaged(f"{index.ntotal} vectors found, expected {expected}")
             codes_file = codes.install(".codes")
     with _written(store.path) as file:
-        faiss.write_index(index, str(file.path))
+        faissfile.write(index, file.path)
         file.copy(file.path, here=True)
         name = file.install(".faiss")
     manifest = VectorsManifest(

@@ -35,6 +35,7 @@ DEPTHS = (1, 10)  # of which a target recall may speak
 
 _QUERIES = 1_000
 _PIECE = 16_384  # phrases that are compared together
+_OWN = 4_000_000  # phrases of queries' own sentences, queries times the longest: they are proposed, and left out
 _SAMPLE = (200_000, 500_000)  # phrases on which layouts are tried, at least and at most ...
 _SAMPLED = 20  # ... one of so many; of ten million, 200,000 make many short lists look better than they are
 _ALL_READ = 2_000_000  # phrases up to which it is worth trying to read all codes: 1 ms with the shortest ones
@@ -167,13 +168,20 @@ def _asked_best(engine: Faiss, asked: _Asked, target: float, phrases: int) -> Tu
 def _draw(store: Store, seed: int, at: int) -> _Asked:
     """One phrase each of sentences from all over the store, without answers yet."""
     draw = np.random.default_rng(seed)
-    found = store.sampled_rows(1, pieces=_QUERIES)
+    found = _short(store.sampled_rows(1, pieces=_QUERIES))
     picks = [int(draw.integers(row.phrases)) for row in found]
     held = [np.frombuffer(row.codes, np.int8).reshape(-1, store.dim) for row in found]
     codes = [of_one[pick] for of_one, pick in zip(held, picks, strict=True)]
     first = np.array([row.first_phrase for row in found], np.int64)
     end = first + np.array([row.phrases for row in found], np.int64)
     return _Asked(rows.dequantise(np.stack(codes)), first, end, np.zeros((len(found), 0), np.float32), at)
+
+
+def _short(found: list[VectorRow]) -> list[VectorRow]:
+    """Without sentences so long that leaving their phrases out of all answers would take too much memory."""
+    lengths = np.sort([row.phrases for row in found])
+    enough = int((lengths * np.arange(1, len(lengths) + 1) <= _OWN).sum())
+    return [row for row in found if row.phrases <= lengths[max(enough, 1) - 1]]
 
 
 def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:

@@ -1,0 +1,37 @@
+"""A FAISS index to and from a file, whatever its name: FAISS by itself takes names in UTF-8 only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["read", "write"]
+
+
+def read(path: Path) -> Any:
+    """Raises OSError, and RuntimeError for what is no index."""
+    import faiss
+
+    if _nameable(path):
+        return faiss.read_index(str(path))
+    with path.open("rb") as file:
+        return faiss.read_index(faiss.PyCallbackIOReader(file.read))
+
+
+def write(index: Any, path: Path) -> None:
+    """Raises OSError or RuntimeError if there is no space."""
+    import faiss
+
+    if _nameable(path):
+        return faiss.write_index(index, str(path))
+    with path.open("wb") as file:
+        faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+    return None
+
+
+def _nameable(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # bytes that are no UTF-8 are halves of surrogate pairs in a str
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""How a tuned index is asked when it has grown, shrunk, or holds odd sentences; and folders with odd names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake import SMALL, FakeModel, sentences
+
+from phrasemate.index import Index, rows, tuning
+from phrasemate.index.engine import Exact
+from phrasemate.index.manifest import VectorsManifest
+from phrasemate.index.store import VectorRow
+from phrasemate.types import Document
+
+
+@pytest.fixture(autouse=True)
+def fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_QUERIES", 200)
+
+
+def document(name: str, count: int, seed: int) -> Document:
+    return Document.from_texts(name, sentences(count, seed, 3000))
+
+
+def recall(index: Index) -> float:
+    """Of the best phrase to 100 queries that are no phrases of it."""
+    queries = rows.dequantise(np.random.default_rng(8).integers(-127, 128, (100, 16)).astype(np.int8))
+    exact = Exact(16, 4096)
+    exact.extend(index.store.vectors())
+    best = exact.search(queries, 1)[1]
+    return float((index.search(queries, 1).scores >= best - 1e-5).mean())
+
+
+def test_lists_that_come_after_tuning_are_read_as_by_default(tmp_path: Path) -> None:
+    """Tuned without lists it had nothing to say of how many to read."""
+    settings = replace(SMALL, ivf_from=8_000)
+    with Index.create(tmp_path / "idx", FakeModel(), settings=settings, threads=1) as index:
+        index.add([document("a", 600, 0)])
+        report = index.optimize(target_recall=0.9)
+        assert "IVF" not in report.engine
+        for at in range(3):
+            index.add([document(f"d{at}", 600, 300 + at)])
+        manifest = VectorsManifest.read(index.path / "vectors.json")
+        assert "IVF" in manifest.factory
+        assert manifest.asking["probes"] == settings.nprobe > 1
+        assert manifest.asking["candidates"] >= report.candidates
+        assert recall(index) > 0.9
+
+
+def test_a_tuned_index_may_lose_all_its_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_ALL_READ", 0)
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([document("d", 300, 0)])
+        assert "IVF" in index.optimize(target_recall=0.9).engine
+        index.delete("d")
+        assert index.search(np.eye(16, dtype=np.float32)[:1], 3).ids.tolist() == [[-1, -1, -1]]
+        index.add([document("d", 300, 1)])
+        assert index.verify().ok
+
+
+def test_queries_of_tuning_are_of_sentences_whose_phrases_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = [9, 3, 500, 4, 7, 2]
+    found = [VectorRow(0, 0, 0, length, b"") for length in lengths]
+    assert tuning._short(found) == found  # 6 x 500 is little
+    monkeypatch.setattr(tuning, "_OWN", 6 * 500 - 1)
+    assert [row.phrases for row in tuning._short(found)] == [9, 3, 4, 7, 2]
+    monkeypatch.setattr(tuning, "_OWN", 4 * 7)
+    assert [row.phrases for row in tuning._short(found)] == [3, 4, 7, 2]
+    monkeypatch.setattr(tuning, "_OWN", 1)
+    assert [row.phrases for row in tuning._short(found)] == [2]
+
+
+def test_a_folder_whose_name_is_no_utf8(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/idx\xff"))
+    with Index.create(folder, FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([document("a", 100, 0)])
+        found = index.search(np.eye(16, dtype=np.float32), 3)
+    with Index.open(folder, FakeModel(), readonly=True, threads=1) as index:
+        assert index.stats().engine.startswith("FAISS")
+        assert np.array_equal(index.search(np.eye(16, dtype=np.float32), 3).ids, found.ids)
