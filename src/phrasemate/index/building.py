@@ -47,9 +47,7 @@ def plan(store: Store, phrases: int, settings: Settings) -> Plan:
     except (IndexError_, ValueError, KeyError):
         return usual
     if not layout.lists and usual.layout.lists:  # it was tuned when there were too few for lists
-        layout = replace(
-            layout, lists=usual.layout.lists
-        )  # of which tuning knows nothing: how many to read, by default
+        layout = replace(layout, lists=usual.layout.lists)  # and tuning knows nothing of how many to read
         asking = replace(usual.asking, candidates=max(asking.candidates, usual.asking.candidates))
     return Plan(layout, asking, old.tuned)
 
