@@ -15,7 +15,7 @@ import pytest
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.index.manifest import FORMAT
-from phrasemate.text import read
+from phrasemate.text import folders, read
 
 
 def make(root: Path, *names: str) -> None:
@@ -75,6 +75,54 @@ def test_indexes_in_a_folder_are_no_text(tmp_path: Path) -> None:
         list(read(tmp_path))
 
 
+def test_folders_that_link_to_one_another_are_read_once(tmp_path: Path) -> None:
+    """Each of twenty folders holds two links to the next: a million ways to the last one."""
+    for number in range(20):
+        make(tmp_path, f"d{number:02}/a.txt")
+        for name in "xy":
+            (tmp_path / f"d{number:02}" / name).symlink_to(tmp_path / f"d{number + 1:02}")
+    make(tmp_path, "d20/a.txt")
+    corpus = read(tmp_path / "d00", on_error="skip")
+    assert corpus.documents == 21
+    reasons = [item.reason for item in corpus.skipped]
+    assert reasons == ["a folder that was read already, by another path"] * 20
+    with pytest.raises(ReadError, match=r"d18(/x)?/y: a folder that was read already|/y: a folder that was read"):
+        list(read(tmp_path / "d00"))
+
+
+def test_folders_within_one_another_without_end(tmp_path: Path) -> None:
+    made = [tmp_path / "f"]
+    while len(made) < 1000:
+        made[-1].mkdir()
+        made.append(made[-1] / "d")
+    (made[-2] / "a.txt").write_text("One.\n")
+    try:
+        assert [s.text for document in read(tmp_path) for s in document.sentences()] == ["One."]
+    finally:  # shutil.rmtree goes in with a function for each
+        (made[-2] / "a.txt").unlink()
+        for folder in made[-2::-1]:
+            folder.rmdir()
+
+
+def test_one_entry_that_cannot_be_looked_at_is_no_others_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "a.txt", "b/c.txt", "d/e.txt")
+    (tmp_path / "long.txt").symlink_to("x" * 300)
+    usual = folders.kind
+
+    def refuse(path: Path) -> str:
+        if path.name == "b":
+            raise PermissionError(13, "Permission denied")
+        return usual(path)
+
+    monkeypatch.setattr(folders, "kind", refuse)
+    corpus = read(tmp_path, on_error="skip")
+    assert [Path(document.name).name for document in corpus] == ["a.txt", "e.txt"]
+    assert [(Path(item.file).name, item.reason) for item in corpus.skipped] == [
+        ("b", "cannot be looked at (Permission denied)"),
+        ("long.txt", "cannot be looked at (File name too long)"),
+    ]
+
+
 def test_a_corpus_can_be_read_again(tmp_path: Path) -> None:
     make(tmp_path, "a.txt", "b.txt")
     corpus = read(tmp_path)
@@ -108,7 +156,7 @@ def test_the_digest_tells_content_and_reading(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"One!\n")
     others.append(digest(tmp_path / "a.txt"))
     assert len({a, *others}) == 7
-    how = "\0".join(["1", "txt", "paragraph", "", "utf-8", "False", ""]).encode()
+    how = "\0".join(["2", "txt", "paragraph", "", "utf-8", "False", ""]).encode()
     assert a == sha256(how + b"One.\n").hexdigest()
 
 

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile import TMX
 
 import phrasemate.text.lines as lines_module
+import phrasemate.text.readers as readers_module
 from phrasemate.errors import ReadError
 from phrasemate.text import Corpus, Skipped, read
 from phrasemate.text.damage import without_options
 from phrasemate.text.lines import LINE_LIMIT
+
+UNIT = '<tu tuid="the name of a unit that is long"><tuv xml:lang="en"><seg>One.</seg></tuv></tu>\n'
 
 
 def texts(corpus: Corpus) -> list[str]:
@@ -159,6 +163,25 @@ def test_gzip_that_is_cut_short_gives_what_came_before(tmp_path: Path) -> None:
     assert error_of(path).line == len(found) + 1
 
 
+def test_what_gzip_data_hold_before_their_damage_is_kept(tmp_path: Path) -> None:
+    lines = [f"Line {number} of the text." for number in range(2000)]
+    raw = gzip.compress("\n".join(lines).encode())
+    for encoding in ("utf-8", "utf-16-le"):
+        raw = gzip.compress("\n".join(lines).encode(encoding))
+        corpus = read(write(tmp_path / "a.txt.gz", raw[:-20]), on_error="skip", encoding=encoding)
+        found = texts(corpus)
+        assert found == lines[: len(found)]
+        assert len(found) > 1900
+        assert [item.reason for item in corpus.skipped] == ["the gzip data end too early"]
+
+
+def test_what_follows_gzip_data(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt.gz", gzip.compress(b"One.\n") + b"garbage")
+    corpus = read(path, on_error="skip")
+    assert texts(corpus) == ["One."]
+    assert corpus.skipped == [Skipped(str(path), 2, "something else follows the gzip data", whole=True)]
+
+
 def test_damage_within_gzip(tmp_path: Path) -> None:
     raw = bytearray(gzip.compress(b"One.\n"))
     raw[-8] ^= 1  # the checksum
@@ -187,6 +210,56 @@ def test_a_file_in_another_encoding_is_given_up(tmp_path: Path) -> None:
     assert len(corpus.skipped) == 1000 + 1
     assert corpus.skipped[-1].reason == "1,000 of the first 1,001 lines are damaged; the rest was not read"
     assert corpus.skipped[-1][1:4:2] == (1002, True)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
+def test_so_much_damage_is_not_listed_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(lines_module, "_MOST_BAD", 50)
+    good, bad = ('{"text": "One."}\n', "{}\n") if name == "a.jsonl" else ("One.,x\n", '"One"x\n')
+    corpus = read(write(tmp_path / name, (good * 3 + bad) * 100), on_error="skip")
+    assert len(texts(corpus)) == 3 * 50
+    assert len(corpus.skipped) == 50 + 1
+    assert corpus.skipped[-1].reason == "50 damaged lines; the rest was not read"
+    assert corpus.skipped[-1][1:4:2] == (201, True)
+
+
+def test_records_that_are_too_large_come_to_an_end_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "_MOST_BAD", 5)
+    monkeypatch.setattr(readers_module, "METADATA", 20)
+    corpus = read(write(tmp_path / "a.tmx", TMX.replace("<body>", "<body>" + UNIT * 20)), on_error="skip", lang="en")
+    assert texts(corpus) == []
+    assert [item.whole for item in corpus.skipped] == [False] * 5 + [True]
+
+
+def test_damage_after_a_damaged_record_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers_module, "METADATA", 20)
+    corpus = read(write(tmp_path / "a.tmx", TMX.replace("</body>", UNIT + "<broken")), on_error="skip", lang="en")
+    assert len(texts(corpus)) == 1
+    first, second = corpus.skipped
+    assert (first.whole, second.whole) == (False, True)
+    assert "metadata of 43 characters; expected at most 20" in first.reason
+
+
+@pytest.mark.parametrize(("count", "fits"), [(9_990, True), (10_000, False)])
+def test_metadata_have_a_limit(tmp_path: Path, count: int, fits: bool) -> None:
+    record = '{"text": "One.", "x": "' + "y" * count + '"}\n'
+    path = write(tmp_path / "a.jsonl", record + '{"text": "Two."}\n')
+    assert texts(read(path, on_error="skip")) == ["One.", "Two."][not fits :]
+    if not fits:
+        reason = "metadata of 10,009 characters; expected at most 10,000 beside the text; take out"
+        with pytest.raises(ReadError, match=f"line 1: {reason}"):
+            texts(read(path))
+
+
+@pytest.mark.parametrize(("depth", "fits"), [(99, True), (100, False), (980, False)])
+def test_json_can_be_read_again_wherever_that_is(tmp_path: Path, depth: int, fits: bool) -> None:
+    brackets = "[" * depth + "]" * depth
+    path = write(
+        tmp_path / "a.jsonl", '{"text": "[[One \\"[[.", "x": ' + brackets + '}\n{"text": "' + "[" * 200 + '"}\n'
+    )
+    corpus = read(path, on_error="skip", lines="sentence")
+    assert texts(corpus) == ['[[One "[[.', "[" * 200][not fits :]
+    assert ["nested too deeply" in item.reason for item in corpus.skipped] == [True] * (not fits)
 
 
 @pytest.mark.parametrize("packed", ["", ".gz"])
@@ -251,7 +324,7 @@ def test_a_folder_with_links_in_circles(tmp_path: Path) -> None:
     assert [(Path(skipped.file).name, skipped.reason) for skipped in corpus.skipped] == [
         ("self", "a link to nothing or in a circle"),
         ("pipe.txt", "neither a file nor a folder"),
-        ("up", "a link back to a folder that leads to it"),
+        ("up", "a folder that was read already, by another path"),
     ]
 
 
@@ -287,6 +360,12 @@ def test_a_file_that_goes_between_two_passes(tmp_path: Path) -> None:
     (tmp_path / "a.txt").unlink()
     with pytest.raises(ReadError, match="No such file"):
         list(document.sentences())
+    write(tmp_path / "a.txt", "One.\n")
+    skipping = read(tmp_path / "a.txt", on_error="skip")
+    (document,) = skipping
+    (tmp_path / "a.txt").unlink()
+    assert list(document.sentences()) == []
+    assert "No such file" in skipping.skipped[0].reason
     with pytest.raises(ReadError, match="No such file"):
         list(corpus)
 

@@ -96,6 +96,17 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path, packed: str) -> None:
     assert texts(path) == ["One."]
 
 
+def test_byte_order_marks_of_other_kinds_are_no_text(tmp_path: Path, packed: str) -> None:
+    assert texts(write(tmp_path / "a.txt", b"\xef\xbb\xbf" * 2 + b"One.\n", packed)) == ["One."]
+    path = write(tmp_path / "b.txt", "\ufeff一。\n\ufeff二。\n".encode("gb18030"), packed)
+    assert texts(path, encoding="gb18030") == ["一。", "\ufeff二。"]
+
+
+def test_an_encoding_that_says_at_the_beginning_what_it_is(tmp_path: Path, packed: str) -> None:
+    path = write(tmp_path / "a.txt", "안녕 하세요.\n한국어.\nabc\n".encode("iso2022_kr"), packed)
+    assert texts(path, encoding="ISO-2022-KR") == ["안녕 하세요.", "한국어.", "abc"]
+
+
 def test_several_members_of_gzip(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"One.\nTw") + gzip.compress(b"o.\n"))
@@ -118,6 +129,8 @@ def test_readme_suffix_in_capitals(tmp_path: Path) -> None:
         {"on_error": "ignore"},
         {"encoding": "utf-99"},
         {"encoding": "base64"},
+        {"encoding": "utf-7"},
+        {"encoding": "unicode_escape"},
         {"column": 0},
         {"column": "0"},
         {"column": -1},

@@ -88,7 +88,7 @@ def test_another_encoding_than_the_page_says(tmp_path: Path) -> None:
     [
         (laughs("html") + "<p>&l11;x", ["]>", "&l11;x"]),
         ('<!DOCTYPE html [<!ENTITY x SYSTEM "file:///etc/hostname">]><p>&x;', ["]>", "&x;"]),
-        ("<p>" + "<div>" * 100_000 + "deep", ["deep"]),
+        ("<p>" + "<div>" * 900 + "deep", ["deep"]),
         ("<p>" + "<" * 100_000, None),
         ("<!-- " + "x" * 1_000_000, None),
         ("<p a='" + "x" * 1_000_000, None),
@@ -108,6 +108,34 @@ def test_strange_pages_come_to_an_end(tmp_path: Path, page: str, expected: list[
     else:
         assert texts(path) == expected
     assert time.process_time() - started < 3
+
+
+@pytest.mark.parametrize("end", [b"</i>", b""])
+def test_a_page_of_great_depth_is_refused_at_once(tmp_path: Path, end: bytes) -> None:
+    path = write(tmp_path / "a.html", b"<p>Before.</p>" + b"<p>x" + b"<b>" * 300_000 + end * 300_000)
+    corpus = read(path, on_error="skip")
+    started = time.process_time()
+    assert [s.text for document in corpus for s in document.sentences()] == ["Before."]
+    assert time.process_time() - started < 1
+    assert "elements nested more than 1,000 deep; expected a web page" in corpus.skipped[0].reason
+
+
+@pytest.mark.parametrize(
+    ("before", "unit"),
+    [
+        ("", "<p>One <b>two</b>."),
+        ("", "<p><font>One.</p>"),
+        ("", "One.<br>"),
+        ("", "<hr><img src=a><input>One."),
+        ("<ul>", "<li>One.<p>"),
+        ("<table>", "<tr><td>One.<td><a href=x>Two.</a><th>Three."),
+        ("<dl>", "<dt>One.<dd>Two."),
+        ("", "<p>One<wbr>two<picture><source></picture>.</p>"),
+        ("", "</p></b></div><p>One."),
+    ],
+)
+def test_what_a_page_leaves_open_is_not_depth(tmp_path: Path, before: str, unit: str) -> None:
+    assert len(texts(write(tmp_path / "a.html", before + unit * 3 * html_module.DEPTH))) >= 3 * html_module.DEPTH
 
 
 def test_a_page_without_text_and_one_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import openpyxl
 import pytest
-from hostile import SHEET, WORD, docx, laughs, relations, write, xlsx, zipped
+from hostile import OFFICE, SHEET, WORD, docx, laughs, relations, write, xlsx, zipped
 
 import phrasemate.text.formats.archive as archive_module
 import phrasemate.text.formats.xlsx as xlsx_module
@@ -336,6 +336,27 @@ def test_limits_of_workbooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "which is not there" in error_of(wrong).reason
     monkeypatch.setattr(xlsx_module, "STRINGS", 20)
     assert "texts of more than 20 characters" in error_of(xlsx(tmp_path / "c.xlsx", ROWS, STRINGS)).reason
+
+
+def test_a_part_is_read_once(tmp_path: Path) -> None:
+    """A small workbook could have one sheet, or its texts, read ten thousand times."""
+    sheets = "".join(f'<sheet name="S{n}" sheetId="{n}" r:id="r{n % 2}"/>' for n in range(400))
+    texts_of = "".join(f"<si><t>{n}</t></si>" for n in range(1000))
+    members: dict[str, str | bytes] = {
+        "xl/workbook.xml": f'<workbook xmlns="{SHEET}" xmlns:r="{OFFICE}"><sheets>{sheets}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": relations(
+            *(("s", "sharedStrings", "s.xml") for _ in range(100)),
+            ("r0", "worksheet", "a.xml"),
+            ("r1", "worksheet", "A.xml"),
+        ),
+        "xl/s.xml": f'<sst xmlns="{SHEET}">{texts_of}</sst>',
+        "xl/a.xml": f'<worksheet xmlns="{SHEET}"><sheetData>{ROWS}</sheetData></worksheet>',
+    }
+    path = zipped(tmp_path / "a.xlsx", members)
+    assert "xl/A.xml in it stands for several parts; expected one" in error_of(path).reason
+    corpus = read(path, on_error="skip")
+    assert [s.text for document in corpus for s in document.sentences()] == ["1", "formula"]
+    assert [item.whole for item in corpus.skipped] == [True]
 
 
 def test_a_row_number_that_is_far_away_costs_nothing(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import write
+from hostile import write, xlsx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from phrasemate.errors import ReadError
 from phrasemate.text import Skipped, read
 from phrasemate.text.damage import Damage
 from phrasemate.text.formats.tables import csv_rows
+from phrasemate.text.formats.xlsx import sheet_rows
 from phrasemate.text.lines import TextFile
 
 
@@ -23,6 +25,12 @@ def rows_of(path: Path) -> list[tuple[int, list[str]]]:
 
 def numbered(path: Path, **options: Any) -> list[tuple[int, str]]:
     return [(s.line, s.text) for document in read(path, **options) for s in document.sentences()]
+
+
+def skipping(path: Path, **options: Any) -> tuple[list[tuple[int, str]], list[Skipped]]:
+    """What is read, and what is passed over."""
+    corpus = read(path, on_error="skip", **options)
+    return [(s.line, s.text) for document in corpus for s in document.sentences()], corpus.skipped
 
 
 def test_quoted_cells_and_their_lines(tmp_path: Path) -> None:
@@ -42,7 +50,7 @@ def test_the_separator_is_found(tmp_path: Path, separator: str) -> None:
     ("content", "line", "reason", "left"),
     [
         ('a,b\n"x" y,z\nc,d\n', 2, "expected after", [(1, "b"), (3, "d")]),
-        ('a,b\nc,"never closed\nd\n', 2, "unexpected end of data", [(1, "b")]),
+        ('a,b\nc,"never closed\nd,e\n', 2, "unexpected end of data", [(1, "b"), (3, "e")]),
         ('a,b\nc,"' + "x" * 131_073 + '"\nd,e\n', 2, "field larger than field limit (131072)", [(1, "b"), (3, "e")]),
         ("a,b\nc\nd,e\n", 2, "1 column; expected at least 2", [(1, "b"), (3, "e")]),
     ],
@@ -56,6 +64,54 @@ def test_damaged_rows(tmp_path: Path, content: str, line: int, reason: str, left
     corpus = read(path, column=2, on_error="skip")
     assert [(s.line, s.text) for document in corpus for s in document.sentences()] == left
     assert corpus.skipped == [Skipped(str(path), line, caught.value.reason)]
+
+
+def test_a_quotation_mark_that_is_never_closed_costs_one_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", 'a,b\nc,"never closed\n' + "One word,x\n" * 10_900 + 'Last,"y"\nEnd,z\n')
+    found, skipped = skipping(path)
+    assert len(found) == 1 + 10_900 + 2
+    assert (found[1], found[-1]) == ((3, "One word"), (10_904, "End"))
+    assert [item.line for item in skipped] == [2]
+
+
+def test_lines_are_not_read_again_and_again(tmp_path: Path) -> None:
+    """Each line opens a quotation mark for one that begins there, and for no other."""
+    path = write(tmp_path / "a.csv", 'a","c\n' * 20_000)
+    started = time.process_time()
+    found, skipped = skipping(path)
+    assert time.process_time() - started < 3
+    assert found == []
+    assert {item.line for item in skipped} == set(range(1, 20_001))
+
+
+def test_a_row_has_an_end(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "x,y\n" + 'a","c\n' * 180_000 + 'z","\n')
+    with pytest.raises(ReadError, match=r"line 2: no row of a table \(more than 1,000,000 characters\)"):
+        rows_of(path)
+
+
+def test_the_lines_after_a_damaged_one_keep_their_numbers(tmp_path: Path) -> None:
+    found, skipped = skipping(write(tmp_path / "a.csv", "One,x\nbad\0,x\nThree,x\n\nFive,x\n"))
+    assert found == [(1, "One"), (3, "Three"), (5, "Five")]
+    assert [item.line for item in skipped] == [2]
+
+
+@pytest.mark.parametrize("first", ["sep=;", "SEP=;", "\ufeffsep=; "])
+def test_a_separator_that_the_first_line_names(tmp_path: Path, first: str) -> None:
+    assert rows_of(write(tmp_path / "a.csv", f"{first}\na,b;c\n")) == [(2, ["a,b", "c"])]
+    assert rows_of(write(tmp_path / "a.csv", "sep=one;c\n")) == [(1, ["sep=one", "c"])]
+
+
+def test_a_column_that_no_workbook_has(tmp_path: Path) -> None:
+    path = xlsx(tmp_path / "a.xlsx", '<row><c t="str"><v>One.</v></c></row>')
+    with pytest.raises(ReadError, match="column 300,000,000 of a workbook; expected at most 1,000; move it"):
+        numbered(path, column=300_000_000)
+
+
+@pytest.mark.parametrize("name", ["a\0.xlsx", "a\0.docx", "\ud800.xlsx"])
+def test_a_path_that_no_system_has(name: str) -> None:
+    with pytest.raises(ReadError, match=r"cannot be read \((embedded null byte|.*surrogates not allowed)\); check"):
+        list(sheet_rows(TextFile(Path(name), name, False, "utf-8", Damage(skip=False))))
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_text_tmx import TEXTS
 
+import phrasemate.text.formats.xml as xml_module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.writing import writable
@@ -77,6 +78,40 @@ def test_version_3_of_either_style(tmp_path: Path) -> None:
     metadata = {"partOfSpeech": "noun", "subjectField": "cars", "definition.source": "book 1"}
     assert term == Term("wiper", "en", "c5", "of the concept", "n", ("A wiper.",), metadata)
     assert [term.text for term in read_terms(write(tmp_path / "b.tbx", TBX), "de")] == ["Grün"]
+
+
+def test_a_term_outside_of_a_language_has_none(tmp_path: Path) -> None:
+    german = '<langSet xml:lang="de"><tig><term>Bank</term></tig></langSet>'
+    entries = f"<termEntry>{german}<tig><term>one</term></tig></termEntry><termEntry><tig><term>two</term></tig>"
+    stray = "</termEntry><termEntry><term>stray</term></termEntry><termEntry><langSet xml:lang='en'><tig/></langSet>"
+    path = write(tmp_path / "a.tbx", f"<martif><text><body>{entries}{stray}</termEntry></body></text></martif>")
+    found = [(term.text, term.language) for term in read_terms(path, "*")]
+    assert found == [("Bank", "de"), ("one", ""), ("two", "")]
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        f"<descrip type='{'x' * 1000}'>x</descrip>",
+        f"<ref target='{'x' * 1000}'/>",
+        f"<langSec xml:lang='{'x' * 1000}'/>",
+        f"<descripGrp><descrip type='{'x' * 250}'>x</descrip>{'<note>y</note>' * 3}</descripGrp>",
+    ],
+    ids=["type", "target", "language", "names in a group"],
+)
+def test_all_that_is_kept_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str) -> None:
+    monkeypatch.setattr(xml_module, "UNIT", 30_000)
+    few, many = (write(tmp_path / f"{n}.tbx", TBX.replace("<langSec", inner * n + "<langSec", 1)) for n in (4, 29))
+    assert len(list(read_terms(few, "*"))) == 2
+    with pytest.raises(ReadError, match="one entry of more than 30,000 characters"):
+        list(read_terms(many, "*"))
+
+
+def test_what_is_said_of_a_concept_counts_for_each_of_its_terms(tmp_path: Path) -> None:
+    said, terms = "<descrip type='x'>a</descrip>" * 2000, "<termSec><term>t</term></termSec>" * 200
+    document = TBX.replace('<langSec xml:lang="de">', f'{said}<langSec xml:lang="de">{terms}', 1)
+    with pytest.raises(ReadError, match="one entry of more than"):
+        list(read_terms(write(tmp_path / "a.tbx", document), "*"))
 
 
 def test_an_error_names_the_languages(tmp_path: Path) -> None:

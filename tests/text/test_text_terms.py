@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import openpyxl
 import pytest
 from hostile import write
 from hypothesis import given, settings
@@ -63,6 +64,21 @@ def test_the_language_of_a_row_holds(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match=r"terms in 3 languages \(\(none\), de, en-GB\)"):
         texts(path)
     assert texts(path, "*") == ["Bank", "bank", "rest"]
+
+
+def test_each_sheet_has_its_own_header(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["term", "language", "note"])  # type: ignore[union-attr]
+    book.active.append(["Bank", "de", "n"])  # type: ignore[union-attr]
+    for row in (["language", "term"], ["de", "Haus"], ["en", "house"]):
+        (book["B"] if "B" in book else book.create_sheet("B")).append(row)
+    book.create_sheet("C").append(["ohne Kopf"])
+    book.save(tmp_path / "a.xlsx")
+    expected = [Term("Bank", "de", note="n"), Term("Haus", "de"), Term("ohne Kopf", "de")]
+    assert list(read_terms(tmp_path / "a.xlsx", "de")) == expected
+    assert texts(tmp_path / "a.xlsx", "*") == ["Bank", "Haus", "house", "ohne Kopf"]
+    with pytest.raises(ReadError, match="no column 'term' in the sheet 'C'; the columns here are 'ohne Kopf'"):
+        texts(tmp_path / "a.xlsx", "de", "term")
 
 
 @pytest.mark.parametrize("name", ["a.doc", "a", "a.xlsx.gz", "a.tmx"])

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from hostile import TMX, write
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import phrasemate.text.formats.xml as xml_module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import chosen, paragraphs, read_bilingual, read_units, write_units
@@ -135,6 +138,32 @@ def test_single_line_breaks_are_layout(text: str, expected: str) -> None:
     assert paragraphs(text) == expected
 
 
+def test_lines_and_spaces_in_any_order() -> None:
+    def plainly(text: str) -> str:
+        lines = [line.strip() for line in text.strip().split("\n")]
+        return "\n".join(" ".join(part) for part in parts_of(lines))
+
+    def parts_of(lines: list[str]) -> list[list[str]]:
+        parts: list[list[str]] = [[]]
+        for line in lines:
+            if line:
+                parts[-1].append(line)
+            elif parts[-1]:
+                parts.append([])
+        return parts
+
+    draw = random.Random(3)
+    for _ in range(3000):
+        text = "a\n" + "".join(draw.choice("ab\n\n \r\t\x0b\x1c\x85\xa0\u2028") for _ in range(draw.randrange(12)))
+        assert paragraphs(text) == plainly(text), repr(text)
+
+
+def test_spaces_without_end_are_read_at_once() -> None:
+    started = time.process_time()
+    assert paragraphs("x\ny" + " " * 200_000 + "z").startswith("x y ")
+    assert time.process_time() - started < 1  # a search from each of the spaces took minutes
+
+
 def test_a_segment_that_is_wrapped_is_one_sentence(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tmx", TMX.replace("Grün ist", "Grün\n      ist").replace("die Wiese", "die\n\nWiese"))
     assert texts(path, lang="de") == ["Grün ist die", "Wiese."]
@@ -164,6 +193,19 @@ def test_a_memory_in_a_pipe_is_known_for_what_it_is(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     threading.Thread(target=pipe.write_bytes, args=(TMX.replace("UTF-8", "UTF-16").encode("utf-16"),)).start()
     assert texts(pipe, lang="de") == ["Grün ist die Wiese."]
+
+
+@pytest.mark.parametrize(
+    ("before", "inner"),
+    [("<tuv", f"<prop type='{'x' * 1000}'>x</prop>"), ("Gr", "<ph type='lb'/>" * 1000)],
+    ids=["type of prop", "line break"],
+)
+def test_all_that_is_kept_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, inner: str) -> None:
+    monkeypatch.setattr(xml_module, "UNIT", 20_000)
+    few, many = (write(tmp_path / f"{n}.tmx", TMX.replace(before, inner * n + before, 1)) for n in (10, 30))
+    assert len(list(read_units(few))) == 1
+    with pytest.raises(ReadError, match="one entry of more than 20,000 characters"):
+        list(read_units(many))
 
 
 CHARACTERS = st.characters(codec=None) | st.sampled_from(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_text_tmx import TEXTS
 
+import phrasemate.text.formats.xml as xml_module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import read_bilingual, read_units, write_units
@@ -60,7 +62,7 @@ NEW = """<?xml version="1.0"?>
 
 
 def test_version_1_2(tmp_path: Path) -> None:
-    first, one, two, lone, other = read_units(write(tmp_path / "a.xlf", OLD))
+    first, one, two, three, lone, other = read_units(write(tmp_path / "a.xlf", OLD))
     assert first.sides == (
         Side("Click the button now.", "en-US"),
         Side("Jetzt klicken.", "de", {"state": "translated"}),
@@ -70,6 +72,7 @@ def test_version_1_2(tmp_path: Path) -> None:
     assert [side.text for side in one.sides] == ["One.", "Eins."]
     assert one.metadata == {"file": "a.docx", "id": "2", "segment": "s1"}
     assert [side.text for side in two.sides] == ["Two."]
+    assert three.sides == (Side("", "en-US"), Side("Drei.", "de"))
     assert [side.text for side in lone.sides] == ["No target."]
     assert other == Unit((Side("Red.", "en-US"), Side("", "fr")), {"file": "b.txt", "id": "1"}, 24)
 
@@ -92,12 +95,93 @@ def test_a_code_that_is_no_character(tmp_path: Path, hexadecimal: str) -> None:
 def test_dialects_are_indexed(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, OLD)
     (document,) = read(path, lang="de")
-    assert [sentence.text for sentence in document.sentences()] == ["Jetzt klicken.", "Eins."]
+    assert [sentence.text for sentence in document.sentences()] == ["Jetzt klicken.", "Eins.", "Drei."]
     (document,) = read(path, lang="en")
     assert [s.text for s in document.sentences()] == ["Click the button now.", "One.", "Two.", "No target.", "Red."]
     assert next(document.sentences()).metadata["file"] == "a.docx"
     with pytest.raises(ReadError, match=r"texts in several languages \(de, en-US, fr\); expected one"):
         list(next(iter(read(path))).sentences())
+
+
+def cut(tmp_path: Path, seg_source: str, target: str = "") -> list[tuple[str, str, list[str]]]:
+    """Segments of a unit that is cut so, where ``[name ...]`` is a mark; without a name where that is "-"."""
+    body = f"<source>All. Of it.</source><seg-source>{seg_source}</seg-source>{target}"
+    body = body.replace("[- ", "<mrk mtype='seg'>").replace("]", "</mrk>")
+    for name in "123":
+        body = body.replace(f"[{name} ", f"<mrk mtype='seg' mid='{name}'>")
+    document = XLIFF.replace("<source>Grün ist die Wiese.</source><target>Green is the meadow.</target>", body)
+    units = read_units(write(tmp_path / "a.xlf", document))
+    return [(u.metadata.get("segment", ""), u.sides[0].text, [side.text for side in u.sides[1:]]) for u in units]
+
+
+def test_no_text_is_lost_by_how_a_unit_is_cut(tmp_path: Path) -> None:
+    both = "[1 All.] [2 Of it.]"
+    assert cut(tmp_path, both, "<target>[1 Alles.] [2 Davon.]</target>") == [
+        ("1", "All.", ["Alles."]),
+        ("2", "Of it.", ["Davon."]),
+    ]
+    parts = [("1", "All.", []), ("2", "Of it.", [])]
+    assert cut(tmp_path, both) == cut(tmp_path, both, "<target> </target>") == parts
+    assert cut(tmp_path, "[- All.] [- Of it.]", "<target>[- Alles.]</target>") == [
+        ("1", "All.", ["Alles."]),
+        ("2", "Of it.", []),
+    ]
+    assert cut(tmp_path, "[1 All.]", "<target>[2 Davon.]</target>") == [("1", "All.", []), ("2", "", ["Davon."])]
+    for seg_source, target in (
+        ("All. [1 Of it.]", "<target>Alles davon.</target>"),
+        ("[1 All.] <g id='1'>Of</g> [2 it.]", "<target>[1 Alles] davon.</target>"),
+        (both, "<target>Alles davon.</target>"),
+        ("[1 All. [2 Of it.]]", "<target>[1 Alles davon.]</target>"),
+    ):
+        assert cut(tmp_path, seg_source, target) == [("", "All. Of it.", ["Alles davon."])]
+
+
+def test_many_marks_of_one_name_are_read_in_their_number(tmp_path: Path) -> None:
+    started = time.process_time()
+    ((_, text, _),) = cut(tmp_path, f"[1 😀{'x' * 1_000_000}]" + "[1 x]" * 14_000)
+    assert len(text) == 1_014_001
+    assert time.process_time() - started < 1
+
+
+def test_the_language_of_a_side(tmp_path: Path) -> None:
+    """Its own, or that of the file, or that of the document; never that of the file before."""
+    unit = "<trans-unit id='1'><source{}>x</source><target{}>y</target></trans-unit>"
+    french, english = " xml:lang='fr'", " xml:lang='en-GB'"
+    files = [
+        ("target-language='de'", unit.format("", "") + unit.format(english, french) + unit.format("", "")),
+        ("", unit.format("", "") + unit.format("", french)),
+    ]
+    body = "".join(
+        f"<file original='a' source-language='en' {said}><body>{units}</body></file>" for said, units in files
+    )
+    path = write(
+        tmp_path / "a.xlf", f"<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'>{body}</xliff>"
+    )
+    found = [tuple(side.language for side in each.sides) for each in read_units(path)]
+    assert found == [("en", "de"), ("en-GB", "fr"), ("en", "de"), ("en", ""), ("en", "fr")]
+    new = NEW.replace("<target>Ein", "<target xml:lang='gsw'>Ein")
+    assert [[side.language for side in each.sides] for each in read_units(write(path, new))] == [["en", "gsw"], ["en"]]
+
+
+@pytest.mark.parametrize(
+    ("before", "inner"),
+    [
+        ("<source", f"<segment id='{'x' * 1000}'/>"),
+        ("<source", f"<segment state='{'x' * 1000}'/>"),
+        ("<source", "<segment/>" * 10),
+        ("<source", f"<source xml:lang='{'x' * 1000}'/>"),
+        ("Gr", f"<mrk mtype='seg' mid='{'x' * 1000}'/>"),
+        ("Gr", "<x ctype='lb'/>" * 1000),
+        ("Gr", "<cp hex='1B'/>" * 1000),
+    ],
+    ids=["id", "state", "segment", "language", "mark", "line break", "control character"],
+)
+def test_all_that_is_kept_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, inner: str) -> None:
+    monkeypatch.setattr(xml_module, "UNIT", 20_000)
+    few, many = (write(tmp_path / f"{n}.xlf", XLIFF.replace(before, inner * n + before, 1)) for n in (10, 30))
+    assert list(read_units(few))
+    with pytest.raises(ReadError, match="one entry of more than 20,000 characters"):
+        list(read_units(many))
 
 
 def test_a_file_without_the_namespace_is_read(tmp_path: Path) -> None:

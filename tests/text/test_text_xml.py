@@ -15,7 +15,7 @@ from hostile import XML, laughs, with_doctype, write
 import phrasemate.text.formats.xml as xml_module
 from phrasemate.errors import ReadError
 from phrasemate.text import read
-from phrasemate.text.formats.xml import DEPTH, NAMES, TOKEN, UNIT, XmlStream, kind_of
+from phrasemate.text.formats.xml import DEPTH, NAME, NAMES, TOKEN, UNIT, XmlStream, kind_of
 
 ROOTS = {"tmx": "tmx", "tbx": "tbx", "xlf": "xliff"}
 
@@ -256,6 +256,83 @@ def test_too_many_attribute_declarations(tmp_path: Path, suffix: str) -> None:
     assert "more than 1,000 attribute declarations" in error.reason
 
 
+def test_a_dtd_without_end(tmp_path: Path, suffix: str) -> None:
+    """Elements and lists of values that it declares cost memory, though no attribute is declared."""
+    many = "".join(f"<!ATTLIST a{number}>" for number in range(TOKEN // 12))
+    for number, inner in enumerate((many, "<!ATTLIST a b (" + "x|" * TOKEN, "<!ELEMENT a " + "(" * (2 * TOKEN))):
+        doctype = f"<!DOCTYPE {ROOTS[suffix]} [{inner}"
+        error = error_of(write(tmp_path / f"{number}.{suffix}", with_doctype(XML[suffix], doctype)))
+        assert f"a tag, comment or declaration of more than {TOKEN:,} bytes" in error.reason
+
+
+def test_a_long_name(tmp_path: Path, suffix: str) -> None:
+    name = "n" * NAME
+    path = write(tmp_path / f"a.{suffix}", XML[suffix].replace("</", f'<{name} a{name[1:]}=""/></', 1))
+    assert texts(path, lang="de") == GREEN[suffix]
+    for long in (f"<{name}n/>", f"<a {name}n=''/>"):
+        document = XML[suffix].replace("</", f"{long}</", 1)
+        error = error_of(write(tmp_path / f"b.{suffix}", document))
+        assert f"a name of an element or attribute of more than {NAME:,} characters" in error.reason
+
+
+class Names(XmlStream[str]):
+    """Full names of elements, and of their attributes behind them."""
+
+    root, namespaces = frozenset({"a"}), frozenset({"ours"})
+
+    def start(self, tag: str, attributes: Any) -> None:
+        self.ready += [tag, *(f"@{name}={value}" for name, value in attributes.items())]
+
+    def end(self, tag: str) -> None:
+        self.ready.append(f"/{tag}")
+
+
+def names_of(document: str) -> list[str]:
+    return list(Names("x").read([document.encode()]))
+
+
+def test_namespaces_are_those_that_are_declared_where_a_name_stands() -> None:
+    assert names_of("<a xmlns='ours' b='1' xml:lang='de'><p:c xmlns:p='u u' p:d='2'/></a>") == [
+        *("a", "@b=1", "@http://www.w3.org/XML/1998/namespace lang=de"),
+        *("u u c", "@u u d=2", "/u u c", "/a"),
+    ]
+    inner = "<p:b><b xmlns='' xmlns:p='v' p:c='1'><p:b/></b><p:b p:c='2'/><b/></p:b>"
+    assert names_of(f"<p:a xmlns:p='ours' xmlns='w'>{inner}</p:a>") == [
+        *("a", "b", "b", "@v c=1", "v b", "/v b", "/b", "b", "@ours c=2", "/b", "w b", "/w b", "/b", "/a")
+    ]
+    for wrong in ("<p:b/>", "<b p:c=''/>", "<b xmlns:p='u'/><p:b/>", "<b xmlns:p='u'><c xmlns:p=''><p:b/></c></b>"):
+        with pytest.raises(ReadError, match=r"not well-formed XML \(the prefix of 'p:[bc]' is not declared\)"):
+            names_of(f"<a>{wrong}</a>")
+
+
+def test_a_long_namespace_is_not_copied_for_each_name() -> None:
+    """Not for those of the same tag either, which nothing can stop while it is parsed."""
+    uri, many = "u" * 100_000, " ".join(f"p:a{number}=''" for number in range(5000))
+    for document in (f"<a xmlns:p='{uri}' {many}/>", f"<a><b xmlns:p='{uri}'>{'<p:b/>' * 5000}</b></a>"):
+        started = time.process_time()
+        with pytest.raises(ReadError, match="a namespace of more than 1,000 characters"):
+            names_of(document)
+        assert time.process_time() - started < 1
+    assert names_of(f"<a xmlns:p='{'u' * NAME}'/>") == ["a", "/a"]
+
+
+def test_namespaces_without_end() -> None:
+    prefixes = "".join(f"<b xmlns:p{number}='u'/>" for number in range(NAMES))
+    with pytest.raises(ReadError, match="more than 10,000 different names"):
+        names_of(f"<a>{prefixes}</a>")
+    some = " ".join(f"xmlns:p{number}='u'" for number in range(100))
+    assert names_of(f"<a>{f'<b {some}/>' * 120}</a>").count("b") == 120
+    with pytest.raises(ReadError, match="more than 10,000 of them at once"):
+        names_of(f"<a>{f'<b {some}>' * 101}")
+
+
+def test_a_dtd_gives_no_element_a_namespace() -> None:
+    declared = "".join(f"<!ATTLIST b xmlns:p{number} CDATA '{'u' * 900}'>" for number in range(900))
+    started = time.process_time()
+    assert names_of(f"<!DOCTYPE a [{declared}<!ATTLIST a xmlns CDATA 'w'>]><a>{'<b/>' * 2000}</a>").count("b") == 2000
+    assert time.process_time() - started < 1
+
+
 def test_another_document(tmp_path: Path, suffix: str) -> None:
     error = error_of(write(tmp_path / f"a.{suffix}", "<svg xmlns='http://www.w3.org/2000/svg'/>"))
     assert "the document begins with <svg>; expected <" in error.reason
@@ -277,6 +354,16 @@ def test_limits_hold_for_one_entry_not_for_the_document(tmp_path: Path, monkeypa
     unit = hostile.TMX.split("<body>\n")[1].split("\n")[0]
     path = write(tmp_path / "a.tmx", hostile.TMX.replace(unit, unit * 2000))
     assert texts(path, lang="de") == GREEN["tmx"] * 2000
+
+
+def test_tabs_and_names_of_styles_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xml_module, "UNIT", 10_000)
+    tabs = "<w:p><w:r><w:t>a</w:t>{}<w:t>b</w:t></w:r></w:p>"
+    assert texts(hostile.docx(tmp_path / "a.docx", tabs.format("<w:tab/>" * 9000))) == ["a" + "\t" * 9000 + "b"]
+    style = f'<w:style w:styleId="{"x" * 1000}"><w:name w:val="heading 1"/></w:style>' * 11
+    styles = {"styles": f'<w:styles xmlns:w="{hostile.WORD}">{style}</w:styles>'}
+    for body, parts in ((tabs.format("<w:tab/>" * 11_000), {}), ("", styles)):
+        assert "one entry of more than" in error_of(hostile.docx(tmp_path / "b.docx", body, **parts)).reason
 
 
 def test_lines_count_from_one_over_blocks() -> None:

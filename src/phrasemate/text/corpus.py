@@ -19,7 +19,7 @@ from phrasemate.types import Document, Sentence, check_language
 
 __all__ = ["Corpus", "read"]
 
-_HOW_READ = "1"  # counts up when the same file and options come to give other sentences
+_HOW_READ = "2"  # counts up when the same file and options come to give other sentences
 
 
 def read(

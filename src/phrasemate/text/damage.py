@@ -33,7 +33,7 @@ class Damage:
 
     def __init__(self, skip: bool) -> None:
         self.skip = skip
-        self._listed: dict[tuple[str, int], Skipped] = {}
+        self._listed: dict[tuple[str, int, bool], Skipped] = {}
 
     def line(self, file: str, line: int, reason: str, remedy: str) -> None:
         """One line cannot be used; raises ReadError unless it may be skipped."""
@@ -50,7 +50,7 @@ class Damage:
     def _note(self, found: Skipped, remedy: str) -> None:
         if not self.skip:
             raise ReadError(found.file, found.line, found.reason, remedy)
-        self._listed.setdefault((found.file, found.line), found)
+        self._listed.setdefault((found.file, found.line, found.whole), found)
 
 
 @contextmanager

@@ -47,8 +47,8 @@ def find(given: str, has_column: bool, damage: Damage) -> Iterator[Found]:
     """The files that a path stands for: itself, or all in the folder and below, sorted, but hidden ones and indexes.
 
     A file that is named by the user is read as plain text (as a table if ``has_column``) when its suffix says nothing;
-    in a folder such a file is damage, and so are links in a circle, broken links, folders without a file and, when it
-    is named, an index.
+    in a folder such a file is damage, and so are links to a folder that was read before, broken links, folders without
+    a file and, when it is named, an index.
     """
     path = Path(given)
     if path.is_dir() and _is_index(path):
@@ -68,7 +68,7 @@ def find(given: str, has_column: bool, damage: Damage) -> Iterator[Found]:
 
 def _find_below(folder: Path, given: str, damage: Damage) -> Iterator[Found]:
     empty = True
-    for file in _walk(folder, (_identity(folder),), damage):
+    for file in _walk(folder, damage):
         format_, packed = _format(file)
         name = _name(Path(given, file.relative_to(folder)))
         if format_:
@@ -85,23 +85,37 @@ def shown(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _walk(folder: Path, above: tuple[tuple[int, int], ...], damage: Damage) -> Iterator[Path]:
-    """The files below a folder, sorted by name, level by level; ``above`` are the folders that lead here."""
-    try:
-        entries = [(entry, kind(entry)) for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
-    except OSError as error:
-        return damage.file(_name(folder), 0, f"cannot be listed ({error.strerror})", "check its permissions")
-    for entry, what in entries:
-        if what == "file":
-            yield entry
-        elif what != "folder":
-            reason = "a link to nothing or in a circle" if what == "nothing" else "neither a file nor a folder"
-            damage.file(_name(entry), 0, reason, "remove it or use --on-error skip")
-        elif (here := _identity(entry)) in above:
-            damage.file(_name(entry), 0, "a link back to a folder that leads to it", "remove the link")
-        elif not _is_index(entry):  # such as the one that is being filled with this folder
-            yield from _walk(entry, (*above, here), damage)
-    return None
+def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
+    """The files below a folder, sorted by name; a folder to which several ways lead is read once."""
+    known: set[tuple[int, int]] = set()
+    waiting = [folder]  # the next one last
+    while waiting:
+        entry = waiting.pop()
+        try:
+            if (what := kind(entry)) == "file":
+                yield entry
+            elif what == "folder":
+                waiting += _inner(entry, known, damage)
+            else:
+                reason = "a link to nothing or in a circle" if what == "nothing" else "neither a file nor a folder"
+                damage.file(_name(entry), 0, reason, "remove it or use --on-error skip")
+        except OSError as error:
+            reason = f"cannot be looked at ({error.strerror})"
+            damage.file(_name(entry), 0, reason, "check the path and its permissions")
+
+
+def _inner(folder: Path, known: set[tuple[int, int]], damage: Damage) -> list[Path]:
+    """What lies in a folder that is not ``known``, in reverse; an index does not count as a folder."""
+    here = _identity(folder)
+    if here in known:
+        damage.file(_name(folder), 0, "a folder that was read already, by another path", "remove the link")
+    elif not known or not _is_index(folder):  # such as the one that is being filled with this folder
+        known.add(here)
+        try:
+            return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), reverse=True)
+        except OSError as error:
+            damage.file(_name(folder), 0, f"cannot be listed ({error.strerror})", "check its permissions")
+    return []
 
 
 def _is_index(folder: Path) -> bool:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import io
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from phrasemate.text.damage import Damage, without_options
 from phrasemate.text.guess import binary_kind, other_encoding
 
-__all__ = ["LINE_LIMIT", "TextFile", "keeps_line_ends", "numbered_lines"]
+__all__ = ["LINE_LIMIT", "NO_CHARSETS", "TextFile", "keeps_line_ends", "numbered_lines"]
 
 LINE_LIMIT = 1_000_000  # characters; a longer line is damage: it is neither a sentence nor a paragraph
 _READ = 4 * LINE_LIMIT + 2  # bytes: a character has up to four, a line end two
@@ -22,7 +24,12 @@ _BUFFER = 1 << 17
 _BLOCK = 1 << 16
 _HEAD = 8192
 _BAD_LINES = 1000
+_MOST_BAD = 100_000  # damaged places of a file, each of which is listed
+_GZIP = b"\x1f\x8b"
+_NO_GZIP = "no gzip"
+NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"}  # may give half a character
 _SKIP = "mend it or use --on-error skip"
+_CHECK = "check its format and encoding"
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -44,6 +51,7 @@ class TextFile:
     def __init__(self, path: Path, name: str, packed: bool, encoding: str, damage: Damage) -> None:
         self.path, self.name, self.packed, self.encoding, self.damage = path, name, packed, encoding, damage
         self.bytes_read = self._bad = self._line = 0
+        self.ended = False  # whether the latest pass has come to where the file is broken
 
     def bad(self, line: int, reason: str, remedy: str = _SKIP) -> None:
         """One line is damaged; raises ReadError unless damage is to be skipped."""
@@ -53,7 +61,16 @@ class TextFile:
     def broken(self, line: int, reason: str, remedy: str) -> None:
         """The file is of no use from this line on (0: at all); raises ReadError unless damage is to be skipped."""
         self._bad += 1
+        self.ended = True
         self.damage.file(self.name, line, reason, remedy)
+
+    def given_up(self, line: int) -> bool:
+        """Whether more is damaged than is listed: then that is listed, too, and the rest is not to be read."""
+        if self._bad < _MOST_BAD:
+            return False
+        if not self.ended:
+            self.broken(line + 1, f"{self._bad:,} damaged lines; the rest was not read", _CHECK)
+        return True
 
     @property
     def unharmed(self) -> bool:
@@ -65,7 +82,7 @@ class TextFile:
 
         Raises ReadError for what cannot be read, or lists it, as ``damage`` decides.
         """
-        with self._opened() as stream:
+        with self._noted(), self._opened() as stream:
             yield from self._decoded(stream)
 
     def blocks(self) -> Iterator[bytes]:
@@ -73,7 +90,7 @@ class TextFile:
 
         For formats that say themselves how they are encoded. Raises ReadError, or lists it, as `lines` does.
         """
-        with self._opened() as stream:
+        with self._noted(), self._opened() as stream:
             if self.encoding != "utf-8" and keeps_line_ends(self.encoding):
                 stream = io.BufferedReader(_Converted(stream, self.encoding), _BUFFER)
             while block := stream.read1(_BLOCK):
@@ -83,16 +100,21 @@ class TextFile:
     def stored(self) -> Iterator[io.BufferedReader]:
         """The bytes as they are stored, to be read in any order. Raises OSError."""
         self.bytes_read = self._bad = self._line = 0
+        self.ended = False
         with _Counted(self) as raw, io.BufferedReader(raw, _BUFFER) as stored:
             yield cast(io.BufferedReader, stored)
 
     @contextmanager
     def _opened(self) -> Iterator[io.BufferedReader]:
-        """A new pass over the bytes, in an encoding whose line ends are those of ASCII; what goes wrong is damage."""
-        self.bytes_read = self._bad = self._line = 0
+        """A new pass over the bytes, in an encoding whose line ends are those of ASCII."""
+        with self.stored() as stored:
+            yield self._unpacked(stored)
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """What goes wrong within is damage: around all of a pass, for opening the file may go wrong, too."""
         try:
-            with _Counted(self) as raw, io.BufferedReader(raw, _BUFFER) as stored:
-                yield self._unpacked(cast(io.BufferedReader, stored))
+            yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self.broken(self._next_line(), *_gzip_trouble(error))
         except UnicodeError as error:
@@ -108,7 +130,9 @@ class TextFile:
     def _unpacked(self, stored: io.BufferedReader) -> io.BufferedReader:
         stream = stored
         if self.packed:
-            stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stored)), _BUFFER)
+            if stored.peek(2)[:2] not in (_GZIP, b""):
+                raise gzip.BadGzipFile(_NO_GZIP)
+            stream = io.BufferedReader(_Unpacked(stored), _BUFFER)
         if not keeps_line_ends(self.encoding):
             stream = io.BufferedReader(_Converted(stream, self.encoding), _BUFFER)
         return stream
@@ -124,9 +148,11 @@ class TextFile:
             text = self._text(raw, stream)
             if text is not None:
                 yield self._line, text
+            if self.given_up(self._line):
+                return None
             if self._bad >= _BAD_LINES and 2 * self._bad > self._line:
                 reason = f"{self._bad:,} of the first {self._line:,} lines are damaged; the rest was not read"
-                return self.broken(self._line + 1, reason, "check its format and encoding")
+                return self.broken(self._line + 1, reason, _CHECK)
         return None
 
     def _text(self, raw: bytes, stream: io.BufferedReader) -> str | None:
@@ -137,6 +163,8 @@ class TextFile:
             return None
         try:
             text = raw.decode(codec).rstrip("\r\n")
+            if self._line == 1:
+                text = text.lstrip("\ufeff")  # that of gb18030 is another one in bytes, and some files have two
         except UnicodeDecodeError as error:
             self.bad(self._line, *other_encoding(raw, error, stream.tell() - len(raw)))
             return None
@@ -153,9 +181,16 @@ class TextFile:
         self.bad(self._line, reason, "split it into lines or use --on-error skip")
 
 
+@cache
 def keeps_line_ends(encoding: str) -> bool:
-    """Whether bytes in this encoding can be cut at the byte of the line feed (not so in UTF-16 and UTF-32)."""
-    return "a\n".encode(encoding) == b"a\n"
+    """Whether bytes in this encoding can be cut at the byte of the line feed (not so in UTF-16 and UTF-32).
+
+    Raises LookupError or ValueError for what is no encoding of text.
+    """
+    usual = codecs.lookup(encoding).name
+    if usual in NO_CHARSETS:
+        raise UnicodeError("no encoding of text")
+    return "a\n".encode(usual) == b"a\n" and usual != "iso2022_kr"  # which says once for all lines what it is
 
 
 def _length(raw: bytes, codec: str, stream: io.BufferedReader) -> int:
@@ -172,8 +207,10 @@ def _length(raw: bytes, codec: str, stream: io.BufferedReader) -> int:
 def _gzip_trouble(error: Exception) -> tuple[str, str]:
     if isinstance(error, EOFError):
         return "the gzip data end too early", "copy or download the file again"
-    if "Not a gzipped file" in str(error):
+    if str(error) == _NO_GZIP:
         return "not gzip data, though the name ends in .gz", "rename or compress it"
+    if "Not a gzipped file" in str(error):
+        return "something else follows the gzip data", "cut it off, or copy or download the file again"
     return f"the gzip data are damaged ({error})", "copy or download the file again"
 
 
@@ -181,12 +218,41 @@ class _Counted(io.FileIO):
     """A file that tells how much of it has been read."""
 
     def __init__(self, owner: TextFile) -> None:
-        super().__init__(owner.path)
+        try:
+            super().__init__(owner.path)
+        except ValueError as error:  # of a path with a NUL or half a character
+            raise OSError(errno.EINVAL, str(error)) from None
         self._owner = owner
 
     def readinto(self, buffer: Any, /) -> int | None:
         count = super().readinto(buffer)
         self._owner.bytes_read += count or 0
+        return count
+
+
+class _Unpacked(io.RawIOBase):
+    """Gzip data unpacked; what is wrong with them shows after all that came before it."""
+
+    def __init__(self, stored: io.BufferedReader) -> None:
+        self._stream = gzip.GzipFile(fileobj=stored)
+        self._error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def readinto(self, buffer: Any, /) -> int:
+        count = 0
+        try:
+            while self._error is None and count < len(buffer) and (block := self._stream.read1(len(buffer) - count)):
+                buffer[count : count + len(block)] = block
+                count += len(block)
+        except (EOFError, OSError, zlib.error) as error:
+            self._error = error
+        if self._error is not None and not count:
+            raise self._error
         return count
 
 
@@ -203,7 +269,7 @@ class _Converted(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         while not self._ready and not self._ended:
-            raw = self._stream.read(_BUFFER)
+            raw = self._stream.read1(_BUFFER)
             self._ended = not raw
             self._ready = self._decoder.decode(raw, final=self._ended).encode()
         count = min(len(buffer), len(self._ready))

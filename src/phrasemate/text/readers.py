@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,7 +21,12 @@ from phrasemate.text.segmentation import split_sentences
 from phrasemate.text.terms import stream_terms
 from phrasemate.types import Sentence
 
-__all__ = ["FORMATS", "Options", "Record", "sentences"]
+__all__ = ["FORMATS", "METADATA", "NESTING", "Options", "Record", "sentences"]
+
+METADATA = 10_000  # characters, as JSON, of what goes with a text: an index holds it once for each sentence
+NESTING = 100  # brackets of JSON within one another: what is read here must be read again, wherever that is
+_SIGNS = re.compile(r"\\.|[\"\[\]{}]")
+_PLAIN = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +66,10 @@ def sentences(file: TextFile, format_: str, options: Options) -> Iterator[Senten
         if not whole:
             continue
         empty = False
-        if len(text) > LINE_LIMIT:
-            reason = f"a text of {len(text):,} characters; expected at most {LINE_LIMIT:,}"
-            file.bad(line, reason, "split it or use --on-error skip")
+        if trouble := _too_large(text, metadata):
+            file.bad(line, *trouble)
+            if file.given_up(line):
+                return
         elif options.lines == "sentence":
             yield Sentence(whole, line, metadata)
         else:
@@ -72,11 +79,23 @@ def sentences(file: TextFile, format_: str, options: Options) -> Iterator[Senten
         file.broken(0, "no text in it; expected at least one line", "remove the file or use --on-error skip")
 
 
+def _too_large(text: str, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Reason and remedy for a record that is larger than an index takes."""
+    if len(text) > LINE_LIMIT:
+        reason = f"a text of {len(text):,} characters; expected at most {LINE_LIMIT:,}"
+        return reason, "split it or use --on-error skip"
+    # JSON is at most twice as long as what Python shows, which is there in a third of the time
+    if 2 * len(str(metadata)) > METADATA and (size := len(_PLAIN(metadata))) > METADATA:
+        reason = f"metadata of {size:,} characters; expected at most {METADATA:,} beside the text"
+        return reason, "take out what is not needed or use --on-error skip"
+    return None
+
+
 def _records(file: TextFile, format_: str, options: Options) -> Iterator[Record]:
     try:
         yield from FORMATS[format_](file, options)
     except ReadError as error:  # of a format that knows nothing of skipping
-        if file.unharmed or not file.damage.skip:
+        if not (file.ended and file.damage.skip):
             file.broken(error.line, error.reason, error.remedy)
 
 
@@ -100,12 +119,12 @@ def _json_lines(file: TextFile, options: Options) -> Iterator[Record]:
 
 def _parsed(raw: str) -> dict[str, Any]:
     """The JSON object of a line; ValueError says what is wrong with it."""
+    if raw.count("[") + raw.count("{") > NESTING and _nesting(raw) > NESTING:
+        raise ValueError(f"JSON that is nested too deeply; expected at most {NESTING} brackets within one another")
     try:
         record = json.loads(raw, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise ValueError(f"broken JSON at column {error.colno} ({error.msg}); expected one object a line") from None
-    except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
     if not isinstance(record, dict):
         raise ValueError(f"{_kind(record)}; expected a JSON object")
     if "\\u" in raw:  # an escape may hide half a character or a NUL, which no other program takes
@@ -114,6 +133,19 @@ def _parsed(raw: str) -> dict[str, Any]:
         except UnicodeEncodeError:
             raise ValueError("half a surrogate pair in a JSON string; expected whole characters") from None
     return record
+
+
+def _nesting(raw: str) -> int:
+    """How many brackets of JSON lie within one another, outside of strings."""
+    deepest = depth = 0
+    within = False
+    for sign in _SIGNS.findall(raw):
+        if sign == '"':
+            within = not within
+        elif not within and sign in "[]{}":
+            depth += 1 if sign in "[{" else -1
+            deepest = max(deepest, depth)
+    return deepest
 
 
 def _taken(record: dict[str, Any], field: str) -> str:
@@ -159,10 +191,14 @@ def _comma_separated(file: TextFile, options: Options) -> Iterator[Record]:
 
 def _workbook(file: TextFile, options: Options) -> Iterator[Record]:
     """Each sheet is a table; a row that ends before the column has an empty cell there."""
+    if isinstance(options.column, int) and options.column > COLUMNS:
+        reason = f"column {options.column:,} of a workbook; expected at most {COLUMNS:,}"
+        return file.broken(0, reason, "move it to the left or choose another --column")
     for sheet, rows in groupby(sheet_rows(file), lambda row: row[0]):
         width = options.column if isinstance(options.column, int) else COLUMNS
         cells = ((line, row + [""] * (width - len(row)), {"sheet": sheet}) for _, line, row in rows)
         yield from _column(file, options, cells)
+    return None
 
 
 def _column(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ _FIELDS = {  # names of columns, in lower case -> what they hold
 _COLUMNS = ("source", "target", "score", "source_language", "target_language", "id", "definition", "note", "context")
 _NOTED = 100  # languages that are noted, for an error
 
+Row = tuple[str, int, list[str]]  # its sheet, if it has one, its line and cells
+
 
 def read_terms(path: str | os.PathLike[str], language: str = "", column: str | int | None = None) -> Iterator[Term]:
     """The terms of a list, as a stream.
@@ -57,16 +60,16 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     if suffix == ".tbx":
         return _told(stream_terms(file, language))
     if suffix == ".txt":
-        rows: Iterator[tuple[int, list[str]]] = ((line, [text.strip()]) for line, text in file.lines() if text.strip())
+        rows: Iterator[Row] = (("", line, [text.strip()]) for line, text in file.lines() if text.strip())
     elif suffix == ".tsv":
-        rows = tsv_rows(file)
+        rows = (("", *row) for row in tsv_rows(file))
     elif suffix == ".csv":
-        rows = csv_rows(file)
+        rows = (("", *row) for row in csv_rows(file))
     elif suffix == ".xlsx" and not packed:
-        rows = ((number, cells) for _, number, cells in sheet_rows(file))
+        rows = sheet_rows(file)
     else:
         raise ReadError(str(path), 0, f"no term list by its name; expected {_READ}", "convert or rename it")
-    return _told(_of_table(file.name, rows, language, 1 if suffix == ".txt" else column))
+    return _told(_of_tables(file.name, rows, language, 1 if suffix == ".txt" else column))
 
 
 def _told(terms: Iterator[Term]) -> Iterator[Term]:
@@ -80,24 +83,23 @@ def stream_terms(file: TextFile, language: str) -> Iterator[Term]:
     return _of_language(TbxStream(file.name, encoding).read(file.blocks()), language, file.name)
 
 
-def _of_table(
-    name: str, rows: Iterator[tuple[int, list[str]]], language: str, column: str | int | None
-) -> Iterator[Term]:
+def _of_tables(name: str, rows: Iterator[Row], language: str, column: str | int | None) -> Iterator[Term]:
+    """The terms of all sheets, each of which has its own header, or none."""
     first = next(rows, None)
     if first is None:
         raise ReadError(name, 0, "no text in it; expected at least one term", "check the file")
-    places = _places(name, [cell.strip() for cell in first[1]], column)
+    sheets = groupby(chain([first], rows), itemgetter(0))
+    terms = (term for _, sheet in sheets for term in _of_table(name, sheet, language.replace("*", ""), column))
+    yield from _of_language(terms, language, name)
+
+
+def _of_table(name: str, rows: Iterator[Row], language: str, column: str | int | None) -> Iterator[Term]:
+    first = next(rows)
+    places = _places(name, first[0], [cell.strip() for cell in first[2]], column)
     if "text" not in places:
         places = {"text": column - 1 if isinstance(column, int) else 0}
         rows = chain([first], rows)
-    if "language" in places:
-        yield from _of_language(_terms(rows, places, language.replace("*", "")), language, name)
-    else:
-        yield from _terms(rows, places, language)
-
-
-def _terms(rows: Iterator[tuple[int, list[str]]], places: Mapping[str, int], language: str) -> Iterator[Term]:
-    for _, cells in rows:
+    for _, _, cells in rows:
         found = {field: cells[at].strip() for field, at in places.items() if at < len(cells)}
         values: dict[str, Any] = {field: text for field, text in found.items() if text}
         if "contexts" in values:
@@ -106,7 +108,7 @@ def _terms(rows: Iterator[tuple[int, list[str]]], places: Mapping[str, int], lan
             yield Term(**{"language": language, **values})
 
 
-def _places(name: str, header: list[str], column: str | int | None) -> dict[str, int]:
+def _places(name: str, sheet: str, header: list[str], column: str | int | None) -> dict[str, int]:
     """Where the fields of a term stand, if the first row is a header; nothing otherwise."""
     if isinstance(column, int) and column < 1:
         raise InputError(f"column={column}; expected a name, or a number from 1")
@@ -118,7 +120,8 @@ def _places(name: str, header: list[str], column: str | int | None) -> dict[str,
         return places if "text" in places else {}
     if column not in header:
         shown = ", ".join(repr(name[:60]) for name in header[:12]) or "none"
-        reason = f"no column {column!r}; the columns here are {shown}"
+        where = f" in the sheet {sheet!r}" if sheet else ""
+        reason = f"no column {column!r}{where}; the columns here are {shown}"
         raise ReadError(name, 1, reason, "choose one of them, or a number")
     names = {"language": f"{column.lower()}_language", "id": "id"}
     names["language"] = names["language"] if names["language"] in known else "language"

@@ -38,6 +38,7 @@ class Archive:
             if member.filename.startswith(("/", "\\")) or ".." in member.filename.replace("\\", "/").split("/"):
                 raise self.error(f"a member named {_shown(member.filename)}, which leads out of the archive")
         self._members = {member.filename.lower(): member for member in members}
+        self._read: set[str] = set()
 
     def error(self, reason: str, remedy: str = _SEND) -> ReadError:
         return ReadError(self.name, 0, reason, remedy)
@@ -46,10 +47,16 @@ class Archive:
         return member.lower() in self._members
 
     def blocks(self, member: str) -> Iterator[bytes]:
-        """The bytes of a member, in pieces. Raises ReadError if it is missing, damaged, encrypted or too large."""
+        """The bytes of a member, in pieces. Raises ReadError if it is missing, damaged, encrypted or too large.
+
+        And if it was read before: a small document could have a large member read a thousand times.
+        """
         found = self._members.get(member.lower())
         if found is None:
             raise self.error(f"no {_shown(member)} in the archive; expected {self.what}")
+        if found.filename in self._read:
+            raise self.error(f"{_shown(member)} in it stands for several parts; expected one")
+        self._read.add(found.filename)
         if found.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             method = f"method {found.compress_type} of ZIP"
             raise self.error(f"{_shown(member)} is packed by {method}; expected deflate (8), as Office documents have")

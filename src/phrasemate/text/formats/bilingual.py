@@ -40,7 +40,6 @@ BILINGUAL: Mapping[str, str] = {
 }
 _LOOKED_AT = 1000  # units of which an error names the languages
 _NAMED = 50
-_LINE_BREAK = re.compile(r"[^\S\n]*\n[^\S\n]*")
 _BLANK_LINES = re.compile(r"\n{2,}")
 
 
@@ -131,7 +130,8 @@ def paragraphs(text: str) -> str:
     """A segment with single line breaks as spaces, for they are layout; blank lines stay line breaks."""
     if "\n" not in text:
         return text
-    text = _BLANK_LINES.sub("\0", _LINE_BREAK.sub("\n", text.strip()))
+    text = "\n".join(line.strip() for line in text.strip().split("\n"))
+    text = _BLANK_LINES.sub("\0", text)
     return text.replace("\n", " ").replace("\0", "\n")
 
 

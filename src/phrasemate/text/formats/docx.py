@@ -67,7 +67,7 @@ class _Styles(XmlStream[tuple[str, int]]):
         elif (
             tag == "name" and self.path[-2] == "style" and (found := _HEADING.match(_value(attributes, "val").lower()))
         ):
-            self.charge(_COST)
+            self.charge(_COST + len(self._id))
             self.ready.append((self._id, int(found[1] or 0)))
 
 
@@ -92,7 +92,8 @@ class _Body(XmlStream[Paragraph]):
             self._open.append(([], dict(self._tables[-1]) if self._tables else {}))
         elif tag in _SIGNS:
             if self._open and self.path[-2] == "r":
-                self._open[-1][0].append(_SIGNS[tag])
+                self.add(_SIGNS[tag])
+                self._open[-1][0].append(self.taken())
         elif tag in ("pStyle", "outlineLvl"):
             self._style(tag, _value(attributes, "val"))
         else:

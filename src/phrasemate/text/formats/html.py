@@ -10,11 +10,12 @@ from typing import Any
 
 from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.guess import binary_kind
-from phrasemate.text.lines import TextFile
+from phrasemate.text.lines import NO_CHARSETS, TextFile
 
-__all__ = ["PAGE", "html_paragraphs"]
+__all__ = ["DEPTH", "PAGE", "html_paragraphs"]
 
 PAGE = 64_000_000  # bytes of a page
+DEPTH = 1000  # elements within one another: the parser looks through all that are open for each end that fits to none
 _HEAD = 1024  # bytes in which a page says its encoding (WHATWG HTML, section 4.2.5.5)
 _INLINE = frozenset(
     {"a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img"}
@@ -26,7 +27,6 @@ _UNSEEN = frozenset(
     | {"select", "style", "svg", "template", "textarea", "video"}
 )
 _ALSO_CALLED = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
-_NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"}  # Python's alone, or no browser's
 _CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
@@ -54,6 +54,9 @@ def html_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
             number += 1
             yield number, paragraph, metadata
         page.ready.clear()
+        if page.deepest > DEPTH:
+            reason = f"elements nested more than {DEPTH:,} deep; expected a web page"
+            raise ReadError(file.name, 0, reason, "close the elements that are open")
 
 
 def _decoded(file: TextFile) -> Iterator[str]:
@@ -87,7 +90,7 @@ def _encoding(head: bytes) -> str:
         "".encode(usual)  # refuses what is no encoding of text, such as base64
     except (LookupError, UnicodeError):
         return "utf-8"
-    if usual in _NO_CHARSETS:
+    if usual in NO_CHARSETS:
         return "utf-8"
     return "utf-8" if usual.startswith("utf-16") else _ALSO_CALLED.get(usual, usual)  # it could not be read so far
 
@@ -98,11 +101,13 @@ class _Page:
     def __init__(self) -> None:
         self.ready: list[tuple[str, dict[str, Any]]] = []
         self._pieces: list[str] = []
-        self._unseen = self._kept = 0
+        self._unseen = self._kept = self._depth = self.deepest = 0
         self._metadata: dict[str, Any] = {}
         self._in_head = False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._depth += 1
+        self.deepest = max(self.deepest, self._depth)
         if self._unseen or tag in _UNSEEN:
             self._unseen += 1
         elif tag == "br":
@@ -115,6 +120,7 @@ class _Page:
                 self._metadata = {"heading": 0 if tag == "title" else int(tag[1])}
 
     def end(self, tag: str) -> None:
+        self._depth -= 1
         if self._unseen:
             self._unseen -= 1
         elif tag not in _INLINE and tag != "br":

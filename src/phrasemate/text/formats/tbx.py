@@ -48,16 +48,17 @@ class TbxStream(XmlStream[Term]):
         if not self._levels:
             if tag in _CONCEPTS:
                 self._id, self._levels, self._found = attributes.get("id", ""), [{}], []
-                self._muted, self._category, self._group = 0, "", ""
+                self._muted, self._category, self._group, self._spoken, self._term = 0, "", "", "", ""
+                self.charge(len(self._id))
         elif tag in _CODES:
             self._muted, self.listening = self._muted + 1, False
         elif tag in _SECTIONS or tag in _DESIGNATIONS:
             self._enter(tag, attributes)
         elif not self._category and (tag == "term" or tag in _NOTED or " " in tag):
-            self.charge(_COST)
             self._category = attributes.get("type") or tag.rpartition(" ")[2]
             self._owner, self.listening = len(self.path), True
             self._target = attributes.get("target", "")
+            self.charge(_COST + len(self._target))
             self.taken()
 
     def end(self, tag: str) -> None:
@@ -80,6 +81,7 @@ class TbxStream(XmlStream[Term]):
         self.charge(_COST)
         if tag in _SECTIONS:
             self._spoken = self.language(attributes)
+            self.charge(len(self._spoken))
             self._levels[1:] = [{}]
         else:
             self._levels[2:] = [{}]
@@ -88,6 +90,7 @@ class TbxStream(XmlStream[Term]):
         if tag in _DESIGNATIONS and self._term:
             self._found.append((self._term, self._spoken, list(self._levels)))
         self._term = ""
+        self._spoken = "" if tag in _SECTIONS else self._spoken
         del self._levels[1 if tag in _SECTIONS else 2 :]
 
     def _note(self, tag: str, text: str) -> None:
@@ -98,14 +101,16 @@ class TbxStream(XmlStream[Term]):
             self._term = text
         elif text:
             key = f"{self._group}.{category}" if self._group else category
+            self.charge(len(key))
             self._levels[-1].setdefault(key, []).append(text)
         if tag != "term" and self.path[-1] in _GROUPS and not self._group:
             self._group = category
 
     def _conclude(self) -> None:
         for text, language, levels in self._found:
+            self.charge(_COST * sum(len(texts) for level in levels for texts in level.values()))  # copied for each term
             term = _term(text, language, self._id, levels)
-            self.charge(len(term.definition) + len(term.note) + _COST * (len(term.contexts) + len(term.metadata)))
+            self.charge(len(term.definition) + len(term.note))
             self.ready.append(term)
         self._levels, self._found = [], []
         self.settle()

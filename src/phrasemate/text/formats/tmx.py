@@ -53,10 +53,11 @@ class TmxStream(XmlStream[Unit]):
             self._hear()
         elif tag in _CODES:
             if self.listening and attributes.get("type") in _BREAKS:
-                self._text.append(" ")
+                self.add(" ")
             self._muted, self.listening = self._muted + 1, False
         elif tag in ("note", "prop"):
             self._key = _key(attributes.get("type", ""), self._side is not None) if tag == "prop" else "note"
+            self.charge(len(self._key))
             self._hear()
 
     def end(self, tag: str) -> None:

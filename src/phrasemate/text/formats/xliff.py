@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from phrasemate.errors import InputError
@@ -33,9 +33,9 @@ _COST = 100  # characters that an element counts for, beside its text
 class XliffStream(XmlStream[Unit]):
     """The segments of a document: source first, then target where there is one.
 
-    Where a unit of 1.2 is cut into segments (``seg-source``), each is one; so is each ``segment`` of 2.0. Metadata:
-    "file" (the original document), "id" and "name" of the unit, "segment", "note", "state" (of the target).
-    Proposals of the tool (``alt-trans``, ``mtc:match``) are left out.
+    Where a unit of 1.2 is cut into segments (``seg-source``), each is one, if no text stands outside of them; so is
+    each ``segment`` of 2.0. Metadata: "file" (the original document), "id" and "name" of the unit, "segment", "note",
+    "state" (of the target). Proposals of the tool (``alt-trans``, ``mtc:match``) are left out.
     """
 
     what = "XLIFF"
@@ -44,13 +44,15 @@ class XliffStream(XmlStream[Unit]):
 
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)
-        self._languages, self._file, self._line = ("", ""), "", 0
+        self._defaults = self._languages = ("", "")  # of the document, of the file: source and target
+        self._spoken: dict[str, str] = {}  # what source and target of a segment say themselves
+        self._file, self._line, self._uncut = "", 0, False
         self._unit: dict[str, Any] = {}
         self._notes: list[str] = []
-        self._found: list[tuple[str, str, str | None, str]] = []  # segment, source, target, state
+        self._found: list[tuple[str, tuple[Side, ...]]] = []  # segments, by their names
         self._side = self._segment = self._state = ""
         self._held: dict[str, list[str]] = {}  # what source, seg-source and target say
-        self._cut: dict[str, dict[str, str]] = {}  # the same, by the segments that are marked in it
+        self._cut: dict[str, dict[str, list[str]]] = {}  # the same, by the segments that are marked in it
         self._mark = (0, "")  # depth and name of the mark of a segment
         self._muted = 0
 
@@ -58,22 +60,21 @@ class XliffStream(XmlStream[Unit]):
         if self._side:
             self._inline(tag, attributes)
         elif tag in _SIDES and self.path[-2] in _HOLDERS and self._unit:
-            self._side, self._held[tag], self._cut[tag] = tag, [], {}
-            self._state = attributes.get("state", self._state)
-            self._hear()
+            self._begin_side(tag, attributes)
         elif tag in _UNITS:
             self._begin(attributes)
-        elif tag in ("segment", "ignorable"):
+        elif tag in ("segment", "ignorable") and self._unit:
             self._segment, self._state = attributes.get("id", ""), attributes.get("state", "")
-            self._held, self._cut = {}, {}
+            self.charge(_COST + len(self._segment) + len(self._state))
+            self._held, self._cut, self._spoken = {}, {}, {}
         elif tag == "note" and self._unit and self.path[-2] in ("notes", "trans-unit"):
             self._hear()
         elif tag == "xliff":
-            self._languages = attributes.get("srcLang", ""), attributes.get("trgLang", "")
+            self._defaults = self._languages = attributes.get("srcLang", ""), attributes.get("trgLang", "")
         elif tag == "file":
             self._file = attributes.get("original") or attributes.get("id", "")
             source, target = attributes.get("source-language"), attributes.get("target-language")
-            self._languages = source or self._languages[0], target or self._languages[1]
+            self._languages = source or self._defaults[0], target or self._defaults[1]
 
     def end(self, tag: str) -> None:
         if self._side:
@@ -81,32 +82,43 @@ class XliffStream(XmlStream[Unit]):
         elif tag == "note" and self.listening:
             self.listening = False
             self._notes += [note] if (note := self.taken().strip()) else []
-        elif tag == "segment":
-            self._found.append((self._segment, self._whole("source") or "", self._whole("target"), self._state))
-        elif tag == "trans-unit":
+        elif tag == "segment" and self._unit:
+            self._found.append((self._segment, self._sides(self._whole("source") or "", self._whole("target"))))
+        elif tag == "trans-unit" and self._unit:
             self._found += self._segments()
         if tag in _UNITS and self._unit:
             self._conclude()
 
     def _begin(self, attributes: Attributes) -> None:
-        self._line, self._state, self._held, self._cut, self._found, self._notes = self.line, "", {}, {}, [], []
+        self._line, self._state, self._found, self._notes = self.line, "", [], []
+        self._held, self._cut, self._spoken, self._uncut = {}, {}, {}, False
         name = attributes.get("resname") or attributes.get("name") or ""
         self._unit = {"file": self._file, "id": attributes.get("id", ""), "name": name}
         self.charge(_COST + sum(map(len, self._unit.values())))
 
-    def _hear(self) -> None:
-        self.charge(_COST)
+    def _begin_side(self, tag: str, attributes: Attributes) -> None:
+        self._side, self._held[tag], self._cut[tag] = tag, [], {}
+        self._state = attributes.get("state", self._state)
+        if own := self.language(attributes):
+            self._spoken["target" if tag == "target" else "source"] = own
+        self._hear(len(self._state) + len(own))
+
+    def _hear(self, kept: int = 0) -> None:
+        self.charge(_COST + kept)
         self.listening, self._muted, self._mark = True, 0, (0, "")
         self.taken()
 
     def _inline(self, tag: str, attributes: Attributes) -> None:
         if tag == "mrk" and attributes.get("mtype") == "seg":
             self._piece()
-            self._mark = len(self.path), attributes.get("mid", "")
+            self._uncut |= self._mark[0] > 0  # a mark within a mark
+            name = attributes.get("mid") or str(len(self._cut[self._side]) + 1)
+            self.charge(len(name))
+            self._mark = len(self.path), name
         elif self.listening and tag == "cp":
-            self._text.append(_character(attributes.get("hex", "")))
+            self.add(_character(attributes.get("hex", "")))
         elif self.listening and _BREAKS & {attributes.get("ctype"), attributes.get("subType")}:
-            self._text.append(" ")
+            self.add(" ")
         if tag in _CODES or tag == "sub":
             self._muted, self.listening = self._muted + 1, False
 
@@ -127,29 +139,37 @@ class XliffStream(XmlStream[Unit]):
         text, (depth, name) = self.taken(), self._mark
         self._held[self._side].append(text)
         if depth:
-            segments = self._cut[self._side]
-            segments[name] = segments.get(name, "") + text
+            self._cut[self._side].setdefault(name, []).append(text)
+        elif self._side != "source" and text.strip():
+            self._uncut = True
 
     def _whole(self, side: str) -> str | None:
         return "".join(self._held[side]) if side in self._held else None
 
-    def _segments(self) -> list[tuple[str, str, str | None, str]]:
-        """The segments of a unit of 1.2; the unit itself, where it is not cut."""
-        target = self._cut.get("target", {})
-        if cut := self._cut.get("seg-source"):
-            return [(name, text, target.get(name), self._state) for name, text in cut.items()]
-        source = self._whole("source") or self._whole("seg-source") or ""
-        return [("", source, self._whole("target"), self._state)]
+    def _segments(self) -> Iterator[tuple[str, tuple[Side, ...]]]:
+        """The segments of a unit of 1.2; the unit itself, where it is not cut, or text would be lost by that."""
+        sources, targets = self._cut.get("seg-source", {}), self._cut.get("target", {})
+        if not sources or self._uncut:
+            source = self._whole("source") or self._whole("seg-source") or ""
+            yield "", self._sides(source, self._whole("target"))
+            return
+        for name in sources | targets:
+            target = "".join(targets[name]) if name in targets else None
+            yield name, self._sides("".join(sources.get(name, [])), target)
+
+    def _sides(self, source: str, target: str | None) -> tuple[Side, ...]:
+        sides: tuple[Side, ...] = (Side(source, self._spoken.get("source") or self._languages[0]),)
+        if target is not None:
+            language = self._spoken.get("target") or self._languages[1]
+            sides += (Side(target, language, {"state": self._state} if self._state else {}),)
+        return sides
 
     def _conclude(self) -> None:
         common = {key: value for key, value in self._unit.items() if value}
         notes: dict[str, Any] = (
             {"note": self._notes[0] if len(self._notes) == 1 else self._notes} if self._notes else {}
         )
-        for segment, source, target, state in self._found:
-            sides: tuple[Side, ...] = (Side(source, self._languages[0]),)
-            if target is not None:
-                sides += (Side(target, self._languages[1], {"state": state} if state else {}),)
+        for segment, sides in self._found:
             self.ready.append(Unit(sides, common | ({"segment": segment} if segment else {}) | notes, self._line))
         self._unit = {}
         self.settle()

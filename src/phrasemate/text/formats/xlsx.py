@@ -35,10 +35,8 @@ def sheet_rows(file: TextFile) -> Iterator[tuple[str, int, list[str]]]:
     with archive(file, _WHAT) as workbook:
         main = workbook.main("xl/workbook.xml")
         relations = workbook.related(main)
-        shared: list[str] = []
-        for relation in relations:
-            if relation["kind"] == "sharedStrings":
-                shared = _shared(workbook, relation["member"])
+        strings = next((r["member"] for r in relations if r["kind"] == "sharedStrings"), "")
+        shared = _shared(workbook, strings) if strings else []
         members = {r["id"]: r["member"] for r in relations if r["kind"] == "worksheet"}
         for title, relation_id in _Sheets(file.name).read(workbook.blocks(main)):
             if relation_id in members:

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import Generic, TypeVar
 from xml.parsers import expat
 
 from phrasemate.errors import ReadError
 from phrasemate.text.guess import other_encoding
 
-__all__ = ["DEPTH", "NAMES", "TOKEN", "UNIT", "XmlStream", "kind_of"]
+__all__ = ["DEPTH", "NAME", "NAMES", "TOKEN", "UNIT", "XmlStream", "kind_of"]
 
 DEPTH = 500  # elements within one another
-TOKEN = 1_000_000  # bytes of one tag, comment or declaration: expat keeps it whole
-NAMES = 10_000  # different names of elements and attributes: expat keeps each
+TOKEN = 1_000_000  # bytes of one tag, comment or declaration (of the DTD with all that is in it): expat keeps it whole
+NAMES = 10_000  # different names of elements and attributes: expat keeps each; namespaces that are declared at once
+NAME = 1000  # characters of one of them, and of the URI of a namespace
 UNIT = 4_000_000  # characters of one entry with all that belongs to it
 _ATTRIBUTE_DECLARATIONS = 1000  # the DTD of TMX, which some files have written into them, has fewer than a hundred
 _SHOWN = 60  # characters of a name that an error shows
-_LANGUAGE = "http://www.w3.org/XML/1998/namespace lang"
+_XML = "http://www.w3.org/XML/1998/namespace"
+_LANGUAGE = f"{_XML} lang"
 
 Item = TypeVar("Item")
 Attributes = Mapping[str, str]
@@ -46,10 +48,14 @@ class XmlStream(Generic[Item]):
         self.ready: list[Item] = []
         self.path: list[str] = []
         self._text: list[str] = []
-        self._cost = self._declared = self._fed = 0
-        self._tail = b""
-        self._tags: dict[str, str] = {}
+        self._cost = self._declared = self._fed = self._known = 0
+        self._rooted, self._tail = False, b""
+        self._tags: dict[str, str] = {}  # full names of elements, by those that are written, where the parser is
+        self._keys: dict[str, str] = {}  # of attributes
+        self._plain: set[str] = set()  # attributes whose name is the same everywhere
         self._names: dict[str, str] = {}
+        self._uris = {"xml": _XML}  # of the prefixes, where the parser is
+        self._before: list[tuple[int, str, str]] = []  # depth and prefix of each declaration; its URI outside of that
         self._parser = self._prepared(encoding)
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -87,6 +93,11 @@ class XmlStream(Generic[Item]):
         self._text.clear()
         return text
 
+    def add(self, text: str) -> None:
+        """Text that an element stands for."""
+        self._text.append(text)
+        self.charge(len(text))
+
     def charge(self, cost: int) -> None:
         """Counts against the size of the entry that is being read: once for each thing that is kept."""
         self._cost += cost
@@ -107,7 +118,7 @@ class XmlStream(Generic[Item]):
         return ReadError(self.name, self.line, reason, remedy)
 
     def _prepared(self, encoding: str | None) -> expat.XMLParserType:
-        parser = expat.ParserCreate(encoding, " " if self.namespaces else None, self._names)
+        parser = expat.ParserCreate(encoding, None, self._names)
         parser.buffer_text, parser.specified_attributes = True, True
         parser.buffer_size = 1 << 16
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
@@ -117,24 +128,78 @@ class XmlStream(Generic[Item]):
         return parser
 
     def _start(self, name: str, attributes: Attributes) -> None:
+        if self.namespaces and not self._plain.issuperset(attributes):
+            attributes = self._resolved(attributes)
         tag = self._tags.get(name) or self._tag(name)
-        if not self.path and tag not in self.root:
-            begins = f"the document begins with <{_shown(name)}>"
-            expected = " or ".join(f"<{root}>" for root in sorted(self.root))
-            raise self.error(f"{begins}; expected {expected} of {self.what}", "give the file the suffix of its format")
+        if not self.path:
+            self._begins(tag)
         self.path.append(tag)
         if len(self.path) > DEPTH:
             raise self.error(f"elements nested more than {DEPTH} deep", f"give {self.what}, not deeper than it allows")
         self.start(tag, attributes)
 
     def _end(self, name: str) -> None:
-        self.path.pop()
-        self.end(self._tags[name])
+        tag = self.path.pop()
+        while self._before and self._before[-1][0] > len(self.path):
+            _, prefix, uri = self._before.pop()
+            self._bind(prefix, uri)
+        self.end(tag)
+
+    def _begins(self, tag: str) -> None:
+        self._rooted = True
+        if tag not in self.root:
+            begins = f"the document begins with <{_shown(tag)}>"
+            expected = " or ".join(f"<{root}>" for root in sorted(self.root))
+            raise self.error(f"{begins}; expected {expected} of {self.what}", "give the file the suffix of its format")
+
+    def _resolved(self, attributes: Attributes) -> Attributes:
+        """Attributes by their full names, without those that declare a namespace, which do so.
+
+        expat would do that too, but it copies the URI for each name: a tag of 200 kB could take gigabytes.
+        """
+        keys = self._keys
+        try:
+            return {keys[name]: value for name, value in attributes.items()}
+        except KeyError:  # something new, or a declaration
+            self._check_names()
+        for name, uri in attributes.items():
+            if _is_declaration(name):
+                self._declare(name[6:], uri)
+        named = {name: self._full(name) for name in attributes if not _is_declaration(name)}
+        keys.update(named)
+        self._plain.update(name for name, full in named.items() if name == full)
+        return {full: attributes[name] for name, full in named.items()}
+
+    def _declare(self, prefix: str, uri: str) -> None:
+        if len(uri) > NAME or len(self._before) >= NAMES:
+            reason = f"a namespace of more than {NAME:,} characters, or more than {NAMES:,} of them at once"
+            raise self.error(reason, f"give ordinary {self.what}")
+        self._before.append((len(self.path) + 1, prefix, self._uris.get(prefix, "")))
+        self._bind(prefix, uri)
+
+    def _bind(self, prefix: str, uri: str) -> None:
+        self._uris[prefix] = uri
+        self._tags.clear()
+        self._keys.clear()
 
     def _tag(self, name: str) -> str:
-        uri, _, local = name.rpartition(" ")
-        tag = self._tags[name] = local if not uri or uri in self.namespaces else name
-        return tag
+        full = name
+        if self.namespaces:
+            uri, _, local = self._full(name if ":" in name else f":{name}").rpartition(" ")
+            full = local if not uri or uri in self.namespaces else f"{uri} {local}"
+        self._tags[name] = full
+        return full
+
+    def _full(self, name: str) -> str:
+        """The name with its namespace as "URI name"; ":name" is in the one that needs no prefix."""
+        prefix, colon, local = name.partition(":")
+        if not colon:
+            return name
+        uri = self._uris.get(prefix, "")
+        if prefix and not uri:
+            reason = f"not well-formed XML (the prefix of {_shown(name)!r} is not declared)"
+            raise self.error(reason, "mend the file with the program that made it")
+        return f"{uri} {local}"
 
     def _heard(self, text: str) -> None:
         if self.listening:
@@ -148,19 +213,28 @@ class XmlStream(Generic[Item]):
         except expat.ExpatError as error:
             raise self._translated(error, block, final) from None
         except (LookupError, ValueError):  # of pyexpat, before anything else: it knows no such encoding
-            if self._tags:
+            if self._names:
                 raise
             reason = f"an encoding that is unknown, or has several bytes for a character: {_declared(block)}"
             raise ReadError(self.name, 1, reason, "give it with --encoding, or convert the file to UTF-8") from None
         self._fed += len(block)
         self._tail = block[-8:]
-        if not final and self._fed - parser.CurrentByteIndex > TOKEN:
+        begun = parser.CurrentByteIndex if self._rooted else 0  # what comes before the first element counts as one
+        if not final and self._fed - begun > TOKEN:
             raise self.error(
                 f"a tag, comment or declaration of more than {TOKEN:,} bytes", f"give ordinary {self.what}"
             )
         self.charge(0)
-        if len(self._names) > NAMES:
+        self._check_names()
+
+    def _check_names(self) -> None:
+        new, self._known = len(self._names) - self._known, len(self._names)
+        reason = ""
+        if self._known > NAMES:
             reason = f"more than {NAMES:,} different names of elements and attributes"
+        elif new and any(len(name) > NAME for name in islice(reversed(self._names), new)):
+            reason = f"a name of an element or attribute of more than {NAME:,} characters"
+        if reason:
             raise self.error(reason, f"give ordinary {self.what}")
 
     def _entity(self, name: str, *_: object) -> None:
@@ -200,6 +274,10 @@ class XmlStream(Generic[Item]):
 
 _ENCODING = frozenset({expat.errors.codes[expat.errors.XML_ERROR_UNKNOWN_ENCODING]})
 _ENCODING |= {expat.errors.codes[expat.errors.XML_ERROR_INCORRECT_ENCODING]}
+
+
+def _is_declaration(attribute: str) -> bool:
+    return attribute == "xmlns" or attribute.startswith("xmlns:")
 
 
 def _shown(name: str) -> str:
