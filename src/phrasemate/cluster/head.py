@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 from phrasemate.cluster.records import Head, Shard
 from phrasemate.cluster.tables import DATA, SHARDS, STATE, Tables, lance, mapped, schema
-from phrasemate.errors import IndexDamaged, IndexExists, IndexLocked
+from phrasemate.errors import IndexDamaged, IndexExists, IndexLocked, IndexMissing
 from phrasemate.index.records import IndexModel
 
-__all__ = ["Writer", "create", "read", "staged"]
+__all__ = ["Writer", "create", "in_force", "read", "staged"]
 
 _LOOSE = 100  # rows of ``shards`` in files of their own from which they are put together
+_ALL = 1 << 62
 
 
 def read(tables: Tables) -> tuple[Head, int]:
@@ -32,6 +35,9 @@ def read(tables: Tables) -> tuple[Head, int]:
 
 def create(tables: Tables, model: IndexModel, segment: dict[str, Any]) -> None:
     """Make the tables of an empty index; a killed ``create`` is begun again. Raises IndexExists."""
+    with suppress(IndexMissing):
+        read(tables)
+        raise _made_there(tables)
     versions = {name: tables.create(name, model.dim) for name in (SHARDS, *DATA)}
     path = None if model.path is None else str(model.path)
     head = Head(model.name, model.hash, path, model.dim, segment, versions=versions)
@@ -40,8 +46,12 @@ def create(tables: Tables, model: IndexModel, segment: dict[str, Any]) -> None:
             lance().write_dataset(_row(head), tables.uri(STATE), mode="create", storage_options=tables.options)
         except OSError as error:
             if "already exists" in str(error):
-                raise IndexExists(f"{tables.place}: another process has just made an index there") from error
+                raise _made_there(tables) from error
             raise
+
+
+def _made_there(tables: Tables) -> IndexExists:
+    return IndexExists(f"{tables.place}: there is an index already; give the same command again")
 
 
 def staged(tables: Tables, first: int, version: int | None = None) -> list[Shard]:
@@ -50,6 +60,15 @@ def staged(tables: Tables, first: int, version: int | None = None) -> list[Shard
     with mapped(tables.place):
         found = table.to_table(columns=["shard"], filter=f"number >= {first}")["shard"].to_pylist()
     return sorted((Shard.from_json(text, tables.place) for text in found), key=lambda shard: shard.number)
+
+
+def in_force(tables: Tables, head: Head) -> list[Shard]:
+    """The shards that are in the index. Of those with one number it is the first: the other was committed later."""
+    found: dict[int, Shard] = {}
+    for shard in staged(tables, 0, head.versions[SHARDS]):
+        if shard.number < head.shards:
+            found.setdefault(shard.number, shard)
+    return list(found.values())
 
 
 class Writer:
@@ -66,17 +85,22 @@ class Writer:
         self._commit(replace(self.head, writer=name))
         versions = {name: tables.go_back(name, version) for name, version in self.head.versions.items() if name in DATA}
         self.head = replace(self.head, versions=self.head.versions | versions)
+        self._kept = {shard.attempt for shard in in_force(tables, self.head)}
+        # a table that was made anew, or whose rows an overtaken writer dropped
+        if not self._kept <= {attempt for _, attempt in _attempts(tables.open(SHARDS))}:
+            tables.go_back(SHARDS, self.head.versions[SHARDS])
 
     def publish(self, shards: Sequence[Shard], known: dict[int, tuple[int, int]]) -> None:
         """Take shards with the next numbers into the index, and what they replace out of it.
 
         ``known``: sentences and phrases of each document that may be replaced.
         """
+        self._may_go_on()
         head = self.head
         versions = dict(head.versions)
         for name in DATA:
             fragments = [fragment for shard in shards for fragment in shard.fragments[name]]
-            versions[name] = self.tables.append(name, fragments, versions[name])
+            versions[name] = self._changed(name, versions[name], partial(self.tables.append, name, fragments))
         pieces = [piece for shard in shards for piece in shard.pieces]
         head = replace(
             head,
@@ -92,11 +116,13 @@ class Writer:
         for old in dict.fromkeys(piece.replaces for piece in pieces if piece.replaces is not None):
             if old not in head.deleted:
                 head = self._without(head, old, *known[old])
-        self._only(shards)
-        self._commit(replace(head, versions=head.versions | {SHARDS: self._tidied()}))
+        kept = self._kept | {shard.attempt for shard in shards}
+        self._commit(replace(head, versions=head.versions | {SHARDS: self._settled(kept, head.shards)}))
+        self._kept = kept
 
     def delete(self, document: int, sentences: int, phrases: int) -> None:
         """Take a document out."""
+        self._may_go_on()
         self._commit(self._without(self.head, document, sentences, phrases))
 
     def put(self, key: str, value: Any) -> None:
@@ -104,13 +130,17 @@ class Writer:
         self._commit(replace(self.head, extras=self.head.extras | {key: value}))
 
     def pin(self, versions: dict[str, int]) -> None:
-        """Put other versions of the tables, that say the same, in force."""
-        self._commit(replace(self.head, versions=self.head.versions | versions))
+        """Put other versions of the tables of data, that say the same, in force.
+
+        Shards that are not in the index are dropped, to be made again: what comes next may clean their files away.
+        """
+        self._commit(replace(self.head, versions=self.head.versions | versions | {SHARDS: self._settled(self._kept)}))
 
     def _without(self, head: Head, document: int, sentences: int, phrases: int) -> Head:
         versions = dict(head.versions)
         for name in DATA:
-            versions[name] = self.tables.delete(name, f"document = {document}", versions[name])
+            taken = partial(self.tables.delete, name, f"document = {document}")
+            versions[name] = self._changed(name, versions[name], taken)
         return replace(
             head,
             versions=versions,
@@ -120,27 +150,49 @@ class Writer:
             deleted=(*head.deleted, document),
         )
 
-    def _only(self, shards: Sequence[Shard]) -> None:
-        """Drop the rows of ``shards`` that bear the numbers of these and are not these."""
-        chosen = {shard.attempt for shard in shards}
-        numbers = {shard.number for shard in shards}
-        others = [
-            other.attempt
-            for other in staged(self.tables, self.head.shards)
-            if other.number in numbers and other.attempt not in chosen
-        ]
-        if others:
-            named = ", ".join(f"'{attempt}'" for attempt in others)
-            with mapped(self.tables.place):
-                self.tables.open(SHARDS).delete(f"attempt IN ({named})")
+    def _changed(self, name: str, version: int, change: Callable[[int], int]) -> int:
+        """What ``change`` makes of a version of a table; once more if a writer that was overtaken came between."""
+        try:
+            return change(version)
+        except IndexLocked:
+            self._may_go_on()
+            return change(self.tables.go_back(name, version))
 
-    def _tidied(self) -> int:
-        """The version of ``shards``, whose rows are put together now and then: readers open each file."""
+    def _settled(self, kept: set[str], below: int = _ALL) -> int:
+        """The version of ``shards`` that holds, of the numbers below one, these attempts and no others.
+
+        Workers may commit at any time, those of a driver that was overtaken too: so a version is looked at, and taken
+        only if it is right.
+        """
+        self._tidy()
+        while True:
+            table = self.tables.open(SHARDS)
+            found = _attempts(table)
+            others = [attempt for number, attempt in found if number < below and attempt not in kept]
+            if not others:
+                break
+            self._may_go_on()
+            with mapped(self.tables.place):
+                table.delete("attempt IN (" + ", ".join(f"'{attempt}'" for attempt in others) + ")")
+        if not kept <= {attempt for _, attempt in found}:
+            raise IndexLocked(f"{self.tables.place}: another process has dropped shards; give the same command again")
+        return int(table.version)
+
+    def _tidy(self) -> None:
+        """Put the rows of ``shards`` together now and then: readers open each file."""
         table = self.tables.open(SHARDS)
         if len(table.get_fragments()) > _LOOSE:
             with mapped(self.tables.place):
                 table.optimize.compact_files()
-        return int(table.version)
+
+    def _may_go_on(self) -> None:
+        """Raises IndexLocked if another writer has come since: asked before tables are changed that are now its own."""
+        head, version = read(self.tables)
+        if version != self._version:
+            raise self._overtaken(head)
+
+    def _overtaken(self, head: Head) -> IndexLocked:
+        return IndexLocked(f"{self.tables.place}: {head.writer} has taken over; wait until it has finished")
 
     def _commit(self, head: Head) -> None:
         """Put a head in force. Raises IndexLocked if another writer has come since."""
@@ -158,9 +210,14 @@ class Writer:
                     storage_options=self.tables.options,
                 )
             except package.commit.CommitConflictError as error:
-                other = read(self.tables)[0].writer
-                raise IndexLocked(f"{self.tables.place}: {other} has taken over; wait until it has finished") from error
+                raise self._overtaken(read(self.tables)[0]) from error
         self.head, self._version = head, int(made.version)
+
+
+def _attempts(table: Any) -> list[tuple[int, str]]:
+    """The number and the attempt of each row of ``shards``."""
+    found = table.to_table(columns=["number", "attempt"])
+    return list(zip(found["number"].to_pylist(), found["attempt"].to_pylist(), strict=True))
 
 
 def _first(pieces: Sequence[Any]) -> list[Any]:

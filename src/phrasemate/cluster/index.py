@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import ArrayLike
 
@@ -107,9 +107,16 @@ class ClusterIndex(Index):
 
     # -- writing
 
+    def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
+        """Not here: raises IndexError_."""
+        raise self._elsewhere()
+
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
         """Not here: raises IndexError_."""
-        raise IndexError_(
+        raise self._elsewhere()
+
+    def _elsewhere(self) -> IndexError_:
+        return IndexError_(
             f"{self.path}: its tables are written by Ray workers; give --cluster ADDRESS, or call "
             f"phrasemate.cluster.build (the address 'local' starts them on this machine)"
         )

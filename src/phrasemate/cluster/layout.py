@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.cluster.head import staged
+from phrasemate.cluster.head import in_force
 from phrasemate.cluster.making import PLACES
 from phrasemate.cluster.records import Head, Piece, Shard
-from phrasemate.cluster.tables import SHARDS, Tables
+from phrasemate.cluster.tables import Tables
 from phrasemate.errors import IndexDamaged
 from phrasemate.index.engine import Runs
 from phrasemate.index.records import DocumentInfo
@@ -65,8 +65,7 @@ class Layout:
     @classmethod
     def read(cls, tables: Tables, head: Head) -> Layout:
         """Raises IndexDamaged."""
-        found = staged(tables, 0, head.versions[SHARDS])
-        return cls(head, [shard for shard in found if shard.number < head.shards], tables.place)
+        return cls(head, in_force(tables, head), tables.place)
 
     def _take(self, shard: Shard, phrase: int) -> None:
         sentence = shard.first_sentence

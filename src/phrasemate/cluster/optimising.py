@@ -12,7 +12,7 @@ from phrasemate.cluster.head import Writer
 from phrasemate.cluster.pool import connected
 from phrasemate.cluster.tables import DATA, PHRASES, SHARDS, STATE, WORDS, Tables, mapped
 from phrasemate.cluster.words import update
-from phrasemate.errors import ClusterError, MissingExtra
+from phrasemate.errors import ClusterError, IndexLocked, MissingExtra
 from phrasemate.index.records import Settings
 
 __all__ = ["KIND", "lists_for", "optimise"]
@@ -45,11 +45,21 @@ def optimise(tables: Tables, settings: Settings, cluster: str | None, workers: i
             _build_there(tables, lists_for(writer.head.phrases), cluster, workers)
     with mapped(tables.place):
         tables.open(SHARDS).optimize.compact_files()  # the order of its rows says nothing
-    writer.pin({name: int(tables.open(name).version) for name in (SHARDS, *DATA)})
+    writer.pin({name: _same(tables, name, writer.head.versions[name]) for name in DATA})
     update(tables, writer)
     for name in (STATE, SHARDS, *DATA, WORDS):
         with mapped(tables.place):
-            tables.open(name).cleanup_old_versions(older_than=KEPT)
+            # as of the version in force, which Lance leaves there with all that a worker may have committed since
+            tables.open(name, writer.head.versions.get(name)).cleanup_old_versions(older_than=KEPT)
+
+
+def _same(tables: Tables, name: str, version: int) -> int:
+    """The last version of a table, which holds the rows of another one. Raises IndexLocked."""
+    last, held = tables.open(name), tables.open(name, version)
+    with mapped(tables.place):
+        if last.count_rows() != held.count_rows():  # an overtaken driver's, which came after it was taken back
+            raise IndexLocked(f"{tables.place}: another process has written to this index; give the same command again")
+    return int(last.version)
 
 
 def _recipe(lists: int) -> dict[str, Any]:

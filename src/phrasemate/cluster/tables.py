@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from phrasemate.errors import IndexError_, IndexLocked, IndexMissing, MissingExtra
+from phrasemate.errors import IndexError_, IndexExists, IndexLocked, IndexMissing, MissingExtra
 
 __all__ = ["DATA", "PHRASES", "SENTENCES", "SHARDS", "STATE", "WORDS", "Tables", "lance", "mapped", "schema"]
 
@@ -95,10 +95,21 @@ class Tables:
             return self._lance.dataset(self.uri(name), version=version, storage_options=self.options)
 
     def create(self, name: str, dim: int) -> int:
-        """An empty table; its version."""
+        """An empty table, in the place of an empty one if need be; its version. Raises IndexExists."""
+        try:
+            return self.anew(name, dim, "create")
+        except IndexError_ as error:
+            if "already exists" not in str(error):
+                raise
+        if self.open(name).count_rows():
+            raise IndexExists(f"{self.place}: the table {name} holds rows of another index; choose another place")
+        return self.anew(name, dim)
+
+    def anew(self, name: str, dim: int, mode: str = "overwrite") -> int:
+        """An empty table in the place of what is there; its version."""
         empty = schema(name, dim).empty_table()
         with mapped(self.place):
-            made = self._lance.write_dataset(empty, self.uri(name), mode="overwrite", storage_options=self.options)
+            made = self._lance.write_dataset(empty, self.uri(name), mode=mode, storage_options=self.options)
         return int(made.version)
 
     def add(self, name: str, table: Any) -> None:
@@ -121,6 +132,15 @@ class Tables:
                 storage_options=self.options,
             )
         return [json.dumps(fragment.to_json()) for fragment in made]
+
+    def whole(self, name: str, fragments: Sequence[str]) -> bool:
+        """Whether the files of what `write` wrote are there: Lance removes those that no version names after a week."""
+        from lance.file import LanceFileSession
+
+        held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
+        with mapped(self.place):
+            folder = LanceFileSession(f"{self.uri(name)}/data", storage_options=self.options)
+            return all(folder.contains(file.path) for fragment in held for file in fragment.files)
 
     def append(self, name: str, fragments: Sequence[str], version: int) -> int:
         """Commit what `write` wrote behind what the table held at ``version``; the new version."""
@@ -160,5 +180,5 @@ class Tables:
             if self.open(name).version != version:
                 old = self.open(name, version)
                 old.restore()
-                return int(self.open(name).version)
+                return int(old.version)
         return version

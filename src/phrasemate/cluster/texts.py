@@ -10,7 +10,7 @@ from phrasemate.cluster.tables import SENTENCES, WORDS, mapped
 from phrasemate.cluster.words import condition
 from phrasemate.errors import InputError
 from phrasemate.index import rows
-from phrasemate.index.containing import forms
+from phrasemate.index.containing import forms, lowered
 
 __all__ = ["LanceTexts"]
 
@@ -33,7 +33,7 @@ class LanceTexts:
         """Ids of up to ``limit`` sentences whose text contains ``phrase``, upper and lower case alike, ascending."""
         _check(phrase, limit)
         with self._store.reading():
-            return list(islice(self._holding([phrase.lower()]), limit))
+            return list(islice(self._holding([lowered(phrase)]), limit))
 
     def candidates(self, phrase: str, first: int = 0, before: int = 1 << 62, limit: int = 1 << 62) -> list[int]:
         """Ids from ``first`` up to ``before`` of sentences that hold ``phrase``, in any case; the first ``limit``."""
@@ -41,7 +41,7 @@ class LanceTexts:
         with self._store.reading() as state:
             key = (state.generation, phrase)
             if self._held[0] != key:  # the last phrase is kept, since it is asked for piece by piece
-                small = list(dict.fromkeys(form.lower() for form in forms(phrase)))
+                small = list(dict.fromkeys(lowered(form) for form in forms(phrase)))
                 self._held = key, list(self._holding(small))
             return [identity for identity in self._held[1] if first <= identity < before][:limit]
 
@@ -54,7 +54,7 @@ class LanceTexts:
             yield from self._indexed(small, asked)
         for batch in self._store.batches(SENTENCES, ["id", "text"], newer):
             for identity, text in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), strict=True):
-                lower = rows.decode_text(text).lower()
+                lower = lowered(rows.decode_text(text))
                 if any(form in lower for form in small):
                     yield identity
 

@@ -20,7 +20,7 @@ __all__ = ["LanceView", "index_of"]
 
 _CANDIDATES = 256  # re-scored at least (docs/scale.md)
 _PER_RESULT = 4
-_PROBES = 64  # lists read for each query
+_PROBES = 64  # lists read for each query; more where these do not hold enough that pass a filter
 
 
 class LanceView:
@@ -48,8 +48,9 @@ class LanceView:
         if documents is not None and passing <= self._settings.exact_filtered:
             return scan(vectors, k, self._chosen(documents))
         where = None if documents is None else f"document IN ({', '.join(map(str, documents.tolist()))})"
+        none = np.zeros((0, k), np.int64), np.zeros((0, k), np.float32)  # there may be no query
         with ThreadPoolExecutor(self._threads) as pool:
-            found = list(pool.map(lambda vector: self._ask(vector, k, where), vectors))
+            found = [none, *pool.map(lambda vector: self._ask(vector, k, where), vectors)]
         return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])
 
     def _exact(self, state: State) -> Exact:
@@ -67,7 +68,8 @@ class LanceView:
             "column": "vector",
             "q": vector.astype(np.float16),
             "k": max(k * _PER_RESULT, _CANDIDATES),
-            "nprobes": _PROBES,
+            "minimum_nprobes": _PROBES,
+            "search_effort": 0.0,  # the least at first
             "metric": "cosine",
         }
         with mapped(self._store.path):

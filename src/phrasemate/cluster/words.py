@@ -14,13 +14,14 @@ from phrasemate.cluster.head import Writer
 from phrasemate.cluster.records import Head
 from phrasemate.cluster.tables import SENTENCES, WORDS, Tables, mapped, schema
 from phrasemate.errors import IndexMissing
-from phrasemate.index import rows
+from phrasemate.index import containing, rows
 
 __all__ = ["INDEX", "Stamp", "condition", "lowered", "update"]
 
 INDEX = "text_idx"
 _BATCH = 8192
 _KEY = "words"
+_LOWERING = 2  # of `lowered`: a table that was made by another is made anew
 
 
 class Stamp(NamedTuple):
@@ -28,17 +29,20 @@ class Stamp(NamedTuple):
 
     version: int
     sentences: int
+    lowering: int = _LOWERING
 
     @classmethod
     def of(cls, head: Head) -> Stamp | None:
         """None: there is no text index."""
         kept = head.extras.get(_KEY)
-        return None if kept is None else cls(int(kept["version"]), int(kept["sentences"]))
+        if kept is None or kept.get("lowering") != _LOWERING:
+            return None
+        return cls(int(kept["version"]), int(kept["sentences"]))
 
 
 def lowered(text: str) -> str:
     """As the table has it: half a character of UTF-16, which Arrow cannot hold, is a question mark."""
-    return text.lower().encode("utf-8", "replace").decode("utf-8")
+    return containing.lowered(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def condition(small: Sequence[str]) -> str | None:
@@ -58,8 +62,8 @@ def update(tables: Tables, writer: Writer) -> None:
             writer.put(_KEY, None)  # a new one counts its versions from the first, so the old number must go before
             stamp = None
     if stamp is None:
-        stamp = Stamp(tables.create(WORDS, head.dim), 0)
-    version, sentences = stamp
+        stamp = Stamp(tables.anew(WORDS, head.dim), 0)
+    version, sentences, _ = stamp
     if head.next_sentence > sentences:
         version = tables.append(WORDS, tables.write(WORDS, _texts(tables, head, sentences)), version)
     with mapped(tables.place):

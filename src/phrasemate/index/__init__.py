@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from phrasemate.errors import IndexError_, InputError
 from phrasemate.index import building, database, rows, writing
 from phrasemate.index.adding import Adder
 from phrasemate.index.containing import TextSearch
+from phrasemate.index.current import current
 from phrasemate.index.lock import writing as writer
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.opening import check, make_way, same_model, vectors_generation
@@ -124,7 +126,7 @@ class Index:
         if model is not None:
             same_model(folder, manifest, model)
         newest = max(manifest.generation, vectors_generation(folder))
-        store = Store(folder, manifest.dim, readonly)
+        store = Store(folder, manifest.dim, readonly, manifest.model_hash)
         try:
             check(store, manifest, newest)
         except BaseException:
@@ -170,14 +172,15 @@ class Index:
                 raise InputError(f"{self.path}: holds documents already; choose another folder")
             self.manifest = Manifest.of(model, segment, self.manifest.generation)
             self.manifest.write(self.path / INDEX_JSON)
-            self._model, self.store.dim = model, model.dim
+            self._model, self.store.dim, self.store.model_hash = model, model.dim, model.hash
 
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
         """Store documents in the language ``lang``; each chunk is kept for good as soon as it is done.
 
         A document whose name, digest and language are there already changes nothing, one with another digest or
         language replaces the old version, one that was interrupted is continued. ``progress`` is called after each
-        chunk. Raises IndexLocked, ReadError (what was read before it is kept), InputError, IndexError_ (no space).
+        chunk. Raises IndexLocked, ReadError and InputError (what was read before is kept), IndexError_ (no space, or
+        the folder was made anew since it was opened), ModelMismatch (it was begun anew with another model).
         """
         check_language(lang)
         with self._writing():
@@ -225,14 +228,16 @@ class Index:
             with database.mapped(self.path):
                 if self.store.connection.in_transaction:
                     raise InputError(f"{self.path}: cannot be changed within a snapshot; leave its with block first")
+            current(self.store)  # before the lock, whose file would bring back a folder that is gone
             stack.enter_context(writer(self.path))
-            self.manifest = Manifest.read(self.path / INDEX_JSON)
+            self.manifest = current(self.store)
             with self.store.reading() as state:
                 self.manifest = replace(self.manifest, generation=state.generation)
             try:
                 yield
             finally:
                 self._view.reset()
+                self.texts.reset()
 
     def _derive(self) -> None:
         """Bring up to date what is made from the rows."""
@@ -257,7 +262,7 @@ class Index:
     ) -> Run:
         """The ``k`` nearest phrases of each vector, (queries, dim) of unit length, optionally of some documents only.
 
-        Raises InputError (wrong shape, unknown document or language), IndexDamaged.
+        Raises InputError (wrong shape, unknown document or language), IndexDamaged, ModelMismatch (begun anew).
         """
         queries = _queries(vectors, self.manifest.dim, k)
         with self.store.reading() as state:
@@ -312,6 +317,7 @@ class Index:
 
         Raises InputError if there is no such phrase, or if it was deleted.
         """
+        phrase, count = operator.index(phrase), operator.index(count)
         with self.store.reading():
             own = self.store.sentence_of(phrase)
             if own is None:

@@ -6,18 +6,18 @@ however often the run is interrupted: a chunk is stored with the progress of its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
-from phrasemate.errors import ModelError
+from phrasemate.errors import InputError, ModelError
 from phrasemate.index import writing
 from phrasemate.index.intake import Intake, Item, Task
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.records import AddReport, IndexModel, PhraseSet, Progress, ProgressEvent, Settings
 from phrasemate.index.store import State, Store
-from phrasemate.types import Document
+from phrasemate.types import Document, Sentence
 
 if TYPE_CHECKING:
     from phrasemate.encode.segment import SegmentOptions
@@ -56,7 +56,7 @@ class Adder:
         begun = perf_counter()
         self._manifest = written
         self._bytes_total = total_bytes(documents)
-        frequent, stream = self._frequent(documents)
+        frequent, stream = self._frequent(map(_sound, documents))
         for items, tasks in self._intake.chunks(stream):
             self._store_chunk(items, tasks, frequent)
         counts = self._intake.counts | self._counts
@@ -118,6 +118,21 @@ class Adder:
             self._begin()
             self._record(writing.put_extra(self._store, key, found))
         return frozenset(found["words"]), stream
+
+
+def _sound(document: Document) -> Document:
+    """The document; a sentence that the text index would take in only in part raises InputError when it is read."""
+
+    def sentences() -> Iterator[Sentence]:
+        for number, sentence in enumerate(document.sentences(), 1):
+            if "\0" in sentence.text:  # FTS5 ends a text there
+                raise InputError(
+                    f"document {document.name!r}, sentence {number} (line {sentence.line}): holds the character "
+                    f"U+0000, behind which nothing would be found; take it out"
+                )
+            yield sentence
+
+    return replace(document, sentences=sentences)
 
 
 def total_bytes(documents: Iterable[Document]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +13,7 @@ from phrasemate.errors import InputError
 from phrasemate.index import rows
 from phrasemate.index.store import State, Store
 
-__all__ = ["TextSearch", "forms"]
+__all__ = ["TextSearch", "forms", "lowered"]
 
 _TRIGRAM = 3
 _LOOKED_UP = 64  # characters of a phrase that are looked up
@@ -33,6 +34,10 @@ class TextSearch:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all; the next look reads it again."""
         self._checked: tuple[int, bool] = (-1, False)  # generation, usable
         self._planned: tuple[tuple[int, str], _Plan] = ((-1, ""), [])
         self._ends: tuple[int, dict[str, array[int]]] = (-1, {})
@@ -50,9 +55,9 @@ class TextSearch:
                 candidates = self._texts(self._matching(plan)) if in_all else self._all_texts()
             else:
                 candidates = self._texts(plan)
-            wanted, found = _lowered(phrase), []
+            wanted, found = lowered(phrase), []
             for identity, text in candidates:
-                if wanted in _lowered(text):
+                if wanted in lowered(text):
                     found.append(identity)
                     if len(found) == limit:
                         break
@@ -66,6 +71,7 @@ class TextSearch:
         its 32 most frequent continuations. Raises InputError for an empty phrase, IndexDamaged.
         """
         _check(phrase, limit)
+        first, before, limit = map(operator.index, (first, before, limit))  # SQLite takes NumPy's integers for bytes
         with self._store.reading() as state:
             plan = self._plan(phrase, state)
             if isinstance(plan, str):
@@ -82,8 +88,8 @@ class TextSearch:
     def _made_plan(self, phrase: str, state: State) -> _Plan:
         written = forms(phrase)
         if "\0" in phrase or not self._usable(state.generation):
-            small = [_lowered(form) for form in written]
-            return [identity for identity, text in self._all_texts() if any(form in _lowered(text) for form in small)]
+            small = [lowered(form) for form in written]
+            return [identity for identity, text in self._all_texts() if any(form in lowered(text) for form in small)]
         short = [_small(form) for form in written if len(form) < _TRIGRAM]
         long = [form[:_LOOKED_UP] for form in written if len(form) >= _TRIGRAM]
         if not short:
@@ -176,7 +182,7 @@ def _any_of(texts: Iterable[str]) -> str:
     return " OR ".join('"' + text.replace('"', '""') + '"' for text in texts)
 
 
-def _lowered(text: str) -> str:
+def lowered(text: str) -> str:
     """Lower case; the sigma at the end of a word is one within a longer word."""
     return text.lower().replace("ς", "σ")
 

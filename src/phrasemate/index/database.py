@@ -7,17 +7,36 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
+from typing import NamedTuple
 from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import rows
+from phrasemate.index.lock import writing
 
-__all__ = ["BUSY_SECONDS", "connect", "initialise", "is_empty", "mapped", "verify_schema", "words_checksum"]
+__all__ = [
+    "BUSY_SECONDS",
+    "VALUE_BYTES",
+    "Mark",
+    "Opened",
+    "connect",
+    "has_log",
+    "initialise",
+    "is_empty",
+    "mapped",
+    "mark",
+    "verify_schema",
+    "words_checksum",
+    "words_match",
+]
 
+STORE = "store.sqlite"
 PAGE_BYTES = 16_384  # on pages of 4 kB, rows of 2 to 4 kB lose up to 40 % (docs/index.md)
 CACHE_KIB = 32_768
 VALUE_BYTES = 1 << 28  # of one value: the vectors of a sentence of a million characters have less than half of it
 BUSY_SECONDS = 10.0
+_LOOK_SECONDS = 0.05  # between two looks whether another process has laid the store out
 
 # Text and names are written as bytes CAST to TEXT, so that what cannot be encoded strictly survives too.
 SCHEMA = {
@@ -94,28 +113,67 @@ def _translate(error: sqlite3.Error, path: Path) -> IndexError_:
     return IndexDamaged(f"{path}: the store is damaged ({error}); restore it from a copy or build the index again")
 
 
-def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, bool]:
-    """Open the store in the folder ``path``; also says whether it is read-only after all.
+class Mark(NamedTuple):
+    """What tells one state of the store's file from another: where it is, and when it was changed. 0: no file."""
+
+    device: int
+    inode: int
+    size: int
+    changed: int
+
+    @property
+    def file(self) -> tuple[int, int]:
+        """What stays the same however the file is changed: it is in use, so no other can be given these numbers."""
+        return self.device, self.inode
+
+
+def mark(path: Path) -> Mark:
+    """Of the store in the folder ``path``."""
+    try:
+        found = (path / STORE).stat()
+    except FileNotFoundError:
+        return Mark(0, 0, 0, 0)
+    return Mark(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def has_log(path: Path) -> bool:
+    """Whether the log of the store in the folder ``path`` holds anything."""
+    try:
+        return (path / f"{STORE}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+class Opened(NamedTuple):
+    """A connection, whether it is read-only after all, and of which state of the file it is if that is immutable."""
+
+    connection: sqlite3.Connection
+    readonly: bool
+    immutable: Mark | None = None
+
+
+def connect(path: Path, readonly: bool) -> Opened:
+    """Open the store in the folder ``path``.
 
     A folder that we may not write to is opened for reading: with the log of SQLite where it exists, else as immutable.
     """
-    file = path / "store.sqlite"
+    file = path / STORE
     readonly = readonly or not (os.access(path, os.W_OK) and (not file.exists() or os.access(file, os.W_OK)))
     uri = file.absolute().as_uri()
     if not readonly:
-        return _configured(uri + "?mode=rwc", readonly=False), False
+        return Opened(_configured(uri + "?mode=rwc", readonly=False), readonly=False)
     try:
-        return _configured(uri + "?mode=ro", readonly=True), True
+        return Opened(_configured(uri + "?mode=ro", readonly=True), readonly=True)
     except sqlite3.OperationalError as error:
-        log = path / "store.sqlite-wal"
         if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or not file.exists():
             raise
-        if log.exists() and log.stat().st_size:
+        if has_log(path):
             raise IndexError_(
-                f"{path}: an interrupted writer left {log.name}, which a read-only folder cannot take in; "
+                f"{path}: an interrupted writer left {STORE}-wal, which a read-only folder cannot take in; "
                 f"open the index once with write permission"
             ) from error
-        return _configured(uri + "?immutable=1", readonly=True), True
+        seen = mark(path)  # before it is opened, lest a change in between goes unnoticed
+        return Opened(_configured(uri + "?immutable=1", readonly=True), readonly=True, immutable=seen)
 
 
 def _configured(uri: str, readonly: bool) -> sqlite3.Connection:
@@ -151,8 +209,35 @@ def is_empty(connection: sqlite3.Connection) -> bool:
     return not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
 
 
+def words_match(connection: sqlite3.Connection) -> bool:
+    """Whether the text index is sound and says what the sentences say; takes SQLite's lock for writing."""
+    try:
+        connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+            raise
+        return False
+    return True
+
+
 def initialise(connection: sqlite3.Connection) -> None:
-    """Lay out an empty store, in one transaction."""
+    """Lay out an empty store, or wait until another process has. Raises IndexLocked."""
+    query = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
+    folder = Path(os.fsdecode(connection.execute(query).fetchone()[0])).parent
+    patience = monotonic() + BUSY_SECONDS
+    while is_empty(connection):
+        try:
+            with writing(folder):
+                if is_empty(connection):
+                    _lay_out(connection)
+        except IndexLocked:
+            if monotonic() > patience:
+                raise
+            sleep(_LOOK_SECONDS)
+
+
+def _lay_out(connection: sqlite3.Connection) -> None:
+    """In one transaction."""
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")

@@ -10,8 +10,7 @@ __all__ = ["read", "write"]
 
 def read(path: Path) -> Any:
     """Raises OSError, and RuntimeError for what is no index."""
-    import faiss
-
+    faiss = _library()
     if _nameable(path):
         return faiss.read_index(str(path))
     with path.open("rb") as file:
@@ -20,13 +19,18 @@ def read(path: Path) -> Any:
 
 def write(index: Any, path: Path) -> None:
     """Raises OSError or RuntimeError if there is no space."""
-    import faiss
-
+    faiss = _library()
     if _nameable(path):
-        return faiss.write_index(index, str(path))
+        faiss.write_index(index, str(path))
+        return
     with path.open("wb") as file:
         faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
-    return None
+
+
+def _library() -> Any:  # its stubs lack readers and writers by callback
+    import faiss
+
+    return faiss
 
 
 def _nameable(path: Path) -> bool:

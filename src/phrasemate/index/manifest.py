@@ -105,8 +105,16 @@ class VectorsManifest:
 
     @classmethod
     def read(cls, path: Path) -> VectorsManifest:
-        """Raises IndexDamaged or IndexUnsupported."""
+        """Raises IndexMissing, IndexDamaged or IndexUnsupported."""
         return cls(**_only(cls, read_json(path), path))
+
+    @classmethod
+    def found(cls, path: Path) -> VectorsManifest | None:
+        """As `read`, but None where there is no such file: a writer may take it away at any time."""
+        try:
+            return cls.read(path)
+        except IndexMissing:
+            return None
 
 
 def _only(cls: type, content: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -154,12 +162,17 @@ def install(partial: Path, path: Path) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The content of a file of write_json. Raises IndexDamaged, or IndexUnsupported for a newer version."""
+    """The content of a file of write_json.
+
+    Raises IndexMissing, IndexDamaged, or IndexUnsupported for a newer version.
+    """
     try:
         raw = path.read_bytes()
         content = json.loads(raw)
         body = {k: v for k, v in content.items() if k != "crc"}
         intact = raw == _canonical(body)
+    except FileNotFoundError as error:
+        raise IndexMissing(f"{path}: is not there (any more)") from error
     except OSError as error:
         raise IndexError_(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, AttributeError, RecursionError):

@@ -7,11 +7,11 @@ counts, and a phrase id that is neither live nor known as deleted is damage: not
 from __future__ import annotations
 
 import json
-import sqlite3
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import database, rows
 from phrasemate.index.records import DocumentInfo
+from phrasemate.index.session import Session
 
 __all__ = ["SentenceRow", "State", "Store", "VectorRow", "all_in_order"]
 
@@ -84,41 +85,23 @@ def all_in_order(found: Iterable[SentenceRow], store: Counted, document: int | N
         raise store.damaged(f"{seen} sentences found, expected {expected}")
 
 
-class Store:
-    """An open store. All methods may be called from any thread; one works at a time."""
+class Store(Session):
+    """An open store. ``dim`` and ``model_hash``: of the model that it was opened for (None: any)."""
 
-    def __init__(self, path: Path, dim: int, readonly: bool = False) -> None:
-        self.path, self.dim = path, dim
-        self.lock = RLock()
-        with database.mapped(path):
-            self.connection, self.readonly = database.connect(path, readonly)
-
-    def close(self) -> None:
-        with self.lock:  # SQLite ends the process where a connection is closed that another thread reads
-            self.connection.close()
-
-    def checkpoint(self) -> None:
-        """Merge the log into the file, as far as readers allow at once: what is left is merged another time."""
-        with self.lock, database.mapped(self.path):
-            self.connection.execute("PRAGMA busy_timeout = 0")
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * database.BUSY_SECONDS)}")
+    def __init__(self, path: Path, dim: int, readonly: bool = False, model_hash: str | None = None) -> None:
+        self.dim, self.model_hash = dim, model_hash
+        super().__init__(path, readonly)
 
     @contextmanager
     def snapshot(self) -> Iterator[State]:
-        """Everything read inside is of one moment, whatever a writer commits meanwhile. Can be nested."""
-        with self.lock:
+        """Everything read inside is of one moment, whatever a writer commits meanwhile. Can be nested.
+
+        Raises IndexLocked where a file without write permission is changed meanwhile.
+        """
+        with self.moment():
             with database.mapped(self.path):
-                outermost = not self.connection.in_transaction
-            try:
-                with database.mapped(self.path):
-                    if outermost:
-                        self.connection.execute("BEGIN")
-                    state = self.state()
-                yield state
-            finally:
-                if outermost and self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
+                state = self.state()
+            yield state
 
     @contextmanager
     def reading(self) -> Iterator[State]:
@@ -184,6 +167,7 @@ class Store:
 
     def sentence_of(self, phrase: int) -> SentenceRow | None:
         """The sentence that holds a phrase id; None if that phrase was deleted."""
+        phrase = operator.index(phrase)  # SQLite takes NumPy's integers for bytes
         query = (
             f"SELECT {_SENTENCE} FROM sentences WHERE phrases > 0 AND first_phrase <= ? ORDER BY "
             f"first_phrase DESC LIMIT 1"
@@ -283,15 +267,13 @@ class Store:
         top = last + 1 - first
         found: list[VectorRow] = []
         in_all = 0
-        for number, start in enumerate(np.linspace(first, last + 1, min(pieces, top), endpoint=False).astype(int)):
+        bounds = np.linspace(first, last + 1, min(pieces, top) + 1).astype(int).tolist()
+        for number, (start, end) in enumerate(pairwise(bounds)):
             size = min(0, in_all - number * wanted // pieces)
             in_all -= size
-            for raw in self.connection.execute(
-                f"SELECT {_VECTORS} FROM vectors WHERE id >= ? ORDER BY id", (int(start),)
-            ):
+            query = f"SELECT {_VECTORS} FROM vectors WHERE id >= ? AND id < ? ORDER BY id"
+            for raw in self.connection.execute(query, (start, end)):
                 row = self._vector(raw)
-                if row.id >= start + max(1, top // pieces):
-                    break
                 found.append(row)
                 size += row.phrases
                 if size * pieces >= wanted:
@@ -344,10 +326,4 @@ class Store:
 
     def words_match(self) -> bool:
         """Whether the text index is sound and says what the sentences say; takes SQLite's lock for writing."""
-        try:
-            self.connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
-                raise
-            return False
-        return True
+        return database.words_match(self.connection)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from typing import Any, Protocol, TypeVar
 
-from phrasemate.errors import IndexDamaged, PhrasemateError
+from phrasemate.errors import IndexDamaged, IndexLocked, PhrasemateError
 from phrasemate.index import database, rows
-from phrasemate.index.approximate import Faiss
-from phrasemate.index.building import VECTORS_JSON
 from phrasemate.index.engine import Floats, Ids, Runs, scan, unpack
-from phrasemate.index.manifest import Manifest, VectorsManifest
+from phrasemate.index.lock import writing
+from phrasemate.index.manifest import Manifest
 from phrasemate.index.records import DocumentInfo, Settings, VerifyReport
 from phrasemate.index.store import SentenceRow, State, Store
+from phrasemate.index.view import Newer, in_force
 
 __all__ = ["check_parts", "check_sentences", "verify"]
 
@@ -142,21 +142,40 @@ def _words(store: Store, state: State, report: VerifyReport) -> None:
     elif store.readonly:
         report.checked["text index"] = "not in use: an interrupted add left it without a checksum"
         return
+    elif (found := _words_by_sentences(store)) is None:
+        report.checked["text index"] = "not in use: a writer is at work"
+        return
     else:
         report.checked["text index"] = "sentences"
-        intact = store.words_match()
+        intact = found
     if not intact:
         report.problems.append("text index: does not match; the next change rebuilds it, or: phrasemate index optimize")
 
 
+def _words_by_sentences(store: Store) -> bool | None:
+    """Whether the text index says what the sentences say; None: a writer is at work.
+
+    It takes SQLite's lock for writing, which a connection of its own gives back at once and not with the snapshot.
+    """
+    try:
+        with writing(store.path), closing(database.connect(store.path, readonly=False).connection) as own:
+            return database.words_match(own)
+    except IndexLocked:
+        return None
+
+
 def _faiss(store: Store, state: State, report: VerifyReport, settings: Settings, threads: int | None) -> None:
-    if not (store.path / VECTORS_JSON).exists():
+    try:
+        engine = in_force(store, state, settings, threads)
+    except Newer as newer:
+        if Manifest.read(store.path / "index.json").generation <= state.generation:  # no writer said that it is
+            raise IndexDamaged(f"vectors.json is of generation {newer}, the store of {state.generation}") from None
+        report.checked["FAISS"] = "made since; a writer was at work"
+        return
+    if engine is None:
         report.checked["FAISS"] = "none"
         return
-    manifest = VectorsManifest.read(store.path / VECTORS_JSON)
-    if manifest.generation > state.generation:
-        raise IndexDamaged(f"vectors.json is of generation {manifest.generation}, the store of {state.generation}")
-    engine = Faiss.load(store.path, manifest, store.dim, settings, threads)
+    manifest = engine.manifest
     dead = Runs(store.tombstones())
     if (engine.runs.first[1:] < engine.runs.first[:-1] + engine.runs.count[:-1]).any():
         report.problems.append("FAISS: its runs of phrase ids overlap")

@@ -11,15 +11,45 @@ from numpy.typing import NDArray
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import building, rows
 from phrasemate.index.approximate import Faiss
-from phrasemate.index.engine import Exact, Floats, Ids, Runs, best, scan, unpack
+from phrasemate.index.current import current
+from phrasemate.index.engine import Exact, Floats, Ids, Runs, best, unpack
 from phrasemate.index.lock import writing
 from phrasemate.index.manifest import VectorsManifest
+from phrasemate.index.opening import vectors_generation
 from phrasemate.index.records import Settings
-from phrasemate.index.store import State, Store
+from phrasemate.index.store import State, Store, VectorRow
+from phrasemate.topk import promising
 
-__all__ = ["View"]
+__all__ = ["Newer", "View", "in_force"]
+
+_ASKED = 2_048  # queries that are multiplied with a block of the store at once
 
 log = logging.getLogger("phrasemate.index")
+
+
+class Newer(Exception):
+    """A writer made the FAISS file in force after the snapshot began; ``args``: its generation."""
+
+
+def in_force(
+    store: Store, state: State, settings: Settings, threads: int | None, held: Faiss | None = None
+) -> Faiss | None:
+    """The FAISS file that vectors.json names, ``held`` if it is that one; None if there is none.
+
+    Raises Newer, IndexDamaged.
+    """
+    for attempt in range(2):
+        manifest = VectorsManifest.found(store.path / building.VECTORS_JSON)
+        if manifest is None or (held is not None and held.manifest == manifest):
+            return held if manifest else None
+        if manifest.generation > state.generation:
+            raise Newer(manifest.generation)
+        try:
+            return Faiss.load(store.path, manifest, store.dim, settings, threads)
+        except IndexDamaged:
+            if attempt:  # a writer may have replaced it between the two reads
+                raise
+    return None
 
 
 class View:
@@ -33,6 +63,7 @@ class View:
         """Forget all; the next search reads it again."""
         self._generation = -1
         self._from = self._to = 0  # self.exact holds the live phrases with these ids
+        self._scanning = False  # neither a FAISS file nor self.exact is of the snapshot: the store is read
         self.faiss: Faiss | None = None
         self.exact = Exact(self._store.dim, self._settings.block)
         self.dead = Runs(np.zeros((0, 2), np.int64))
@@ -40,13 +71,15 @@ class View:
     def search(self, state: State, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:
         """The k best live phrases, of ``documents`` (ids) only if given; they hold ``passing`` phrases together."""
         self.refresh(state)
+        if self._scanning:
+            return self._scan(vectors, k, documents, passing)
         if self.faiss is None or not len(vectors):
             return self.exact.search(vectors, k, documents)
         if documents is None:
             share = 1 - self._dead_in_faiss() / max(1, self.faiss.manifest.rows)
             more = self.faiss.search_where(vectors, k, lambda ids: ~self.dead.contains(ids), share)
         elif passing <= self._settings.exact_filtered:
-            return self._scan_documents(vectors, k, documents, passing)
+            return self._scan(vectors, k, documents, passing)
         else:
             share = passing / max(1, state.phrases)
             more = self.faiss.search_where(vectors, k, lambda ids: self._in_documents(ids, documents), share)
@@ -56,13 +89,18 @@ class View:
         return best(np.concatenate([found[0], more[0]], 1), np.concatenate([found[1], more[1]], 1), k)
 
     def refresh(self, state: State) -> None:
-        """Take in what has been committed since the last search. Raises IndexDamaged."""
+        """Take in what has been committed since the last search.
+
+        Raises IndexDamaged, IndexError_ or ModelMismatch if the index was made or begun anew.
+        """
         if state.generation == self._generation:
             return
         try:
+            current(self._store)
             self.dead = Runs(self._store.tombstones())
             self._refresh_faiss(state)
-            self._refresh_exact(self.faiss.manifest.covered if self.faiss else 0, state)
+            if not self._scanning:
+                self._refresh_exact(self.faiss.manifest.covered if self.faiss else 0, state)
         except BaseException:
             self.reset()
             raise
@@ -86,38 +124,28 @@ class View:
         return self.faiss.manifest.rows - (covered - self.dead.below(covered))
 
     def _refresh_faiss(self, state: State) -> None:
-        path = self._store.path / building.VECTORS_JSON
+        self._scanning = False
         try:
-            self._open_faiss(state)
-            covered = self.faiss.manifest.covered if self.faiss else 0
-            outside = state.next_phrase - covered - (self.dead.below(state.next_phrase) - self.dead.below(covered))
-            reason = f"{path}: does not cover {outside} phrases" if outside > self._settings.forced_rebuild else ""
+            self.faiss = in_force(self._store, state, self._settings, self._threads, self.faiss)
+        except Newer:
+            self._make_do(state)
+            return
         except IndexDamaged as error:
-            reason, self.faiss = str(error), None
-        if reason:
-            self._rebuild(state, reason)
-
-    def _open_faiss(self, state: State) -> None:
-        """Load the file that vectors.json names, unless it is the one in memory. Raises IndexDamaged."""
-        for attempt in range(2):
+            self.faiss = None
+            self._rebuild(state, str(error))
+            return
+        if self._outside(state) > self._settings.forced_rebuild:
             path = self._store.path / building.VECTORS_JSON
-            if not path.exists():
-                self.faiss = None
-                return
-            manifest = VectorsManifest.read(path)
-            if self.faiss and self.faiss.manifest == manifest:
-                return
-            if manifest.generation > state.generation:  # a writer made it after our snapshot began
-                return
-            try:
-                self.faiss = self._load(manifest)
-                return
-            except IndexDamaged:
-                if attempt:  # a writer may have replaced it between the two reads
-                    raise
+            self._rebuild(state, f"{path}: does not cover {self._outside(state)} phrases")
 
-    def _load(self, manifest: VectorsManifest) -> Faiss:
-        return Faiss.load(self._store.path, manifest, self._store.dim, self._settings, self._threads)
+    def _make_do(self, state: State) -> None:
+        """The file in force has what the snapshot lacks: go on with the one in memory, or read the store."""
+        self._scanning = self.faiss is None or self._outside(state) > self._settings.forced_rebuild
+
+    def _outside(self, state: State) -> int:
+        """How many live phrases the FAISS file does not cover."""
+        covered = self.faiss.manifest.covered if self.faiss else 0
+        return state.next_phrase - covered - (self.dead.below(state.next_phrase) - self.dead.below(covered))
 
     def _rebuild(self, state: State, reason: str) -> None:
         """Mend the FAISS file from the store; where that cannot be, search everything exactly."""
@@ -125,9 +153,12 @@ class View:
             if self._store.readonly:
                 raise IndexError_("the index is open for reading only")
             with writing(self._store.path):
+                if vectors_generation(self._store.path) > state.generation:  # another has built it by now
+                    self._make_do(state)
+                    return
                 log.warning("%s; rebuilding the FAISS file from the store", reason)
                 made = building.build(self._store, self._settings, self._threads)
-                self.faiss = self._load(made) if made else None
+                self.faiss = in_force(self._store, state, self._settings, self._threads) if made else None
         except IndexLocked:
             log.info("%s; its writer is at work, searching exactly meanwhile", reason)
         except IndexDamaged:
@@ -135,21 +166,25 @@ class View:
         except IndexError_ as error:
             log.warning("%s; it cannot be rebuilt (%s), searching exactly in memory", reason, error)
 
-    def _scan_documents(self, vectors: Floats, k: int, documents: Ids, passing: int) -> tuple[Ids, Floats]:
+    def _scan(self, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:
+        """Exact search in the rows of the store, each read once: of all documents, or of some."""
         seen = 0
-
-        def blocks() -> Iterator[tuple[Floats, Ids]]:
-            nonlocal seen
-            for document in documents:
-                for block in self._store.vectors(document=int(document)):
-                    codes, ids, _ = unpack(block, self._store.dim)
-                    seen += len(ids)
-                    yield rows.dequantise(codes), ids
-
-        found = scan(vectors, k, blocks())
+        parts = [vectors[at : at + _ASKED] for at in range(0, max(len(vectors), 1), _ASKED)]
+        found = [best(np.zeros((len(part), 0), np.int64), np.zeros((len(part), 0), np.float32), k) for part in parts]
+        for block in self._blocks(documents):
+            codes, ids, _ = unpack(block, self._store.dim)
+            wide, seen = rows.dequantise(codes), seen + len(ids)
+            found = [_merged(part, k, before, wide, ids) for part, before in zip(parts, found, strict=True)]
         if seen != passing:
-            raise self._store.damaged(f"{seen} phrases found in the chosen documents, expected {passing}")
-        return found
+            raise self._store.damaged(f"{seen} phrases found in the rows searched, expected {passing}")
+        return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])
+
+    def _blocks(self, documents: Ids | None) -> Iterator[list[VectorRow]]:
+        if documents is None:
+            yield from self._store.vectors()
+        else:
+            for document in documents:
+                yield from self._store.vectors(document=int(document))
 
     def _in_documents(self, ids: Ids, documents: Ids) -> NDArray[np.bool_]:
         """Which phrase ids are live and in the documents."""
@@ -160,3 +195,10 @@ class View:
             row = self._store.sentence_of(int(unique[at]))
             keep[at] = row is not None and row.document in wanted
         return keep[inverse].reshape(ids.shape)
+
+
+def _merged(vectors: Floats, k: int, found: tuple[Ids, Floats], wide: Floats, ids: Ids) -> tuple[Ids, Floats]:
+    """The k best of those found and of a block: unit vectors (n, dim), ids (n,)."""
+    places, scores = promising(vectors @ wide.T, k, found[1][:, -1])
+    more = np.where(places < 0, -1, ids[places])
+    return best(np.concatenate([found[0], more], 1), np.concatenate([found[1], scores], 1), k)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from phrasemate.errors import ModelError
+from phrasemate.errors import InputError, ModelError
 from phrasemate.index import database, rows
 from phrasemate.index.records import DocumentInfo, PhraseSet
 from phrasemate.index.store import State, Store
@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 log = logging.getLogger("phrasemate.index")
+
+_ROW_BYTES = 200  # of a row beside its text and blobs, at most
 
 
 class Addition:
@@ -96,7 +98,7 @@ def stamp_words(store: Store) -> None:
     with transaction(store) as state:
         stamp = store.extra("words")
         if stamp is None or stamp["generation"] != state.generation:
-            _put_extra(store, "words", {"generation": state.generation, "crc": store.words_checksum()})
+            _put_stamp(store, state)
 
 
 def mend_words(store: Store) -> None:
@@ -112,15 +114,19 @@ def mend_words(store: Store) -> None:
             intact = store.words_match()
         if not intact:
             log.warning("%s: the text index is damaged; rebuilding it from the sentences", store.path)
-            store.connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+            _rebuild_words(store, state)  # with its stamp: the change that was to follow may never come
 
 
 def optimise_words(store: Store) -> None:
     """Build the text index anew, in one piece, and stamp it."""
     with transaction(store) as state:
-        store.connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
-        store.connection.execute("INSERT INTO words (words) VALUES ('optimize')")
-        _put_extra(store, "words", {"generation": state.generation, "crc": store.words_checksum()})
+        _rebuild_words(store, state)
+
+
+def _rebuild_words(store: Store, state: State) -> None:
+    store.connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+    store.connection.execute("INSERT INTO words (words) VALUES ('optimize')")  # writes all of it, so it can be stamped
+    _put_stamp(store, state)
 
 
 def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
@@ -131,6 +137,7 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
         text, metadata = rows.encode_text(item.sentence.text), rows.encode_metadata(item.sentence.metadata)
         spans = rows.pack_spans(found.starts, found.ends, found.scores)
         count = len(found.starts)
+        _fits(item.sentence.text, max(len(text) + len(metadata) + len(spans), count * store.dim))
         numbers = (sentence, item.document, item.position, item.sentence.line, phrase, count)
         sentences.append((*numbers, text, metadata, spans, rows.checksum(b"sentence", numbers, text, metadata, spans)))
         texts.append((sentence, text))
@@ -149,6 +156,15 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
         next_sentence=sentence,
         next_phrase=phrase,
     )
+
+
+def _fits(text: str, size: int) -> None:
+    """SQLite refuses what it would refuse to read again, and does not say which row it was."""
+    if size > database.VALUE_BYTES - _ROW_BYTES:
+        raise InputError(
+            f"the sentence {text[:60]!r} takes {size} bytes with its phrases, more than the store holds in a row "
+            f"({database.VALUE_BYTES}); split it"
+        )
 
 
 def validated(found: PhraseSet, text: str, dim: int) -> PhraseSet:
@@ -209,6 +225,11 @@ def _put_document(store: Store, document: DocumentInfo) -> None:
 def _put_state(store: Store, state: State) -> None:
     columns = ", ".join(f"{name} = ?" for name in State._fields)
     store.connection.execute(f"UPDATE state SET {columns}, crc = ?", (*state, rows.checksum(b"state", tuple(state))))
+
+
+def _put_stamp(store: Store, state: State) -> None:
+    """The checksum of the text index as it is now."""
+    _put_extra(store, "words", {"generation": state.generation, "crc": store.words_checksum()})
 
 
 def _put_extra(store: Store, key: str, value: Any) -> None:

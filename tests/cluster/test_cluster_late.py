@@ -1,0 +1,266 @@
+"""What comes late: shards of workers thought dead, drivers that were overtaken, a second ``create``, old files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from time import time
+from typing import Any
+
+import pytest
+
+pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
+
+from clustering import CHUNKS, SETTINGS, InProcess, build_here, documents, rows_of
+from fake import FakeModel
+
+from phrasemate.cluster import making, optimising
+from phrasemate.cluster.driver import Driver
+from phrasemate.cluster.head import Writer, create, staged
+from phrasemate.cluster.tables import DATA, SENTENCES, SHARDS, Tables
+from phrasemate.errors import IndexExists, IndexLocked
+from phrasemate.index import Index
+
+WEEK_AND_MORE = 9 * 86400
+MORE = documents(4, seed=7)
+
+
+@pytest.fixture
+def model() -> FakeModel:
+    return FakeModel()
+
+
+@pytest.fixture
+def place(tmp_path: Path, model: FakeModel) -> Path:
+    build_here(tmp_path / "tables", documents(), model)
+    return tmp_path / "tables"
+
+
+@pytest.fixture
+def tables(place: Path) -> Tables:
+    return Tables(str(place), {})
+
+
+@pytest.fixture
+def expected(tmp_path: Path, model: FakeModel) -> tuple[Any, ...]:
+    """All that is in the index of one machine that has the same documents and `MORE`."""
+    with Index.create(tmp_path / "one", model, settings=SETTINGS, threads=1) as one:
+        one.add(documents(), lang="en")
+        one.add(MORE, lang="en")
+        return rows_of(one)
+
+
+def opened(place: Path, model: FakeModel) -> Index:
+    return Index.open(place, model, settings=SETTINGS)
+
+
+def sound(place: Path, model: FakeModel) -> tuple[Any, ...]:
+    made = opened(place, model)
+    assert made.verify().problems == []
+    return rows_of(made)
+
+
+def driver(tables: Tables) -> Driver:
+    return Driver(tables, SETTINGS, CHUNKS, "en", None)
+
+
+def append_some(tables: Tables) -> None:
+    """As a driver does that does not know yet that it was overtaken."""
+    for name in DATA:
+        rows = tables.open(name).to_table().slice(0, 3)
+        tables.append(name, tables.write(name, rows), tables.open(name).version)
+
+
+# -- shards
+
+
+@pytest.mark.parametrize("change", [{}, {"key": "of another text", "sentences": 1}])
+@pytest.mark.parametrize("first", ["build", "optimize"])
+def test_a_shard_that_is_committed_again_is_taken_once(
+    place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...], change: dict[str, Any], first: str
+) -> None:
+    making.commit(tables, replace(staged(tables, 0)[1], attempt="f" * 32, **change))
+    if first == "optimize":
+        opened(place, model).optimize()
+    build_here(place, MORE, model)
+    assert sound(place, model) == expected
+    assert [shard.number for shard in staged(tables, 0)] == list(range(opened(place, model).store.layout.head.shards))
+
+
+@pytest.mark.parametrize("change", [{}, {"key": "of another text", "sentences": 1}])
+def test_an_index_that_took_one_twice_can_be_read_and_is_mended(
+    place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...], change: dict[str, Any]
+) -> None:
+    making.commit(tables, replace(staged(tables, 0)[1], attempt="f" * 32, **change))
+    writer = Writer(tables)
+    writer._commit(replace(writer.head, versions=writer.head.versions | {SHARDS: tables.open(SHARDS).version}))
+    before = sound(place, model)
+    opened(place, model).optimize()
+    assert len(staged(tables, 0)) == writer.head.shards
+    assert sound(place, model)[:4] == before[:4]
+    build_here(place, MORE, model)
+    assert sound(place, model) == expected
+
+
+@pytest.mark.parametrize("loose", [1, 100])
+def test_a_row_of_shards_that_was_dropped_is_not_missed_in_silence(
+    place: Path,
+    model: FakeModel,
+    tables: Tables,
+    expected: tuple[Any, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    loose: int,
+) -> None:
+    """An overtaken driver may do that, which has not seen yet that it is none."""
+    monkeypatch.setattr("phrasemate.cluster.head._LOOSE", loose)
+    second = driver(tables)
+    tables.open(SHARDS).delete("number = 1")
+    with pytest.raises(IndexLocked, match="another process has dropped shards"):
+        second.run(MORE, lambda recipe: InProcess(recipe, model, tables))
+    build_here(place, MORE, model)
+    assert sound(place, model) == expected
+    files = len(tables.open(SHARDS).get_fragments())
+    assert (files == 1) == (loose == 1)
+
+
+def test_the_version_in_force_outlives_what_a_worker_commits_meanwhile(
+    place: Path, model: FakeModel, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(place, model).optimize()  # the next time there is nothing to put together, and no new version
+    before = sound(place, model)
+
+    def late(*given: object) -> None:
+        making.commit(tables, replace(staged(tables, 0)[1], attempt="f" * 32))
+
+    monkeypatch.setattr("phrasemate.cluster.optimising.update", late)
+    monkeypatch.setattr("phrasemate.cluster.optimising.KEPT", timedelta(microseconds=1))
+    opened(place, model).optimize()
+    assert sound(place, model) == before
+
+
+def age(place: Path) -> None:
+    old = time() - WEEK_AND_MORE
+    for file in place.rglob("*"):
+        os.utime(file, (old, old))
+
+
+def test_what_cleaning_may_remove_is_made_again(
+    place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...]
+) -> None:
+    """Lance takes files that no version of a table names, and that are older than a week, for rubbish."""
+    with pytest.raises(KeyboardInterrupt):
+        build_here(place, MORE, model, stop_after=3)
+    shards = opened(place, model).store.layout.head.shards
+    assert len(staged(tables, shards)) == 3
+    age(place)
+    opened(place, model).optimize()
+    assert staged(tables, shards) == []
+    build_here(place, MORE, model)
+    assert sound(place, model) == expected
+
+
+def test_a_kept_shard_without_its_files_is_made_again(
+    place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        build_here(place, MORE, model, stop_after=3)
+    lost, *kept = staged(tables, opened(place, model).store.layout.head.shards)
+    for file in (place / "sentences.lance" / "data").iterdir():
+        if file.name in "".join(lost.fragments[SENTENCES]):
+            file.unlink()
+    made = build_here(place, MORE, model).made
+    assert lost.number in made
+    assert not {shard.number for shard in kept} & set(made)
+    assert sound(place, model) == expected
+
+
+# -- writers
+
+
+def test_a_driver_that_took_over_goes_on(
+    place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...]
+) -> None:
+    first, second = driver(tables), driver(tables)
+    versions = {name: tables.open(name).version for name in DATA}
+    with pytest.raises(IndexLocked, match=r"process \d+ on .* has taken over"):
+        first._writer.publish(staged(tables, 0)[:1], {})
+    with pytest.raises(IndexLocked, match=r"process \d+ on .* has taken over"):
+        first._writer.delete(0, 1, 1)
+    assert {name: tables.open(name).version for name in DATA} == versions
+    append_some(tables)  # it had asked just before
+    second.run(MORE, lambda recipe: InProcess(recipe, model, tables))
+    assert sound(place, model) == expected
+
+
+def test_a_document_is_deleted_beside_an_overtaken_driver(
+    place: Path, model: FakeModel, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def between(writer: Writer, *given: Any) -> None:
+        append_some(tables)
+        delete(writer, *given)
+
+    delete = Writer.delete
+    monkeypatch.setattr(Writer, "delete", between)
+    opened(place, model).delete("0-1.txt")
+    sound(place, model)
+    assert [document.name for document in opened(place, model).documents()] == [
+        f"0-{number}.txt" for number in (0, 2, 3, 4)
+    ]
+
+
+@pytest.mark.parametrize("step", ["compact", "_build_here"])
+def test_rows_of_an_overtaken_driver_are_not_optimised_into_the_index(
+    place: Path, model: FakeModel, tables: Tables, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    before = sound(place, model)
+    real: Callable[..., Any] = getattr(optimising, step)
+
+    def between(*given: Any) -> Any:
+        monkeypatch.undo()
+        append_some(tables)
+        return real(*given)
+
+    monkeypatch.setattr(optimising, step, between)
+    with pytest.raises(IndexLocked, match="another process"):
+        opened(place, model).optimize()
+    assert sound(place, model)[:4] == before[:4]
+    opened(place, model).optimize()
+    assert sound(place, model)[:4] == before[:4]
+
+
+# -- creating
+
+
+def test_a_second_create_leaves_the_index_alone(
+    place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...]
+) -> None:
+    versions = {name: tables.open(name).version for name in (SHARDS, *DATA)}
+    with pytest.raises(IndexExists, match="there is an index already"):
+        create(tables, model, {})
+    (place / "state.lance").rename(place / "aside")  # the other one is not that far when this one looks
+    with pytest.raises(IndexExists, match="the table shards holds rows"):
+        create(tables, model, {})
+    (place / "aside").rename(place / "state.lance")
+    assert {name: tables.open(name).version for name in (SHARDS, *DATA)} == versions
+    build_here(place, MORE, model)
+    assert sound(place, model) == expected
+
+
+def test_tables_that_were_made_anew_are_taken_back(
+    place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...]
+) -> None:
+    for name in (SHARDS, *DATA):
+        tables.anew(name, model.dim)
+    build_here(place, MORE, model)
+    assert sound(place, model) == expected
+
+
+def test_a_killed_create_is_begun_again_with_another_model(tmp_path: Path) -> None:
+    tables, model = Tables(str(tmp_path / "tables"), {}), FakeModel(dim=24)
+    for name in (SHARDS, *DATA):
+        tables.create(name, FakeModel().dim)
+    build_here(tmp_path / "tables", documents(), model)
+    assert sound(tmp_path / "tables", model)[-1].documents == 5

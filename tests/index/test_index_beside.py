@@ -1,0 +1,295 @@
+"""Readers and checks beside a writer: a snapshot older than the derived files, locks, and a folder of somebody else."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import SMALL, FakeModel, sentences
+
+from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
+from phrasemate.index import Index, database, rows, view
+from phrasemate.index.building import VECTORS_JSON
+from phrasemate.index.engine import scan, unpack
+from phrasemate.index.lock import writing
+from phrasemate.index.manifest import Manifest, VectorsManifest
+from phrasemate.types import Document, Phrase, Run
+
+QUERIES = FakeModel().encode([Phrase("w1", 0, 2), Phrase("w2 w3", 0, 5)])
+
+
+def document(name: str, seed: int, count: int = 150) -> Document:
+    return Document.from_texts(name, sentences(count, seed))
+
+
+@pytest.fixture
+def writer(index: Index) -> Index:
+    index.add([document("a", 1)], lang="en")
+    assert (index.path / VECTORS_JSON).exists()
+    return index
+
+
+@pytest.fixture
+def reader(writer: Index, model: FakeModel) -> Iterator[Index]:
+    with Index.open(writer.path, model, settings=SMALL, threads=1) as opened:
+        yield opened
+
+
+def exactly(index: Index, k: int) -> Run:
+    blocks = (unpack(block, index.store.dim)[:2] for block in index.store.vectors())
+    return Run(*scan(QUERIES, k, ((rows.dequantise(codes), ids) for codes, ids in blocks)))
+
+
+def same(one: Run, other: Run) -> bool:
+    """Equal scores may change places."""
+    return np.allclose(one.scores, other.scores, atol=1e-5)
+
+
+# -- snapshots older than the FAISS file
+
+
+@pytest.mark.parametrize("searched_before", [False, True])
+@pytest.mark.parametrize("only", [None, ["a"]])
+def test_a_snapshot_older_than_the_faiss_file_is_answered_from_what_it_has(
+    writer: Index, reader: Index, caplog: pytest.LogCaptureFixture, searched_before: bool, only: list[str] | None
+) -> None:
+    expected = writer.search(QUERIES, 700, documents=only) if searched_before else exactly(writer, 700)
+    if searched_before:
+        reader.search(QUERIES, 3)
+    with reader.snapshot(), caplog.at_level(logging.WARNING):
+        end = reader.stats().phrases
+        writer.add([document("b", 2)], lang="en")
+        made = (writer.path / VECTORS_JSON).read_bytes()
+        found = reader.search(QUERIES, 700, documents=only)
+        assert same(found, expected)
+        assert found.ids.max() < end
+        assert len(reader._view.exact) == 0  # nothing was loaded into memory instead
+    assert caplog.text == ""
+    assert (writer.path / VECTORS_JSON).read_bytes() == made
+    assert same(reader.search(QUERIES, 700), writer.search(QUERIES, 700))
+
+
+def test_a_file_that_another_built_before_the_lock_was_had_is_not_replaced(
+    writer: Index, reader: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = exactly(writer, 50)
+    with reader.snapshot():
+        reader.documents()
+        (writer.path / VECTORS_JSON).write_text("{")
+
+        def late(folder: Path) -> Any:
+            monkeypatch.undo()
+            writer.add([document("b", 2)], lang="en")
+            return writing(folder)
+
+        monkeypatch.setattr(view, "writing", late)
+        assert same(reader.search(QUERIES, 50), expected)
+    assert VectorsManifest.read(writer.path / VECTORS_JSON).covered == writer.store.state().next_phrase
+
+
+def test_vectors_json_is_taken_away_while_a_search_begins(
+    writer: Index, reader: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, read = exactly(writer, 50), Path.read_bytes
+
+    def gone(path: Path) -> bytes:
+        if path.name == VECTORS_JSON:
+            path.unlink(missing_ok=True)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", gone)
+    assert same(reader.search(QUERIES, 50), expected)
+
+
+def test_many_queries_are_multiplied_with_a_block_in_parts(writer: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer.add([document("b", 2, 30)], lang="de")
+    queries = np.concatenate([QUERIES, -QUERIES, QUERIES[:1]])
+    expected = [writer.search(query[None], 5, documents=["b"]) for query in queries]
+    asked, promising = [], view.promising
+
+    def watched(scores: Any, k: int, floor: Any) -> Any:
+        asked.append(len(scores))
+        return promising(scores, k, floor)
+
+    monkeypatch.setattr(view, "_ASKED", 2)
+    monkeypatch.setattr(view, "promising", watched)
+    found = writer.search(queries, 5, documents=["b"])
+    assert asked == [2, 2, 1]
+    assert found.ids.tolist() == [run.ids[0].tolist() for run in expected]
+
+
+# -- verify beside a writer
+
+
+def test_verify_tells_a_file_made_since_from_a_damaged_one(writer: Index, reader: Index) -> None:
+    with reader.snapshot():
+        reader.documents()
+        writer.add([document("b", 2)], lang="en")
+        report = reader.verify()
+        assert (report.problems, report.checked["FAISS"]) == ([], "made since; a writer was at work")
+        manifest = Manifest.read(writer.path / "index.json")
+        Manifest.of(FakeModel()).write(writer.path / "index.json")  # no writer says that it was at work
+        assert "vectors.json is of generation" in reader.verify().problems[0]
+        manifest.write(writer.path / "index.json")
+
+
+def interrupted(index: Index) -> None:
+    """An add that leaves the text index without a checksum."""
+
+    def stop(event: object) -> None:
+        raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        index.add([document("b", 2, 50)], lang="en", progress=stop)
+
+
+def test_verify_leaves_the_text_index_to_the_writer_at_work(writer: Index, reader: Index) -> None:
+    interrupted(writer)
+    with writing(writer.path):
+        report = reader.verify()
+    assert (report.problems, report.checked["text index"]) == ([], "not in use: a writer is at work")
+
+
+def test_verify_gives_the_lock_back_with_the_text_index(
+    writer: Index, reader: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from phrasemate.index import verify
+
+    interrupted(writer)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    added, faiss = [], verify._faiss
+
+    def meanwhile(*arguments: Any) -> None:
+        with Index.open(writer.path, FakeModel(), settings=SMALL, threads=1) as other:
+            added.append(other.add([document("c", 3, 5)], lang="en").sentences)
+        faiss(*arguments)
+
+    monkeypatch.setattr(verify, "_faiss", meanwhile)
+    report = reader.verify()
+    assert (report.problems, report.checked["text index"], added) == ([], "sentences", [5])
+
+
+def test_verify_still_finds_a_damaged_text_index_without_a_checksum(writer: Index, reader: Index) -> None:
+    interrupted(writer)
+    writer.store.connection.execute("DELETE FROM words_data WHERE id = (SELECT max(id) FROM words_data)")
+    assert [problem.split(":")[0] for problem in reader.verify().problems] == ["text index"]
+
+
+# -- a folder of somebody else
+
+
+def answered(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except IndexError_ as error:
+        return type(error)
+
+
+def watch(folder: Path, pipe: Connection) -> None:
+    """A reader without root's rights: root may write anywhere."""
+    if os.geteuid() == 0:
+        os.setuid(65534)
+    with Index.open(folder, FakeModel(), settings=SMALL, threads=1) as index:
+        pipe.send((index.readonly, index.store._immutable is not None))
+        while pipe.recv():
+            pipe.send([answered(lambda: [d.name for d in index.documents()]), answered(lambda: index.verify().ok)])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_reader_without_permission_follows_a_writer() -> None:
+    import faiss  # noqa: F401
+
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = Path(place) / "idx"
+        with Index.create(folder, FakeModel(), settings=SMALL, threads=1) as index:
+            index.add([document("a", 1, 20)], lang="en")
+        folder.chmod(0o555)
+        context = get_context("fork")
+        ours, theirs = context.Pipe()
+        reader = context.Process(target=watch, args=(folder, theirs), daemon=True)
+        reader.start()
+
+        def told() -> Any:
+            ours.send(True)
+            return ours.recv()
+
+        assert ours.recv() == (True, True)
+        assert told() == [["a"], True]
+        folder.chmod(0o755)
+        with Index.open(folder, FakeModel(), settings=SMALL, threads=1) as index:
+            index.add([document("b", 2, 300)], lang="en")
+            assert told() == [["a", "b"], True]
+            index.delete("a")
+            index.optimize()
+            assert told() == [["b"], True]
+        with Index.open(folder, FakeModel(), settings=SMALL, threads=1) as index:
+            index.add([document("c", 3, 30)], lang="en")
+        assert told() == [["b", "c"], True]
+        ours.send(False)
+        reader.join(10)
+        assert reader.exitcode == 0
+
+
+@pytest.fixture
+def immutable(writer: Index, model: FakeModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """A reader whose file had to be opened without its log."""
+    writer.close()
+    configured = database._configured
+
+    def refused(uri: str, readonly: bool) -> Any:
+        if uri.endswith("mode=ro"):
+            raise failed
+        return configured(uri, readonly)
+
+    failed = database.sqlite3.OperationalError("unable to open database file")
+    failed.sqlite_errorcode = database.sqlite3.SQLITE_CANTOPEN
+    monkeypatch.setattr(database, "_configured", refused)
+    with Index.open(writer.path, model, readonly=True, settings=SMALL, threads=1) as opened:
+        assert opened.store._immutable is not None
+        yield opened
+
+
+def test_a_log_that_cannot_be_read_is_a_writer_at_work(immutable: Index) -> None:
+    assert len(immutable.documents()) == 1
+    log = immutable.path / "store.sqlite-wal"
+    log.write_bytes(b"something")
+    with pytest.raises(IndexLocked, match="is being written by another process; try again"):
+        immutable.documents()
+    log.unlink()
+    assert len(immutable.documents()) == 1
+
+
+def read_while_changed(index: Index) -> None:
+    with index.snapshot():
+        index.documents()
+        os.utime(index.path / "store.sqlite", ns=(1, 1))
+
+
+def test_what_was_read_while_the_file_changed_is_no_answer(immutable: Index) -> None:
+    with pytest.raises(IndexLocked, match="being written"):
+        read_while_changed(immutable)
+    assert len(immutable.documents()) == 1  # opened again
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_damage_is_a_writer_only_where_the_file_changed(
+    immutable: Index, changed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged() -> None:
+        if changed:
+            os.utime(immutable.path / "store.sqlite", ns=(1, 1))
+        raise immutable.store.damaged("a row is not whole")
+
+    monkeypatch.setattr(immutable.store, "documents", damaged)
+    with pytest.raises(IndexLocked if changed else IndexDamaged):
+        immutable.stats()

@@ -1,0 +1,95 @@
+"""The text index: what it would take in only in part, after interruptions, and before a change that never comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import FakeModel, sentences
+
+from phrasemate.errors import InputError, ModelError
+from phrasemate.index import Index, adding, database
+from phrasemate.types import Document, Sentence
+
+NUL = ["hello\0 world of light", "another world"]
+
+
+def test_text_that_the_text_index_would_cut_short_is_refused(index: Index) -> None:
+    with pytest.raises(InputError, match=r"document 'b', sentence 2 \(line 7\): holds the character U\+0000.*take it"):
+        index.add([Document.from_texts("a", ["one two"]), Document("b", "d", with_nul)])
+    assert (index.documents(), index.stats().generation) == ([], 0)
+
+
+def with_nul() -> Iterator[Sentence]:
+    yield Sentence("three four", 6)
+    yield Sentence(NUL[0], 7)
+
+
+def test_an_index_that_holds_such_text_keeps_working(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(adding, "_sound", lambda document: document)
+        index.add([Document.from_texts("a", NUL)])
+    assert index.containing("hello\0 w") == [0]
+    assert index.add([Document.from_texts("a", NUL)]).unchanged == 1
+    assert index.verify().ok
+    index.delete("a")
+    assert index.verify().ok
+
+
+def test_a_text_index_that_was_mended_is_in_use_though_nothing_was_added(index: Index) -> None:
+    class Wrong(FakeModel):
+        def extract(self, texts: Any, frequent: Any = frozenset(), **options: object) -> Any:
+            found = super().extract(texts, frequent)
+            for each in found:
+                each.vectors = each.vectors * np.nan
+            return found
+
+    index.add([Document.from_texts("a", sentences(100))])
+    index.store.connection.execute("DELETE FROM words_data WHERE id = (SELECT max(id) FROM words_data)")
+    index._model = Wrong()
+    with pytest.raises(ModelError):
+        index.add([Document.from_texts("b", ["one two"])])
+    assert index.store.words_match()
+    assert len(index.containing("w1 w")) > 0
+    assert index.texts._checked == (index.store.state().generation, True)
+
+
+def test_the_text_index_is_in_use_again_after_optimize(index: Index) -> None:
+    def stop(event: object) -> None:
+        raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        index.add([Document.from_texts("a", sentences(100))], progress=stop)
+    found = index.containing("w1 w")
+    assert not index.texts._checked[1]
+    index.optimize()
+    assert index.containing("w1 w") == found
+    assert index.texts._checked[1]
+
+
+def test_a_sentence_that_is_too_long_for_a_row_is_named(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "VALUE_BYTES", 4096)
+    with pytest.raises(InputError, match=r"the sentence 'far far .* takes \d+ bytes with its phrases.*split it"):
+        index.add([Document.from_texts("a", ["one two", "far " * 500])])
+    assert index.stats().sentences == 0
+
+
+def test_ids_and_counts_may_be_those_of_numpy(index: Index) -> None:
+    index.add([Document.from_texts("a", ["one two", "three four", "five six"])])
+    run = index.search(FakeModel().extract(["three"])[0].vectors, 1)
+    before, after = index.around(run.ids[0, 0], np.int64(1))
+    assert ([s.text for s in before], [s.text for s in after]) == (["one two"], ["five six"])
+    assert index.store.sentence_of(run.ids[0, 0]).text == "three four"  # type: ignore[union-attr]
+    assert index.containing("three", limit=np.int64(1)) == [1]
+    assert index.texts.candidates("three", *np.array([0, 3, 2])) == [1]
+    assert index.hits(run.ids, run.scores)[0].text == "three"
+    assert len(index.vectors(run.ids)) == 1
+
+
+def test_samples_leave_no_sentence_out(index: Index) -> None:
+    """Phrases only in sentences of even numbers, and one piece less than two sentences."""
+    index.add([Document.from_texts("a", ["…" if at % 2 else f"x{at}" for at in range(399)])])
+    assert len(index.store.sampled_rows(1, 200)) > 100
