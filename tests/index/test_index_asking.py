@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from fake import SMALL, FakeModel, sentences
 
-from phrasemate.index import Index, rows, tuning
+from phrasemate.index import Index, approximate, rows, tuning, view
+from phrasemate.index.approximate import Faiss
 from phrasemate.index.engine import Exact
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.store import VectorRow
@@ -60,6 +61,57 @@ def test_a_tuned_index_may_lose_all_its_phrases(tmp_path: Path, monkeypatch: pyt
         assert index.search(np.eye(16, dtype=np.float32)[:1], 3).ids.tolist() == [[-1, -1, -1]]
         index.add([document("d", 300, 1)])
         assert index.verify().ok
+
+
+def test_where_hardly_any_near_phrase_passes_the_rows_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fourth part of the rows is the most that FAISS is asked for; the answer is the exact one."""
+    settings = replace(SMALL, exact_filtered=10)
+    with Index.create(tmp_path / "idx", FakeModel(), settings=settings, threads=1) as index:
+        index.add([document("a", 500, 0), document("b", 30, 1)])
+        queries = np.concatenate([index.vectors([at])[:, :] for at in range(5)])  # of document a
+        asked: list[int] = []
+        propose = Faiss._proposed
+        told = lambda self, vectors, count, *more: asked.append(count) or propose(self, vectors, count, *more)  # noqa: E731
+        monkeypatch.setattr(Faiss, "_proposed", told)
+        monkeypatch.setattr(view, "_CANDIDATES", 100)
+        run = index.search(queries, 20, documents=["b"])
+        exact = Exact(16, 4096)
+        exact.extend(index.store.vectors(document=index.documents()[1].id))
+        ids, scores = exact.search(queries, 20)
+        assert np.array_equal(run.ids, ids)
+        assert run.scores == pytest.approx(scores, abs=1e-5)
+        assert max(asked, default=0) <= index.stats().phrases // 4
+
+
+def test_many_queries_share_what_may_be_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([document("a", 300, 0)])
+        queries = rows.dequantise(np.random.default_rng(9).integers(-127, 128, (50, 16)).astype(np.int8))
+        whole = index.search(queries, 20)
+        asked: list[int] = []
+        propose = Faiss._proposed
+        told = lambda self, vectors, count, *more: (  # noqa: E731
+            asked.append(len(vectors) * count) or propose(self, vectors, count, *more)
+        )
+        monkeypatch.setattr(Faiss, "_proposed", told)
+        monkeypatch.setattr(approximate, "_PROPOSED", 1_000)
+        parts = index.search(queries, 20)
+        assert np.array_equal(parts.ids, whole.ids)
+        assert 0 < max(asked) <= 1_000
+
+
+@pytest.mark.parametrize(("candidates", "fine"), [(4, True), (1, False)])
+def test_a_file_is_held_to_what_it_was_tuned_for(tmp_path: Path, candidates: int, fine: bool) -> None:
+    """Recall@1 of .61 and .29, where .5 was wanted: less than the .9 that is expected of others."""
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([document("a", 500, 0)])
+        index.optimize(target_recall=0.5)
+        manifest = VectorsManifest.read(index.path / "vectors.json")
+        asking = {"probes": 1, "slack": 4.0, "candidates": candidates}
+        replace(manifest, asking=asking).write(index.path / "vectors.json")
+    with Index.open(tmp_path / "idx", FakeModel(), threads=1) as index:
+        report = index.verify()
+    assert (report.ok, 0.4 <= report.checked["recall@1"] < 0.9) == (fine, fine)
 
 
 def test_queries_of_tuning_are_of_sentences_whose_phrases_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

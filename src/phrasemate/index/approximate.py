@@ -24,6 +24,7 @@ _CANDIDATES = 128  # re-scored at least: with 40, 10 results of 1.2 million had 
 _PER = 32  # results for which a number of candidates is meant
 _NUMBERS_AT_ONCE = 1 << 19  # of candidates being re-scored by a thread: 2 MB
 _BATCH = 64  # queries from which on it is worth to order them and to use several threads
+_PROPOSED = 1 << 24  # candidates of all queries at once: 130 MB of row numbers
 _WIDE = 4  # times as many lists as are read: fewer are all compared by their centres, not by their codes first
 _ALL = 4.0  # more than two cosines can differ
 _SHORTEST = 300  # rows of an inverted list on the average; half of the shortest that tuning tries
@@ -276,12 +277,22 @@ class Faiss:
         return scores
 
     def search_where(
-        self, vectors: Floats, k: int, keep: Callable[[Ids], NDArray[np.bool_]], share: float
-    ) -> tuple[Ids, Floats]:
-        """The k best ids that ``keep``; asks for more until they are found. ``share``: what part is kept, roughly."""
+        self, vectors: Floats, k: int, keep: Callable[[Ids], NDArray[np.bool_]], share: float, most: float = np.inf
+    ) -> tuple[Ids, Floats] | None:
+        """The k best ids that ``keep``; asks for more until they are found. ``share``: what part is kept, roughly.
+
+        None where more than ``most`` candidates of a query would have to be looked at.
+        """
         fetch, wider = (k if share >= 1 else int(k / max(share, 1e-3)) + 1), 1
         while True:
             fetch = min(fetch, self.manifest.rows)
+            if (candidates := self.asking.fetch(fetch)) > most:
+                return None
+            if len(vectors) > 1 and len(vectors) * candidates > _PROPOSED:
+                first, second = (self.search_where(part, k, keep, share, most) for part in np.array_split(vectors, 2))
+                if first is None or second is None:
+                    return None
+                return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
             ids, scores = self.search(vectors, fetch, wider)
             slack = self.asking.slack if wider == 1 else _ALL
             everything = self._lists is None or (self.asking.probes * wider >= self.nlist and slack >= _ALL)

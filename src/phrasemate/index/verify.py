@@ -19,6 +19,7 @@ __all__ = ["check_parts", "check_sentences", "verify"]
 
 _QUERIES = 100
 _DEPTH = 10
+_SHORT = 0.1  # of recall, by which a file may miss what it was tuned for, on other queries
 _LEAST_RECALL = 0.9  # of the first place; files that are not tuned have 0.98 and more of real vectors
 _SHOWN = 20  # problems of one kind that are listed
 
@@ -197,11 +198,14 @@ def _faiss(store: Store, state: State, report: VerifyReport, settings: Settings,
     if missing:
         report.problems.append(f"FAISS: lacks {missing} phrases")
     found = engine.search_where(queries, _DEPTH, lambda ids: ~dead.contains(ids), live / manifest.rows)
+    assert found is not None  # where there is no limit
     # a place counts as found if what stands there scores as well: equal sentences have equal vectors
     recall = [float((found[1][:, at] >= exact[1][:, at] - 0.01).mean()) for at in (0, _DEPTH - 1)]
-    if recall[0] < _LEAST_RECALL:
+    target = manifest.tuned.get("target")
+    least = min(_LEAST_RECALL, target - _SHORT) if isinstance(target, float) else _LEAST_RECALL
+    if recall[0] < least:
         report.problems.append(
-            f"FAISS: recall@1 against exact search is {recall[0]:.2f}, expected {_LEAST_RECALL}; run: "
+            f"FAISS: recall@1 against exact search is {recall[0]:.2f}, expected {least:.2f}; run: "
             f"phrasemate index optimize"
         )
     report.checked.update({"FAISS": manifest.rows, "recall@1": recall[0]})

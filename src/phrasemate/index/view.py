@@ -23,6 +23,7 @@ from phrasemate.topk import promising
 __all__ = ["Newer", "View", "in_force"]
 
 _ASKED = 2_048  # queries that are multiplied with a block of the store at once
+_CANDIDATES = 1 << 16  # of a query, or a quarter of the rows: where a filter needs more, what passes it is read instead
 
 log = logging.getLogger("phrasemate.index")
 
@@ -82,7 +83,10 @@ class View:
             return self._scan(vectors, k, documents, passing)
         else:
             share = passing / max(1, state.phrases)
-            more = self.faiss.search_where(vectors, k, lambda ids: self._in_documents(ids, documents), share)
+            most = max(_CANDIDATES, self.faiss.manifest.rows // 4)
+            more = self.faiss.search_where(vectors, k, lambda ids: self._in_documents(ids, documents), share, most)
+        if more is None:  # hardly any of what is near passes: reading all that passes is cheaper
+            return self._scan(vectors, k, documents, passing)
         if not len(self.exact):
             return more
         found = self.exact.search(vectors, k, documents)
