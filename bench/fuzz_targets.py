@@ -173,7 +173,7 @@ def _tokens(data: bytes) -> None:
     from phrasemate.encode.pool import token_rows
 
     parts = data.decode("utf-8", "replace").split("\x1e")
-    states = _runtime()._states(parts, _runtime().tokenizer.encode_batch(parts, add_special_tokens=False), "")
+    states = _runtime()._states(parts, list(_runtime()._tokens(parts)), "")
     for number, text in enumerate(parts):
         low, high = int(states.bounds[number]), int(states.bounds[number + 1])
         starts, ends = states.starts[low + 1 : high - 1], states.ends[low + 1 : high - 1]

@@ -83,7 +83,9 @@ GZIPPED = gzip.compress(TEXT.encode())
         ("w.xml", TEXT.replace("&amp;", "&nbsp;").encode(), "entit(y|ies)"),
         ("w.xml", b"<html><body>Not found</body></html>", "begins with <html>; expected <mediawiki>"),
         ("w.xml", b"Not found", "not well-formed XML"),
-        ("w.xml", TEXT.replace("<id>1</id>", "").encode(), "a page without a title or a number"),
+        ("w.xml", TEXT.replace("<id>1</id>", "").encode(), "a page without a title, or without a number"),
+        ("w.xml", TEXT.replace("<id>1<", f"<id>{10**18}<").encode(), "or without a number of at most 18 digits"),
+        ("w.xml", TEXT.replace("<id>1<", f"<id>{'1' * 5000}<").encode(), "or without a number of at most 18 digits"),
         ("w.xml", dump([page(1, "Lang", "x" * 4_100_000)]).encode(), "one entry of more than 4,000,000 characters"),
     ],
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from time import process_time
 
 import pytest
 from wiki_files import sql
@@ -76,6 +78,7 @@ def test_a_title_that_was_cut_within_a_character_is_passed_over(tmp_path: Path) 
         ("l.sql", b"", "no INSERT INTO langlinks in it"),
         ("l.sql", b"INSERT INTO `langlinks` VALUES (1,2,3);", "not a whole row of langlinks: '(1,2,3);'"),
         ("l.sql", b"INSERT INTO `langlinks` VALUES " + b"(1,'en','" + b"x" * 3_000_000, "not a whole row"),
+        ("l.sql", b"INSERT INTO `langlinks` VALUES (" + b"1" * 5000 + b",'en','a');", "not a whole row"),
     ],
 )
 def test_one_clear_error(tmp_path: Path, name: str, raw: bytes, message: str) -> None:
@@ -83,6 +86,23 @@ def test_one_clear_error(tmp_path: Path, name: str, raw: bytes, message: str) ->
     with pytest.raises(ReadError, match=message.replace("(1,2,3)", r"\(1,2,3\)")) as caught:
         list(language_links(tmp_path / name, "en"))
     assert len(str(caught.value)) < 500
+
+
+def test_statements_that_never_go_on_cost_their_length(tmp_path: Path) -> None:
+    (tmp_path / "l.sql").write_bytes(b"INSERT INTO a (" * 30_000)  # 450 kB: seconds, if each is read to the end
+    begun = process_time()
+    with pytest.raises(ReadError):
+        list(language_links(tmp_path / "l.sql", "en"))
+    assert process_time() - begun < 0.5
+
+
+@pytest.mark.parametrize("line", ["1" * 20 + "\ta", "1" * 5000 + "\ta", "a\tb", "7"])
+def test_no_file_of_titles(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text(f"10\tHund\n{line}\n", "utf-8")
+    with pytest.raises(ReadError, match=re.escape(f"{path}, line 2: not a page number and a title")) as caught:
+        Titles(path)
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("order", [1, -1])

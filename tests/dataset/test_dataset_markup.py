@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from time import process_time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from phrasemate.dataset.dump import pages
 from phrasemate.dataset.markup import paragraphs
@@ -48,6 +52,60 @@ def test_deep_nesting_ends() -> None:
     assert list(paragraphs("{{a|" * 3000 + "x" + "}}" * 3000)) == []
     assert list(paragraphs("[[a|" * 3000 + "x" + "]]" * 3000)) == []
     assert list(paragraphs("<div>" * 3000 + "Text." + "</div>" * 3000))[-1:] in (["Text."], [])
+
+
+PARAGRAPH = "Der '''Hund''' ist ein [[Tier]].\n\n"
+READ = "Der Hund ist ein Tier."
+
+
+@pytest.mark.parametrize(
+    "never_closed",
+    [
+        *("{{a|", "{{{a|", "[[a|", "<div>", "<ref>", '<a b="', "<a ", "<a [[", "<!--", "<nowiki>", "{|\n", "[//a "),
+        *("{{a|[[b}}]]", "[[a|{{b]]}}", "{{a|<b>}}</b>", '[[//a<b c="]]', "}}'''{{{''"),
+    ],
+)
+def test_a_page_of_what_is_never_closed_is_left_out(never_closed: str) -> None:
+    begun = process_time()
+    assert list(paragraphs(PARAGRAPH + never_closed * (30_000 // len(never_closed)))) == []
+    assert process_time() - begun < 0.8
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{|\n|{{a|\n", "\n}}|x\n|}"),
+        ("{|\n|<b>\n", "\n</b>|x\n|}"),
+        ('[[//<a b="', "]"),
+        ("'''</div>]<div><\n{|", ""),
+        ("</math>[[//a </ref>/>{|;", "</><>]]--><>"),
+    ],
+)
+def test_a_page_that_would_take_for_ever_is_left_out(before: str, after: str) -> None:
+    """Each level doubles the time; the end of those of 40 nobody lives to see."""
+    assert list(paragraphs(PARAGRAPH + before * 40 + "x" + after * 40)) == []
+    assert list(paragraphs(PARAGRAPH * 9 + before * 2 + "x" + after * 2))[:9] == [READ] * 9
+
+
+def test_a_few_things_that_are_not_closed_cost_no_page() -> None:
+    broken = "{{a|b\n\n[[c|d\n\n<ref>e\n\n<a b=\n\n<!-- f\n\n"
+    assert list(paragraphs(PARAGRAPH * 20 + broken))[:20] == [READ] * 20
+    hidden = "<!-- {{a [[b {| -->" * 50 + "<math>{{a}^{{b}</math>" * 50 + "<nowiki>[[</nowiki>" * 50
+    assert list(paragraphs(f"{hidden}\n\n{PARAGRAPH}"))[-1:] == [READ]
+
+
+@pytest.mark.parametrize("text", ["x" + " " * 200_000 + "y", "x(" + " " * 200_000 + "y", "x" + "( ;" * 30_000 + "y"])
+def test_gaps_cost_their_length(text: str) -> None:
+    begun = process_time()
+    assert len(list(paragraphs(text))) == 1
+    assert process_time() - begun < 0.8
+
+
+@given(st.text("b(;, \t\u00a0\u2003)", max_size=12))
+@settings(max_examples=200, deadline=None)
+def test_empty_brackets(text: str) -> None:
+    expected = " ".join(re.sub(r"\s*\(\s*[;,:]*\s*\)", "", f"a{text}").split())
+    assert list(paragraphs(f"a{text}")) == [expected]
 
 
 def test_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from time import process_time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.encode import FrequentWords, NgramSegmenter
-from phrasemate.encode.segment import common_pieces
+from phrasemate.encode.segment import JOINT, common_pieces
 from phrasemate.errors import InputError
 from phrasemate.types import Span
 
@@ -72,6 +75,18 @@ def test_max_words(most: int) -> None:
 )
 def test_punctuation_between_words(text: str, joined: bool) -> None:
     assert (text in phrases(text)) == joined
+
+
+@given(text=st.text(" \u00a0\t\u3000\u200b-‐–'’/&+·a", max_size=8))
+def test_joints(text: str) -> None:
+    written_out = re.fullmatch(r"[\s\u00a0]*[-‐‑–'’/&+·]?[\s\u00a0]*", text)
+    assert (JOINT.fullmatch(text) is None) == (written_out is None)
+
+
+def test_a_gap_costs_its_length() -> None:
+    begun = process_time()
+    assert phrases("one" + " " * 20_000 + "(two") == ["one", "two"]
+    assert process_time() - begun < 0.5
 
 
 def test_numbers() -> None:

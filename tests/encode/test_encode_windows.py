@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from phrasemate.encode import Model
+from phrasemate.encode import model as model_module
 from phrasemate.encode import runtime as runtime_module
-from phrasemate.encode.runtime import States
+from phrasemate.encode.runtime import States, stretches
+from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 
 WINDOW = tiny.POSITIONS - 2  # tokens without the special ones
@@ -89,3 +95,71 @@ def test_blocks_change_nothing(model: Model, monkeypatch: pytest.MonkeyPatch) ->
     for again, part in zip(model.extract(texts), parts, strict=True):
         np.testing.assert_array_equal(again.starts, part.starts)
         assert (again.vectors * part.vectors).sum(1).min(initial=1) > 0.9999
+
+
+def few(model: Model, monkeypatch: pytest.MonkeyPatch, characters: int) -> None:
+    """A stretch of so many characters."""
+    monkeypatch.setattr(runtime_module, "STRETCH", characters)
+    monkeypatch.setattr(model_module, "STRETCH", characters)
+
+
+@given(text=st.text("ab \n\u00a0", max_size=60), most=st.integers(1, 9))
+@settings(max_examples=200, deadline=None)
+def test_stretches(text: str, most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime_module, "STRETCH", most)
+        parts = stretches(text)
+    assert all(text[at : at + len(part)] == part and len(part) <= most for at, part in parts)
+    assert "".join("".join(part.split()) for _, part in parts) == "".join(text.split())
+    assert len(text) > most or parts == [(0, text)]
+    ends = [text[at + len(part) :][:1] for at, part in parts if any(c.isspace() for c in part.strip())]
+    assert all(not end or end.isspace() for end in ends)  # a word is cut only where it is longer than a stretch
+
+
+def test_tokens_of_a_long_text_are_those_of_its_stretches(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [long_text(300), "the bank", long_text(20)]
+    whole = states_of(model, *texts)
+    few(model, monkeypatch, 200)
+    for one, other in zip(states_of(model, *texts), whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_text_of_too_many_tokens(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    few(model, monkeypatch, 200)
+    monkeypatch.setattr(runtime_module, "MOST_TOKENS", 250)
+    monkeypatch.setattr(model.runtime, "_run", lambda *_: pytest.fail("states are computed"))
+    begins = re.escape(repr(long_text(300)[:40]))
+    with pytest.raises(InputError, match=rf"a text of [\d,]+ characters, {begins} …; expected at most 250 tokens; cut"):
+        list(model.token_states([long_text(300)]))
+
+
+def test_what_is_found_in_a_long_text(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = long_text(300)
+    few(model, monkeypatch, 200)
+    monkeypatch.setattr(runtime_module, "MOST_TOKENS", 250)  # of the whole text: none can be had
+    found, short = model.extract([text, "the old bank"])
+    (alone,) = model.extract(["the old bank"])
+    np.testing.assert_array_equal(short.ends, alone.ends)
+    pieces = [text[start:end] for start, end in zip(found.starts, found.ends, strict=True)]
+    assert len(pieces) > 300
+    assert not [piece for piece in pieces if piece != piece.strip() or set(piece.split()) - set(WORDS)]
+    some = [0, len(pieces) // 2, len(pieces) - 1]
+    phrases = [Phrase(text, int(found.starts[i]), int(found.ends[i])) for i in some]
+    assert (model.encode(phrases) * found.vectors[some]).sum(1).min() > 0.999
+    across = Phrase(text, text.index(" ", 150) + 1, text.index(" ", 250))  # no stretch holds it
+    assert np.linalg.norm(model.encode([across])) == pytest.approx(1, abs=1e-5)
+    sentences = model.encode_sentences([text, "the old bank"])
+    np.testing.assert_allclose(np.linalg.norm(sentences, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(sentences[1], model.encode_sentences(["the old bank"])[0], atol=1e-4)
+
+
+def test_the_tokenizer_takes_so_many_characters_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [long_text(number % 90) for number in range(600)]
+    batches = list(runtime_module._batches(texts))
+    assert [text for batch in batches for text in batch] == texts
+    few(model, monkeypatch, 1_000)
+    small = list(runtime_module._batches([*texts, "x" * 3_000, "y"]))
+    assert [text for batch in small for text in batch] == [*texts, "x" * 3_000, "y"]
+    assert max(sum(map(len, batch)) for batch in small if len(batch) > 1) <= 1_000
+    assert max(map(len, batches)) <= 256
+    assert list(runtime_module._batches([])) == []

@@ -15,6 +15,7 @@ from phrasemate.text.lines import TextFile
 __all__ = ["Page", "blocks", "is_dump", "pages"]
 
 _BLOCK = 1 << 16
+_DIGITS = 18  # of a page's number: 64 bits hold them
 _SUFFIXES = (".xml", ".xml.gz", ".bz2")
 
 
@@ -113,8 +114,9 @@ class _Dump(XmlStream[Page]):
     def _finish(self) -> None:
         page = self._page
         number, title = page.get("id", "").strip(), " ".join(page.get("title", "").split())
-        if not number.isdecimal() or not title:
-            raise self.error("a page without a title or a number", "give a dump of pages-articles")
+        if not number.isdecimal() or len(number) > _DIGITS or not title:
+            reason = f"a page without a title, or without a number of at most {_DIGITS} digits"
+            raise self.error(reason, "give a dump of pages-articles")
         if page.get("ns", "0").strip() == "0" and not self._redirect:
             self.give(Page(int(number), title, page.get("text", "")))
         self.settle()

@@ -16,9 +16,10 @@ from phrasemate.errors import ReadError
 
 __all__ = ["Titles", "language_links", "linked_titles"]
 
-_INSERT = re.compile(rb"INSERT INTO [`\"]?(\w+)[`\"]?\s*(?:\([^)]*\)\s*)?VALUES\s*", re.IGNORECASE)
+_INSERT = re.compile(rb"INSERT INTO [`\"]?(\w+)[`\"]?\s*(?:\([^()]*\)\s*)?VALUES\s*", re.IGNORECASE)
 _STRING = rb"'((?:[^'\\]++|\\.|'')*+)'"
-_ROW = re.compile(rb"\s*\(\s*(\d+)\s*,\s*" + _STRING + rb"\s*,\s*" + _STRING + rb"\s*\)\s*([,;])\s*", re.DOTALL)
+_ROW = re.compile(rb"\s*\(\s*(\d{1,18})\s*,\s*" + _STRING + rb"\s*,\s*" + _STRING + rb"\s*\)\s*([,;])\s*", re.DOTALL)
+_TITLE = re.compile(rb"(\d{1,18})\t")  # the beginning of a line of titles; 64 bits hold the number
 _ESCAPED = re.compile(rb"\\(.)|''", re.DOTALL)
 _ESCAPES = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z": b"\x1a"}  # MySQL, string literals
 _KEPT = 1 << 16  # bytes between two statements that may hold the beginning of the next
@@ -56,21 +57,26 @@ def language_links(
 class Titles:
     """Page number -> title, of files with both in each line, separated by a tab.
 
-    Only where each title stands is kept in memory: 16 bytes a page. Use it in ``with``.
+    Only where each title stands is kept in memory: 16 bytes a page. Use it in ``with``. Raises ReadError for another
+    file.
     """
 
     def __init__(self, *paths: str | Path) -> None:
         self._numbers, self._places = array("q"), array("q")
         with ExitStack() as stack:
             self._files = [stack.enter_context(Path(path).open("rb")) for path in paths]
-            for at, file in enumerate(self._files):
-                self._add(file, at << _PLACE)
+            for at, (path, file) in enumerate(zip(paths, self._files, strict=True)):
+                self._add(path, file, at << _PLACE)
             self._close = stack.pop_all().close
         self._sort()
 
-    def _add(self, file: IO[bytes], place: int) -> None:
-        for line in file:
-            self._numbers.append(int(line.partition(b"\t")[0]))
+    def _add(self, path: str | Path, file: IO[bytes], place: int) -> None:
+        for number, line in enumerate(file, 1):
+            if (match := _TITLE.match(line)) is None:
+                shown = line[:40].decode("utf-8", "backslashreplace")
+                reason = f"not a page number and a title: {shown!r}; expected 1 to 18 digits, a tab, a title"
+                raise ReadError(str(path), number, reason, "delete the file, it is made anew")
+            self._numbers.append(int(match[1]))
             self._places.append(place)
             place += len(line)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,7 +27,17 @@ _INTERWIKI = re.compile(r":?[a-z]{2,3}(?:-[a-z]+)*|simple")
 _CITED = re.compile(f"(?<=[^\\s({_GONE}]){_GONE}+")  # right behind a word or full stop it was a reference
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;])\n(?=[a-zà-öø-ÿа-яё])")  # a paragraph goes on
 _LEFT = re.compile(r"^[|!]|\{\{|\}\}|\[\[|\]\]|\{\||\|\}|<[a-z/]|__[A-Z]+__")  # markup that was not closed
-_EMPTY = re.compile(r"\s*\(\s*[;,:]*\s*\)")
+_EMPTY = re.compile(r" ?\( ?[;,:]* ?\)")  # in folded text: with \s* the time would grow with the square of a gap
+_MARK = re.compile(
+    r"(?P<open>\{\{+|\[\[(?:[a-z][a-z0-9+.-]*:|//)?|^[^\S\n]*\{\|)|(?P<close>\}\}|\]\]|^[^\S\n]*\|\})|</(?P<end>[a-z]\w*)"
+    r"|<(?P<tag>[a-z]\w*)(?P<whole>(?:[^<>{}\[\]\"']|\"[^<>{}\[\]\"]*\"|'[^<>{}\[\]']*')*+>)?|(?P<comment><!--)"
+    r"|\[(?P<link>[a-z][a-z0-9+.-]*:|//)(?P<shut>[^\]\[\n{}<]*\])?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_OPENED_BY = {"}}": "{{", "]]": "[[", "|}": "{|"}
+_TABLE, _BROKEN = "{|", "<"
+_AGAIN = 20  # times that the parser may read a page, on average: of 112 real ones the worst 3.4
+_READ = 50_000_000  # characters that it may read for one page, some ten seconds
 
 
 def paragraphs(wikitext: str, namespaces: Iterable[str] = ()) -> Iterator[str]:
@@ -34,12 +45,13 @@ def paragraphs(wikitext: str, namespaces: Iterable[str] = ()) -> Iterator[str]:
 
     ``namespaces`` are the names that the wiki gives to its own: links to their pages are no text. A line keeps the
     character U+FFFC where a template or formula stood in the middle of a sentence, so that the sentence can be left
-    out. Lines with markup that was never closed are left out. Raises MissingExtra where the parser is absent.
+    out. Lines with markup that was never closed are left out, and pages with so much of it, or with tables so deep in
+    one another, that to parse them would take out of all proportion. Raises MissingExtra where the parser is absent.
     """
     foreign = _CANONICAL | {name.casefold() for name in namespaces if name}
     text = _plain(_parsed(wikitext), foreign)
     for line in _WRAPPED.sub(" ", _CITED.sub("", text)).split("\n"):
-        line = " ".join(_EMPTY.sub("", line).split())
+        line = _folded(_EMPTY.sub("", _folded(line)))
         if line.strip(_GONE + " ") and not _LEFT.search(line):
             yield line
 
@@ -49,7 +61,11 @@ def _parsed(wikitext: str) -> Any:
         import mwparserfromhell
     except ImportError as error:
         raise MissingExtra("mwparserfromhell", "dataset") from error
-    return mwparserfromhell.parse(wikitext)
+    return None if _costly(wikitext) else mwparserfromhell.parse(wikitext)
+
+
+def _folded(line: str) -> str:
+    return " ".join(line.split())
 
 
 def _plain(code: Any, foreign: frozenset[str]) -> str:
@@ -91,3 +107,96 @@ def _link(node: Any, foreign: frozenset[str]) -> str:
     if colon and not title.startswith(":") and (prefix in foreign or _INTERWIKI.fullmatch(prefix)):
         return ""
     return _plain(node.text, foreign) if node.text is not None else title.removeprefix(":").partition("#")[0]
+
+
+def _costly(wikitext: str) -> bool:
+    """Whether the parser would read the page too often."""
+    return _Readings(wikitext).count() > min(_AGAIN * len(wikitext) + 2000, _READ)
+
+
+class _Readings:
+    """How many characters mwparserfromhell reads of a page, estimated in one pass.
+
+    What is never closed it reads to the end of the page, and then again from right behind the opening. What is in a
+    cell of a table it reads twice, so what is in a link that may be an address, and behind a tag that does not end in
+    something else: within one another, these come to 4, 8, 16 ... times.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text, self._total, self._line_end = text, 0, -1
+        self._open: list[tuple[str, int, bool]] = []  # what, where, and whether what is in it doubles
+        self._kinds: Counter[str] = Counter()  # of these
+        self._doubled = 0
+        self._endless: set[str] = set()  # what is not parsed inside, and has no end in the rest of the page
+
+    def count(self) -> int:
+        at = 0
+        while mark := _MARK.search(self._text, at):
+            self._total += (mark.end() - at) << min(self._doubled, 64)
+            at = self._after(mark)
+        never = sum(len(self._text) - at for _, at, _ in self._open)
+        return self._total + never + len(self._text) - at
+
+    def _after(self, mark: re.Match[str]) -> int:
+        """Take a mark in; returns where to go on."""
+        at = mark.start()
+        if mark["open"]:
+            self._begin(mark["open"].lstrip(), at)
+        elif mark["close"]:
+            self._end(_OPENED_BY[mark["close"].lstrip()])
+        elif mark["end"]:
+            self._end("<" + mark["end"].casefold())
+        elif mark["comment"]:
+            return self._skip("<!--", "-->", mark)
+        elif mark["tag"]:
+            return self._tag(mark)
+        elif not mark["shut"]:
+            self._total += self._rest_of_line(at)
+        return mark.end()
+
+    def _begin(self, what: str, at: int) -> None:
+        if what.startswith("{{{"):  # is tried first, and seldom meant
+            self._total += len(self._text) - at
+            what = "{{"
+        doubles = what == _TABLE or what[-1] in ":/" or (what == _BROKEN and bool(self._open))
+        what = "[[" if what[0] == "[" else what
+        self._open.append((what, at, doubles))
+        self._kinds[what] += 1
+        self._doubled += doubles
+
+    def _end(self, what: str) -> None:
+        """The nearest of these is closed; what was opened since then never is."""
+        if self._kinds[what]:
+            while (last := self._open.pop())[0] != what:
+                self._kinds[last[0]] -= 1
+                self._total += len(self._text) - last[1]
+                self._doubled -= last[2] and last[0] != _TABLE  # which goes on, whatever is closed around it
+            self._kinds[what] -= 1
+            self._doubled -= last[2]
+
+    def _tag(self, mark: re.Match[str]) -> int:
+        from mwparserfromhell.definitions import is_parsable, is_single
+
+        name, whole = mark["tag"].casefold(), mark["whole"]
+        if not whole:
+            self._begin(_BROKEN, mark.start())
+        elif not is_parsable(name) and not whole.endswith("/>"):
+            return self._skip("<" + name, "</" + name, mark)
+        elif not is_single(name) and not whole.endswith("/>"):
+            self._begin("<" + name, mark.start())
+        return mark.end()
+
+    def _skip(self, what: str, end: str, mark: re.Match[str]) -> int:
+        """Behind what is not parsed inside; if it has no end, all of it is."""
+        if what not in self._endless:
+            if found := re.compile(re.escape(end), re.IGNORECASE).search(self._text, mark.end()):
+                return found.end()
+            self._endless.add(what)
+        self._total += len(self._text) - mark.start()
+        return mark.end()
+
+    def _rest_of_line(self, at: int) -> int:
+        if self._line_end < at:
+            found = self._text.find("\n", at)
+            self._line_end = found if found >= 0 else len(self._text)
+        return self._line_end - at

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from phrasemate.encode.confidence import load_confidence
 from phrasemate.encode.folder import HEADS, REMEDY, bundled_folder, check_folder
 from phrasemate.encode.heads import head_of, load_heads, segmenter_of
 from phrasemate.encode.pool import POOLINGS, pool_cls, pool_ends, pool_mean, token_rows, unit
-from phrasemate.encode.runtime import Runtime, States
+from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
 from phrasemate.encode.segment import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.types import Phrase, Span
@@ -31,6 +32,51 @@ class Extracted(NamedTuple):
     ends: Offsets
     scores: Floats
     vectors: Floats
+
+
+class _Cut:
+    """Texts as the encoder takes them: a long one in stretches (see `stretches`), all others as they are.
+
+    ``texts``: all stretches, one text's after another's; text i has the stretches ``bounds[i]:bounds[i + 1]``.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        parts = [stretches(text) for text in texts]
+        self.bounds = np.cumsum([0, *map(len, parts)])
+        self.texts = [text for part in parts for _, text in part]
+        self._places = [at for part in parts for at, _ in part]
+
+    def joined(self, found: Sequence[Extracted]) -> list[Extracted]:
+        """What was found in the stretches -> what was found in each text."""
+        moved = [part._replace(starts=part.starts + at, ends=part.ends + at) for part, at in self._zipped(found)]
+        return [_one(moved[low:high]) for low, high in pairwise(self.bounds.tolist())]
+
+    def joined_spans(self, found: Sequence[Sequence[Span]]) -> list[list[Span]]:
+        """The same for spans."""
+        moved = [[Span(a + at, b + at, score) for a, b, score in spans] for spans, at in self._zipped(found)]
+        return [list(chain(*moved[low:high])) for low, high in pairwise(self.bounds.tolist())]
+
+    def _zipped(self, found: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+        return zip(found, self._places, strict=True)
+
+
+def _one(parts: Sequence[Extracted]) -> Extracted:
+    return parts[0] if len(parts) == 1 else Extracted(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _near(phrases: Sequence[Phrase]) -> list[Phrase]:
+    """The phrases; for a long context stands the stretch of it that holds the phrase, or the text around the phrase."""
+    cuts = {phrase.context: stretches(phrase.context) for phrase in phrases if len(phrase.context) > STRETCH}
+    return [_inside(phrase, cuts[phrase.context]) if phrase.context in cuts else phrase for phrase in phrases]
+
+
+def _inside(phrase: Phrase, cut: Sequence[tuple[int, str]]) -> Phrase:
+    context, start, end = phrase.context, phrase.start, phrase.end
+    for at, text in cut:
+        if at <= start and end <= at + len(text):
+            return Phrase(text, start - at, end - at)
+    low = max(0, start - STRETCH // 2)
+    return Phrase(context[low : end + STRETCH // 2], start - low, end - low)
 
 
 def load_model(path: str | Path | None = None, threads: int | None = None) -> Model:
@@ -77,9 +123,10 @@ class Model:
 
         ``pooling``: `head` (the model's projection), `ends`, `mean` or `cls` (the whole context's opening token);
         default: the model's own. ``layer``: default the last. A context that occurs more than once is encoded once.
-        Raises InputError for a pooling or layer that the model lacks.
+        Of a context of more than 20,000 characters only the text around the phrase is read. Raises InputError for a
+        pooling or layer that the model lacks, and for a phrase of more than 200,000 tokens.
         """
-        pooling = self._pooling(pooling)
+        pooling, phrases = self._pooling(pooling), _near(phrases)
         numbers = {context: i for i, context in enumerate(dict.fromkeys(phrase.context for phrase in phrases))}
         texts = np.array([numbers[phrase.context] for phrase in phrases], np.int64)  # (phrases,)
         offsets = np.array([(phrase.start, phrase.end) for phrase in phrases], np.int32).reshape(-1, 2)
@@ -91,12 +138,15 @@ class Model:
         return vectors
 
     def encode_sentences(self, texts: Sequence[str], layer: int | None = None) -> Floats:
-        """Vectors of whole sentences: (texts, width) float32, unit length; the mean of all token states."""
-        prefix = str(self.config.get("sentence_prefix", ""))
-        vectors = np.zeros((len(texts), self.width), np.float32)
-        for part, states in self.runtime.blocks([prefix + text for text in texts], layer):
+        """Vectors of whole sentences: (texts, width) float32, unit length; the mean of all token states.
+
+        That of a text of more than 20,000 characters is the mean of its stretches' vectors.
+        """
+        prefix, cut = str(self.config.get("sentence_prefix", "")), _Cut(texts)
+        vectors = np.zeros((len(cut.texts), self.width), np.float32)
+        for part, states in self.runtime.blocks([prefix + text for text in cut.texts], layer):
             vectors[part] = unit(pool_mean(states.values, states.bounds[:-1], states.bounds[1:] - 1))
-        return vectors
+        return vectors if len(vectors) == len(texts) else unit(np.add.reduceat(vectors, cut.bounds[:-1]))
 
     def segment(
         self, texts: Sequence[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
@@ -109,27 +159,33 @@ class Model:
         segmenter = self.segmenter.using(**options)
         if not segmenter.contextual:
             return segmenter.find(texts, None, frequent).lists()
-        blocks = self.runtime.blocks(texts)
-        return [spans for part, states in blocks for spans in segmenter.find(texts[part], states, frequent).lists()]
+        cut = _Cut(texts)
+        blocks = self.runtime.blocks(cut.texts)
+        found = (segmenter.find(cut.texts[part], states, frequent) for part, states in blocks)
+        return cut.joined_spans([spans for each in found for spans in each.lists()])
 
     def extract(
         self, texts: Sequence[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
     ) -> list[Extracted]:
         """Segment (as in `segment`) and encode in one pass of the encoder: what an index takes in.
 
-        The same texts in the same call give the same bits.
+        The same texts in the same call give the same bits. A text of more than 20,000 characters is worked on in
+        stretches, which end at white space where there is any; no phrase crosses their ends.
         """
-        segmenter = self.segmenter.using(**options)
+        segmenter, cut = self.segmenter.using(**options), _Cut(texts)
         results: list[Extracted] = []
-        for part, states in self.runtime.blocks(texts):
-            found = segmenter.find(texts[part], states, frequent)
+        for part, states in self.runtime.blocks(cut.texts):
+            found = segmenter.find(cut.texts[part], states, frequent)
             vectors = self._pool(states, found.texts, found.starts, found.ends, self.pooling)
             columns = [np.split(each, found.bounds[1:-1]) for each in (*found[1:], vectors)]
             results += map(Extracted, *columns)
-        return results
+        return cut.joined(results)
 
     def token_states(self, texts: Sequence[str], layer: int | None = None) -> Iterator[States]:
-        """Token states with character offsets, in blocks of texts (see `States`)."""
+        """Token states with character offsets, in blocks of texts (see `States`).
+
+        Raises InputError at a text of more than 200,000 tokens.
+        """
         for _, states in self.runtime.blocks(texts, layer):
             yield states
 

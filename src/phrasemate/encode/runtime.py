@@ -26,12 +26,14 @@ from phrasemate.encode.embedding import EmbeddingTable
 from phrasemate.encode.graph import output_name
 from phrasemate.errors import InputError, ModelDamaged
 
-__all__ = ["Runtime", "States", "load_tokenizer", "options"]
+__all__ = ["STRETCH", "Runtime", "States", "load_tokenizer", "options", "stretches"]
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
 BATCHES = 8  # into which few texts are cut, so that all threads have some ...
 BATCH_LEAST = 48  # ... of so many tokens at least
 _TOKENISED = 256  # texts handed to the tokenizer together, which works on all cores
+STRETCH = 20_000  # characters handed to it together: it takes 500 bytes a token, and a character can be 4 tokens
+MOST_TOKENS = 200_000  # of a text, whose states are held together: 300 MB at a width of 384
 BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
 ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
@@ -53,6 +55,13 @@ class States(NamedTuple):
     bounds: NDArray[np.int64]
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
+
+
+class _Tokens(NamedTuple):
+    """A text's tokens, without special ones."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
 
 
 class _Window(NamedTuple):
@@ -88,35 +97,51 @@ class Runtime:
     def blocks(self, texts: Sequence[str], layer: int | None = None) -> Iterator[tuple[slice, States]]:
         """States of consecutive texts, block by block so that memory stays bounded: (which texts, their states).
 
-        ``layer`` None is the last. Raises InputError when the folder does not carry that layer.
+        ``layer`` None is the last. Raises InputError when the folder does not carry that layer, and at a text of more
+        than 200,000 tokens (see `stretches`).
         """
         layer = self.layers[-1] if layer is None else layer
         if layer not in self.layers:
             raise InputError(f"layer {layer}: this model carries {self.layers}; export it again with --layer {layer}")
-        first, tokens, encodings = 0, 0, []
-        for last, encoding in enumerate(self._encodings(texts), 1):
-            encodings.append(encoding)
-            tokens += len(encoding)
-            if tokens >= BLOCK_TOKENS or last == len(texts):
-                yield slice(first, last), self._states(texts[first:last], encodings, output_name(layer))
-                first, tokens, encodings = last, 0, []
+        first, count, held = 0, 0, []
+        for last, tokens in enumerate(self._tokens(texts), 1):
+            held.append(tokens)
+            count += len(tokens.ids)
+            if count >= BLOCK_TOKENS or last == len(texts):
+                yield slice(first, last), self._states(texts[first:last], held, output_name(layer))
+                first, count, held = last, 0, []
 
-    def _encodings(self, texts: Sequence[str]) -> Iterator[Any]:
-        for at in range(0, len(texts), _TOKENISED):
-            some = [SURROGATE.sub("\ufffd", text) for text in texts[at : at + _TOKENISED]]
-            yield from self.tokenizer.encode_batch(some, add_special_tokens=False)
+    def _tokens(self, texts: Sequence[str]) -> Iterator[_Tokens]:
+        """The tokens of each text; those of a long one stretch by stretch, lest the tokenizer holds all at once."""
+        for batch in _batches(texts):
+            some = [SURROGATE.sub("\ufffd", text) for text in batch]
+            if len(some[0]) > STRETCH:
+                yield self._of_long(some[0])
+            else:
+                found = self.tokenizer.encode_batch(some, add_special_tokens=False)
+                yield from (_Tokens(each.ids, each.offsets) for each in found)
 
-    def _states(self, texts: Sequence[str], encodings: Sequence[Any], output: str) -> States:
-        lengths = np.array([len(encoding) + 2 for encoding in encodings])
+    def _of_long(self, text: str) -> _Tokens:
+        tokens = _Tokens([], [])
+        for at, part in stretches(text):
+            found = self.tokenizer.encode(part, add_special_tokens=False)
+            tokens.ids.extend(found.ids)
+            tokens.offsets.extend((at + start, at + end) for start, end in found.offsets)
+            if len(tokens.ids) > MOST_TOKENS:
+                seen = f"a text of {len(text):,} characters, {text[:40]!r} …"
+                raise InputError(f"{seen}; expected at most {MOST_TOKENS:,} tokens; cut it into sentences")
+        return tokens
+
+    def _states(self, texts: Sequence[str], held: Sequence[_Tokens], output: str) -> States:
+        lengths = np.array([len(tokens.ids) + 2 for tokens in held])
         bounds = np.concatenate([[0], np.cumsum(lengths)])
         starts, ends = np.zeros(bounds[-1], np.int32), np.zeros(bounds[-1], np.int32)
         windows: list[_Window] = []
-        for text, encoding, row in zip(texts, encodings, bounds.tolist(), strict=False):
-            offsets = encoding.offsets
+        for text, (ids, offsets), row in zip(texts, held, bounds.tolist(), strict=False):
             starts[row + 1 : row + 1 + len(offsets)] = [_skip_space(text, *pair) for pair in offsets]
             ends[row + 1 : row + 1 + len(offsets)] = [pair[1] for pair in offsets]
             starts[row + 1 + len(offsets)] = ends[row + 1 + len(offsets)] = len(text)
-            windows += self._windows(encoding.ids, row)
+            windows += self._windows(ids, row)
         values = np.empty((int(bounds[-1]), self.table.dim), np.float32)
         self._run(windows, output, values)
         return States(values, bounds, starts, ends)
@@ -164,6 +189,29 @@ class Runtime:
 
         embeddings = self.table(ids[:, : len(self.table.additive)])
         self._queue.submit({"embeddings": embeddings, "mask": mask[:, : embeddings.shape[1]]}, output, keep)
+
+
+def stretches(text: str) -> list[tuple[int, str]]:
+    """The text itself if it has at most `STRETCH` characters, else pieces of it and where each begins.
+
+    They end before white space where there is any, and none begins with it.
+    """
+    if len(text) <= STRETCH:
+        return [(0, text)]
+    piece = re.compile(rf"\s*(.{{1,{STRETCH}}}(?!\S)|.{{1,{STRETCH}}})", re.DOTALL)
+    return [(match.start(1), match[1]) for match in piece.finditer(text)]
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Some texts at a time, of so many characters in all; a longer one is alone."""
+    first, size = 0, 0
+    for at, text in enumerate(texts):
+        if at - first == _TOKENISED or (at > first and size + len(text) > STRETCH):
+            yield texts[first:at]
+            first, size = at, 0
+        size += len(text)
+    if first < len(texts):
+        yield texts[first:]
 
 
 def _padded(window: _Window) -> int:

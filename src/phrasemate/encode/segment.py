@@ -39,7 +39,7 @@ ENOUGH = 1_000  # words below which a rate says nothing
 COMMON_WORD = -9.6  # log-probability above which a whole-word piece is a function word ("eine" -9.4, "time" -10.0)
 COMMON_BARE = -9.0  # the same for pieces inside unspaced scripts ("の" -7.8, "在" -8.1, "一" -8.6)
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+")
-JOINT = re.compile(r"[\s\u00a0]*[-‐‑–'’/&+·]?[\s\u00a0]*")  # what may stand between two words of a phrase
+JOINT = re.compile(r"\s*+[-‐‑–'’/&+·]?\s*+")  # what may stand between two words of a phrase; nothing is tried twice
 LETTER = re.compile(r"[^\W\d_]")
 
 
