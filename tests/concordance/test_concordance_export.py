@@ -6,6 +6,7 @@ import pytest
 from kwic_fakes import group, hit, result
 
 from phrasemate.concordance import FORMATS, Column, column, write
+from phrasemate.concordance.export import harmless
 from phrasemate.errors import InputError
 from phrasemate.text import read_terms
 from phrasemate.text.formats.bilingual import read_units
@@ -41,6 +42,28 @@ def test_tsv(tmp_path: Path, columns: list[Column]) -> None:
         " <b>& co.</b>",
     ]
     assert [row[1] for row in rows[1:]] == ["bank", "bank", "cmd", "shore"]
+    assert rows[3][8] == "'="
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "=1",
+        " =cmd|' /C calc'!A0",
+        "+cmd|'/C calc'!A0",
+        "-2+3+cmd|' /C calc'!A0",
+        "@SUM(1)",
+        "\uff1dHYPERLINK(1)",
+        "-1\n+A(1)",
+    ],
+)
+def test_what_a_spreadsheet_would_run_is_a_text(cell: str) -> None:
+    assert harmless(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize("cell", ["-fähig", "- Ja, gewiss!", "+49 30", "@name", "a = (b)", "(=)", "", -1.5, 3])
+def test_other_cells_stay_as_they_are(cell: object) -> None:
+    assert harmless(cell) is cell
 
 
 def test_xlsx_holds_texts_and_no_formula(tmp_path: Path, columns: list[Column]) -> None:

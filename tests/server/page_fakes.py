@@ -67,7 +67,7 @@ NEWS = [
 HOSTILE = [
     "The <script>alert(1)</script> bank.",
     'A "bank" & <img src=x onerror=alert(2)>.',
-    "half \ud800 a bank \0 here",
+    "half \ud800 a bank \1 here",
 ]
 
 

@@ -261,6 +261,19 @@ def test_many_connections(tmp_path: Path) -> None:
     assert codes == ["timeout"] * 40 + ["busy"] * 20
 
 
+def test_one_address_does_not_take_all_connections(tmp_path: Path) -> None:
+    model = FakeModel()
+    limits = replace(SETTINGS, connections=40, connections_of_client=20, header_seconds=0.5)
+    with running(make_index(tmp_path / "idx", model), limits, model) as port:
+        held = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(30)]
+        answers = [connection.recv(4096) for connection in held]
+        for connection in held:
+            connection.close()
+        assert speak(port, GOOD).startswith(b"HTTP/1.1 200 OK")
+    codes = [json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] for answer in answers]
+    assert codes == ["timeout"] * 20 + ["too_many_requests"] * 10
+
+
 def test_an_answer_that_is_not_taken(tmp_path: Path) -> None:
     """A client that asks for megabytes and reads nothing is cut off; the answer has begun, so there is no error."""
     model, query = FakeModel(), b'{"query": "[[x]]", "k": 100, "contexts": 50}'

@@ -14,10 +14,11 @@ from server_fakes import FakeModel, make_index
 from phrasemate.encode.views import VOTES, Views
 from phrasemate.errors import IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
+from phrasemate.index.manifest import Manifest
 from phrasemate.server import indexes as module
 from phrasemate.server.indexes import Library
 from phrasemate.server.refusal import Refusal
-from phrasemate.types import Document
+from phrasemate.types import Document, Phrase
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +114,33 @@ def test_an_index_of_another_model_costs_nothing_at_each_request(
     shutil.rmtree(folder)
     make_index(folder, model)  # another folder is tried at once
     assert best(library, "[[bank]]") == ["bank"]
+
+
+def test_a_model_that_no_index_uses_any_more_is_let_go(
+    library: Library, folder: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index that is made anew with another model each night would keep them all."""
+    monkeypatch.setattr(library._models, "_given", None)
+    made = {f"{number:064x}": FakeModel() for number in range(3)}
+    for name, each in made.items():
+        each.hash = name
+    monkeypatch.setattr(
+        "phrasemate.encode.load_model", lambda *_, **__: made[Manifest.read(folder / "index.json").model_hash]
+    )
+    best(library, "[[bank]]")
+    before, asked = threading.active_count(), library.passes[0]
+    for name, each in made.items():
+        with library.use() as old:
+            shutil.rmtree(folder)
+            make_index(folder, each)
+            assert best(library, "[[bank]]") == ["bank"]
+            assert old.model.encode([Phrase("bank", 0, 4)]).shape == (1, 16)  # for those who are in the old one
+        assert set(library._models._loaded) == {name}
+    until = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+    assert library.passes[0] >= asked + 3  # what is counted never falls
 
 
 def test_the_folder_is_looked_at_once_in_a_while(

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from page_fakes import HOSTILE, NEWS, Sure, WordModel, make
@@ -150,6 +152,17 @@ def test_the_whole_sentence_and_its_neighbours(browser: Browser) -> None:
     ]
     assert sentence.texts(".own mark") == ["silence"]
     assert sentence.texts(".source") == ["news.txt, line 3, in news"]
+
+
+def test_a_sentence_is_the_one_that_was_on_the_page(browser: Browser) -> None:
+    """In an index that was made anew since, its number belongs to another."""
+    page = browser.get(q="die Schweigeminute war kurz im Saal", at="4-18")
+    one, other = [page.all(".candidate a.more")[n].get("href") for n in (0, 1)]
+    number = dict(parse_qsl(one.partition("?")[2]))["phrase"]
+    stale = browser.get(re.sub(r"phrase=\d+", f"phrase={number}", other))
+    assert (stale.status, stale.texts(".own")) == (404, [])
+    assert "has changed since" in stale.texts("#refused p")[0]
+    assert browser.get(one).texts(".own mark") == ["silence"]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,16 @@ def test_a_text_becomes_a_list_to_review(browser: Browser) -> None:
     assert [option.value for option in page.all(".verdict input[checked]")] == ["undecided"] * len(terms)
 
 
+def test_a_candidate_says_where_it_stands_in_characters(browser: Browser) -> None:
+    """Not to be looked for by the script: "İ".toLowerCase() is two letters, and a wording may stand there twice."""
+    page = send(browser, text=GERMAN, from_="de")
+    buttons = page.all(".choices button[data-at]")
+    assert buttons
+    for button in buttons:
+        start, end = map(int, button.get("data-at").split("-"))
+        assert button.get("data-evidence")[start:end] == button.get("data-text")
+
+
 def test_a_document_is_uploaded(browser: Browser) -> None:
     page = send(browser, name="../../etc/bericht.txt", content=GERMAN.encode())
     assert page.texts("h2")[0].startswith("../../etc/bericht.txt: ")
@@ -125,6 +135,16 @@ def test_only_what_was_accepted_is_kept(tmp_path: Path) -> None:
     lines = [line.split("\t") for line in (tmp_path / "b.tsv").read_text("utf-8").splitlines()]
     assert [line[0] for line in lines[1:]] == ["Bank", "Ufer", "Leer"]
     assert dict(zip(lines[0], lines[2], strict=True))["target_context"] == ""  # it was of another candidate
+
+
+def test_no_cell_of_a_text_table_is_run_by_a_spreadsheet(tmp_path: Path) -> None:
+    rows = [Row("=cmd", '@SUM(1)|"', "accepted", context="-fähig", evidence="+1")]
+    (tmp_path / "a.tsv").write_bytes(file_of("tsv", rows, "de"))
+    names, cells = [line.split("\t") for line in (tmp_path / "a.tsv").read_text("utf-8").splitlines()]
+    assert cells[:2] == ["'=cmd", "'@SUM(1)|\""]
+    assert dict(zip(names, cells, strict=True))["context"] == "-fähig"
+    (tmp_path / "a.tmx").write_bytes(file_of("tmx", rows, "de"))
+    assert [side.text for unit in read_units(tmp_path / "a.tmx") for side in unit.sides] == ["=cmd", '@SUM(1)|"']
 
 
 def test_a_memory_has_only_pairs(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,16 @@ import numpy as np
 import pytest
 from fake import vector_of
 from fastapi.testclient import TestClient
-from server_fakes import TEXTS, FakeModel
+from server_fakes import TEXTS, FakeModel, make_index
 
 from phrasemate import __version__
 from phrasemate.index import Index
 from phrasemate.search import Searcher
 from phrasemate.server import schemas
+from phrasemate.server.app import create_app
+from phrasemate.server.asking import AT_ONCE, limit_spans
 from phrasemate.server.indexes import Library
 from phrasemate.server.refusal import Refusal
-from phrasemate.server.rest import limit_spans
 from phrasemate.server.settings import Settings
 from phrasemate.types import Document, Span
 
@@ -119,6 +122,48 @@ def test_encode(client: TestClient, model: FakeModel) -> None:
     assert ask(client, "/encode")["phrases"] == []
 
 
+def test_encode_has_the_limits_of_phrases(client: TestClient) -> None:
+    """Of 20,000 characters that mark one each there would be 30 MB of vectors."""
+    query = "[[a]] " * 64
+    assert client.post(API + "/encode", json={"queries": [query] * 15}).status_code == 200
+    refused(client, "/encode", 413, "too_long", queries=[query + "[[a]]"])
+    assert "1,024 phrases in all" in refused(client, "/encode", 413, "too_long", queries=[query] * 16)
+
+
+def test_an_answer_holds_so_many_sentences(client: TestClient) -> None:
+    query = "[[bank]] " * 5
+    assert client.post(API + "/search", json={"query": query[:-9], "k": 100, "contexts": 50}).status_code == 200
+    assert "20,000 sentences in all" in refused(client, "/search", 413, "too_long", query=query, k=100, contexts=50)
+    files = {"file": ("a.txt", b"The bank.")}
+    answer = client.post(API + "/terms", files=files, data={"most": "500", "k": "100", "contexts": "0"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_long")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "head"])
+def test_phrases_by_portions_are_answered_as_all_at_once(
+    client: TestClient, library: Library, model: FakeModel, pooling: str
+) -> None:
+    model.pooling = pooling
+    query = " ".join(f"[[{word}]]" for word in ["bank", "loan", "bench", "park", "minute"] * 4)
+    with library.use() as searcher:
+        expected = [result.as_dict() for result in searcher.search_all([query], 3, 2)]
+    results = client.post(API + "/search", json={"query": query, "k": 3, "contexts": 2}).json()["results"]
+    assert len(results) > 2 * AT_ONCE
+    assert results == expected
+
+
+@pytest.mark.parametrize("item", ["0", "{}", '""'])
+def test_items_are_counted_before_they_are_looked_at(client: TestClient, item: str) -> None:
+    """300,000 wrong ones were as many errors, 400 MB of them, and for two seconds nothing else was answered."""
+    body = f'{{"texts": [{",".join([item] * 300_000)}]}}'
+    begun = time.process_time()
+    answer = client.post(API + "/segment", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_long")
+    assert time.process_time() - begun < 1
+    many = {f"field-{number}": 0 for number in range(50)}
+    assert "50 fields" in refused(client, "/segment", 422, "invalid", **many)
+
+
 def test_mine_finds_mates(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that takes two sentences for one: they are found, whatever their places, and a copy is none."""
     mates = {"Es regnet in Hamburg.": "It rains in that town.", "Der Zug kommt.": "The train arrives now."}
@@ -140,6 +185,22 @@ def test_indexes(client: TestClient, model: FakeModel) -> None:
     (facts,) = client.get(API + "/indexes").json()["indexes"]
     assert (facts["name"], facts["documents"], facts["sentences"]) == ("idx", 1, 3)
     assert (facts["languages"], facts["model_hash"]) == ({"en": 1}, model.hash)
+
+
+def test_an_index_that_is_gone_does_not_hide_the_others(
+    tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasemate.server.indexes.CHECK_SECONDS", 0.0)
+    library = Library([make_index(tmp_path / name, model) for name in "ab"], threads=1, model=model)
+    with TestClient(create_app(library), base_url="http://localhost") as client:
+        shutil.rmtree(tmp_path / "a")
+        gone, there = client.get(API + "/indexes").json()["indexes"]
+    assert (gone["name"], gone["sentences"], gone["problem"]) == (
+        "a",
+        0,
+        "the index cannot be used just now; the server's log says why",
+    )
+    assert (there["name"], there["sentences"], there["problem"]) == ("b", 3, "")
 
 
 def test_health_and_metrics(client: TestClient) -> None:
@@ -172,7 +233,7 @@ def test_an_error_that_nobody_foresaw_says_nothing(client: TestClient, monkeypat
     def broken(*_: Any) -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(Searcher, "search_all", broken)
+    monkeypatch.setattr(Searcher, "search_vectors", broken)
     assert "secret" not in refused(client, "/search", 500, "internal", query="[[bank]]")
     assert client.get("/health").status_code == 200
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,25 +16,29 @@ from phrasemate.text.formats.writing import NewFile
 from phrasemate.text.formats.xlsx import write_sheet
 from phrasemate.text.terms import write_pairs
 
-__all__ = ["FORMATS", "write"]
+__all__ = ["FORMATS", "harmless", "write"]
 
 FORMATS = ("tsv", "xlsx", "tbx", "tmx")
 _HEADER = ("phrase", "candidate", "score", "count", "index", "document", "line", "language", "left", "match", "right")
+_FORMULA = re.compile(
+    r"\s*(?:[=\uff1d]|[-+@\uff0b\uff0d\uff20].*[(|])", re.DOTALL
+)  # the wide ones count in some languages
 _CONTEXTS = 3  # sentences of a candidate that a term base keeps
 
 
 def write(path: str | os.PathLike[str], phrase: str, columns: Sequence[Column], language: str = "") -> None:
     """Writes the answers for ``phrase``, by the name of the file: .tsv and .xlsx, .tbx or .tmx.
 
-    Tables have a row for each line of the concordance, with its place and both contexts. A term base has the phrase,
-    in ``language``, and its candidates as one concept, sentences as contexts; a translation memory a unit for each
-    candidate, with score, count and its best sentence as properties. Raises InputError, MissingExtra.
+    Tables have a row for each line of the concordance, with its place and both contexts; text tables are `harmless`.
+    A term base has the phrase, in ``language``, and its candidates as one concept, sentences as contexts; a translation
+    memory a unit for each candidate, with score, count and its best sentence as properties. Raises InputError,
+    MissingExtra.
     """
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix == "tsv":
         with NewFile(path) as file:
             for row in _rows(phrase, columns):
-                file.write(tsv_line(row) + "\n")
+                file.write(tsv_line(map(harmless, row)) + "\n")
     elif suffix == "xlsx":
         write_sheet(path, _rows(phrase, columns), "concordance")
     elif suffix == "tbx":
@@ -42,6 +47,14 @@ def write(path: str | os.PathLike[str], phrase: str, columns: Sequence[Column], 
         write_units(path, _units(phrase, columns, language), (language, ""))
     else:
         raise InputError(f"{suffix[:20]!r} is no format of a concordance; expected one of {', '.join(FORMATS)}")
+
+
+def harmless(cell: object) -> object:
+    """A cell of a text table, with ' before what a spreadsheet would run: a text that begins with = or calls something.
+
+    What merely begins with a sign, as "-fähig" and "- Ja.", stays as it is, and so do numbers.
+    """
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def _rows(phrase: str, columns: Sequence[Column]) -> Iterator[Sequence[str | int | float]]:

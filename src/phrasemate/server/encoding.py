@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import PhrasemateError
+from phrasemate.server.effort import go_on
 from phrasemate.types import Phrase, Span
 
 __all__ = ["SharedModel"]
@@ -149,7 +150,11 @@ class SharedModel:
         size: int,
         later: bool = False,
     ) -> Any:
-        """Have the thread do ``work`` on ``items``, with what others want of the same kind, and wait for it."""
+        """Have the thread do ``work`` on ``items``, with what others want of the same kind, and wait for it.
+
+        Raises GivenUp if nobody waits for what we are asked for.
+        """
+        go_on()
         job = _Job(kind, work, items, size, later, Future())
         with self._some:
             if self._closed:

@@ -17,6 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from phrasemate.server.effort import Effort
 from phrasemate.server.metrics import Metrics
 from phrasemate.server.refusal import Refusal, refusal_of
 from phrasemate.server.settings import Settings
@@ -25,7 +26,8 @@ __all__ = ["OPEN", "SECURITY", "Access", "Guard"]
 
 OPEN = ("/health",)  # answered without a token
 ALWAYS = ("/health", "/metrics")  # answered however many others wait
-LARGE = ("/api/v1/mine",)  # as much work as an upload
+SMALL = 1 << 10  # bytes of a body that is sent there
+LARGE = ("/api/v1/mine", "/api/v1/terms", "/document", "/document/terms")  # seconds of work, whatever the body's type
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 SECURITY: Mapping[str, str] = {
@@ -62,7 +64,7 @@ class Access:
             raise Refusal("wrong_host", f"this server answers to {', '.join(self.hosts)} only")
         if self.token and scope["path"] not in OPEN and not self._is_known(headers.get("authorization", "")):
             raise Refusal("unauthorized", "send the server's token: Authorization: Bearer TOKEN")
-        if scope["method"] not in ("GET", "HEAD", "OPTIONS") and _is_foreign(headers):
+        if _is_foreign(headers) and not (scope["method"] in ("GET", "HEAD") and _is_followed(headers)):
             raise Refusal("foreign_origin", "a page of another site cannot ask here")
 
     def _is_known(self, sent: str) -> bool:
@@ -91,6 +93,12 @@ def _is_foreign(headers: Headers) -> bool:
         return True
     origin = headers.get("origin")
     return origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
+
+
+def _is_followed(headers: Headers) -> bool:
+    """Whether a person follows a link of another site: no picture, script or frame, whose answers cost as much."""
+    mode, destination = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    return (mode, destination) == ("navigate", "document") and "origin" not in headers
 
 
 class Guard:
@@ -129,14 +137,43 @@ class Guard:
             raise Refusal("headers_too_large", f"the headers have at most {most:,} bytes")
         self._access.check(scope, headers)
         upload = headers.get("content-type", "").lower().startswith("multipart/form-data")
-        async with self._admitted(scope, upload or scope["path"] in LARGE):
-            body = await self._body(receive, headers, upload)
-            seconds = self._settings.upload_seconds if upload else self._settings.seconds
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._app(scope, _replay(body, receive), send)
-            except TimeoutError as error:
-                raise Refusal("too_slow", f"no answer within {seconds:g} s; ask for less, or later") from error
+        async with self._admitted(scope, upload or self._is_large(scope)):
+            body = await self._body(receive, headers, self._most(scope, upload))
+            await self._answered(scope, _replay(body, receive), send, receive, upload)
+
+    @staticmethod
+    def _is_large(scope: Scope) -> bool:
+        return scope["path"] in LARGE and scope["method"] == "POST"
+
+    def _most(self, scope: Scope, upload: bool) -> int:
+        """Bytes of a body. What is let in however many others wait has next to none."""
+        if scope["path"] in ALWAYS:
+            return SMALL
+        return self._settings.upload_bytes if upload else self._settings.request_bytes
+
+    async def _answered(self, scope: Scope, given: Receive, send: Send, receive: Receive, upload: bool) -> None:
+        """In time, and while the client is there: else Refusal, or _Gone."""
+        seconds = self._settings.upload_seconds if upload else self._settings.seconds
+        left = False
+
+        async def watch(limit: asyncio.Timeout) -> None:
+            nonlocal left
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            left = True
+            limit.reschedule(asyncio.get_running_loop().time())
+
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                watching = asyncio.create_task(watch(limit))
+                try:
+                    await self._app(scope, given, send)
+                finally:
+                    watching.cancel()
+        except TimeoutError as error:
+            if left:
+                raise _Gone from error
+            raise Refusal("too_slow", f"no answer within {seconds:g} s; ask for less, or later") from error
 
     @asynccontextmanager
     async def _admitted(self, scope: Scope, large: bool) -> AsyncIterator[None]:
@@ -154,18 +191,22 @@ class Guard:
         self._waiting[client] += 1
         self._large += large
         self._metrics.waiting.set(self._waiting.total())
+        effort = Effort()
         try:
-            yield
-        finally:
-            self._large -= large
-            self._waiting[client] -= 1
-            if not self._waiting[client]:
-                del self._waiting[client]
-            self._metrics.waiting.set(self._waiting.total())
+            with effort.here():
+                yield
+        finally:  # it counts until its threads are free: or those who do not wait would fill them all
+            effort.give_up(lambda: self._left(client, large))
 
-    async def _body(self, receive: Receive, headers: Headers, upload: bool) -> bytes:
+    def _left(self, client: str, large: bool) -> None:
+        self._large -= large
+        self._waiting[client] -= 1
+        if not self._waiting[client]:
+            del self._waiting[client]
+        self._metrics.waiting.set(self._waiting.total())
+
+    async def _body(self, receive: Receive, headers: Headers, most: int) -> bytes:
         """All of it, in memory: limited in bytes and time, so that nothing below waits for a slow client."""
-        most = self._settings.upload_bytes if upload else self._settings.request_bytes
         too_large = Refusal("too_large", f"a body of this kind has at most {most:,} bytes")
         announced = headers.get("content-length", "0")
         if announced.isdecimal() and int(announced) > most:

@@ -103,28 +103,45 @@ class Library:
 
 
 class _Models:
-    """Models by their hash."""
+    """Models by their hash, each for as long as an open index uses it."""
 
     def __init__(self, settings: Settings, threads: int | None, model: Any) -> None:
         self._settings, self._threads, self._given = settings, threads, model
         self._loaded: dict[str, SharedModel] = {}
-        self._lock = Lock()
+        self._users: Counter[str] = Counter()  # open indexes
+        self._past = (0, 0)  # passes of those that are gone: what is counted never falls
+        self._loading, self._lock = Lock(), Lock()
 
     def of(self, folder: Path, manifest: Manifest) -> SharedModel:
-        """The model that the index was built with. Raises ModelMismatch if another is in its place."""
+        """The model that the index was built with, until `release`. Raises ModelMismatch if another is in its place."""
         from phrasemate.encode import load_model
 
-        with self._lock:
-            if manifest.model_hash not in self._loaded:
+        with self._loading:
+            with self._lock:
+                made = self._loaded.get(manifest.model_hash)
+            if made is None:
                 model = self._given or load_model(manifest.model_path, threads=self._threads)
                 same_model(folder, manifest, model)
-                self._loaded[model.hash] = SharedModel(model, self._settings.vectors)
-            return self._loaded[manifest.model_hash]
+                made = SharedModel(model, self._settings.vectors)
+            with self._lock:  # `release` does not wait for a model to load
+                self._loaded[manifest.model_hash] = made
+                self._users[manifest.model_hash] += 1
+            return made
+
+    def release(self, model_hash: str) -> None:
+        """One index less uses it; who made his index anew with another model does not keep them all."""
+        with self._lock:
+            self._users[model_hash] -= 1
+            if not self._users[model_hash] and (unused := self._loaded.pop(model_hash, None)) is not None:
+                self._past = (self._past[0] + unused.asked, self._past[1] + unused.passes)
+                unused.close()
 
     @property
     def passes(self) -> tuple[int, int]:
-        models = list(self._loaded.values())
-        return sum(model.asked for model in models), sum(model.passes for model in models)
+        with self._lock:
+            models = list(self._loaded.values())
+            asked, passes = self._past
+        return asked + sum(model.asked for model in models), passes + sum(model.passes for model in models)
 
     def close(self) -> None:
         for model in self._loaded.values():
@@ -153,6 +170,7 @@ class _Open:
     index: Index
     searcher: Searcher
     stamp: _Stamp
+    model_hash: str
     users: int = 0
     retired: bool = False
 
@@ -187,7 +205,7 @@ class _Shelf:
             with self._lock:
                 used.users -= 1
                 if used.retired and not used.users:
-                    used.index.close()
+                    self._close(used)
 
     def close(self) -> None:
         with self._lock:
@@ -230,20 +248,32 @@ class _Shelf:
 
     def _opened(self) -> _Open:
         stamp = _stamp(self._folder)
-        model = self._models.of(self._folder, _manifest(self._folder))
+        manifest = _manifest(self._folder)
+        model = self._models.of(self._folder, manifest)
+        try:
+            index = self._whole(model)
+        except BaseException:
+            self._models.release(manifest.model_hash)
+            raise
+        return _Open(index, Searcher(index, model, self._views), stamp, manifest.model_hash)
+
+    def _whole(self, model: SharedModel) -> Index:
         index = Index.open(self._folder, model.alone, readonly=True, threads=self._threads)
         try:
             index.search(np.zeros((1, index.manifest.dim), np.float32), 1)  # reads the vectors in
         except BaseException:
             index.close()
             raise
-        return _Open(index, Searcher(index, model, self._views), stamp)
+        return index
 
-    @staticmethod
-    def _retire(old: _Open) -> None:
+    def _retire(self, old: _Open) -> None:
         old.retired = True
         if not old.users:
-            old.index.close()
+            self._close(old)
+
+    def _close(self, old: _Open) -> None:
+        old.index.close()
+        self._models.release(old.model_hash)
 
 
 def _manifest(folder: Path) -> Manifest:

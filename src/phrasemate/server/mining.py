@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phrasemate.mine import Mining, mine
+from phrasemate.server.effort import go_on
 from phrasemate.server.schemas import Mine
 from phrasemate.types import Document
 
@@ -15,7 +16,7 @@ def mined(model: Any, asked: Mine) -> dict[str, Any]:
     """The answer to a request: pairs of numbers of sentences."""
     settings = Mining(threshold=asked.threshold, languages=(asked.source_language, asked.target_language))
     texts = [Document.from_texts(side, getattr(asked, side)) for side in ("source", "target")]
-    with mine([texts[0]], [texts[1]], model, settings=settings, threads=1) as found:
+    with mine([texts[0]], [texts[1]], model, settings=settings, threads=1, progress=go_on) as found:
         pairs = [
             {
                 "source": mate.source_places[0].line - 1,

@@ -28,8 +28,15 @@ class _Protocol(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > self.settings.connections:
             self._refuse(Refusal("busy", f"{self.settings.connections} connections are open; try again"))
+        elif self._of_client() > (most := self.settings.connections_of_client):
+            self._refuse(Refusal("too_many_requests", f"{most} connections of yours are open; try again"))
         else:
             self._watch()
+
+    def _of_client(self) -> int:
+        """Connections from its address, itself among them: one client alone does not take them all."""
+        clients = [getattr(each, "client", None) or ("",) for each in self.connections]
+        return sum(client[0] == (self.client or ("",))[0] for client in clients)
 
     def data_received(self, data: bytes) -> None:
         if not self.transport.is_closing():

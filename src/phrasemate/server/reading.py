@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 
 from phrasemate.server.refusal import Refusal
 from phrasemate.server.settings import Settings
 
-__all__ = ["Asked", "Limits", "described", "described_form", "read", "read_form"]
+__all__ = ["Asked", "Limits", "described", "described_form", "form_of", "read", "read_form"]
 
+MOST_FIELDS = 20  # of a form or an object, more than any has
 
 Limits = Mapping[str, Sequence[tuple[str, str]]]
 
@@ -35,13 +37,14 @@ Body = TypeVar("Body", bound=Asked)
 
 async def read(request: Request, kind: type[Body], settings: Settings) -> Body:
     """The body of a request. Raises Refusal for what is not JSON, or not what was described."""
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = _content_type(request)
     if content_type != "application/json":
         raise Refusal("wrong_type", f"a body of type {content_type[:100]!r}; expected application/json")
     return _validated(kind, _loads(await request.body()), settings)
 
 
 def _validated(kind: type[Body], sent: Any, settings: Settings) -> Body:
+    _check_counts(kind, sent, settings)
     try:
         asked = kind.model_validate(sent)
     except ValidationError as error:
@@ -54,24 +57,40 @@ def _validated(kind: type[Body], sent: Any, settings: Settings) -> Body:
 
 async def read_form(request: Request, kind: type[Body], settings: Settings) -> tuple[Body, str, bytes]:
     """The fields of a form, and the name and content of its one ``file``. Raises Refusal."""
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    fields: dict[str, str] = {}
+    async with form_of(request, settings, files=1) as form:
+        files = [value for name, value in form.multi_items() if name == "file" and isinstance(value, UploadFile)]
+        for name, value in form.multi_items():
+            if isinstance(value, str):
+                if name in fields:
+                    raise Refusal("invalid", f"{name[:100]}: stands twice")
+                fields[name] = value
+        if len(files) != 1:
+            raise Refusal("invalid", "file: expected one file")
+        name, content = files[0].filename or "", await files[0].read()
+    return _validated(kind, fields, settings), name, content
+
+
+@asynccontextmanager
+async def form_of(
+    request: Request, settings: Settings, files: int, fields: int = MOST_FIELDS
+) -> AsyncIterator[FormData]:
+    """The form that was sent, with so many ``files`` and ``fields`` at most. Raises Refusal."""
+    content_type = _content_type(request)
     if content_type != "multipart/form-data":
         raise Refusal("wrong_type", f"a body of type {content_type[:100]!r}; expected multipart/form-data")
-    fields: dict[str, str] = {}
     try:
-        async with request.form(max_files=1, max_fields=20, max_part_size=settings.request_bytes) as form:
-            files = [value for name, value in form.multi_items() if name == "file" and isinstance(value, UploadFile)]
-            for name, value in form.multi_items():
-                if isinstance(value, str):
-                    if name in fields:
-                        raise Refusal("invalid", f"{name[:100]}: stands twice")
-                    fields[name] = value
-            if len(files) != 1:
-                raise Refusal("invalid", "file: expected one file")
-            name, content = files[0].filename or "", await files[0].read()
-    except (UnicodeDecodeError, ValueError) as error:
+        form = await request.form(max_files=files, max_fields=fields, max_part_size=settings.request_bytes)
+    except ValueError as error:
         raise Refusal("bad_request", "the form is not UTF-8") from error
-    return _validated(kind, fields, settings), name, content
+    try:
+        yield form
+    finally:
+        await form.close()
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def described_form(kind: type[Asked], settings: Settings) -> dict[str, Any]:
@@ -91,6 +110,18 @@ def described(kind: type[Asked], settings: Settings) -> dict[str, Any]:
             own = next((part for part in own.get("anyOf", ()) if part.get("type") != "null"), own)
             (own["items"] if what == "maxLength" and own["type"] == "array" else own)[what] = getattr(settings, name)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _check_counts(kind: type[Asked], sent: Any, settings: Settings) -> None:
+    """Before anything is looked at: of half a million wrong items there would be as many errors, 400 MB of them."""
+    if not isinstance(sent, dict):
+        return
+    if len(sent) > MOST_FIELDS:
+        raise Refusal("invalid", f"{len(sent):,} fields; expected at most {len(kind.model_fields)}")
+    for field, limits in kind.limits.items():
+        for what, name in limits:
+            if what == "maxItems" and isinstance(sent.get(field), list):
+                _check(field, sent[field], what, getattr(settings, name))
 
 
 def _check(field: str, value: Any, what: str, most: int) -> None:

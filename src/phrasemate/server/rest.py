@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from phrasemate import __version__
-from phrasemate.marks import parse_query
+from phrasemate.errors import IndexError_, ModelError
 from phrasemate.search import Searcher
 from phrasemate.server import schemas
+from phrasemate.server.asking import limit_hits, limit_spans, limit_total, marked_phrases, searched
 from phrasemate.server.indexes import Library
 from phrasemate.server.metrics import Metrics
 from phrasemate.server.mining import mined
 from phrasemate.server.reading import Asked, described, described_form, read, read_form
-from phrasemate.server.refusal import REASONS, Refusal
+from phrasemate.server.refusal import REASONS, refusal_of
 from phrasemate.server.settings import Settings
 from phrasemate.server.uploads import terms_of
 from phrasemate.server.work import work
-from phrasemate.types import Span
+from phrasemate.types import Phrase
 
 __all__ = ["router"]
 
@@ -49,13 +50,11 @@ def _add_questions(made: APIRouter, library: Library, settings: Settings) -> Non
         asked = await read(request, schemas.Search, settings)
         name = asked.index or library.names[0]
 
-        def answer(searcher: Searcher) -> list[dict[str, Any]]:
-            limit_phrases(searcher, asked.query, settings)
-            found = searcher.search_all([asked.query], asked.k, asked.contexts, asked.documents, asked.languages)
-            return [result.as_dict() for result in found]
+        def answer(searcher: Searcher) -> Response:
+            results = [result.as_dict() for result in searched(searcher, asked, settings)]
+            return _answer({"index": name, "query": asked.query, "results": results})
 
-        results = await work(library, library.ask, name, answer)
-        return _answer({"index": name, "query": asked.query, "results": results})
+        return await work(library, library.ask, name, answer)
 
     @post("/segment", schemas.Segment, schemas.SegmentAnswer)
     async def segment(request: Request) -> Response:
@@ -63,15 +62,20 @@ def _add_questions(made: APIRouter, library: Library, settings: Settings) -> Non
         limit_total(asked.texts, settings)
         options: dict[str, Any] = {"overlapping": asked.overlapping}
         options |= {name: value for name in ("threshold", "max_words") if (value := getattr(asked, name)) is not None}
-        found = await work(library, library.ask, asked.index, lambda s: s.model.segment(asked.texts, **options))
-        limit_spans(found, settings)
-        return _answer({"phrases": [_spans(*pair) for pair in zip(asked.texts, found, strict=True)]})
+
+        def answer(searcher: Searcher) -> Response:
+            found = searcher.model.segment(asked.texts, **options)
+            limit_spans(found, settings)
+            return _answer({"phrases": [_spans(*pair) for pair in zip(asked.texts, found, strict=True)]})
+
+        return await work(library, library.ask, asked.index, answer)
 
     @post("/encode", schemas.Encode, schemas.EncodeAnswer)
     async def encode(request: Request) -> Response:
         asked = await read(request, schemas.Encode, settings)
         limit_total([*asked.queries, *asked.sentences], settings)
-        return _answer(await work(library, library.ask, asked.index, lambda s: _encoded(s.model, asked)))
+        marked = marked_phrases(asked.queries, settings)
+        return await work(library, library.ask, asked.index, lambda s: _answer(_encoded(s.model, marked, asked)))
 
     @made.post(
         PREFIX + "/terms",
@@ -81,22 +85,25 @@ def _add_questions(made: APIRouter, library: Library, settings: Settings) -> Non
     )
     async def terms(request: Request) -> Response:
         asked, name, content = await read_form(request, schemas.Terms, settings)
+        limit_hits(asked.most, asked.k, asked.contexts, settings)
         index = asked.index or library.names[0]
-        found = await work(library, library.ask, index, lambda s: terms_of(s, asked, name, content, settings))
-        return _answer({"index": index, "terms": found})
+
+        def answer(searcher: Searcher) -> Response:
+            return _answer({"index": index, "terms": terms_of(searcher, asked, name, content, settings)})
+
+        return await work(library, library.ask, index, answer)
 
     @post("/mine", schemas.Mine, schemas.MineAnswer)
     async def mine(request: Request) -> Response:
         asked = await read(request, schemas.Mine, settings)
         limit_total([*asked.source, *asked.target], settings)
-        return _answer(await work(library, library.ask, asked.index, lambda s: mined(s.model, asked)))
+        return await work(library, library.ask, asked.index, lambda s: _answer(mined(s.model, asked)))
 
 
 def _add_status(made: APIRouter, library: Library, metrics: Metrics) -> None:
     @made.get(PREFIX + "/indexes", response_model=schemas.IndexesAnswer, summary="What is served.")
     async def indexes() -> Response:
-        facts = [await work(library, library.ask, name, lambda s, name=name: _facts(name, s)) for name in library.names]
-        return _answer({"indexes": facts})
+        return _answer({"indexes": [await work(library, _facts_of, library, name) for name in library.names]})
 
     @made.get("/health", response_model=schemas.Health, summary="Whether the server answers.")
     async def health() -> Response:
@@ -107,31 +114,8 @@ def _add_status(made: APIRouter, library: Library, metrics: Metrics) -> None:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def limit_phrases(searcher: Searcher, query: str, settings: Settings) -> None:
-    """Raises Refusal if more phrases are marked, or proposed, than are answered at once."""
-    found = len(searcher.phrases(query))
-    if found > settings.phrases:
-        raise Refusal("too_long", f"the query has {found} phrases; expected at most {settings.phrases}: mark fewer")
-
-
-def limit_spans(found: Sequence[Sequence[Span]], settings: Settings) -> None:
-    """Raises Refusal for more phrases than one answer holds."""
-    if (total := sum(map(len, found))) > settings.spans:
-        most = settings.spans
-        raise Refusal(
-            "too_long", f"{total:,} phrases; expected at most {most:,}: raise the threshold or send less text"
-        )
-
-
-def limit_total(texts: list[str], settings: Settings) -> None:
-    """Raises Refusal for more text than is encoded for one request."""
-    if (total := sum(map(len, texts))) > settings.total_characters:
-        most = settings.total_characters
-        raise Refusal("too_long", f"{total:,} characters in all; expected at most {most:,}: send several requests")
-
-
 def _answer(content: Any) -> Response:
-    """JSON; half a character, as an indexed text may have one, is written as an escape."""
+    """JSON; half a character, as an indexed text may have one, is written as an escape. Long ones are for workers."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(text.encode("utf-8", "backslashreplace"), media_type="application/json")
 
@@ -143,9 +127,8 @@ def _spans(text: str, spans: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _encoded(model: Any, asked: schemas.Encode) -> dict[str, Any]:
+def _encoded(model: Any, marked: list[tuple[int, Phrase]], asked: schemas.Encode) -> dict[str, Any]:
     """Vectors in the shortest decimals that give the same float32."""
-    marked = [(number, phrase) for number, query in enumerate(asked.queries) for phrase in parse_query(query).phrases]
     vectors = model.encode([phrase for _, phrase in marked]) if marked else []
     phrases = [
         {
@@ -162,6 +145,15 @@ def _encoded(model: Any, asked: schemas.Encode) -> dict[str, Any]:
     return {**facts, "sentences": [[float(str(x)) for x in vector] for vector in sentences]}
 
 
+def _facts_of(library: Library, name: str) -> dict[str, Any]:
+    """What an index holds, or why it does not answer: the others still do."""
+    try:
+        return library.ask(name, lambda searcher: _facts(name, searcher))
+    except (IndexError_, ModelError) as error:
+        nothing = {"documents": 0, "sentences": 0, "phrases": 0, "languages": {}, "model": "", "model_hash": ""}
+        return {"name": name, **nothing, "generation": 0, "problem": refusal_of(error).message}
+
+
 def _facts(name: str, searcher: Searcher) -> dict[str, Any]:
     stats = searcher.index.stats()
     return {
@@ -173,4 +165,5 @@ def _facts(name: str, searcher: Searcher) -> dict[str, Any]:
         "model": stats.model,
         "model_hash": stats.model_hash,
         "generation": stats.generation,
+        "problem": "",
     }

@@ -190,6 +190,7 @@ class IndexFacts(BaseModel):
     model: str
     model_hash: str
     generation: int = Field(description="Grows with every change.")
+    problem: str = Field("", description="Why it cannot be used just now: then nothing else is known of it.")
 
 
 class IndexesAnswer(BaseModel):

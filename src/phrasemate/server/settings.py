@@ -19,6 +19,8 @@ class Settings:
     phrases: int = 64  # of one search: marked ones, or those that the segmenter proposes
     texts: int = 64  # of one call that segments or encodes
     spans: int = 20_000  # that one call may find in its texts: 3 MB
+    encoded: int = 1_000  # phrases of one call that are given as vectors: 5 MB
+    hits: int = 20_000  # sentences of one answer, phrases x groups x contexts: 8 MB
     total_characters: int = 20_000  # of all texts of one call: 3 s on two cores
     k: int = 100  # groups for a phrase
     contexts: int = 50  # sentences for a group
@@ -43,5 +45,6 @@ class Settings:
     waiting_of_client: int = 96  # the same of one address
     uploads: int = 2  # of those, uploads and minings
     connections: int = 512
+    connections_of_client: int = 384  # the same of one address
 
     vectors: int = 20_000  # of phrases that were encoded lately, or as much text, kept for the next click: 20 MB

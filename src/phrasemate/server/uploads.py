@@ -11,6 +11,7 @@ from typing import Any
 
 from phrasemate.errors import ReadError
 from phrasemate.search import Searcher
+from phrasemate.server.effort import go_on
 from phrasemate.server.refusal import Refusal
 from phrasemate.server.schemas import Terms
 from phrasemate.server.settings import Settings
@@ -52,7 +53,7 @@ def terms_of(searcher: Searcher, asked: Terms, name: str, content: bytes, settin
     how = TermSettings(ranking=asked.ranking, most=asked.most, k=asked.k, contexts=asked.contexts)
     languages = [asked.target_language] if asked.target_language else None
     with uploaded(name, content, settings, asked.language) as documents:
-        found = document_terms(documents, searcher, how, languages=languages)
+        found = document_terms(documents, searcher, how, languages=languages, progress=go_on)
         return [term.as_dict(asked.contexts) for term in found]
 
 
@@ -62,6 +63,7 @@ def _limited(document: Document, settings: Settings) -> Document:
     def sentences() -> Iterator[Sentence]:
         seen = 0
         for sentence in document.sentences():
+            go_on()
             seen += len(sentence.text)
             if seen > most:
                 raise Refusal("too_long", f"the document has more than {most:,} characters; split it")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from phrasemate.server.effort import Effort, current
 from phrasemate.server.indexes import Library
 
 __all__ = ["work"]
@@ -16,6 +17,17 @@ Answer = TypeVar("Answer")
 async def work(library: Library, function: Callable[..., Answer], *arguments: Any) -> Answer:
     """``function(*arguments)`` in a worker's thread; if we are cancelled before it begins, it never does.
 
-    What has begun goes on to its end and keeps its worker busy: so there are never more than ``settings.threads``.
+    What has begun keeps its worker busy until it asks `effort.go_on`: so there are never more than
+    ``settings.threads``.
     """
-    return await asyncio.wrap_future(library.submit(function, *arguments))
+    effort = current()
+    future = library.submit(_done_for, effort, function, *arguments)
+    effort.begin()
+    future.add_done_callback(effort.ended)  # before that of the event loop: who has the answer is done
+    return await asyncio.wrap_future(future)
+
+
+def _done_for(effort: Effort, function: Callable[..., Answer], *arguments: Any) -> Answer:
+    with effort.here():
+        effort.go_on()
+        return function(*arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,8 @@ def routes(library: Library, settings: Settings) -> APIRouter:
             )
             made.headers.update(refusal.headers)
             return made
-        return html("page.html", **shown, state=state, text=state.text, reading=reading, answer=found)
+        values = {**shown, "state": state, "text": state.text, "reading": reading, "answer": found}
+        return await work(library, partial(html, "page.html", **values))  # it takes long for many lines
 
     @router.get("/sentence")
     async def sentence(request: Request) -> Response:
@@ -78,7 +80,7 @@ def routes(library: Library, settings: Settings) -> APIRouter:
         try:
             if not (number.isascii() and number.isdigit() and len(number) < 19):
                 raise Refusal("invalid", "phrase: expected the number of a phrase")
-            found = await excerpt(library, given.get("in", ""), int(number))
+            found = await excerpt(library, given.get("in", ""), int(number), given.get("is", ""))
         except PhrasemateError as error:
             return failed(refusal_of(error))
         return html("sentence.html", excerpt=found)

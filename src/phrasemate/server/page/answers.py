@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from zlib import crc32
 
 from phrasemate.concordance import Column, Reading, arranged, column, in_sentence, merged, read
 from phrasemate.errors import PhrasemateError
@@ -16,11 +17,11 @@ from phrasemate.marks import marked
 from phrasemate.search import Searcher
 from phrasemate.server.indexes import Library
 from phrasemate.server.page.state import State
-from phrasemate.server.refusal import refusal_of
+from phrasemate.server.refusal import Refusal, refusal_of
 from phrasemate.server.work import work
 from phrasemate.types import Hit, Phrase, Sentence, Span
 
-__all__ = ["Answer", "Catalogue", "Excerpt", "Facts", "Panel", "Readings", "answer", "excerpt", "reading_of"]
+__all__ = ["Answer", "Catalogue", "Excerpt", "Facts", "Panel", "Readings", "answer", "excerpt", "reading_of", "same"]
 
 log = logging.getLogger("phrasemate.server")
 
@@ -155,8 +156,12 @@ async def answer(library: Library, state: State, known: Sequence[Facts], reading
             remark = "These indexes were built with different models, whose scores do not compare: here side by side."
         else:
             panels = _together(panels)
-    panels = [replace(each, column=each.column and arranged(each.column, state.order)) for each in panels]
+    panels = await work(library, _arranged, panels, state.order)
     return Answer(phrase, tuple(panels), tuple(reading.others(*state.at)), remark)
+
+
+def _arranged(panels: Sequence[Panel], order: str) -> list[Panel]:
+    return [replace(each, column=each.column and arranged(each.column, order)) for each in panels]
 
 
 def _together(panels: Sequence[Panel]) -> list[Panel]:
@@ -203,13 +208,23 @@ def _nothing(state: State, fact: Facts) -> str:
     return ""
 
 
-async def excerpt(library: Library, index: str, phrase: int, count: int = 2) -> Excerpt:
-    """The sentence of a phrase id with ``count`` neighbours on each side. Raises InputError if it is gone."""
+def same(hit: Hit) -> str:
+    """What tells a hit from another that has its id later: in an index made anew, or where documents were deleted."""
+    return f"{crc32(f'{hit.start}-{hit.end} {hit.context}'.encode('utf-8', 'surrogatepass')):08x}"
+
+
+async def excerpt(library: Library, index: str, phrase: int, expected: str = "", count: int = 2) -> Excerpt:
+    """The sentence of a phrase id with ``count`` neighbours on each side, if it is `same` as ``expected``.
+
+    Raises InputError if it is gone, Refusal if another has its id.
+    """
 
     def of(searcher: Searcher) -> Excerpt:
         with searcher.index.snapshot():
             before, after = searcher.index.around(phrase, count)
             (hit,) = searcher.index.hits([phrase], [1.0])
+        if expected not in ("", same(hit)):
+            raise Refusal("not_found", f"{index} has changed since it was asked: ask again")
         return Excerpt(index, hit, before, after)
 
     found: Excerpt = await work(library, library.ask, index, of)

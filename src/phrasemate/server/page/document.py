@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -10,10 +11,12 @@ from starlette.responses import Response
 
 from phrasemate.errors import PhrasemateError
 from phrasemate.search import Searcher
+from phrasemate.server.effort import go_on
 from phrasemate.server.indexes import Library
 from phrasemate.server.page.answers import Catalogue
 from phrasemate.server.page.render import html
 from phrasemate.server.page.review import FIELDS, FILES, file_of, rows_of
+from phrasemate.server.reading import form_of
 from phrasemate.server.refusal import Refusal, refusal_of
 from phrasemate.server.settings import Settings
 from phrasemate.server.uploads import SUFFIXES, uploaded
@@ -42,35 +45,29 @@ def add_document(
         """The terms of what was sent."""
         asked = Asked()
         try:
-            async with request.form(max_files=1, max_fields=20, max_part_size=settings.request_bytes) as form:
+            async with form_of(request, settings, files=1) as form:
                 asked = Asked(form, library)
                 content = await asked.content()
             found = await work(library, library.ask, asked.index, lambda s: asked.terms(s, content, settings))
-        except (PhrasemateError, UnicodeError) as error:
-            refusal = _refusal(error)
+        except PhrasemateError as error:
+            refusal = refusal_of(error)
             known = await catalogue.facts()
             page = html("document.html", refusal.status, **shown, known=known, asked=asked, refusal=refusal)
             page.headers.update(refusal.headers)
             return page
-        return html("document.html", **shown, known=await catalogue.facts(), asked=asked, terms=found)
+        values = {**shown, "known": await catalogue.facts(), "asked": asked, "terms": found}
+        return await work(library, partial(html, "document.html", **values))
 
     @router.post("/document/terms")
     async def taken(request: Request) -> Response:
         """The reviewed terms as a file."""
         fields = len(FIELDS) * settings.terms + 20
-        try:
-            async with request.form(max_files=0, max_fields=fields, max_part_size=settings.request_bytes) as form:
-                format_, rows = str(form.get("format", "")), rows_of(form, settings.terms)
-                language, undecided = str(form.get("from", "")).strip()[:35], form.get("keep") == "undecided"
-        except UnicodeError as error:
-            raise _refusal(error) from None
+        async with form_of(request, settings, files=0, fields=fields) as form:
+            format_, rows = str(form.get("format", "")), rows_of(form, settings.terms)
+            language, undecided = str(form.get("from", "")).strip()[:35], form.get("keep") == "undecided"
         body = await work(library, file_of, format_, rows, language, undecided)
         headers = {"Content-Disposition": f'attachment; filename="terms.{format_}"'}
         return Response(body, headers=headers, media_type=types[format_])
-
-
-def _refusal(error: Exception) -> Refusal:
-    return Refusal("bad_request", "the form is not UTF-8") if isinstance(error, UnicodeError) else refusal_of(error)
 
 
 class Asked:
@@ -106,7 +103,7 @@ class Asked:
         how = TermSettings(most=min(self.most, settings.terms), k=CANDIDATES, contexts=2)
         languages = [self.target] if self.target else None
         with uploaded(self.name, content, settings, self.language) as documents:
-            return document_terms(documents, searcher, how, languages=languages)
+            return document_terms(documents, searcher, how, languages=languages, progress=go_on)
 
     def _text(self, name: str) -> str:
         value = self._form.get(name, "")

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 from phrasemate.concordance import clip
 from phrasemate.errors import MissingExtra
 from phrasemate.search import DOUBT
+from phrasemate.server.page.answers import same
 
 __all__ = ["STATIC", "direction", "environment", "html"]
 
@@ -65,6 +66,7 @@ def environment() -> Any:
         "base": lambda name: _SEPARATOR.split(name)[-1] or name,
         "dir": direction,
         "left": lambda line: clip(line.left, CONTEXT, "end"),
+        "same": same,
         "right": lambda line: clip(line.right, CONTEXT, "start"),
         "grouped": lambda number: f"{number:,}",
         "tail": lambda text: clip(text, EVIDENCE, "end"),

@@ -55,15 +55,16 @@
     row.querySelector(".equivalent").value = button.dataset.text;
     row.querySelector("input[name^=evidence]").value = button.dataset.evidence;
     const evidence = row.querySelector(".found");
-    if (evidence) quote(evidence, button.dataset.evidence, button.dataset.text);
+    if (evidence) quote(evidence, button.dataset.evidence, button.dataset.at);
     decide(row, "accepted");
   }
 
-  function quote(place, sentence, phrase) {
-    const at = sentence.toLowerCase().indexOf(phrase.toLowerCase()), bold = document.createElement("b");
-    if (at < 0) { place.textContent = sentence; return; }
-    bold.textContent = sentence.slice(at, at + phrase.length);
-    place.replaceChildren(sentence.slice(0, at), bold, sentence.slice(at + phrase.length));
+  // Places are counted in characters (code points), as the server does.
+  function quote(place, sentence, at) {
+    const characters = [...sentence], bold = document.createElement("b");
+    const [start, end] = (at || "0-0").split("-").map(Number);
+    bold.textContent = characters.slice(start, end).join("");
+    place.replaceChildren(characters.slice(0, start).join(""), bold, characters.slice(end).join(""));
   }
 
   function visit(row) {
