@@ -97,8 +97,11 @@ def interpolate(runs: Sequence[Run], weights: Sequence[float] | None = None, nam
 def rrf(runs: Sequence[Run], weights: Sequence[float] | None = None, k: float = 60.0, name: str = "") -> Run:
     """Reciprocal rank fusion: score(d) = sum over runs of weight / (k + rank), 0 where a run does not list it.
 
-    Cormack, Clarke and Büttcher (SIGIR 2009), with k = 60; there all weights are 1, which is the default.
+    Cormack, Clarke and Büttcher (SIGIR 2009), with k = 60; there all weights are 1, which is the default. Raises
+    InputError for a k below 0.
     """
+    if not 0 <= k < np.inf:
+        raise InputError(f"k {k}; expected 0 or more")
     shares = _weights(runs, weights, 1.0)
     gains = [share / (k + rank_positions(run)) for share, run in zip(shares, runs, strict=True)]
     return _fused(runs, gains, np.zeros(len(runs[0].ids)), shares, name)
@@ -137,8 +140,8 @@ def z_scores(run: Run) -> Run:
 
 def softmax(run: Run, temperature: float = 1.0) -> Run:
     """exp(score / temperature) over its sum in each query's list. Raises InputError for a temperature of 0 or less."""
-    if not temperature > 0:
-        raise InputError(f"temperature {temperature}; expected more than 0")
+    if not 0 < temperature < np.inf:
+        raise InputError(f"temperature {temperature}; expected a number above 0")
     there = run.ids >= 0
     scores = np.where(there, run.scores, -np.inf).astype(np.float64)
     highest = _zero_inf(scores.max(1, initial=-np.inf, keepdims=True))
@@ -282,7 +285,7 @@ def _weights(runs: Sequence[Run], weights: Sequence[float] | None, equal: float 
     if not runs or len({len(run.ids) for run in runs}) != 1:
         raise InputError(f"runs of {[len(run.ids) for run in runs]} queries; expected one or more, all of one number")
     shares = [equal or 1 / len(runs)] * len(runs) if weights is None else list(weights)
-    if len(shares) != len(runs) or min(shares) < 0:
+    if len(shares) != len(runs) or not all(0 <= share < np.inf for share in shares):
         raise InputError(f"weights {shares} for {len(runs)} runs; expected one for each, 0 or more")
     return shares
 

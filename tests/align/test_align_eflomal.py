@@ -90,6 +90,30 @@ def test_white_space_and_surrogates_inside_a_word(fake: list[dict[str, Any]]) ->
     assert fake[0]["source"] == ["1_000 ?"]
 
 
+def test_a_beginning_without_words_teaches_nothing(fake: list[dict[str, Any]]) -> None:
+    aligner = EflomalAligner(chunk=1)
+    aligner.align(pairs(("", ""), ("Haus", "house"), ("Tür", "door")))
+    assert [call["priors"] is None for call in fake] == [True, False]  # not: no priors that count as learnt
+    aligner.learn([(*pairs(("", ""))[0], [])])
+    aligner.align(pairs(("Haus", "house")))
+    assert fake[2]["priors"] is None
+
+
+@pytest.mark.parametrize("written", ["", "0-0\n", "0-0\n0-"])
+def test_a_program_that_stops_early_is_one_error(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    class Aligner:
+        def __init__(self, model: int) -> None:
+            pass
+
+        def align(self, source: Any, target: Any, **files: Any) -> None:
+            for name in ("links_filename_fwd", "links_filename_rev"):
+                Path(files[name]).write_text(written, "ascii")
+
+    monkeypatch.setitem(sys.modules, "eflomal", SimpleNamespace(Aligner=Aligner))
+    with pytest.raises(InputError, match="eflomal stopped before its end"):
+        EflomalAligner().align(pairs(("Haus", "house"), ("Tür", "door")))
+
+
 def test_the_real_one() -> None:
     pytest.importorskip("eflomal")
     texts = [(f"{a} {b}", f"{b.upper()} {a.upper()}x") for a in "abcdefgh" for b in "klmnop"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemate.align import SYMMETRISATIONS, format_links, parse_links, read_links, symmetrise
+from phrasemate.align.links import _NEIGHBOURS
 from phrasemate.errors import InputError, ReadError
 
 LINKS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
@@ -89,3 +91,33 @@ def test_each_is_between_intersection_and_union(forward: set[tuple[int, int]], r
 def test_unknown_symmetrisation() -> None:
     with pytest.raises(InputError, match="grow-diagonal.*" + SYMMETRISATIONS[-1]):
         symmetrise([], [], "grow-diagonal")
+
+
+def test_growing_backwards_takes_no_longer_than_forwards() -> None:
+    """A chain of which each link is added behind the one that adds it: a pass for each would take a minute."""
+    chain = [(at, at) for at in range(6_000)]
+    begun = time.process_time()
+    assert symmetrise(chain, chain[-1:], "grow-diag") == chain
+    assert time.process_time() - begun < 10
+
+
+def passes(links: set[tuple[int, int]], union: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Growing as it is defined: pass by pass over the whole union."""
+    grown = True
+    while grown:
+        grown = False
+        for source, target in union:
+            if (source, target) in links:
+                for down, right in _NEIGHBOURS:
+                    new = source + down, target + right
+                    free = new[0] not in {s for s, _ in links} or new[1] not in {t for _, t in links}
+                    if new in union and new not in links and free:
+                        links.add(new)
+                        grown = True
+    return links
+
+
+@given(LINKS, LINKS)
+def test_growing_as_it_is_defined(forward: set[tuple[int, int]], reverse: set[tuple[int, int]]) -> None:
+    expected = passes(forward & reverse, sorted(forward | reverse))
+    assert symmetrise(forward, reverse, "grow-diag") == sorted(expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -197,3 +198,16 @@ def test_the_trained_head_tells_words_apart_where_there_is_one(model: Any) -> No
     model.head = None
     with pytest.raises(InputError, match="pooling"):
         NeuralAligner(model, pooling="head")
+
+
+def test_long_sentences_are_held_one_after_the_other(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = Worded.of_tokens(["haus"] * 300)
+    aligner = NeuralAligner(model)
+    expected = aligner.align([(many, many)])[0]
+    monkeypatch.setattr("phrasemate.align.neural.WORDS", 500)
+    tracemalloc.start()
+    found = aligner.align([(many, many)] * 60)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [expected] * 60
+    assert peak < 60 * 300 * 300 * 4 / 3  # a third of what the similarities of all take

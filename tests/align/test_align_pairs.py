@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 
 import pytest
@@ -113,3 +114,31 @@ def test_counting_forgets_rare_words_only(monkeypatch: pytest.MonkeyPatch) -> No
 def test_senseless_rates(arguments: tuple[float, int]) -> None:
     with pytest.raises(InputError, match="expected a rate above 0"):
         BorderWords(*arguments)
+
+
+def test_no_limit_of_words_costs_no_more_than_the_sentence() -> None:
+    tracemalloc.start()
+    boxes = consistent_boxes([(0, 0), (1, 1)], 2, 3, max_words=2_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert boxes == [Box(0, 1, 0, 1), Box(0, 2, 0, 2), Box(1, 2, 1, 2)]
+    assert consistent_boxes([(0, 0)], 1, 9, max_words=99, loose=True) == [Box(0, 1, 0, end) for end in range(1, 10)]
+    assert peak < 100_000
+
+
+def test_words_that_must_be_known_are_not_counted_anew_for_each_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TABLE", 100)
+    made: list[int] = []
+    counter = module.Counter
+
+    class Told(counter):  # type: ignore[type-arg, valid-type, misc]
+        def __init__(self, given: object = ()) -> None:
+            made.append(1)
+            super().__init__(given)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(module, "Counter", Told)
+    counts = BorderWords(rate=1e-9, least=1)
+    for number in range(2_000):
+        counts.update(Worded.of_tokens([f"w{number // 2}"]))  # each word twice: none may be forgotten
+    assert len(counts.frequent()) > 900
+    assert len(made) < 12  # when there are twice as many, not at each sentence from the hundredth word on

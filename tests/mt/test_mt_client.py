@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sqlite3
+import threading
 import time
+import tracemalloc
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +19,7 @@ import pytest
 from llm_double import Double
 
 from phrasemate.errors import EndpointError, InputError
-from phrasemate.mt import FORMS, Cache, Client, Endpoint, Prompt, Prompter
+from phrasemate.mt import FORMS, Cache, Client, Endpoint, Prompt, Prompter, sending
 from phrasemate.mt import client as client_module
 from phrasemate.mt.cache import request_key
 from phrasemate.mt.client import body_of
@@ -203,6 +209,9 @@ def test_the_key_of_a_request_depends_on_all_of_it() -> None:
         ({"url": "http://me:s3cret@h/v1"}, "holds a user name or password"),
         ({"url": "http://h/v1", "api": "magic"}, "expected chat or completions"),
         ({"url": "http://h/v1", "tries": 0}, "must be above 0"),
+        ({"url": "http://h/v1", "timeout": float("nan")}, "must be above 0"),
+        ({"url": "http://h/v1", "timeout": 1e300}, "up to 1,000,000 seconds"),
+        ({"url": "http://h/v1", "temperature": float("nan")}, "temperature 0 or more"),
     ],
 )
 def test_an_endpoint_that_makes_no_sense_is_refused(options: dict[str, Any], said: str) -> None:
@@ -243,3 +252,134 @@ def test_what_the_cache_keeps_is_there_for_another_process(tmp_path: Path) -> No
         (kept,) = other.execute("SELECT answer FROM answers").fetchone()
         other.close()
     assert json.loads(kept)["choices"][0]["text"] == "grün"
+
+
+def test_a_line_that_comes_again_is_asked_once(server: Double, tmp_path: Path) -> None:
+    server.mood = lambda number, body: (  # answers that are drawn: each another
+        time.sleep(0.05) or (200, json.dumps({"choices": [{"message": {"content": f"no. {number}"}}]}).encode(), {})
+    )
+    endpoint, lines = Endpoint(server.url, temperature=1.0, concurrency=4), ["Satz 1"] * 6
+    with Cache(tmp_path / "a.sqlite") as cache, Client(endpoint, cache) as client:
+        assert texts(client, lines) == ["no. 1"] * 6
+        assert texts(client, lines) == ["no. 1"] * 6
+    assert len(server.bodies) == 1
+
+
+def test_lines_that_come_again_are_each_tried_when_the_first_fails(server: Double, tmp_path: Path) -> None:
+    server.mood = lambda number, body: (400, b"no", {}) if number == 1 else None
+    with Cache(tmp_path / "a.sqlite") as cache, Client(Endpoint(server.url), cache) as client:
+        answers = list(client.answers(prompts(["Satz 1"] * 3)))
+    assert sorted(answer.text for answer in answers) == ["", " SATZ 1", " SATZ 1"]
+    assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_without_end_is_given_up(server: Double, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+    monkeypatch.setattr(sending, "LARGEST", 100_000)
+    content = json.dumps({"choices": [{"message": {"content": "a" * 10_000_000}}]}).encode()
+    reply = (200, gzip.compress(content), {"Content-Encoding": "gzip"}) if packed else (200, content, {})
+    server.mood = lambda number, body: reply
+    with Client(Endpoint(server.url)) as client:
+        tracemalloc.start()
+        (answer,) = client.answers(prompts(LINES[:1]))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert answer.failure.startswith("the server's answer has more than")
+    assert client.requests == 1  # it would be no shorter, and may cost as much again
+    assert peak < 3_000_000 + len(reply[1]) * packed
+
+
+def test_a_packed_answer_is_read(server: Double) -> None:
+    def packed(number: int, body: dict[str, Any]) -> Any:
+        pack = gzip.compress if number == 1 else zlib.compress
+        return 200, pack(server.answer(body)[1]), {"Content-Encoding": ["gzip", "deflate"][number - 1]}
+
+    server.mood = packed
+    with Client(Endpoint(server.url, concurrency=1)) as client:
+        assert texts(client, LINES[:2]) == ["SATZ 1", "SATZ 2"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "failure"),
+    [
+        ((200, b"[" * 100_000, {}), "not JSON"),
+        ((200, b"x", {"Content-Encoding": "br"}), "is packed as 'br', which was not asked for"),
+    ],
+)
+def test_an_answer_of_another_kind_is_asked_for_once(server: Double, reply: Any, failure: str) -> None:
+    server.mood = lambda number, body: reply
+    with Client(Endpoint(server.url)) as client:
+        (answer,) = client.answers(prompts(LINES[:1]))
+    assert failure in answer.failure
+    assert client.requests == 1
+
+
+def test_an_answer_that_comes_drop_by_drop_runs_into_the_time_out() -> None:
+    class Drops(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):  # until the client goes away
+                while True:
+                    self.wfile.write(b" ")
+                    time.sleep(0.02)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Drops) as http:
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        with Client(Endpoint(f"http://127.0.0.1:{http.server_address[1]}/v1", timeout=0.2, tries=1)) as client:
+            begun = time.monotonic()
+            (answer,) = client.answers(prompts(LINES[:1]))
+        http.shutdown()
+    assert answer.failure.startswith("no answer within 0.2 s")
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("status", [400, 500, 403, 404])
+def test_a_key_that_the_server_repeats_is_in_no_message(
+    server: Double, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setenv("PHRASEMATE_LLM_KEY", "sk-very/secret")
+    said = json.dumps({"error": {"message": "x" * 190 + " sk-very/secret is no key"}}).encode()
+    server.mood = lambda number, body: (status, said, {})
+    with Client(Endpoint(server.url, tries=1)) as client:
+        try:
+            shown = next(client.answers(prompts(LINES[:1]))).failure
+        except EndpointError as error:
+            shown = str(error)
+    assert "xxx" in shown
+    assert "sk-very" not in shown
+
+
+def test_a_server_that_says_0_seconds_gets_pauses_all_the_same(server: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "PAUSE", 0.1)
+    server.mood = lambda number, body: (429, b"{}", {"Retry-After": "0"})
+    begun = time.monotonic()
+    with Client(Endpoint(server.url, tries=3)) as client:
+        next(client.answers(prompts(LINES[:1])))
+    assert time.monotonic() - begun > (0.1 + 0.2) / 2
+
+
+def test_an_address_where_nobody_answers_ends_the_run(server: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx2
+
+    def nobody(*_: Any) -> Any:
+        raise httpx2.ConnectTimeout("timed out")
+
+    monkeypatch.setattr(client_module, "post", nobody)
+    with Client(Endpoint(server.url, tries=2)) as client, pytest.raises(EndpointError, match="no connection within"):
+        texts(client)
+
+
+def test_half_a_character_costs_no_line(server: Double) -> None:
+    with Client(Endpoint(server.url)) as client:
+        assert texts(client, ["Satz \ud800", "Satz 2"]) == ["SATZ ?", "SATZ 2"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("HTTP_PROXY", "foo://x"), ("SSL_CERT_FILE", "/no/such/file")])
+def test_an_environment_that_makes_no_sense(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="proxy or the certificates that the environment names"):
+        Client(Endpoint("http://h/v1"))

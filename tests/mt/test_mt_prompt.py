@@ -10,6 +10,7 @@ import pytest
 from phrasemate.errors import InputError
 from phrasemate.mt import FORMS, Example, Form, Hint, Prompter, language_name, read_form
 from phrasemate.mt.hints import Equivalent, Place
+from phrasemate.mt.prompt import translation_of
 
 PLACE = Place("at a small [[bank]] near...", "english.txt", 2)
 BANK = Hint("Bank", 3, 7, (Equivalent("bank", 0.81, 5, (PLACE,)), Equivalent("bench", 0.8, 1, ())))
@@ -63,6 +64,8 @@ def test_chain_of_thought_asks_for_the_phrases_then_shows_what_was_said() -> Non
     assert last.turns[1] == ("German: Ja.\nEnglish:", "Yes.")
     assert last.follow is None
     assert first.follow("small bank").ask.count("=") == 1  # it said less than was asked
+    thought = "<think>\nfirst; small; then\n</think>\nsmall bank; river"
+    assert first.follow(thought).ask == last.ask  # what it thinks is no hint
     assert prompter.prompt("Ja!").follow is None  # no phrase: nothing to ask for first
 
 
@@ -94,6 +97,7 @@ def test_a_template_of_ones_own(tmp_path: Path) -> None:
         ("tusk = 'x'", "tusk = 'x'; expected texts named instruction, task"),
         ("task = 5", "task = 5; expected texts"),
         ("task = ", "not TOML"),
+        ("task = " + "[" * 20_000, "not TOML"),
     ],
 )
 def test_a_template_that_makes_no_sense_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -123,3 +127,23 @@ def test_names_of_languages(code: str, name: str) -> None:
 def test_a_language_without_a_name_is_refused(code: str) -> None:
     with pytest.raises(InputError, match="expected a code such as de"):
         language_name(code)
+
+
+@pytest.mark.parametrize(
+    ("answer", "translation"),
+    [
+        ("Let me think.\nA bank?</think>\n\nA bench.", "A bench."),  # the server has put <think> into the prompt
+        ("<think>one</think><think>two</think>A bench.", "A bench."),
+        ("<think>one</think>two</think>A bench.", "A bench."),
+        ("only thoughts</think>\n", ""),
+        ("<think>cut off", ""),
+        ("a < b > c", "a < b > c"),
+    ],
+)
+def test_thoughts_are_no_translation(answer: str, translation: str) -> None:
+    assert translation_of(answer)[0] == translation
+
+
+def test_a_template_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.toml: cannot be read \(No such file"):
+        read_form(tmp_path / "none.toml", FORMS["plain"])

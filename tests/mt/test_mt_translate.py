@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
+import tracemalloc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -221,3 +223,46 @@ def test_every_pair_has_the_same_chance() -> None:
             times[pair] += 1
     # 400 draws of 3 in 10: 120 each, with a deviation of sqrt(400 x .3 x .7) = 9.2
     assert all(abs(count - 120) < 4 * 9.2 for count in times.values())
+
+
+def test_pairs_are_drawn_without_holding_the_text() -> None:
+    def every() -> Iterator[tuple[str, str]]:
+        for n in range(30_000):
+            yield f"Dies ist der Satz Nummer {n}.", f"This is the sentence number {n}."
+
+    tracemalloc.start()
+    some = sampled(every(), count=10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(set(some)) == 10
+    assert peak < 200_000  # all pairs would take 15 MB
+
+
+def test_a_sentence_that_another_process_deletes_is_found_no_more(model: Model, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", model, threads=1) as index:
+        index.add([Document.from_texts(name, [text]) for name, text in zip("ab", ENGLISH, strict=False)])
+    query = ["Sie eröffnete ein Sparkonto bei einer kleinen Bank."]
+    with Index.open(tmp_path / "idx", model, readonly=True, threads=1) as index:
+        related = RelatedSentences(index, tmp_path / "cache")
+        assert related(query)[0][0] == ENGLISH[0]
+        with Index.open(tmp_path / "idx", model, threads=1) as other:
+            other.delete("a")
+        assert related(query)[0][0] == ENGLISH[1]
+
+
+def test_kept_vectors_that_are_damaged_are_made_again(index: Index, tmp_path: Path) -> None:
+    expected = RelatedSentences(index, tmp_path)(["Sie tranken Kaffee."])
+    (kept,) = tmp_path.iterdir()
+    whole, draw = kept.read_bytes(), random.Random(1)
+    central = whole.index(b"PK\1\2")
+    places = [draw.randrange(len(whole)) for _ in range(10)]
+    for at in [*places, *range(central, central + 12)]:  # method and flags of packing among them
+        related = RelatedSentences.__new__(RelatedSentences)
+        related._path, related.model = kept, index.model
+        kept.write_bytes(whole[:at] + bytes([whole[at] ^ 0x49]) + whole[at + 1 :])
+        digests, vectors = related._kept()
+        assert len(digests) in (0, len(ENGLISH))
+        if len(digests):
+            kept.write_bytes(whole)
+            np.testing.assert_array_equal(related._kept()[1], vectors)
+    assert RelatedSentences(index, tmp_path)(["Sie tranken Kaffee."]) == expected

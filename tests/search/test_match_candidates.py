@@ -133,3 +133,9 @@ def test_one_to_one_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.sparse.csgraph", None)
     with pytest.raises(MissingExtra, match=r"phrasemate\[match\]"):
         assign(pairs((0, 0, 0.9)))
+
+
+@pytest.mark.parametrize("setting", ["threshold", "least_score"])
+def test_a_limit_that_is_no_number_is_refused(setting: str) -> None:
+    with pytest.raises(InputError, match="expected numbers"):  # nothing would be a match, without a word
+        MatchSettings(**{setting: float("nan")})  # type: ignore[arg-type]

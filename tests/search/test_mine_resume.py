@@ -239,3 +239,10 @@ def test_seals(tmp_path: Path) -> None:
     note.write_bytes(raw)
     file.write_bytes(b"abd")
     assert checked(note) is None
+
+
+def test_documents_whose_names_are_of_any_bytes(tmp_path: Path) -> None:
+    note, file = tmp_path / "note.json", tmp_path / "file"
+    file.write_bytes(b"content")
+    seal(note, {"documents": ["a\udcff.txt"]}, [file])
+    assert checked(note) == {"documents": ["a\udcff.txt"]}

@@ -194,3 +194,15 @@ def test_what_cannot_be_fused(fuse: Callable[..., Run]) -> None:
             fuse([A, B], weights)
     with pytest.raises(InputError, match="temperature 0"):
         softmax(A, 0)
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_numbers_that_are_none_are_refused(odd: float) -> None:
+    for fuse in (interpolate, rrf, weighted_sum):
+        with pytest.raises(InputError, match="expected one for each, 0 or more"):
+            fuse([A, B], [1.0, odd])
+    with pytest.raises(InputError, match="temperature"):
+        softmax(A, odd)
+    for k in (odd, -1.0):  # -1 would divide the first rank's share by 0
+        with pytest.raises(InputError, match=r"k .*; expected 0 or more"):
+            rrf([A], k=k)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors import SafetensorError
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
-from phrasemate.vectors import Projection, WordVectors
+from phrasemate.vectors import Mapped, Projection, WordVectors
 
 FILES = ("MANIFEST.json", "vectors.safetensors", "words.json")
 
@@ -125,3 +128,70 @@ def test_nothing_there(few: WordVectors, tmp_path: Path) -> None:
         few.save(tmp_path / side)
     with pytest.raises(ModelError, match="in its folders source and target"):
         WordVectors.load(tmp_path)
+
+
+def test_folders_with_files_of_others_stay(few: WordVectors, tmp_path: Path) -> None:
+    few.save(tmp_path / "de")
+    (tmp_path / "de" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds 'notes\.txt', too, so it is not written over"):
+        few.save(tmp_path / "de", force=True)
+    model = tmp_path / "model"  # has a MANIFEST.json as well
+    model.mkdir()
+    for name in ("MANIFEST.json", "encoder.onnx"):
+        (model / name).write_text("{}")
+    with pytest.raises(InputError, match=r"holds 'encoder\.onnx', too"):
+        few.save(model, force=True)
+    both = tmp_path / "both"
+    Mapped(few, few).save(both)
+    (both / "source" / "more.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds 'source/more\.txt', too"):
+        Mapped(few, few).save(both, force=True)
+    found = {path.name for folder in (tmp_path / "de", model, both / "source") for path in folder.iterdir()}
+    assert {"notes.txt", "encoder.onnx", "more.txt"} <= found
+
+
+@pytest.mark.parametrize("suffix", [".new", ".old"])
+def test_a_neighbour_of_that_name_stays(few: WordVectors, tmp_path: Path, suffix: str) -> None:
+    other = tmp_path / f"de{suffix}"
+    other.mkdir()
+    (other / "diary.txt").write_text("mine")
+    with pytest.raises(InputError, match=rf"de\{suffix}: is in the way, and no word vectors; move it"):
+        few.save(tmp_path / "de")
+    assert (other / "diary.txt").read_text() == "mine"
+
+
+def test_what_was_there_is_whole_until_the_new_is_in_its_place(
+    few: WordVectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at each renaming and each deletion: always one of both is whole."""
+    left = [0]
+
+    def dying(own: Any) -> Any:
+        def done(*given: Any, **more: Any) -> Any:
+            left[0] -= 1
+            if not left[0]:
+                raise KeyboardInterrupt
+            return own(*given, **more)
+
+        return done
+
+    few.first(2).save(tmp_path / "de")
+    for kill in range(1, 6):
+        left[0] = kill
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            patch.setattr(Path, "rename", dying(Path.rename))
+            patch.setattr("shutil.rmtree", dying(shutil.rmtree))
+            few.save(tmp_path / "de", force=True)
+        whole = [len(WordVectors.load(path)) for path in tmp_path.iterdir() if (path / "MANIFEST.json").exists()]
+        assert set(whole) <= {2, 4}
+        assert whole
+    few.save(tmp_path / "de", force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["de"]
+
+
+def test_a_link_to_a_folder_stays_one(few: WordVectors, tmp_path: Path) -> None:
+    few.first(2).save(tmp_path / "real")
+    (tmp_path / "de").symlink_to("real")
+    few.save(tmp_path / "de", force=True)
+    assert (tmp_path / "de").is_symlink()
+    assert len(WordVectors.load(tmp_path / "real")) == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -143,3 +143,30 @@ def test_written_and_read(few: WordVectors, tmp_path: Path, name: str) -> None:
     write_fasttext(few, path, force=True)
     with pytest.raises(InputError, match="'New York' holds a space"):
         write_fasttext(WordVectors(("New York",), np.ones((1, 2), np.float32)), tmp_path / "x.vec")
+
+
+@pytest.mark.parametrize("name", ["x.vec", "x.vec.gz"])
+def test_writing_leaves_neighbours_and_the_old_file_until_the_new_is_whole(
+    few: WordVectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for other in (f"{name}.new", name):
+        (tmp_path / other).write_text("mine")
+    with monkeypatch.context() as patch:
+
+        def full(vectors: WordVectors) -> Iterator[bytes]:
+            yield b"4 3\n"
+            raise OSError(28, "No space left on device")
+
+        patch.setattr("phrasemate.vectors.fasttext._lines", full)
+        with pytest.raises(InputError, match=r"cannot be written \(No space left"):
+            write_fasttext(few, tmp_path / name, force=True)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine", f"{name}.new": "mine"}
+    write_fasttext(few, tmp_path / name, force=True)
+    assert read_fasttext(tmp_path / name).words == few.words
+    assert (tmp_path / f"{name}.new").read_text() == "mine"
+
+
+def test_half_a_character_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="half a character"):
+        write_fasttext(WordVectors(("a\ud800",), np.ones((1, 2), np.float32)), tmp_path / "x.vec")
+    assert list(tmp_path.iterdir()) == []

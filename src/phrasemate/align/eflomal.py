@@ -62,7 +62,7 @@ class EflomalAligner:
         priors = _Priors()
         for source, target, links in aligned:
             priors.add(source, target, links, links)
-        self._priors = priors
+        self._priors = priors if priors.some else None
 
     def _directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[tuple[Links, Links]]:
         for start in range(0, len(pairs), self.chunk):
@@ -72,7 +72,8 @@ class EflomalAligner:
                 if self._priors is None:
                     priors.add(source, target, *links)
                 yield links
-            self._priors = self._priors or priors
+            if self._priors is None and priors.some:  # of blank lines there is nothing to learn
+                self._priors = priors
 
     def _run(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[tuple[Links, Links]]:
         usable = [all(0 < len(side.spans) <= LONGEST for side in pair) for pair in pairs]
@@ -90,7 +91,15 @@ class EflomalAligner:
             )
             with files[0].open(encoding="ascii") as forward, files[1].open(encoding="ascii") as reverse:
                 for use in usable:
-                    yield (parse_links(next(forward)), parse_links(next(reverse))) if use else ([], [])
+                    yield (parse_links(_next(forward)), parse_links(_next(reverse))) if use else ([], [])
+
+
+def _next(file: Iterator[str]) -> str:
+    """A whole line. Raises InputError where eflomal, a program of its own, has written no more."""
+    line = next(file, "")
+    if not line.endswith("\n"):
+        raise InputError("eflomal stopped before its end; free some memory or disk, and give the command again")
+    return line
 
 
 class _Priors:
@@ -108,6 +117,11 @@ class _Priors:
         self._fertilities[1].update((right[t], n) for t, n in Counter(t for _, t in reverse).items())
         self._jumps[0].update(_jumps([(t, s) for s, t in forward], len(left)))
         self._jumps[1].update(_jumps(reverse, len(right)))
+
+    @property
+    def some(self) -> bool:
+        """Whether anything was linked."""
+        return bool(self._pairs)
 
     def lines(self) -> Iterator[str]:
         """The format of eflomal-makepriors."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 from pathlib import Path
 
 from phrasemate.errors import InputError, ReadError
@@ -71,22 +72,28 @@ def symmetrise(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, 
 
 
 def _grow(links: set[tuple[int, int]], union: Links) -> None:
-    """Add neighbours from the union, pass by pass, until nothing is added; a link counts as soon as it is added."""
+    """Add neighbours from the union, pass by pass, until nothing is added; a link counts as soon as it is added.
+
+    Words never lose their links, so a link that was visited adds nothing later: each is visited once, what is added
+    behind the one that added it in the next pass.
+    """
     sources, targets = {s for s, _ in links}, {t for _, t in links}
     candidates = set(union)
-    grown = True
-    while grown:
-        grown = False
-        for source, target in union:
-            if (source, target) not in links:
-                continue
-            for down, right in _NEIGHBOURS:
-                new = (source + down, target + right)
-                if new in candidates and new not in links and (new[0] not in sources or new[1] not in targets):
-                    links.add(new)
-                    sources.add(new[0])
-                    targets.add(new[1])
-                    grown = True
+    now, later = sorted(links), []
+    while now:
+        source, target = heappop(now)
+        for down, right in _NEIGHBOURS:
+            new = (source + down, target + right)
+            if new in candidates and new not in links and (new[0] not in sources or new[1] not in targets):
+                links.add(new)
+                sources.add(new[0])
+                targets.add(new[1])
+                if new > (source, target):
+                    heappush(now, new)
+                else:
+                    later.append(new)
+        if not now:
+            now, later = sorted(later), []
 
 
 def _finish(links: set[tuple[int, int]], candidates: Links) -> None:

@@ -17,7 +17,7 @@ word vectors x_1..x_m and y_1..y_n:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ __all__ = ["METHODS", "TEMPERATURE", "NeuralAligner", "intersection", "itermax",
 
 METHODS = ("intersection", "itermax", "softmax")
 CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
+WORDS = 30_000  # of a side whose vectors are held at once: of long lines fewer pairs are
 
 ALPHA = 0.9  # SimAlign, section 3.3
 ITERATIONS = 2  # SimAlign, section 3.3
@@ -122,17 +123,32 @@ class NeuralAligner:
     def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
         """Nothing to learn: each sentence pair is aligned by itself."""
 
-    def _similarities(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Floats]:
-        """(source words, target words) of each pair: dot products of states for softmax, else cosines."""
-        found = []
-        for start in range(0, len(pairs), self.chunk):
-            some = pairs[start : start + self.chunk]
+    def _similarities(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[Floats]:
+        """(source words, target words) of each pair: dot products of states for softmax, else cosines.
+
+        One after the other: of long sentences, those of a whole chunk would take gigabytes.
+        """
+        for some in _chunks(pairs, self.chunk):
             sources = word_vectors(self.model, [source for source, _ in some], self.layer, self.pooling)
             targets = word_vectors(self.model, [target for _, target in some], self.layer, self.pooling)
             if self.method != "softmax" or self.pooling == "head":
                 sources, targets = [unit(each) for each in sources], [unit(each) for each in targets]
-            found += [source @ target.T for source, target in zip(sources, targets, strict=True)]
-        return found
+            yield from (source @ target.T for source, target in zip(sources, targets, strict=True))
+
+
+def _chunks(pairs: Sequence[tuple[Worded, Worded]], most: int) -> Iterator[list[tuple[Worded, Worded]]]:
+    """The pairs in order, up to ``most`` together and up to `WORDS` words of a side."""
+    some: list[tuple[Worded, Worded]] = []
+    words = 0
+    for pair in pairs:
+        longer = max(len(side.spans) for side in pair)
+        if some and (len(some) >= most or words + longer > WORDS):
+            yield some
+            some, words = [], 0
+        some.append(pair)
+        words += longer
+    if some:
+        yield some
 
 
 def word_vectors(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -33,10 +34,10 @@ class GrowingFile:
         refusal = f"{self.path}: another process is writing it; wait for it to end"
         self._lock = take(self.path.with_name(self.path.name + ".part.lock"), refusal)
         try:
-            self.done = self._continue(dict(settings)) if self._part.exists() and not force else 0
+            begun = self._part.exists() and self._part.stat().st_size > 0
+            self.done = self._continue(dict(settings)) if begun and not force else 0
             if not self.done:
-                self._part.write_bytes(b"")
-                self._facts.write_text(json.dumps(dict(settings), ensure_ascii=False, indent=1) + "\n", "utf-8")
+                self._begin(dict(settings))
             self._file = self._part.open("a", encoding="utf-8", newline="\n")
         except BaseException:
             give_back(self._lock)
@@ -61,12 +62,20 @@ class GrowingFile:
         self._part.replace(self.path)
         self._facts.unlink(missing_ok=True)
 
+    def _begin(self, settings: dict[str, str]) -> None:
+        """No lines stand beside settings that they were not made with, whenever it is killed."""
+        self._part.unlink(missing_ok=True)
+        self._facts.write_text(json.dumps(settings, indent=1) + "\n", "ascii")  # names may be of any bytes
+        self._part.touch()
+
     def _continue(self, settings: dict[str, str]) -> int:
         """Cut the last line if it is not whole, and count; raises InputError where the settings differ."""
         try:
             before = json.loads(self._facts.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self._part}: cannot tell how it was begun; --force starts anew") from error
+        except (OSError, ValueError, RecursionError):
+            before = None
+        if not isinstance(before, dict):
+            raise InputError(f"{self._part}: cannot tell how it was begun; --force starts anew")
         keys = sorted(key for key in before.keys() | settings.keys() if before.get(key) != settings.get(key))
         if keys:
             changes = ", ".join(f"{key} {before.get(key)}, now {settings.get(key)}" for key in keys)
@@ -86,5 +95,11 @@ class GrowingFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
-        give_back(self._lock)
+        try:
+            if kind is None:
+                self._file.close()
+            else:
+                with suppress(OSError):  # of a full disk: what ended the run is told
+                    self._file.close()
+        finally:
+            give_back(self._lock)

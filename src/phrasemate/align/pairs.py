@@ -59,6 +59,7 @@ def consistent_boxes(
             f"a link to word {pairs[:, 0].max()}-{pairs[:, 1].max()} in a pair of {sources} and {targets} words; "
             "give the links of these very sentences, split into words in the same way"
         )
+    max_words = min(max_words, max(sources, targets))  # no limit may be asked for
     low, high = _reach(pairs[:, 0], pairs[:, 1], sources, max_words)  # target words that a source run links to
     back_low, back_high = _reach(pairs[:, 1], pairs[:, 0], targets, max_words)
     widths, starts = np.nonzero((high >= 0) & (high - low < max_words))  # runs that link to something short enough
@@ -115,8 +116,9 @@ class BorderWords:
     """Counts the words of one side of a parallel text, to tell those that are too frequent to begin or end a phrase.
 
     A word is too frequent with more than ``rate`` occurrences per sentence, and more than ``least`` in all. Memory
-    does not grow with the text: from time to time words that are far from the rate are forgotten (lossy counting,
-    Manku and Motwani 2002), so a count may be too low by a tenth of the rate.
+    does not grow with the text, unless the rate is so low that most words have to be known: from time to time words
+    that are far from the rate are forgotten (lossy counting, Manku and Motwani 2002), so a count may be too low by a
+    tenth of the rate.
     """
 
     def __init__(self, rate: float = RATE, least: int = LEAST) -> None:
@@ -124,14 +126,16 @@ class BorderWords:
             raise InputError(f"rate {rate}, least {least}; expected a rate above 0 and least of 0 or more")
         self.rate, self.least, self.sentences = rate, least, 0
         self.counts: Counter[str] = Counter()
+        self._most = TABLE
 
     def update(self, sentence: Worded) -> None:
         """Count the words of a sentence, case-folded."""
         self.sentences += 1
         self.counts.update(word.casefold() for word in sentence.words())
-        if len(self.counts) > TABLE:
+        if len(self.counts) > self._most:
             floor = max(1, self.rate * self.sentences / 10)
             self.counts = Counter({word: count for word, count in self.counts.items() if count > floor})
+            self._most = max(TABLE, 2 * len(self.counts))  # or each sentence would look at all that must stay
 
     def frequent(self) -> frozenset[str]:
         """The words that may not begin or end a phrase, case-folded."""

@@ -15,6 +15,7 @@ from phrasemate.align.pairs import LEAST, MAX_WORDS, RATE, BorderWords, PhraseFi
 from phrasemate.align.parallel import ParallelText
 from phrasemate.align.worded import Aligner, Worded
 from phrasemate.errors import InputError, ReadError
+from phrasemate.sealed import sha256_of
 from phrasemate.text.lines import numbered_lines
 from phrasemate.types import Phrase, PhrasePair
 
@@ -178,4 +179,7 @@ def _inputs(text: ParallelText) -> dict[str, str]:
 
 
 def _identity(path: Path) -> str:
-    return f"{path.resolve()} of {path.stat().st_size} bytes"
+    try:
+        return f"{path.resolve()} of {path.stat().st_size} bytes, checksum {sha256_of(path)[:16]}"
+    except OSError as error:
+        raise ReadError(str(path), 0, f"cannot be read ({error.strerror})", "check the path") from error

@@ -7,11 +7,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
-from unicodedata import category, is_normalized, normalize
+from unicodedata import category
 
 from phrasemate.errors import InputError
 from phrasemate.examples.korean import is_syllable, particles_only
 from phrasemate.text import words
+from phrasemate.vectors.composing import composed
 
 __all__ = ["Matcher", "characters", "lookup", "occurrences", "tokens"]
 
@@ -156,7 +157,7 @@ def _fold(text: str, case: _Case) -> _Folded:
     if text.isascii() and case is _PLAIN:
         return _Folded(text.lower())
     folded = _lower(text, case)
-    if len(folded) == len(text) and is_normalized("NFC", text):
+    if len(folded) == len(text) and composed(text) == text:
         return _Folded(folded)
     pieces: list[str] = []
     starts: list[int] = []
@@ -171,7 +172,7 @@ def _fold(text: str, case: _Case) -> _Folded:
 
 
 def _folded_piece(text: str, case: _Case) -> str:
-    return _lower(normalize("NFC", text), case)
+    return _lower(composed(text), case)
 
 
 def _lower(text: str, case: _Case) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from glob import escape
 from itertools import islice
 from pathlib import Path
 from secrets import token_hex
@@ -46,6 +46,10 @@ _SCHEMA = (
     f"INSERT INTO words (words, rank) VALUES ('hashsize', {_HASH_BYTES})",
 )
 
+_PART = r"\.[0-9]+-[0-9a-f]{8}\.part"  # after the name of a store: of a run that makes it
+_SHADOW = "CREATE TABLE 'words_"  # of the full-text table, which makes them itself
+_MOST = 2**53  # sentences
+
 Progress = Callable[[ProgressEvent], None]
 log = logging.getLogger("phrasemate.examples")
 
@@ -58,16 +62,25 @@ class Part(NamedTuple):
     first: int
 
 
+class Facts(NamedTuple):
+    """What a store says about itself."""
+
+    language: str
+    sentences: int
+    parts: list[Part]
+    words: object  # the checksum of the full-text table
+
+
 class TextStore:
     """An open store. May be shared between threads: one works at a time."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path, self._lock = connection, path, RLock()
         with database.mapped(path):
+            self._check_schema()
             facts = self._facts()
-            self.language, self._size = str(facts["language"]), int(facts["sentences"])
-            self.parts = [Part(*part) for part in facts["parts"]]
-            if database.words_checksum(connection) != facts["words"]:
+            self.language, self._size, self.parts = facts.language, facts.sentences, facts.parts
+            if database.words_checksum(connection) != facts.words:
                 raise self._damaged("the full-text table does not match its checksum")
         self._firsts = [part.first for part in self.parts]
 
@@ -155,15 +168,39 @@ class TextStore:
         part = self.parts[bisect_right(self._firsts, identity) - 1]
         return Row(rows.decode_text(found[1]), part.name, found[0], self.language)
 
-    def _facts(self) -> dict[str, Any]:
+    def _check_schema(self) -> None:
+        """Only our tables are there: a view or a trigger would run what its maker wrote."""
+        held = [str(sql) for (sql,) in self._connection.execute("SELECT sql FROM sqlite_master")]
+        own = sorted(sql for sql in held if not sql.startswith(_SHADOW))
+        if own != sorted(statement for statement in _SCHEMA if statement.startswith("CREATE")):
+            raise self._damaged("its tables are not those of a store")
+
+    def _facts(self) -> Facts:
         found = self._connection.execute("SELECT facts, crc FROM facts WHERE id = 1").fetchone()
         if found is None or not isinstance(found[0], bytes) or crc32(found[0]) != found[1]:
             raise self._damaged("its description does not match its checksum")
-        facts: dict[str, Any] = json.loads(found[0])
-        return facts
+        try:
+            return _sensible(json.loads(found[0]))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise self._damaged("its description makes no sense") from None
 
     def _damaged(self, what: str) -> IndexDamaged:
         return IndexDamaged(f"{self._path}: {what}; remove the file and make it again")
+
+
+def _sensible(given: dict[str, Any]) -> Facts:
+    """Facts that may have been written by anybody. Raises ValueError, TypeError or KeyError if they make no sense."""
+    parts = [Part(*part) for part in given["parts"]]
+    facts = Facts(given["language"], given["sentences"], parts, given["words"])
+    firsts = [part.first for part in parts]
+    if not all(type(number) is int and 0 <= number <= _MOST for number in (facts.sentences, *firsts)):
+        raise ValueError("numbers")
+    first, last = (firsts[0], firsts[-1]) if parts else (facts.sentences, 0)
+    if firsts != sorted(firsts) or first != 0 or last > facts.sentences:
+        raise ValueError("numbers")
+    if not all(isinstance(text, str) for text in (facts.language, *(text for part in parts for text in part[:2]))):
+        raise TypeError("texts")
+    return facts
 
 
 def _check_head(path: Path) -> None:
@@ -216,10 +253,10 @@ def _write(path: Path, documents: Iterable[Document], language: str, progress: P
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         _fill(connection, documents, language, progress)
-        connection.close()
         with part.open("rb") as file:
             os.fsync(file.fileno())
-        part.replace(path)
+            connection.close()  # only now does its lock go, or another run would take the file for a dead one's
+            part.replace(path)
     except BaseException:
         connection.close()
         part.unlink(missing_ok=True)
@@ -228,7 +265,8 @@ def _write(path: Path, documents: Iterable[Document], language: str, progress: P
 
 def _clear(path: Path) -> None:
     """Remove what killed runs have left; what a living one is at is locked."""
-    for part in path.parent.glob(f"{escape(path.name)}.*.part"):
+    left = re.compile(re.escape(path.name) + _PART)
+    for part in [found for found in path.parent.iterdir() if left.fullmatch(found.name) and found.is_file()]:
         connection = sqlite3.connect(part, isolation_level=None, timeout=0)
         try:
             connection.execute("BEGIN EXCLUSIVE")

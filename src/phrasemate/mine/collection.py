@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any, NamedTuple
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from phrasemate.errors import InputError
 from phrasemate.mine.language import LanguageCheck
 from phrasemate.mine.work import checked, seal
 from phrasemate.types import Document
+from phrasemate.vectors.composing import composed
 
 __all__ = ["Collection", "Counts", "Place", "collect", "normal"]
 
@@ -117,7 +117,7 @@ def collect(
 
 def normal(text: str) -> str:
     """A sentence as collections hold it: NFC, single spaces, on one line."""
-    return normalize("NFC", " ".join(text.split())).encode("utf-8", "replace").decode("utf-8")
+    return composed(" ".join(text.split())).encode("utf-8", "replace").decode("utf-8")
 
 
 class _Distinct:

@@ -197,7 +197,7 @@ class Blocks:
 def seal(path: Path, content: Mapping[str, Any], files: Iterable[Path]) -> None:
     """Write a JSON file with ``content`` and the checksums of finished files beside it."""
     sums = {file.name: sha256_of(file) for file in files}
-    text = json.dumps({"content": dict(content), "files": sums}, ensure_ascii=False)
+    text = json.dumps({"content": dict(content), "files": sums})  # in ASCII: names of documents may be of any bytes
     write_whole(path, f"{crc32(text.encode()):08x} {text}")
 
 

@@ -15,24 +15,26 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from phrasemate.errors import EndpointError, InputError, MissingExtra
+from phrasemate.errors import EndpointError, InputError
 from phrasemate.mt.cache import Cache, request_key
 from phrasemate.mt.prompt import Prompt
-
-if TYPE_CHECKING:
-    import httpx2
+from phrasemate.mt.sending import Reply, TooLong, Unreadable, Unusable, connected, post
 
 __all__ = ["Answer", "Client", "Endpoint", "body_of"]
 
 EXPECTED = "one such as http://127.0.0.1:8080/v1"
 PATHS = {"chat": "chat/completions", "completions": "completions"}
 PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before the second try, and the most
+EMPTY = "the server's answer holds no text"
 SHOWN = 200  # characters of a server's error that are repeated
+SECRET = 8  # characters of a key from which it is one: "none" and the like are not
+LONGEST_WAIT = 1e6  # seconds that a request may be given
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,12 @@ class Endpoint:
             raise InputError(f"{self.shown}: holds a user name or password; a key goes into ${self.key}")
         if self.api not in PATHS:
             raise InputError(f"api {self.api!r}; expected chat or completions")
-        if min(self.max_tokens, self.concurrency, self.tries) < 1 or self.timeout <= 0 or self.temperature < 0:
-            raise InputError("max_tokens, concurrency, tries and timeout must be above 0, temperature 0 or more")
+        numbers = 0 < self.timeout <= LONGEST_WAIT and 0 <= self.temperature < float("inf")  # nor NaN
+        if min(self.max_tokens, self.concurrency, self.tries) < 1 or not numbers:
+            raise InputError(
+                "max_tokens, concurrency, tries and timeout must be above 0 (a timeout up to 1,000,000 seconds), "
+                "temperature 0 or more"
+            )
 
     @property
     def target(self) -> str:
@@ -110,9 +116,9 @@ def body_of(endpoint: Endpoint, prompt: Prompt) -> dict[str, Any]:
 
 
 class _Temporary(Exception):
-    """Worth another try, after ``pause`` seconds where the server said so."""
+    """Worth another try, after ``pause`` seconds at least."""
 
-    def __init__(self, reason: str, pause: float | None = None) -> None:
+    def __init__(self, reason: str, pause: float = 0.0) -> None:
         super().__init__(reason)
         self.pause = pause
 
@@ -133,19 +139,16 @@ class Client:
     """Asks one endpoint; use it in ``with``. ``requests`` counts what was sent, ``repeats`` those that were again."""
 
     def __init__(self, endpoint: Endpoint, cache: Cache | None = None) -> None:
-        try:
-            import httpx2
-        except ImportError as error:
-            raise MissingExtra("httpx2", "mt") from error
         self.endpoint, self.cache = endpoint, cache
         self.requests = self.repeats = 0
         self._answered, self._stop, self._lock = False, threading.Event(), threading.Lock()
+        self._asking: set[str] = set()  # what is on its way
+        self._turn = threading.Condition()
         key = os.environ.get(endpoint.key, "").strip()
         if not (key.isascii() and key.isprintable()):
             raise InputError(f"${endpoint.key} holds characters that no key has; expected printable ASCII")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        limits = httpx2.Limits(max_connections=endpoint.concurrency)
-        self._http: httpx2.Client = httpx2.Client(headers=headers, timeout=endpoint.timeout, limits=limits)
+        self._key = key
+        self._http = connected(key, endpoint.concurrency, endpoint.timeout)
 
     def __enter__(self) -> Client:
         return self
@@ -202,6 +205,24 @@ class Client:
     def _one(self, prompt: Prompt) -> Answer:
         body = body_of(self.endpoint, prompt)
         key = request_key(self.endpoint.target, body)
+        if self.cache is None:
+            return self._asked(prompt, body, key)
+        with self._alone(key):  # a line that comes again is asked once: it waits for what will be kept
+            return self._asked(prompt, body, key)
+
+    @contextmanager
+    def _alone(self, key: str) -> Iterator[None]:
+        with self._turn:
+            self._turn.wait_for(lambda: key not in self._asking)
+            self._asking.add(key)
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._asking.discard(key)
+                self._turn.notify_all()
+
+    def _asked(self, prompt: Prompt, body: dict[str, Any], key: str) -> Answer:
         if self.cache is not None and (kept := self.cache.get(key)) is not None:
             answer = _read(kept, self.endpoint.api)
             if prompt.answered(answer.text):
@@ -216,7 +237,9 @@ class Client:
         except (_Temporary, _Refused) as error:
             return Answer("", failure=str(error))
         answer = _read(given, self.endpoint.api)
-        if self.cache is not None and not answer.failure and prompt.answered(answer.text):
+        if answer.failure:
+            return answer._replace(failure=f"{answer.failure}: {self._short(json.dumps(given))!r}")
+        if self.cache is not None and prompt.answered(answer.text):
             self.cache.put(key, given)
         return answer
 
@@ -231,7 +254,7 @@ class Client:
                 if attempt + 1 == self.endpoint.tries:
                     raise
                 pause = min(LONGEST_PAUSE, PAUSE * 2**attempt) * random.uniform(0.5, 1)  # not all at the same moment
-                if self._stop.wait(min(LONGEST_PAUSE, error.pause) if error.pause is not None else pause):
+                if self._stop.wait(max(pause, min(LONGEST_PAUSE, error.pause))):  # though it says 0
                     raise
         raise AssertionError
 
@@ -241,31 +264,37 @@ class Client:
         if self._stop.is_set():
             raise _Refused("stopped")
         try:
-            response = self._http.post(self.endpoint.target, json=body)
-        except httpx2.TimeoutException as error:
+            reply = post(self._http, self.endpoint.target, body, self.endpoint.timeout)
+        except httpx2.ConnectTimeout as error:  # nobody is there, for the next line either
+            raise _Gone(f"no connection within {self.endpoint.timeout:g} s ({type(error).__name__})") from None
+        except (httpx2.TimeoutException, TooLong) as error:
             raise _Temporary(f"no answer within {self.endpoint.timeout:g} s ({type(error).__name__})") from None
         except httpx2.TransportError as error:
-            reason = _short(str(error) or type(error).__name__)
+            reason = self._short(str(error) or type(error).__name__)
             if isinstance(error, httpx2.ConnectError | httpx2.UnsupportedProtocol):
                 raise (_Gone if self._answered else _Unreachable)(reason) from None
             raise _Temporary(f"the connection broke ({reason})") from None
-        except httpx2.RequestError as error:  # a body that cannot be unpacked
-            raise _Temporary(f"the server's answer cannot be read ({_short(str(error))})") from None
+        except Unusable as error:
+            raise _Refused(f"the server's answer {error}") from None
+        except (httpx2.RequestError, Unreadable) as error:  # a body that cannot be unpacked
+            raise _Temporary(f"the server's answer cannot be read ({self._short(str(error))})") from None
         except (httpx2.InvalidURL, UnicodeError) as error:
-            raise _Unreachable(f"no web address: {_short(str(error))}") from None
-        self._judge(response)
+            raise _Unreachable(f"no web address: {self._short(str(error))}") from None
+        self._judge(reply)
         try:
-            given = response.json()
-        except ValueError:
-            raise _Refused(f"the server's answer is not JSON: {_short(response.text)!r}") from None
+            given = json.loads(reply.body)
+        except (ValueError, RecursionError):
+            raise _Refused(f"the server's answer is not JSON: {self._short(reply.text)!r}") from None
         if not isinstance(given, dict):
-            raise _Refused(f"the server's answer is no JSON object: {_short(response.text)!r}")
+            raise _Refused(f"the server's answer is no JSON object: {self._short(reply.text)!r}")
         self._answered = True
         return given
 
-    def _judge(self, response: httpx2.Response) -> None:
+    def _judge(self, reply: Reply) -> None:
         """Raises what a status other than 2xx means."""
-        status, said = response.status_code, _said(response)
+        status, said = reply.status, ""
+        if not 200 <= status < 300 and (reason := _reason(reply)):
+            said = f": {self._short(reason)}"
         if status in (401, 403):
             raise EndpointError(
                 f"{self.endpoint.shown}: the key was refused ({status}{said}); put it into the variable "
@@ -277,13 +306,18 @@ class Client:
                 f"ends before /{PATHS[self.endpoint.api]}, usually in /v1"
             )
         if status == 429 or status in (408, 409, 425) or status >= 500:
-            after = response.headers.get("retry-after", "")
-            self._answered = True
-            raise _Temporary(
-                f"the server said {status}{said}", float(after) if after.isascii() and after.isdecimal() else None
-            )
+            self._answered, after = True, reply.after
+            pause = float(after) if after.isascii() and after.isdecimal() else 0.0
+            raise _Temporary(f"the server said {status}{said}", pause)
         if status >= 400:
             raise _Refused(f"the server said {status}{said}")
+
+    def _short(self, text: str) -> str:
+        """The beginning of what a server said, on one line; the key, which some repeat, is left out."""
+        for key in {self._key, self._key.replace("/", r"\/")}:
+            text = text.replace(key, "[key]") if len(self._key) >= SECRET else text
+        text = " ".join(text[: 100 * SHOWN].split())
+        return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
 def _read(given: dict[str, Any], api: str) -> Answer:
@@ -292,9 +326,9 @@ def _read(given: dict[str, Any], api: str) -> Answer:
         choice = given["choices"][0]
         text = choice["message"]["content"] if api == "chat" else choice["text"]
     except (KeyError, IndexError, TypeError):
-        return Answer("", failure=f"the server's answer holds no text: {_short(json.dumps(given))!r}")
+        return Answer("", failure=EMPTY)
     if text is not None and not isinstance(text, str):
-        return Answer("", failure=f"the server's answer holds no text: {_short(json.dumps(given))!r}")
+        return Answer("", failure=EMPTY)
     usage = given["usage"] if isinstance(given.get("usage"), dict) else {}
     prompt, said = (
         count if isinstance(count := usage.get(f"{name}_tokens"), int) else 0 for name in ("prompt", "completion")
@@ -302,16 +336,10 @@ def _read(given: dict[str, Any], api: str) -> Answer:
     return Answer(text or "", "", False, choice.get("finish_reason") == "length", prompt, said)
 
 
-def _said(response: httpx2.Response) -> str:
+def _reason(reply: Reply) -> str:
     """What the server gives as a reason."""
     try:
-        error = response.json()["error"]
-        text = error["message"] if isinstance(error, dict) else error
-    except (ValueError, KeyError, TypeError):
-        text = response.text
-    return f": {_short(str(text))}" if text else ""
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+        error = json.loads(reply.body)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return reply.text

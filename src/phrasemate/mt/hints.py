@@ -252,11 +252,13 @@ def _occurring(hint: Hint, translation: str) -> list[str]:
 
 def chosen(hints: Sequence[Hint]) -> list[Hint]:
     """Hints whose phrases share no character: the longest first, of equal ones the better, then the earlier."""
-    taken: list[Hint] = []
+    kept: list[Hint] = []
+    taken = bytearray(max((hint.end for hint in hints), default=0))  # characters: a line may be a book
     for hint in sorted(hints, key=_longest_first):
-        if all(hint.end <= other.start or other.end <= hint.start for other in taken):
-            taken.append(hint)
-    return sorted(taken, key=lambda hint: hint.start)
+        if not any(taken[hint.start : hint.end]):
+            kept.append(hint)
+            taken[hint.start : hint.end] = b"\1" * (hint.end - hint.start)
+    return sorted(kept, key=lambda hint: hint.start)
 
 
 def within(hints: Sequence[Hint], budget: int, cost: Callable[[Hint], int]) -> tuple[Hint, ...]:

@@ -7,8 +7,9 @@ left out, as are related sentences that are the reference.
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from heapq import heappush, heappushpop
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,25 +43,32 @@ class Lesson(NamedTuple):
 
 
 def sampled(pairs: Iterable[tuple[str, str]], count: int = COUNT, seed: int = 0) -> list[tuple[str, str]]:
-    """``count`` different pairs of a stream, of sensible lengths; the same each time. Raises InputError for none."""
-    draw = random.Random(seed)
-    kept: list[tuple[str, str]] = []
-    seen: set[tuple[str, str]] = set()
-    number = 0
+    """``count`` different pairs of a stream, of sensible lengths; the same each time. Raises InputError for none.
+
+    Those whose digests are the least: each pair has the same chance, however often it comes, and memory holds no more
+    than are drawn.
+    """
+    kept: list[tuple[int, tuple[str, str]]] = []  # a heap, the greatest digest first
+    there: set[int] = set()
     for source, target in pairs:
         pair = " ".join(source.split()), " ".join(target.split())
-        if pair in seen or not _sensible(*pair):
+        if not _sensible(*pair) or (number := _drawn(pair, seed)) in there:
             continue
-        seen.add(pair)
-        number += 1
         if len(kept) < count:
-            kept.append(pair)
-        elif (place := draw.randrange(number)) < count:  # reservoir sampling: each pair has the same chance
-            kept[place] = pair
+            heappush(kept, (-number, pair))
+            there.add(number)
+        elif kept and number < -kept[0][0]:
+            there.add(number)
+            there.discard(-heappushpop(kept, (-number, pair))[0])
     if not kept:
         raise InputError(f"no sentence pairs of {LENGTHS[0]} to {LENGTHS[1]} characters; expected source, tab, target")
-    draw.shuffle(kept)
-    return kept
+    return [pair for _, pair in sorted(kept, reverse=True)]
+
+
+def _drawn(pair: tuple[str, str], seed: int) -> int:
+    """A number that chance might have drawn for a pair."""
+    text = "\t".join([str(seed), *pair])
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest(), "big")
 
 
 def _sensible(source: str, target: str) -> bool:

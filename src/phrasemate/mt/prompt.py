@@ -22,6 +22,7 @@ __all__ = ["FORMS", "Example", "Form", "Prompt", "Prompter", "language_name", "r
 
 FAITHFUL = "Translate from $from into $to. Be faithful and do not alter the meaning."
 TASK = "$from: $source\n$to:"
+THOUGHT = "</think>"
 THOUGHTS = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)  # what reasoning models say before they answer
 
 
@@ -79,12 +80,14 @@ def read_form(path: Path, base: Form) -> Form:
     """A form whose texts in a TOML file replace those of ``base``. Raises InputError for unknown names."""
     try:
         given = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8; nested without end
         raise InputError(f"{path}: not TOML ({error}); expected lines such as task = '...'") from None
     names = [each.name for each in fields(Form)]
     for name, value in given.items():
         if name not in names or not isinstance(value, str):
-            raise InputError(f"{path}: {name} = {value!r}; expected texts named {', '.join(names)}")
+            raise InputError(f"{path}: {name} = {repr(value)[:80]}; expected texts named {', '.join(names)}")
     return Form(**{name: given.get(name, getattr(base, name)) for name in names})
 
 
@@ -169,7 +172,7 @@ class Prompter:
             return self._last(self._task(source, hints, related))
 
         def follow(answer: str) -> Prompt:
-            said = [part.strip() for part in answer.strip().split("\n")[0].split(";")]
+            said = [part.strip() for part in translation_of(answer)[0].split(";")]
             return self._last(self._task(source, own([pair for pair in zip(phrases, said, strict=False) if pair[1]])))
 
         instruction = self._filled(self.form.first_instruction)
@@ -233,7 +236,7 @@ def language_name(code: str) -> str:
 
 def translation_of(answer: str, marker: str = "") -> tuple[str, str]:
     """(translation, "") or ("", why there is none): the first line that says something, after ``marker`` if given."""
-    said = THOUGHTS.sub("", answer)
+    said = THOUGHTS.sub("", answer).rpartition(THOUGHT)[2]  # some servers leave out where the thoughts begin
     if marker:
         _, found, said = said.partition(marker)
         if not found:

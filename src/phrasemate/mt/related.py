@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from hashlib import blake2b, sha256
 from itertools import compress, islice
@@ -12,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import InputError
+from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import Index
 from phrasemate.text.formats.writing import NewFile
 
@@ -40,11 +41,25 @@ class RelatedSentences:
         place = str(index.path) if "://" in str(index.path) else str(index.path.resolve())
         place = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
         self._path = folder / f"sentences-{index.manifest.model_hash[:12]}-{place}.npz"
-        with index.snapshot():
-            self._ids, self._vectors = self._all(progress)
+        self._progress = progress
+        self._load()
+
+    def _load(self) -> None:
+        with self.index.snapshot():
+            self._generation = self.index.store.state().generation
+            self._ids, self._vectors = self._all(self._progress)
 
     def __call__(self, sentences: Sequence[str]) -> list[tuple[str, float]]:
         """The nearest sentence of each, with its cosine; ("", 0) from an empty index."""
+        try:
+            return self._nearest(sentences)
+        except IndexDamaged:
+            if self.index.store.state().generation == self._generation:
+                raise
+            self._load()  # another process has deleted a sentence
+            return self._nearest(sentences)
+
+    def _nearest(self, sentences: Sequence[str]) -> list[tuple[str, float]]:
         if not len(self._ids) or not sentences:
             return [("", 0.0)] * len(sentences)
         queries = self.model.encode_sentences(list(sentences))  # (sentences, width)
@@ -55,7 +70,7 @@ class RelatedSentences:
             found = scores.argmax(1)
             score = scores[np.arange(len(queries)), found]
             row, best = np.where(score > best, found + low, row), np.maximum(score, best)
-        texts = [next(iter(self.index.store.sentences([int(self._ids[at])]))).text for at in row]
+        texts = [held.text for at in row for held in self.index.store.sentences([int(self._ids[at])])]
         return list(zip(texts, map(float, best), strict=True))
 
     def _all(self, progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
@@ -97,7 +112,7 @@ class RelatedSentences:
         try:
             with np.load(self._path) as stored:
                 digests, vectors = stored["digests"], stored["vectors"]
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile, zlib.error):  # damaged anywhere
             digests, vectors = np.zeros(0), np.zeros(0)
         kinds = (digests.dtype, vectors.dtype) == (np.uint64, np.float16)
         if kinds and digests.ndim == 1 and vectors.shape == (len(digests), self.model.width):

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import gzip
-import io
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.damage import Damage, Skipped
-from phrasemate.text.formats.writing import check_new
+from phrasemate.text.formats.writing import NewFile, check_new
 from phrasemate.text.lines import TextFile
 from phrasemate.vectors.words import WordVectors
 
 __all__ = ["read_fasttext", "write_fasttext"]
 
 _DIGITS = 19  # of a count that means something
+_UNWRITABLE = re.compile("[ \n\r\ud800-\udfff]")
 _EVERY = 1000  # rows between two calls of progress
 _MEND = "mend or delete the line, or use --on-error skip"
 _COUNT = "copy it again, mend line 1 or use --on-error skip"
@@ -75,21 +77,26 @@ def read_fasttext(
 def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) -> None:
     """Write a .vec file (packed where the name ends in .gz), whole or not at all, seven significant digits a number.
 
-    Raises InputError if it is there already (unless ``force``) or a word holds white space that would split it.
+    Raises InputError if it is there already (unless ``force``) or cannot be written, and for a word with white space
+    that would split it or with half of a surrogate pair.
     """
     path = Path(path)
     check_new(path, force)
-    if bad := next((word for word in vectors.words if " " in word or "\n" in word or "\r" in word), None):
-        raise InputError(f"the word {bad!r} holds a space or a line end, which the format cannot; take it out")
-    temporary = path.with_name(path.name + ".new")
-    with (
-        gzip.open(temporary, "wb") if path.suffix == ".gz" else temporary.open("wb") as raw,
-        io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file,
-    ):
-        file.write(f"{len(vectors)} {vectors.dim}\n")
-        for word, row in zip(vectors.words, vectors.matrix.tolist(), strict=True):
-            file.write(word + " " + " ".join(format(value, ".7g") for value in row) + "\n")
-    temporary.replace(path)
+    if bad := next(filter(_UNWRITABLE.search, vectors.words), None):
+        raise InputError(f"the word {bad!r} holds a space, a line end or half a character; take it out")
+    with NewFile(path, binary=True) as new:
+        raw = cast("IO[bytes]", new.stream)
+        if path.suffix != ".gz":
+            return raw.writelines(_lines(vectors))
+        with gzip.GzipFile(path.name, "wb", fileobj=raw) as packed:
+            packed.writelines(_lines(vectors))
+    return None
+
+
+def _lines(vectors: WordVectors) -> Iterable[bytes]:
+    yield f"{len(vectors)} {vectors.dim}\n".encode()
+    for word, row in zip(vectors.words, vectors.matrix, strict=True):
+        yield f"{word} {' '.join(format(value, '.7g') for value in row.tolist())}\n".encode()
 
 
 def _header(file: TextFile, lines: Iterator[tuple[int, str]]) -> tuple[int, int]:

@@ -6,15 +6,16 @@
     vectors.safetensors  matrix (words, dim) float32; counts (words,) int64 and the projection where there are any
     MANIFEST.json        language, how they were made, size and SHA-256 of the others; its own SHA-256 is their hash
 
-A folder is written whole under another name and then renamed; a manifest is accepted only if it is byte for byte what
-would be written for its content, its own checksum included.
+A folder is written whole under another name and then renamed, the one before first, which goes last; a manifest is
+accepted only if it is byte for byte what would be written for its content, its own checksum included. Nothing is
+deleted but what is ours: a folder that holds other files is refused.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ __all__ = ["FORMAT", "MANIFEST", "VERSION", "begun", "check_free", "put", "read_
 FORMAT = "phrasemate-vectors"
 VERSION = 1
 WORDS, VECTORS, MANIFEST = "words.json", "vectors.safetensors", "MANIFEST.json"
+SIDES = ("source", "target")  # folders within the one of a mapping
 REMEDY = "make the vectors again"
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -54,17 +56,39 @@ def write_folder(
 
 def begun(folder: Path) -> Path:
     """An empty folder beside it, in which it is made."""
-    made = folder.with_name(folder.name + ".new")
+    made = _beside(folder, ".new")
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
     return made
 
 
 def put(made: Path, folder: Path) -> None:
-    """The folder that is whole now in the place of the one before."""
+    """The folder that is whole now in the place of the one before, of which nothing goes until then."""
+    folder, before = folder.resolve(), _beside(folder, ".old")
     if folder.exists():
-        shutil.rmtree(folder)
+        shutil.rmtree(before, ignore_errors=True)
+        folder.rename(before)
     made.rename(folder)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _beside(folder: Path, suffix: str) -> Path:
+    """A folder beside it that a killed run may have left. Raises InputError for one that is somebody else's."""
+    whole = folder.resolve()  # "." has no name; a link stays one
+    path = whole.with_name(whole.name + suffix)
+    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(_strangers(path)))):
+        raise InputError(f"{path}: is in the way, and no word vectors; move it, or take another name")
+    return path
+
+
+def _strangers(folder: Path) -> Iterator[str]:
+    """The names of what no word vectors have in their folder."""
+    for found in sorted(folder.iterdir()):
+        side = found.name.removesuffix(".new").removesuffix(".old") in SIDES
+        if side and found.is_dir() and not found.is_symlink():
+            yield from (f"{found.name}/{name}" for name in _strangers(found))
+        elif found.name not in (WORDS, VECTORS, MANIFEST) or not found.is_file():
+            yield found.name
 
 
 def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[str, Any], str]:
@@ -90,8 +114,12 @@ def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[
 def check_free(folder: Path, force: bool = False) -> None:
     """Raises InputError unless word vectors may be written to ``folder``; to be asked before long work, too."""
     check_new(folder, force)
-    if folder.exists() and not any((folder / place / MANIFEST).is_file() for place in ("", "source", "target")):
+    for suffix in (".new", ".old"):
+        _beside(folder, suffix)
+    if folder.exists() and not any((folder / place / MANIFEST).is_file() for place in ("", *SIDES)):
         raise InputError(f"{folder}: holds no word vectors, so it is not written over; take another name")
+    if folder.exists() and (other := next(_strangers(folder), None)):
+        raise InputError(f"{folder}: holds {other!r}, too, so it is not written over; move that, or take another name")
 
 
 def _entry(path: Path) -> dict[str, Any]:

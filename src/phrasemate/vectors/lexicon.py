@@ -60,10 +60,10 @@ def entries(lexicon: Lexicon, first: int = 1, last: int | None = None) -> list[t
 
 def parse_range(text: str) -> tuple[int, int | None]:
     """``"1:5000"``, ``"5001:"``, ``":5000"`` -> first and last number, both included; raises InputError."""
-    match = re.fullmatch(r"(\d*):(\d*)", text.strip(), re.ASCII)
+    match = re.fullmatch(r"(\d{0,18}):(\d{0,18})", text.strip(), re.ASCII)
     first, last = (int(part) if part else None for part in match.groups()) if match else (0, 0)
     if first == 0 or last == 0 or (first and last and first > last):
-        raise InputError(f"entries {text!r}; expected two numbers from 1, such as 1:5000 or 5001:")
+        raise InputError(f"entries {text[:40]!r}; expected two numbers from 1, such as 1:5000 or 5001:")
     return first or 1, last
 
 

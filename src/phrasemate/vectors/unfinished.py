@@ -70,6 +70,8 @@ class Unfinished:
             raise InputError(f"{self._path}: not a readable state ({error}); delete it to start anew") from error
         if not intact:
             raise InputError(f"{self._path}: altered, its checksum does not hold; delete it to start anew")
+        if done < 0 or sums.dtype != self._sums.dtype or not np.isfinite(sums).all():
+            raise InputError(f"{self._path}: makes no sense; delete it to start anew")
         if about.get("facts") != self._facts or sums.shape != self._sums.shape:
             raise InputError(f"{self._path}: was begun with other texts or settings; delete it to start anew")
         self._sums[:] = sums

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import NamedTuple
-from unicodedata import normalize
 
 from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.types import Document
+from phrasemate.vectors.composing import composed
 
 __all__ = ["Progress", "Sentences", "Token", "Vocabulary", "count_words", "tokens"]
 
@@ -54,7 +54,7 @@ class Sentences:
 
 def tokens(text: str) -> list[Token]:
     """The words of a text by ICU, lower-cased and composed (NFC); offsets are characters of the text as it is."""
-    return [Token(normalize("NFC", text[start:end].lower()), start, end) for start, end in words(text)]
+    return [Token(composed(text[start:end].lower()), start, end) for start, end in words(text)]
 
 
 def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progress = lambda *_: None) -> Vocabulary:

@@ -1,0 +1,123 @@
+"""Outputs that grow: killed at any moment, on a full disk, beside damaged notes, with texts that were altered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from phrasemate.align import ParallelText, Worded, align_files, pair_files
+from phrasemate.align.links import Links
+from phrasemate.align.output import GrowingFile
+from phrasemate.errors import InputError, ReadError
+
+
+class Once:
+    """Links the first words; after one pair it is stopped."""
+
+    chunk, signature = 1, {"method": "first"}
+
+    def __init__(self, left: int = 99) -> None:
+        self.left = left
+
+    def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return [[(0, 0)] for _ in pairs]
+
+    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
+        list(aligned)
+
+
+def test_an_altered_text_of_the_same_length_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("ein Haus\nein Hund\n")
+    (tmp_path / "b").write_text("a house\na dog\n")
+    text = ParallelText(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(KeyboardInterrupt):
+        align_files(text, tmp_path / "out", Once(1))
+    (tmp_path / "b").write_text("a mouse\na dog\n")
+    with pytest.raises(InputError, match=r"begun with target .*, now .*b of 14 bytes"):
+        align_files(text, tmp_path / "out", Once())
+    (tmp_path / "b").write_text("a house\na dog\n")
+    assert align_files(text, tmp_path / "out", Once()).new == 1
+
+
+def test_altered_links_of_the_same_length_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasemate.align.run.BATCH", 1)
+    (tmp_path / "a").write_text("ein Haus\tthe house\nein Hund\tdogs dog\n")
+    (tmp_path / "links").write_text("1-1\n1-1\n")
+    text = ParallelText(tmp_path / "a")
+
+    def stop(what: str, done: int, total: int) -> None:
+        if what == "extracting":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pair_files(text, tmp_path / "links", tmp_path / "out", progress=stop)
+    (tmp_path / "links").write_text("1-1\n1-0\n")
+    with pytest.raises(InputError, match="begun with links"):
+        pair_files(text, tmp_path / "links", tmp_path / "out")
+
+
+@pytest.mark.parametrize("notes", [None, '{"met', '{"method": "other"}'])
+def test_a_run_that_was_killed_before_its_first_line_begins_anew(tmp_path: Path, notes: str | None) -> None:
+    (tmp_path / "out.part").write_text("")
+    if notes is not None:
+        (tmp_path / "out.part.json").write_text(notes)
+    with GrowingFile(tmp_path / "out", {"method": "first"}) as file:
+        assert file.done == 0
+    assert json.loads((tmp_path / "out.part.json").read_text()) == {"method": "first"}
+
+
+def test_no_lines_of_before_stand_beside_new_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while --force begins anew: between any two things that it does."""
+
+    def begun() -> None:
+        (tmp_path / "out.part").write_text("0-0\n")
+        (tmp_path / "out.part.json").write_text('{"method": "old"}')
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for what in ("unlink", "write_text", "touch"):
+        begun()
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, what, killed)
+            with pytest.raises(KeyboardInterrupt):
+                GrowingFile(tmp_path / "out", {"method": "new"}, force=True)
+        lines = (tmp_path / "out.part").read_text() if (tmp_path / "out.part").exists() else ""
+        assert not lines or json.loads((tmp_path / "out.part.json").read_text()) == {"method": "old"}
+
+
+@pytest.mark.parametrize("notes", ["[]", "null", "7", "[" * 100_000])
+def test_damaged_notes_are_one_error(tmp_path: Path, notes: str) -> None:
+    (tmp_path / "out.part").write_text("0-0\n")
+    (tmp_path / "out.part.json").write_text(notes)
+    with pytest.raises(InputError, match="cannot tell how it was begun; --force starts anew"):
+        GrowingFile(tmp_path / "out", {"a": "b"})
+    assert not (tmp_path / "out.part.lock").exists()
+
+
+def test_names_of_any_bytes(tmp_path: Path) -> None:
+    with GrowingFile(tmp_path / "out", {"source": "a\udcff"}) as file:
+        file.write(["0-0"])
+    with GrowingFile(tmp_path / "out", {"source": "a\udcff"}) as file:
+        assert file.done == 1
+
+
+def test_a_full_disk_frees_the_lock_and_is_told(tmp_path: Path) -> None:
+    file = GrowingFile(tmp_path / "out", {})
+    file._file.close()
+    file._file = Path("/dev/full").open("a", encoding="utf-8")  # noqa: SIM115 (closed by the file itself)
+    with pytest.raises(OSError, match="No space left"), file:
+        file.write(["0-0"])
+    assert not (tmp_path / "out.part.lock").exists()
+
+
+def test_a_text_that_goes_away_is_an_error_of_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a\tb\n")
+    with pytest.raises(ReadError, match="no such file"):
+        pair_files(ParallelText(tmp_path / "a"), tmp_path / "none", tmp_path / "out")
