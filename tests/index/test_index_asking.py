@@ -134,3 +134,14 @@ def test_a_folder_whose_name_is_no_utf8(tmp_path: Path) -> None:
     with Index.open(folder, FakeModel(), readonly=True, threads=1) as index:
         assert index.stats().engine.startswith("FAISS")
         assert np.array_equal(index.search(np.eye(16, dtype=np.float32), 3).ids, found.ids)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs the list of mappings that Linux gives")
+def test_only_the_pages_that_are_looked_at_are_read(tmp_path: Path) -> None:
+    """The system is told that rows are read in no order, or it would read 32 pages for each."""
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([document("a", 100, 0)])
+        index.search(np.eye(16, dtype=np.float32)[:1], 3)
+        codes = VectorsManifest.read(index.path / "vectors.json").codes
+        mapping = Path("/proc/self/smaps").read_text(encoding="utf-8").split(codes)[1]
+        assert "rr" in mapping.split("VmFlags:")[1].split("\n")[0].split()

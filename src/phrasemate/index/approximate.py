@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -128,6 +129,17 @@ def _turned(index: Any) -> Any:
     return faiss.downcast_VectorTransform(chain.at(0))
 
 
+def _mapped(path: Path, shape: tuple[int, int]) -> Int8s:
+    """A file of vectors, of which only the pages that are looked at are read: rows lie anywhere in it.
+
+    With the pages around each, which the system reads by default, memory smaller than the file would not do.
+    """
+    found = np.memmap(path, np.int8, "r", shape=shape)
+    if hasattr(mmap, "MADV_RANDOM"):
+        found._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined]
+    return found
+
+
 class Faiss:
     """A FAISS file that proposes, the int8 vectors that re-score its proposals, and which phrase ids its rows are.
 
@@ -164,7 +176,7 @@ class Faiss:
             if wrong is not None:
                 raise IndexDamaged(f"{wrong}: does not match its SHA-256")
             index = reading.result()
-            engine = cls(index, np.memmap(codes, np.int8, "r", shape=(manifest.rows, dim)), manifest, settings, threads)
+            engine = cls(index, _mapped(codes, (manifest.rows, dim)), manifest, settings, threads)
         except (OSError, RuntimeError, ValueError) as error:
             raise IndexDamaged(f"{file}: cannot be read ({error})") from error
         if not index.ntotal == manifest.rows == len(engine.runs) or index.d != dim:
