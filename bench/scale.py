@@ -248,6 +248,7 @@ def _arguments() -> argparse.Namespace:
     made.add_argument("--seconds", type=float, default=float("inf"), help="of encoding; then stop, to be continued")
     made.add_argument("--target-recall", type=float, default=0.95, help="of the tuned row (0: none)")
     made.add_argument("--peers", type=int, default=0, help="phrases that the peers search (default: no peers)")
+    made.add_argument("--construction", type=int, default=100, help="breadth with which graphs of peers are built")
     made.add_argument("--plot", type=Path, help="write this SVG")
     made.add_argument("--part", choices=["encode", "measure", "peer"], help="only this")
     for name, kind in (("--last", int), ("--index", Path), ("--peer", str)):

@@ -31,16 +31,27 @@ __all__ = ["PEERS", "peer", "peers"]
 K, SINGLES = 32, 200
 BLOCK = 1 << 18  # vectors that are decoded, or compared exactly, at once
 TARGET = 0.95  # of the peers' recall@1
+DEPTHS = (32, 48, 64, 96, 128, 192, 256, 384, 512)  # candidates of a graph's search
 INSTALL = "pip install hnswlib usearch pylance"
 Search = Callable[[Any], tuple[Any, Any]]  # (queries, dim) -> (queries, 32) places, scores
 Tried = Iterator[tuple[str, Search]]  # the same index, asked ever more thoroughly
 
 
+class Effort(NamedTuple):
+    """What a run grants an engine: threads (none: all), and the neighbours that a graph weighs for each vector."""
+
+    threads: int | None
+    construction: int
+
+    def counted(self) -> int:
+        return self.threads or len(os.sched_getaffinity(0))
+
+
 class Engine(NamedTuple):
     """How an engine makes its file or folder, and how it answers from it."""
 
-    build: Callable[[Any, Path, int | None], None]
-    tried: Callable[[Path, int, int | None], Tried]
+    build: Callable[[Any, Path, Effort], None]
+    tried: Callable[[Path, int, Effort], Tried]
 
 
 def codes_of(work: Path, count: int) -> NDArray[np.int8]:
@@ -71,7 +82,7 @@ def exact(work: Path, codes: NDArray[np.int8], asked: Any) -> NDArray[np.float32
     return made
 
 
-def flat_build(vectors: Any, path: Path, threads: int | None) -> None:
+def flat_build(vectors: Any, path: Path, effort: Effort) -> None:
     import faiss
 
     index = faiss.IndexFlatIP(vectors.shape[1])
@@ -79,58 +90,60 @@ def flat_build(vectors: Any, path: Path, threads: int | None) -> None:
     faiss.write_index(index, str(path))
 
 
-def flat(path: Path, dim: int, threads: int | None) -> Tried:
+def flat(path: Path, dim: int, effort: Effort) -> Tried:
     import faiss
 
     index = faiss.read_index(str(path))
     yield "float32", lambda asked: index.search(asked, K)[::-1]
 
 
-def hnsw_build(vectors: Any, path: Path, threads: int | None) -> None:
+def hnsw_build(vectors: Any, path: Path, effort: Effort) -> None:
     import hnswlib
 
     index = hnswlib.Index(space="ip", dim=vectors.shape[1])
-    index.init_index(len(vectors), M=16, ef_construction=100)
-    index.set_num_threads(threads or len(os.sched_getaffinity(0)))  # its own default of -1 is one thread
+    index.init_index(len(vectors), M=16, ef_construction=effort.construction)
+    index.set_num_threads(effort.counted())  # its own default of -1 is one thread
     index.add_items(vectors)
     index.save_index(str(path))
 
 
-def hnsw(path: Path, dim: int, threads: int | None) -> Tried:
+def hnsw(path: Path, dim: int, effort: Effort) -> Tried:
     import hnswlib
 
     index = hnswlib.Index(space="ip", dim=dim)
     index.load_index(str(path))
-    index.set_num_threads(threads or len(os.sched_getaffinity(0)))  # its own default of -1 is one thread
-    for depth in (32, 64, 128, 256, 512):
+    index.set_num_threads(effort.counted())  # its own default of -1 is one thread
+    for depth in DEPTHS:
         index.set_ef(depth)
-        yield f"M 16, ef {depth}", lambda asked: (lambda found: (found[0], 1 - found[1]))(index.knn_query(asked, K))
+        how = f"M 16, construction {effort.construction}, ef {depth}"
+        yield how, lambda asked: (lambda found: (found[0], 1 - found[1]))(index.knn_query(asked, K))
 
 
-def usearch_build(vectors: Any, path: Path, threads: int | None) -> None:
+def usearch_build(vectors: Any, path: Path, effort: Effort) -> None:
     from usearch.index import Index
 
-    index = Index(ndim=vectors.shape[1], metric="ip", dtype="i8", connectivity=16, expansion_add=100)
-    index.add(np.arange(len(vectors)), vectors, threads=threads or 0)
+    width, construction = vectors.shape[1], effort.construction
+    index = Index(ndim=width, metric="ip", dtype="i8", connectivity=16, expansion_add=construction)
+    index.add(np.arange(len(vectors)), vectors, threads=effort.threads or 0)
     index.save(str(path))
 
 
-def usearch(path: Path, dim: int, threads: int | None) -> Tried:
+def usearch(path: Path, dim: int, effort: Effort) -> Tried:
     from usearch.index import Index
 
-    index = Index(ndim=dim, metric="ip", dtype="i8", connectivity=16, expansion_add=100)
+    index = Index(ndim=dim, metric="ip", dtype="i8", connectivity=16)
     index.load(str(path))
-    for depth in (32, 64, 128, 256, 512):
+    for depth in DEPTHS:
         index.expansion_search = depth
 
         def ask(asked: Any) -> tuple[Any, Any]:
-            found = index.search(asked, K, threads=threads or 0)
+            found = index.search(asked, K, threads=effort.threads or 0)
             return found.keys.reshape(len(asked), -1), found.distances.reshape(len(asked), -1)
 
-        yield f"int8, M 16, ef {depth}", ask
+        yield f"int8, M 16, construction {effort.construction}, ef {depth}", ask
 
 
-def lance_build(vectors: Any, path: Path, threads: int | None) -> None:
+def lance_build(vectors: Any, path: Path, effort: Effort) -> None:
     import lance
     import pyarrow as pa
 
@@ -139,7 +152,7 @@ def lance_build(vectors: Any, path: Path, threads: int | None) -> None:
     table.create_index("vector", "IVF_RQ", metric="dot", num_partitions=max(1, len(vectors) // 4096), num_bits=1)
 
 
-def lance(path: Path, dim: int, threads: int | None) -> Tried:
+def lance(path: Path, dim: int, effort: Effort) -> Tried:
     import lance
 
     table = lance.dataset(path)
@@ -172,22 +185,23 @@ def peer(args: argparse.Namespace) -> dict[str, Any]:
     """Build one engine, or ask one that is built; runs in a process of its own."""
     from scale import memory
 
+    effort = Effort(args.threads, args.construction)
     engine, path = PEERS[args.peer], _folder(args) / args.peer.replace(" ", "-")
-    spent, codes = path.with_name(f"{path.name}.json"), codes_of(args.work, args.peers)
+    spent = path.with_name(f"{path.name}.json")
     if not spent.exists():
         _remove(path)  # a half of one, of a run that was stopped
         path.parent.mkdir(parents=True, exist_ok=True)
-        vectors = decoded(codes)
+        vectors = decoded(codes_of(args.work, args.peers))
         begun, used = time.perf_counter(), time.process_time()
-        engine.build(vectors, path, args.threads)
+        engine.build(vectors, path, effort)
         facts = {"build s": time.perf_counter() - begun, "build cpu s": time.process_time() - used}
         spent.write_text(json.dumps(facts), encoding="utf-8")
         return {}
-    asked = np.load(args.work / "queries.npy")
+    asked, codes = np.load(args.work / "queries.npy"), codes_of(args.work, args.peers)
     best = exact(args.work, codes, asked)
     facts = json.loads(spent.read_text(encoding="utf-8"))
     before = memory()["RssAnon"]
-    for how, ask in engine.tried(path, codes.shape[1], args.threads):
+    for how, ask in engine.tried(path, codes.shape[1], effort):
         facts |= {"how": how, **_asked(ask, asked, codes, best), "memory MB": memory()["RssAnon"] - before}
         if facts["recall@1"] >= TARGET:
             break
