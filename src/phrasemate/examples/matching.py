@@ -12,7 +12,7 @@ from unicodedata import category
 from phrasemate.errors import InputError
 from phrasemate.examples.korean import is_syllable, particles_only
 from phrasemate.text import words
-from phrasemate.vectors.composing import composed
+from phrasemate.text.composing import composed
 
 __all__ = ["Matcher", "characters", "lookup", "occurrences", "tokens"]
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.mine.language import LanguageCheck
 from phrasemate.mine.work import checked, seal
+from phrasemate.text.composing import composed
 from phrasemate.types import Document
-from phrasemate.vectors.composing import composed
 
 __all__ = ["Collection", "Counts", "Place", "collect", "normal"]
 

@@ -12,12 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from unicodedata import normalize
 
 from phrasemate.encode import FrequentWords, Model
 from phrasemate.encode.segment import JOINT
 from phrasemate.terms.records import DocumentTerm, Occurrence, Progress, TermSettings
 from phrasemate.text import words
+from phrasemate.text.composing import composed
 from phrasemate.types import Document, Phrase, Span
 
 __all__ = ["Found", "extract_terms", "find_phrases", "ranked", "wording"]
@@ -42,8 +42,8 @@ class Found:
 
 def wording(text: str) -> str:
     """What all spellings of a phrase share: its words, case-folded and composed, with one space between them."""
-    composed = normalize("NFC", text)
-    return " ".join(_spelt(composed[start:end]) for start, end in words(composed))
+    whole = composed(text)
+    return " ".join(_spelt(whole[start:end]) for start, end in words(whole))
 
 
 def extract_terms(
@@ -108,7 +108,7 @@ def _segmented(
 
 
 def _spelt(word: str) -> str:
-    return normalize("NFC", word).casefold()
+    return composed(word).casefold()
 
 
 def _uncut(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, int, Span]]:

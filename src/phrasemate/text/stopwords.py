@@ -6,9 +6,9 @@ The lists are those of the package stopwordsiso (MIT; 57 languages). It is optio
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from unicodedata import normalize
 
 from phrasemate.errors import InputError, MissingExtra
+from phrasemate.text.composing import composed
 from phrasemate.text.segmentation import words
 
 __all__ = ["content_words", "stop_words"]
@@ -36,4 +36,4 @@ def content_words(text: str, stop: AbstractSet[str] = frozenset()) -> list[str]:
 
 
 def _plain(word: str) -> str:
-    return normalize("NFC", word.lower())
+    return composed(word.lower())

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from phrasemate.errors import InputError
 from phrasemate.text import words
+from phrasemate.text.composing import composed
 from phrasemate.types import Document
-from phrasemate.vectors.composing import composed
 
 __all__ = ["Progress", "Sentences", "Token", "Vocabulary", "count_words", "tokens"]
 

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phrasemate.terms.extract import wording
+from phrasemate.text.composing import composed
+from phrasemate.text.stopwords import content_words
 from phrasemate.vectors import tokens
-from phrasemate.vectors.composing import composed
 
 ODD = st.one_of(
     st.sampled_from("aeoAÅåṩḍ가각각\u0300\u0301\u0323\u0307\u0315\u0345\u0338\u05b0\u3099かは"),
@@ -26,7 +28,7 @@ def test_the_same_as_pythons(text: str) -> None:
     assert composed(padding + text) == unicodedata.normalize("NFC", padding + text)
 
 
-@pytest.mark.parametrize("work", [composed, tokens])
+@pytest.mark.parametrize("work", [composed, content_words, tokens, wording])
 def test_marks_without_end_take_no_longer_than_other_text(work: object) -> None:
     text = "a" + "\u0300\u0323" * 100_000
     begun = time.process_time()
