@@ -57,8 +57,9 @@ def served(folders: dict[str, Path]) -> Iterator[Served]:
     server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
+    """Not for longer: its event loop runs meanwhile, and tests of other folders have loops of their own."""
     path = executable()
     from playwright.sync_api import sync_playwright
 
