@@ -17,7 +17,7 @@ import pytest
 from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
-from phrasemate.index import Index, database, rows, view
+from phrasemate.index import Index, database, engine, rows, view
 from phrasemate.index.building import VECTORS_JSON
 from phrasemate.index.engine import scan, unpack
 from phrasemate.index.lock import writing
@@ -114,14 +114,14 @@ def test_many_queries_are_multiplied_with_a_block_in_parts(writer: Index, monkey
     writer.add([document("b", 2, 30)], lang="de")
     queries = np.concatenate([QUERIES, -QUERIES, QUERIES[:1]])
     expected = [writer.search(query[None], 5, documents=["b"]) for query in queries]
-    asked, promising = [], view.promising
+    asked, promising = [], engine.promising
 
     def watched(scores: Any, k: int, floor: Any) -> Any:
         asked.append(len(scores))
         return promising(scores, k, floor)
 
     monkeypatch.setattr(view, "_ASKED", 2)
-    monkeypatch.setattr(view, "promising", watched)
+    monkeypatch.setattr(engine, "promising", watched)
     found = writer.search(queries, 5, documents=["b"])
     assert asked == [2, 2, 1]
     assert found.ids.tolist() == [run.ids[0].tolist() for run in expected]

@@ -12,7 +12,7 @@ from phrasemate.index import rows
 from phrasemate.index.store import VectorRow
 from phrasemate.topk import falling, promising, side_by_side
 
-__all__ = ["Engine", "Exact", "Floats", "Ids", "Int8s", "Runs", "best", "scan", "unpack"]
+__all__ = ["Engine", "Exact", "Floats", "Ids", "Int8s", "Runs", "best", "merged", "scan", "unpack"]
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -140,7 +140,12 @@ def scan(vectors: Floats, k: int, blocks: Iterable[tuple[Floats, Ids]]) -> tuple
     """Exact search over a stream of (unit vectors (n, dim), ids (n,))."""
     found = best(np.zeros((len(vectors), 0), np.int64), np.zeros((len(vectors), 0), np.float32), k)
     for block, ids in blocks:
-        places, scores = promising(vectors @ block.T, k, found[1][:, -1])
-        more = np.where(places < 0, -1, ids[places])
-        found = best(np.concatenate([found[0], more], 1), np.concatenate([found[1], scores], 1), k)
+        found = merged(vectors, k, found, block, ids)
     return found
+
+
+def merged(vectors: Floats, k: int, found: tuple[Ids, Floats], block: Floats, ids: Ids) -> tuple[Ids, Floats]:
+    """The k best of those found and of a block: unit vectors (n, dim), ids (n,)."""
+    places, scores = promising(vectors @ block.T, k, found[1][:, -1])
+    more = np.where(places < 0, -1, ids[places])
+    return best(np.concatenate([found[0], more], 1), np.concatenate([found[1], scores], 1), k)

@@ -12,13 +12,12 @@ from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import building, rows
 from phrasemate.index.approximate import Faiss
 from phrasemate.index.current import current
-from phrasemate.index.engine import Exact, Floats, Ids, Runs, best, unpack
+from phrasemate.index.engine import Exact, Floats, Ids, Runs, best, merged, unpack
 from phrasemate.index.lock import writing
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.opening import vectors_generation
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
-from phrasemate.topk import promising
 
 __all__ = ["Newer", "View", "in_force"]
 
@@ -178,7 +177,7 @@ class View:
         for block in self._blocks(documents):
             codes, ids, _ = unpack(block, self._store.dim)
             wide, seen = rows.dequantise(codes), seen + len(ids)
-            found = [_merged(part, k, before, wide, ids) for part, before in zip(parts, found, strict=True)]
+            found = [merged(part, k, before, wide, ids) for part, before in zip(parts, found, strict=True)]
         if seen != passing:
             raise self._store.damaged(f"{seen} phrases found in the rows searched, expected {passing}")
         return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])
@@ -199,10 +198,3 @@ class View:
             row = self._store.sentence_of(int(unique[at]))
             keep[at] = row is not None and row.document in wanted
         return keep[inverse].reshape(ids.shape)
-
-
-def _merged(vectors: Floats, k: int, found: tuple[Ids, Floats], wide: Floats, ids: Ids) -> tuple[Ids, Floats]:
-    """The k best of those found and of a block: unit vectors (n, dim), ids (n,)."""
-    places, scores = promising(vectors @ wide.T, k, found[1][:, -1])
-    more = np.where(places < 0, -1, ids[places])
-    return best(np.concatenate([found[0], more], 1), np.concatenate([found[1], scores], 1), k)
