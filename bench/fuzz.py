@@ -32,12 +32,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from fuzz_mutate import JSON, LONGEST, MARKUP, mutated, reshaped, revalued
 
 FOUND = Path(__file__).parent / "out" / "fuzz"
 KEPT = Path(__file__).parent / "fuzz"
 DONE = KEPT / "done.json"
 PIECE = 300  # seconds of a target, with --until
-LONGEST = 4_096  # bytes of an input
 HANG = 20  # seconds
 MEMORY_MB = 1_024  # beyond what the warm process takes
 
@@ -137,7 +137,9 @@ def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
         count = mmap.mmap(-1, 8)  # the child counts in memory that both have
         child = os.fork()
         if child == 0:
-            atheris.Setup([sys.argv[0], *options], _counting(count, lambda data: run(target, data) and None))
+            change = {"custom_mutator": _mutator(target)} if target in MARKUP or target in JSON else {}
+            call = _counting(count, lambda data: run(target, data) and None)
+            atheris.Setup([sys.argv[0], *options], call, **change)
             atheris.Fuzz()
             os._exit(0)
         _, status, usage = os.wait4(child, 0)
@@ -152,6 +154,20 @@ def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
     found = f"{inputs:,} inputs in {spent:.0f} s of a processor, {len(new)} that reached new code"
     print(f"{target}: {'no finding' if not code else 'a finding'}, {found} (seed {seed})", flush=True)
     raise SystemExit(code)
+
+
+def _mutator(target: str) -> Callable[[bytes, int, int], bytes]:
+    """Of two inputs one is changed in its elements or values, one in its bytes."""
+    import atheris
+
+    def change(data: bytes, most: int, seed: int) -> bytes:
+        draw = random.Random(seed)
+        made = data
+        if draw.random() < 0.5:
+            made = revalued(draw, data) if target in JSON else reshaped(draw, data, target)
+        return atheris.Mutate(data, most) if made == data or len(made) > most else made
+
+    return change
 
 
 def _counting(count: mmap.mmap, call: Callable[[bytes], None]) -> Callable[[bytes], None]:
@@ -187,59 +203,6 @@ def _plain(target: str, seconds: int, seed: int) -> None:
             raise SystemExit(f"{target}: {time.monotonic() - begun:.0f} s for one input of {len(data)} bytes")
         count += 1
     print(f"{target}: {count:,} inputs, {read:,} of them read, no finding (mutated at random; seed {seed})")
-
-
-def mutated(draw: random.Random, seeds: list[bytes]) -> bytes:
-    """One of the seeds with one to six changes."""
-    data = bytearray(draw.choice(seeds))
-    for _ in range(draw.randint(1, 6)):
-        at = draw.randrange(len(data) + 1)
-        length = min(draw.choice((1, 1, 2, 4, 16, 64)), len(data) - at)
-        other = draw.choice(seeds)
-        kind = draw.randrange(6)
-        if kind == 0 and at < len(data):
-            data[at] ^= 1 << draw.randrange(8)
-        elif kind == 1:
-            del data[at : at + length]
-        elif kind == 2:
-            data[at:at] = data[at : at + length] * draw.choice((1, 2, 30))
-        elif kind == 3:
-            data[at : at + length] = draw.randbytes(length)
-        elif kind == 4:
-            start = draw.randrange(len(other) + 1)
-            data[at:at] = other[start : start + draw.choice((1, 8, 64))]
-        else:
-            data[at:at] = draw.choice(TOKENS)
-    return bytes(data[:LONGEST])
-
-
-TOKENS = (
-    b"\0",
-    b"\xff",
-    b"\xed\xa0\x80",
-    b"\xe2\x80\xae",
-    b"\xef\xbb\xbf",
-    b"99999999999",
-    b"-1",
-    b"<",
-    b"]]>",
-    b"<!--",
-)
-TOKENS += (
-    b"&#0;",
-    b"&#xD800;",
-    b"<!DOCTYPE x [",
-    b'"',
-    b"\n",
-    b"\r",
-    b"\t",
-    b"[[",
-    b"]]",
-    b"\\",
-    b"{",
-    b"NaN",
-    b"1e999",
-)
 
 
 def _seeds(target: str) -> list[bytes]:

@@ -11,12 +11,14 @@ import bz2
 import gzip
 import io
 import itertools
+import json
 import re
 import shutil
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -130,9 +132,26 @@ def _vectors(data: bytes) -> None:
 
 
 def _manifest(data: bytes) -> None:
-    from phrasemate.index.manifest import Manifest
+    """Both files of an index, as they are and, where they are JSON, with a checksum that holds."""
+    from phrasemate.index.approximate import Asking, Layout
+    from phrasemate.index.manifest import Manifest, VectorsManifest, write_json
+    from phrasemate.index.records import Settings
 
-    Manifest.read(_file("index.json", data))
+    for kind in (Manifest, VectorsManifest):
+        with suppress(PhrasemateError):
+            kind.read(_file("index.json", data))
+    with suppress(ValueError, RecursionError):
+        content = json.loads(data)
+        if isinstance(content, dict):
+            path = _place() / "index.json"
+            write_json(path, content | {"format": "phrasemate-index", "version": 1})
+            with suppress(PhrasemateError):
+                assert type(Manifest.read(path).dim) is int
+            found = VectorsManifest.read(path)
+            assert Path(found.file).name == found.file, "a file elsewhere"
+            assert found.rows == sum(count for _, count in found.runs) <= found.covered
+            assert Layout.parse(found.factory).parts > 0
+            assert Asking.of(found, Settings()).probes > 0
 
 
 def _decoded(data: bytes) -> str:
@@ -202,13 +221,16 @@ def _runtime() -> Any:
 
 DOCX = ("word/document.xml", "_rels/.rels", "word/styles.xml", "word/_rels/document.xml.rels")
 XLSX = ("xl/worksheets/sheet1.xml", "xl/sharedStrings.xml", "xl/workbook.xml", "xl/_rels/workbook.xml.rels")
-BODY = "<w:p><w:r><w:t>One two.</w:t></w:r></w:p>"
+BODY = """<w:p><w:r><w:t>One two.</w:t></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:pPr><w:pStyle w:val="H1"/></w:pPr><w:r>
+<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"><mc:Choice><w:t>a</w:t>
+</mc:Choice><mc:Fallback><w:t>b</w:t></mc:Fallback></mc:AlternateContent><w:tab/></w:r></w:p></w:tc></w:tr></w:tbl>"""
+STYLES = '<w:styles xmlns:w="{}"><w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style></w:styles>'
 ROWS = '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1"><v>2</v></c></row>'
 STRINGS = "<si><t>One _x0041_ two.</t></si>"
 
 
 def _sound_docx(path: Path, _: str) -> Path:
-    return hostile.docx(path, BODY, styles=f'<w:styles xmlns:w="{hostile.WORD}"/>')
+    return hostile.docx(path, BODY, styles=STYLES.format(hostile.WORD))
 
 
 def _sound_xlsx(path: Path, _: str) -> Path:
@@ -257,6 +279,18 @@ TEXTS = [
 DUMP = wiki_files.articles(
     {"Bank": "Die '''[[Bank|Bänke]]''' {{x|y}} <ref>z</ref> [[Datei:a.jpg|mini]] Ende."}
 ).encode()
+XLIFF = """<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:mtc="urn:oasis:names:tc:xliff:matches:2.0"
+ version="1.2"><file original="a" source-language="en" target-language="de"><body><group><trans-unit id="1" resname="n">
+<source>One<g id="1"> two</g>.<sub>x</sub></source><seg-source><mrk mtype="seg" mid="1">One <ph>&lt;b&gt;</ph>two.</mrk>
+</seg-source><target state="final"><mrk mtype="seg" mid="1">Eins<x id="2" ctype="lb"/>zwei.</mrk></target><note>n</note>
+<alt-trans><target>x</target></alt-trans></trans-unit></group></body></file></xliff>"""
+MANIFESTS = [
+    b'{"model_name": "a", "model_hash": "b", "model_path": null, "dim": 16, "generation": 3, "segment": {}}',
+    b'{"file": "vectors-0123456789abcdef.faiss", "size": 9, "sha256": "00", "codes": "vectors-0123456789abcdef.codes", '
+    b'"codes_sha256": "11", "rows": 7, "generation": 3, "covered": 12, "factory": "OPQ4,IVF16,PQ4x4fs", "trained": 7, '
+    b'"runs": [[0, 4], [6, 3]], "asking": {"probes": 4, "slack": 0.5, "candidates": 9}, '
+    b'"tuned": {"target": 0.9, "phrases": 7, "layout": "PQ8x4fs"}, "parts": ["22"], "codes_parts": []}',
+]
 SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "bz2": lambda: [bz2.compress(DUMP)],
     "csv": lambda: [b'a,b\n"x ""y""\nz",2\n'],
@@ -267,7 +301,7 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
         b'<html lang="de"><meta charset="utf-8"><title>T</title><p>One<br>two &amp; &#x41;.</p><pre>x</pre>'
     ],
     "jsonl": lambda: [b'{"text": "One.", "n": [1, null, {"a": "\\u00e4"}]}\n'],
-    "manifest": lambda: [b'{"format": "phrasemate-index", "version": 1, "crc": 1}\n'],
+    "manifest": lambda: [b'{"format": "phrasemate-index", "version": 1, "crc": 1}\n', *MANIFESTS],
     "query": lambda: [text.encode() for text in (*TEXTS, "a \\[[ b \\]] [[c]] [[ d ]]")],
     "split": lambda: [bytes([at]) + text.encode() for at, text in enumerate(TEXTS)],
     "tbx": lambda: [hostile.TBX.encode()],
@@ -277,6 +311,6 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "tsv": lambda: [b"en\tde\nOne.\tEins.\n"],
     "txt": lambda: [text.encode() for text in TEXTS] + ["Gr\u00fc\u00df".encode("utf-16")],
     "vectors": lambda: [b"2 3\na 1 2 3\nb 0.5 -1e-3 2\n"],
-    "xliff": lambda: [hostile.XLIFF.encode()],
+    "xliff": lambda: [hostile.XLIFF.encode(), XLIFF.encode()],
     "xlsx": lambda: _members(_sound_xlsx, "xlsx", XLSX),
 }

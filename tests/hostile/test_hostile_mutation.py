@@ -1,0 +1,43 @@
+"""Mutation for fuzzing must reach what lies behind a parser, or hours of it try nothing but the parser."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "bench")]
+
+from fuzz_mutate import JSON, MARKUP, reshaped, revalued  # noqa: E402
+from fuzz_targets import SEEDS, run  # noqa: E402
+
+
+@pytest.mark.parametrize("target", sorted(MARKUP))
+def test_changed_mark_up_is_read_as_a_rule_and_never_breaks_a_reader(target: str) -> None:
+    draw = random.Random(f"{target} 1")
+    pool, read = SEEDS[target](), 0
+    for _ in range(120):
+        seed = draw.choice(pool)
+        made = reshaped(draw, seed, target)
+        assert len(made) < 30 * len(seed) + 10_000
+        read += run(target, made)  # raises whatever is a finding
+    assert read > 40
+
+
+@pytest.mark.parametrize("target", sorted(JSON))
+def test_changed_values_never_break_a_reader(target: str) -> None:
+    draw = random.Random(f"{target} 1")
+    made = [revalued(draw, draw.choice(SEEDS[target]())) for _ in range(200)]
+    assert len(set(made)) > 100
+    assert {run(target, each) for each in made} == {True, False}
+    assert {revalued(random.Random(seed), b"{}") for seed in range(50)} > {b'{"text": null}'}
+    assert revalued(draw, b"[1]") == b"[1]"
+    assert revalued(draw, b"{") == b"{"
+
+
+def test_the_same_draw_makes_the_same_and_what_has_no_elements_stays() -> None:
+    (seed,) = SEEDS["tmx"]()
+    assert reshaped(random.Random(3), seed, "tmx") == reshaped(random.Random(3), seed, "tmx") != seed
+    assert reshaped(random.Random(3), b"PK\x03\x04 packed", "docx") == b"PK\x03\x04 packed"
