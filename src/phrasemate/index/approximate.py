@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import IndexDamaged
 from phrasemate.index import faissfile
 from phrasemate.index.engine import Floats, Ids, Int8s, Runs, best
-from phrasemate.index.manifest import VectorsManifest, differing
+from phrasemate.index.manifest import FACTORY, VectorsManifest, differing
 from phrasemate.index.records import Settings
 
 __all__ = ["Asking", "Faiss", "Layout", "inverted"]
@@ -88,10 +88,11 @@ class Layout:
 
     @classmethod
     def parse(cls, factory: str) -> Self:
-        """The inverse of `factory`; what older versions wrote has no OPQ."""
-        *before, codes = factory.split(",")
-        lists = [each.removeprefix("IVF") for each in before if each.startswith("IVF")]
-        return cls(int(lists[0]) if lists else 0, int(codes.removeprefix("PQ").removesuffix("x4fs")))
+        """The inverse of `factory`; what older versions wrote has no OPQ. Raises ValueError."""
+        found = FACTORY.fullmatch(factory)
+        if found is None:
+            raise ValueError(f"no layout of ours: {factory!r}")
+        return cls(int(found["lists"] or 0), int(found["parts"]))
 
     @property
     def factory(self) -> str:

@@ -46,6 +46,8 @@ def plan(store: Store, phrases: int, settings: Settings) -> Plan:
         asking = Asking.of(old, settings)
     except (IndexError_, ValueError, KeyError):
         return usual
+    if store.dim % layout.parts:
+        return usual
     if not layout.lists and usual.layout.lists:  # it was tuned when there were too few for lists
         layout = replace(layout, lists=usual.layout.lists)  # and tuning knows nothing of how many to read
         asking = replace(usual.asking, candidates=max(asking.candidates, usual.asking.candidates))

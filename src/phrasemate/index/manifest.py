@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import MISSING, asdict, dataclass, field, fields
@@ -20,6 +21,7 @@ from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsu
 from phrasemate.index.records import IndexModel
 
 __all__ = [
+    "FACTORY",
     "FORMAT",
     "VERSION",
     "Digest",
@@ -35,6 +37,9 @@ FORMAT = "phrasemate-index"
 VERSION = 1
 PART = 1 << 26  # bytes of a file that are hashed by themselves
 READ = 1 << 20  # bytes read at once
+FACTORY = re.compile(r"(OPQ(?P<turned>\d{1,4}),)?(IVF(?P<lists>\d{1,9}),)?PQ(?P<parts>[1-9]\d{0,3})x4fs")  # of FAISS
+_FILE = re.compile(r"vectors-[\w-]+\.(faiss|codes)")
+_MOST = 1 << 62  # what is counted or sized is less
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,45 @@ class VectorsManifest:
     @classmethod
     def read(cls, path: Path) -> VectorsManifest:
         """Raises IndexMissing, IndexDamaged or IndexUnsupported."""
-        return cls(**_only(cls, read_json(path), path))
+        made = cls(**_only(cls, read_json(path), path))
+        if not made._possible():
+            raise IndexDamaged(f"{path}: holds what no index does; the next search makes it anew")
+        return made
+
+    def _possible(self) -> bool:
+        """Whether types, names and counts are such as are written: a forger can make checksums, too."""
+        numbers = (self.size, self.rows, self.generation, self.covered, self.trained)
+        hashes = (self.sha256, self.codes_sha256, self.parts, self.codes_parts)
+        return (
+            all(_is(_FILE, name) for name in (self.file, self.codes))
+            and all(type(number) is int and 0 <= number < _MOST for number in numbers)
+            and all(isinstance(each, kind) for each, kind in zip(hashes, (str, str, list, list), strict=True))
+            and all(isinstance(part, str) for part in (*self.parts, *self.codes_parts))
+            and _is(FACTORY, self.factory)
+            and isinstance(self.asking, dict)
+            and self._tuned_possibly()
+            and self._runs_possible()
+        )
+
+    def _tuned_possibly(self) -> bool:
+        if not isinstance(self.tuned, dict):
+            return False
+        layout, phrases = self.tuned.get("layout", self.factory), self.tuned.get("phrases", 1)
+        target = self.tuned.get("target", 1.0)
+        return _is(FACTORY, layout) and type(phrases) is int and 0 < phrases < _MOST and isinstance(target, int | float)
+
+    def _runs_possible(self) -> bool:
+        """Of phrases that are covered, one after the other, and together as many as there are rows."""
+        if not isinstance(self.runs, list):
+            return False
+        end = count = 0
+        for run in self.runs:
+            if not (isinstance(run, list) and [type(number) for number in run] == [int, int]):
+                return False
+            if run[0] < end or run[1] <= 0:
+                return False
+            end, count = run[0] + run[1], count + run[1]
+        return count == self.rows and end <= self.covered
 
     @classmethod
     def found(cls, path: Path) -> VectorsManifest | None:
@@ -115,6 +158,10 @@ class VectorsManifest:
             return cls.read(path)
         except IndexMissing:
             return None
+
+
+def _is(pattern: re.Pattern[str], value: object) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
 def _only(cls: type, content: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""vectors.json by a forger, its checksum sound: what no build writes is not believed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import SMALL, FakeModel, sentences
+
+from phrasemate.errors import IndexDamaged
+from phrasemate.index import Index
+from phrasemate.index.approximate import Layout
+from phrasemate.index.manifest import VectorsManifest, write_json
+from phrasemate.types import Document
+
+SOUND = VectorsManifest(
+    file="vectors-0123456789abcdef.faiss",
+    size=10,
+    sha256="0" * 64,
+    codes="vectors-0123456789abcdef.codes",
+    codes_sha256="1" * 64,
+    rows=7,
+    generation=3,
+    covered=12,
+    factory="OPQ4,IVF16,PQ4x4fs",
+    trained=7,
+    runs=[[0, 4], [6, 3]],
+    tuned={"target": 0.9, "phrases": 7, "layout": "PQ8x4fs"},
+)
+ANYTHING: tuple[Any, ...] = (
+    None,
+    True,
+    1.5,
+    float("nan"),
+    -1,
+    10**400,
+    "",
+    "../x",
+    "\ud800",
+    [1],
+    [["a", 1]],
+    {"target": "x"},
+)
+FORGED: dict[str, tuple[Any, ...]] = {
+    "file": ("/etc/passwd", "vectors-a/../../b.faiss", "index.json", "vectors-\0.faiss"),
+    "codes": ("..", "store.sqlite"),
+    "runs": ([[0, 7], [6, 3]], [[0, 4]], [[6, 3], [0, 4]], [[0, 4], [10, 3]], [[-1, 7]], [[0, 7], [8, 0]], [[0.0, 7]]),
+    "rows": (6, 8),
+    "covered": (8,),
+    "factory": ("Flat", "PQ0x4fs", "IVF16,PQ4x4fs,Refine(SQ8)", "OPQ4,IVF99999999999,PQ4x4fs"),
+    "tuned": ({"layout": "Flat"}, {"phrases": 0}, {"phrases": "7"}),
+    "parts": ([None],),
+}
+
+
+@pytest.mark.parametrize("name", [key for key in asdict(SOUND) if key != "asking"])
+def test_what_no_build_writes_is_damage(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "vectors.json"
+    SOUND.write(path)
+    assert VectorsManifest.read(path) == SOUND
+    for value in (*ANYTHING, *FORGED.get(name, ())):
+        if name.endswith("sha256") and isinstance(value, str):
+            continue  # harmless: no file has such a hash
+        write_json(path, asdict(SOUND) | {name: value})
+        with pytest.raises(IndexDamaged, match=r"vectors\.json: "):
+            VectorsManifest.read(path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"rows": "7"}, {"tuned": {"layout": "PQ7x4fs", "phrases": 900}}, {"tuned": 3}, {"file": "../x.faiss"}]
+)
+def test_it_is_made_anew_from_the_store(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Seven parts are none of sixteen dimensions."""
+    queries = np.eye(16, dtype=np.float32)[:4]
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([Document.from_texts("a", sentences(300))])
+        found = index.search(queries, 5).ids.tolist()
+        made = VectorsManifest.read(index.path / "vectors.json")
+    (tmp_path / "x.faiss").write_text("of others")
+    write_json(tmp_path / "idx" / "vectors.json", asdict(made) | change)
+    with Index.open(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        assert index.search(queries, 5).ids.tolist() == found
+        index.add([Document.from_texts("b", sentences(300, seed=1))])
+        index.optimize()
+        assert index.verify().ok
+    assert (tmp_path / "x.faiss").read_text() == "of others"
+
+
+@pytest.mark.parametrize("factory", ["", "Flat", "OPQ4,PQ4x8", "IVF16", "PQ0x4fs"])
+def test_a_layout_that_is_none(factory: str) -> None:
+    with pytest.raises(ValueError, match="no layout of ours"):
+        Layout.parse(factory)
