@@ -293,3 +293,21 @@ def test_damage_is_a_writer_only_where_the_file_changed(
     monkeypatch.setattr(immutable.store, "documents", damaged)
     with pytest.raises(IndexLocked if changed else IndexDamaged):
         immutable.stats()
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_file_that_changes_while_it_is_opened_is_no_damage(
+    immutable: Index, changed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read then may be half of the old schema and half of the new."""
+    verify = database.verify_schema
+
+    def meanwhile(connection: Any, path: Path) -> None:
+        if changed:
+            os.utime(path / "store.sqlite", ns=(1, 1))
+        monkeypatch.setitem(database.SCHEMA, "state", "CREATE TABLE another")
+        verify(connection, path)
+
+    monkeypatch.setattr(database, "verify_schema", meanwhile)
+    with pytest.raises(IndexLocked if changed else IndexDamaged):
+        Index.open(immutable.path, FakeModel(), readonly=True)

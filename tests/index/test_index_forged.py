@@ -1,7 +1,9 @@
-"""vectors.json by a forger, its checksum sound: what no build writes is not believed."""
+"""vectors.json and rows by a forger, their checksums sound: what phrasemate does not write is not believed."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ import numpy as np
 import pytest
 from fake import SMALL, FakeModel, sentences
 
-from phrasemate.errors import IndexDamaged
-from phrasemate.index import Index
+from phrasemate.errors import IndexDamaged, InputError
+from phrasemate.index import Index, rows
 from phrasemate.index.approximate import Layout
 from phrasemate.index.manifest import VectorsManifest, write_json
 from phrasemate.types import Document
@@ -93,3 +95,83 @@ def test_it_is_made_anew_from_the_store(tmp_path: Path, change: dict[str, Any]) 
 def test_a_layout_that_is_none(factory: str) -> None:
     with pytest.raises(ValueError, match="no layout of ours"):
         Layout.parse(factory)
+
+
+COLUMNS = {  # what a row's checksum is made of: its numbers, then its texts
+    "state": (
+        ("generation", "documents", "sentences", "phrases", "next_document", "next_sentence", "next_phrase"),
+        (),
+    ),
+    "documents": (("id", "complete", "sentences", "phrases"), ("name", "language", "digest")),
+    "sentences": (("id", "document", "position", "line", "first_phrase", "phrases"), ("text", "metadata", "spans")),
+    "extras": ((), ("key", "value")),
+}
+KINDS = {"state": b"state", "documents": b"document", "sentences": b"sentence", "extras": b"extra"}
+
+
+def forge(folder: Path, table: str, column: str, value: object) -> None:
+    """One value of the first row, and the checksum that the row then has."""
+    numbers, texts = COLUMNS[table]
+    with closing(sqlite3.connect(folder / "store.sqlite")) as store, store:
+        read = ", ".join((*numbers, *(f"CAST({name} AS BLOB)" for name in texts)))
+        row = dict(zip((*numbers, *texts), store.execute(f"SELECT {read} FROM {table}").fetchone(), strict=True))
+        row[column] = value
+        crc = rows.checksum(KINDS[table], tuple(row[name] for name in numbers), *(row[name] for name in texts))
+        to = "CAST(? AS TEXT)" if column in texts and column != "spans" else "?"
+        store.execute(
+            f"UPDATE {table} SET {column} = {to}, crc = ? WHERE rowid = (SELECT min(rowid) FROM {table})", (value, crc)
+        )
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("state", "generation", (1 << 63) - 1),
+        ("state", "next_document", (1 << 63) - 1),
+        ("state", "next_phrase", -1),
+        ("documents", "id", 7),
+        ("sentences", "document", 7),
+        ("sentences", "metadata", b"x"),
+        ("sentences", "metadata", b"[]"),
+        ("sentences", "metadata", b"[" * 100_000),
+        ("sentences", "position", -1),
+        ("extras", "value", b"["),
+        ("extras", "value", b"[]"),
+        ("extras", "value", b'{"sentences": 1, "words": [[]]}'),
+        ("extras", "value", b'{"generation": 1, "crc": "x"}'),
+    ],
+)
+def test_a_row_of_others_is_one_error(tmp_path: Path, table: str, column: str, value: object) -> None:
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([Document.from_texts("a", sentences(30))])
+    forge(tmp_path / "idx", table, column, value)
+    with pytest.raises(IndexDamaged):
+        _used(tmp_path / "idx")
+
+
+def _used(folder: Path) -> None:
+    with Index.open(folder, FakeModel(), settings=SMALL, threads=1) as index:
+        found = index.search(np.eye(16, dtype=np.float32), 100)
+        index.hits(found.ids, found.scores)
+        index.containing("w1")
+        index.add([Document.from_texts("b", sentences(30, seed=1))])
+
+
+def test_a_sample_of_what_stands_far_apart(tmp_path: Path) -> None:
+    """Of 300 sentences and of one that came after a billion others."""
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([Document.from_texts("a", sentences(300))])
+    forge(tmp_path / "idx", "state", "next_sentence", 10**9)
+    with Index.open(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([Document.from_texts("b", sentences(1, seed=1))])
+        drawn = index.store.sampled_rows(900, pieces=256)
+        assert 900 <= sum(row.phrases for row in drawn) < 1000
+        assert len({row.id for row in drawn}) == len(drawn)
+        assert drawn[-1].id == 10**9
+
+
+def test_more_than_can_be_held(index: Index) -> None:
+    with pytest.raises(InputError, match=r"best 134,217,729 of 1 queries .* ask for fewer"):
+        index.search(np.eye(16, dtype=np.float32)[:1], (1 << 27) + 1)
+    with pytest.raises(InputError, match="ask for fewer"):
+        index.search(np.eye(16, dtype=np.float32)[:1], 10**20)

@@ -111,8 +111,8 @@ def check_options(threshold: float = 1, max_words: int | None = None, overlappin
     """Raises InputError for options that make no sense, TypeError for what is none (they may come from a file)."""
     if not 0 <= threshold <= 1:
         raise InputError(f"threshold: {threshold}; expected 0 to 1")
-    if max_words is not None and (not isinstance(max_words, int) or max_words < 1):
-        raise InputError(f"max_words: {max_words}; expected 1 or more")
+    if max_words is not None and (not isinstance(max_words, int) or not 1 <= max_words < 1 << 31):
+        raise InputError(f"max_words: {str(max_words)[:20]}; expected 1 or more")
     if not isinstance(overlapping, bool):
         raise InputError(f"overlapping: {overlapping}; expected true or false")
 

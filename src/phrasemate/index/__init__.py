@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 INDEX_JSON = "index.json"
+_MOST_FOUND = 1 << 27  # results of all queries together: 1.6 GB
 
 
 class Index:
@@ -282,7 +283,8 @@ class Index:
             for phrase, score in zip(asked, values, strict=True):
                 if phrase in places:
                     where, row = places[phrase]
-                    owner = documents[row.document]
+                    if (owner := documents.get(row.document)) is None:
+                        raise self.store.damaged(f"document {row.document} of sentence {row.id} is missing")
                     found.append(Hit(where, score, owner.name, row.line, owner.language, phrase, row.metadata))
         return found
 
@@ -379,4 +381,6 @@ def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
         )
     if k < 1:
         raise InputError(f"cannot give the best {k}; expected 1 or more")
+    if max(1, len(queries)) * k > _MOST_FOUND:
+        raise InputError(f"the best {k:,} of {len(queries):,} queries are {_MOST_FOUND:,} or more; ask for fewer")
     return queries

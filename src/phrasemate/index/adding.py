@@ -112,7 +112,7 @@ class Adder:
         """The language's frequent words, as `Intake.frequent` has them; what was learned is kept."""
         key = f"frequent {self._lang}"
         with self._store.reading():
-            stored = self._store.extra(key)
+            stored = self._store.extra(key, sentences=int, words=list)
         found, stream = self._intake.frequent(documents, stored)
         if found["sentences"] and found != stored:
             self._begin()

@@ -7,11 +7,11 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from unicodedata import normalize
 
 from phrasemate.errors import InputError
 from phrasemate.index import rows
 from phrasemate.index.store import State, Store
+from phrasemate.text.composing import composed, decomposed
 
 __all__ = ["TextSearch", "forms", "lowered"]
 
@@ -103,9 +103,9 @@ class TextSearch:
 
     def _usable(self, generation: int) -> bool:
         if self._checked[0] != generation:
-            stamp = self._store.extra("words")
+            stamp = self._store.extra("words", generation=int, crc=int)
             fresh = stamp is not None and stamp["generation"] == generation
-            if fresh and stamp["crc"] != self._store.words_checksum():
+            if stamp is not None and fresh and stamp["crc"] != self._store.words_checksum():
                 raise self._store.damaged("the text index does not match its checksum")
             self._checked = (generation, fresh)
         return self._checked[1]
@@ -197,5 +197,5 @@ def forms(phrase: str) -> list[str]:
     turkish = phrase.translate({ord("i"): "İ", ord("ı"): "I"}), phrase.translate({ord("I"): "ı", ord("İ"): "i"})
     written = [phrase, phrase.lower(), phrase.upper(), phrase.casefold(), *turkish]
     written += [form.replace("ss", "ß") for form in (phrase.lower(), phrase.casefold())]
-    written += [normalize(kind, phrase) for kind in ("NFC", "NFD")]
+    written += [composed(phrase), decomposed(phrase)]
     return list({_small(form): form for form in written}.values())

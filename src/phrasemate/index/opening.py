@@ -45,15 +45,19 @@ def vectors_generation(folder: Path) -> int:
 
 
 def check(store: Store, manifest: Manifest, newest: int) -> None:
-    """Finish an interrupted ``create``; else make sure that the store is ours and has all that was committed."""
+    """Finish an interrupted ``create``; else make sure that the store is ours and has all that was committed.
+
+    Raises IndexDamaged, IndexLocked where a file without write permission is changed meanwhile.
+    """
     with database.mapped(store.path), store.lock:
         if manifest.generation == 0 and database.is_empty(store.connection) and not store.readonly:
             database.initialise(store.connection)
-        database.verify_schema(store.connection, store.path)
-    with store.reading() as state:
-        if state.generation < newest:
-            raise IndexDamaged(
-                f"{store.path}: the store is at generation {state.generation}, expected {newest} or above: "
-                f"its newest part "
-                "(store.sqlite-wal) was lost; restore it or build the index again"
-            )
+    with store.moment():
+        with database.mapped(store.path):
+            database.verify_schema(store.connection, store.path)
+        with store.reading() as state:
+            if state.generation < newest:
+                raise IndexDamaged(
+                    f"{store.path}: the store is at generation {state.generation}, expected {newest} or above: "
+                    "its newest part (store.sqlite-wal) was lost; restore it or build the index again"
+                )

@@ -107,6 +107,11 @@ def encode_metadata(metadata: Mapping[str, Any]) -> bytes:
 
 
 def decode_metadata(blob: bytes) -> dict[str, Any]:
-    """What was encoded. Numbers that are none (Infinity, of a JSON line or of Python) come back as their names."""
-    decoded: dict[str, Any] = json.loads(blob, parse_constant=str) if blob else {}
+    """What was encoded. Numbers that are none (Infinity, of a JSON line or of Python) come back as their names.
+
+    Raises ValueError, RecursionError for what `encode_metadata` does not write.
+    """
+    decoded = json.loads(blob, parse_constant=str) if blob else {}
+    if not isinstance(decoded, dict):
+        raise ValueError("no JSON object")
     return decoded

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -25,6 +25,7 @@ from phrasemate.index.session import Session
 __all__ = ["SentenceRow", "State", "Store", "VectorRow", "all_in_order"]
 
 _BATCH = 256
+_MOST = 1 << 53  # ids and counts are less, and so are exact as floats
 _SENTENCE = (
     "id, document, position, line, first_phrase, phrases, CAST(text AS BLOB), CAST(metadata AS BLOB), spans, crc"
 )
@@ -116,18 +117,33 @@ class Store(Session):
         row = self.connection.execute(f"SELECT {', '.join(State._fields)}, crc FROM state WHERE id = 1").fetchone()
         if row is None or not rows.same(row[-1], b"state", row[:-1]):
             raise self.damaged("the row of counts does not match its checksum")
+        self._counted("the row of counts", *row[:-1])
         return State(*row[:-1])
 
-    def extra(self, key: str) -> Any:
-        """A stored JSON value, or None."""
+    def extra(self, key: str, **kinds: type) -> dict[str, Any] | None:
+        """A stored JSON object with entries of these kinds (``int``, or ``list``, of texts), or None."""
         for name, value, crc in self.connection.execute(
             "SELECT CAST(key AS BLOB), CAST(value AS BLOB), crc FROM extras"
         ):
             if not rows.same(crc, b"extra", (), name, value):
                 raise self.damaged("an entry of the table extras does not match its checksum")
             if name == rows.encode_text(key):
-                return json.loads(value)
+                return self._entry(key, value, kinds)
         return None
+
+    def _entry(self, key: str, value: bytes, kinds: Mapping[str, type]) -> dict[str, Any]:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(value)
+            if isinstance(found, dict) and all(type(found.get(name)) is kind for name, kind in kinds.items()):
+                lists = [found[name] for name, kind in kinds.items() if kind is list]
+                if all(isinstance(text, str) for text in chain.from_iterable(lists)):
+                    return found
+        raise self.damaged(f"the entry {key!r} of the table extras is none of phrasemate's")
+
+    def _counted(self, what: str, *numbers: int) -> None:
+        """Raises IndexDamaged for ids and counts that no store reaches: a checksum can be made for them, too."""
+        if not all(0 <= number < _MOST for number in numbers):
+            raise self.damaged(f"{what} has numbers that are none of phrasemate's")
 
     # -- documents
 
@@ -153,6 +169,7 @@ class Store(Session):
         identity, name, language, digest, complete, sentences, phrases, crc = row
         if not rows.same(crc, b"document", (identity, complete, sentences, phrases), name, language, digest):
             raise self.damaged(f"document {identity} does not match its checksum")
+        self._counted(f"document {identity}", identity, sentences, phrases)
         return DocumentInfo(
             identity,
             rows.decode_text(name),
@@ -213,7 +230,12 @@ class Store(Session):
         *numbers, text, metadata, spans, crc = raw
         if not rows.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
             raise self.damaged(f"sentence {raw[0]} does not match its checksum")
-        return SentenceRow._make([*numbers, rows.decode_text(text), rows.decode_metadata(metadata), spans])
+        self._counted(f"sentence {raw[0]}", *numbers)
+        try:
+            known = rows.decode_metadata(metadata)
+        except (ValueError, RecursionError) as error:
+            raise self.damaged(f"the metadata of sentence {raw[0]} are none of phrasemate's") from error
+        return SentenceRow._make([*numbers, rows.decode_text(text), known, spans])
 
     # -- vectors
 
@@ -260,26 +282,41 @@ class Store(Session):
         return np.frombuffer(codes, np.int8).reshape(-1, self.dim)
 
     def sampled_rows(self, wanted: int, pieces: int) -> list[VectorRow]:
-        """As `sampled_vectors`, by sentence id; a piece makes up for what those before it had too little of."""
+        """As `sampled_vectors`, by sentence id; a piece makes up for what others have too little of."""
         first, last = self.connection.execute("SELECT min(id), max(id) FROM sentences").fetchone()
         if first is None:
             return []
-        top = last + 1 - first
+        bounds = np.linspace(first, last + 1, min(pieces, last + 1 - first) + 1).astype(int).tolist()
+        places = list(pairwise(bounds))
         found: list[VectorRow] = []
+        drawn = 0
+        while places and drawn < wanted:
+            more, places = self._drawn(places, wanted - drawn)
+            found += more
+            drawn += sum(row.phrases for row in more)
+        return sorted(found)
+
+    def _drawn(self, places: Sequence[tuple[int, int]], wanted: int) -> tuple[list[VectorRow], list[tuple[int, int]]]:
+        """Rows of about ``wanted`` phrases from ranges of sentence ids, one at least of each, and what is left of them.
+
+        A range makes up for what those before it had too little of.
+        """
+        found: list[VectorRow] = []
+        rest = []
         in_all = 0
-        bounds = np.linspace(first, last + 1, min(pieces, top) + 1).astype(int).tolist()
-        for number, (start, end) in enumerate(pairwise(bounds)):
-            size = min(0, in_all - number * wanted // pieces)
+        for number, (start, end) in enumerate(places):
+            size = min(0, in_all - number * wanted // len(places))
             in_all -= size
             query = f"SELECT {_VECTORS} FROM vectors WHERE id >= ? AND id < ? ORDER BY id"
             for raw in self.connection.execute(query, (start, end)):
                 row = self._vector(raw)
                 found.append(row)
                 size += row.phrases
-                if size * pieces >= wanted:
+                if size * len(places) >= wanted:
+                    rest.append((row.id + 1, end))
                     break
             in_all += size
-        return found
+        return found, rest
 
     def _from(self, first_phrase: int) -> int:
         """The first sentence whose phrases begin at ``first_phrase`` or above: ids and phrases ascend together."""

@@ -136,7 +136,7 @@ def _tombstones(store: Store, state: State, report: VerifyReport) -> None:
 
 def _words(store: Store, state: State, report: VerifyReport) -> None:
     """The text index against its checksum or, where an interrupted add left none, against the sentences."""
-    stamp = store.extra("words")
+    stamp = store.extra("words", generation=int, crc=int)
     if stamp is not None and stamp["generation"] == state.generation:
         report.checked["text index"] = "checksum"
         intact = bool(stamp["crc"] == store.words_checksum())

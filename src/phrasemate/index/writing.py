@@ -96,7 +96,7 @@ def put_extra(store: Store, key: str, value: Any) -> State:
 def stamp_words(store: Store) -> None:
     """Record the checksum of the text index as of now; it changes no content, so the generation stays."""
     with transaction(store) as state:
-        stamp = store.extra("words")
+        stamp = store.extra("words", generation=int, crc=int)
         if stamp is None or stamp["generation"] != state.generation:
             _put_stamp(store, state)
 
@@ -107,7 +107,7 @@ def mend_words(store: Store) -> None:
     A fresh stamp is compared (fast); after an interruption there is none, and the index is compared with the text.
     """
     with transaction(store) as state:
-        stamp = store.extra("words")
+        stamp = store.extra("words", generation=int, crc=int)
         if state.generation == 0 or (stamp is not None and stamp["generation"] == state.generation):
             intact = stamp is None or stamp["crc"] == store.words_checksum()
         else:
