@@ -80,6 +80,14 @@ def test_average_precision_by_arithmetic() -> None:
     assert run_precisions(Run(np.array([[1, -1]]), np.array([[0.5, -np.inf]], np.float32))).tolist() == [0.0]
 
 
+def test_the_same_ranks_are_the_same_figures() -> None:
+    """However they are counted: the t-test would see a difference of 1e-15 that all queries have."""
+    scores = np.random.default_rng(0).normal(size=(300, 300)).astype(np.float32)
+    found = average_precisions(scores), run_precisions(run_of(scores))
+    assert found[0].tolist() == found[1].tolist()
+    assert t_test(*found) == (0, 1)
+
+
 def test_the_wording_of_the_mate_elsewhere_is_no_wrong_answer(folders: tuple[Path, Path]) -> None:
     folder = folders[0] / "sentence_bench" / "europarl"
     lines = (folder / "de-en.en").read_text().splitlines()
@@ -240,6 +248,11 @@ def test_the_signature_names_what_was_used(folders: tuple[Path, Path]) -> None:
     assert found["trained with other vectors"] == "BiCLA de-en (de)"
 
 
+def test_a_pair_that_is_named_twice_is_measured_once(folders: tuple[Path, Path]) -> None:
+    once, twice = (run(settings(folders, pairs=("de-en",) * count)) for count in (1, 2))
+    assert twice.as_dict() == once.as_dict()
+
+
 def test_files_of_the_result(folders: tuple[Path, Path], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     result = run(settings(folders, out=tmp_path / "out"), TRAINED)
@@ -263,6 +276,8 @@ def test_input_that_cannot_be_used_is_one_error(folders: tuple[Path, Path]) -> N
         run(settings(folders, pairs=("hu-en",)))
     with pytest.raises(InputError, match="expected two languages such as de-en"):
         run(settings(folders, pairs=("deen",)))
+    with pytest.raises(InputError, match="no language pair; expected some such as de-en"):
+        run(settings(folders, pairs=()))
     with pytest.raises(ModelError, match="no word vectors here"):
         run(Settings(data, data, PAIRS, bundled=False))
     text = (place / "de-en.de").read_bytes()
@@ -314,6 +329,7 @@ def test_the_command_names_what_is_wrong(folders: tuple[Path, Path], tmp_path: P
     (tmp_path / "empty").mkdir()
     for options, code, says in (
         (["--only", "mining"], 2, "no part mining; there are rankers, ensembles, transfer"),
+        (["--reranker", str(tmp_path)], 2, "--reranker is of the bundled encoder; leave out --no-bundled"),
         (["--runs", str(tmp_path / "empty")], 1, "no run of 'phrasemate train bicla' in it"),
         (["--runs", str(tmp_path / "absent")], 1, "no such folder"),
     ):

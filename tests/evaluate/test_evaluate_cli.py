@@ -189,6 +189,12 @@ def test_tables_as_text_and_json(tmp_path: Path) -> None:
     assert found == {"t": {"title": "T", "note": "", "rows": [row]}, "more": [1], "signature": {"seed": 1}}
 
 
+def test_names_in_tables_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    evaluate.print_table(Table("t", "un[/x]", ("[b]row[/b]", "p"), (("[a]:cat:\x1b[31m", 0.5),), "against [x]"))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip("─ ")]
+    assert lines == [["un[/x]"], ["[b]row[/b]", "p"], ["[a]:cat:", "[31m", "0.5000"], ["against", "[x]"]]
+
+
 def test_models_are_loaded_once_each(folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[Path | None] = []
     real = ccpr.load_model

@@ -15,7 +15,7 @@ from phrasemate.errors import InputError
 from phrasemate.evaluate.mt import Settings, read_runs, run
 from phrasemate.evaluate.mt_comet import comet_scores, numbers
 from phrasemate.evaluate.significance import Estimate, stratified_test
-from phrasemate.mt.scores import metric
+from phrasemate.mt.scores import SEED, metric
 
 REFERENCES = [f"The {what} stood near the river in {year}." for year in range(1990, 1996) for what in ("car", "bus")]
 
@@ -135,6 +135,19 @@ def test_scores_of_what_is_not_there_are_refused(runs: Path, tmp_path: Path, key
         run(Settings(runs, scores={key: tmp_path / "x"}, samples=100))
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--layer", "3"), "--layer is a layer of --bertscore"),
+        (("--scores", "C:de-en:a=x", "--scores", "C:de-en:a=y"), "C:de-en:a is given twice"),
+    ],
+)
+def test_options_that_would_be_passed_over_are_refused(runs: Path, options: tuple[str, ...], said: str) -> None:
+    done = CliRunner().invoke(app, ["evaluate", "mt", str(runs), *options])
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
 def test_numbers_one_a_line() -> None:
     assert numbers(["0.5", "", "1e-1"], 2, "x") == [0.5, 0.1]
     with pytest.raises(InputError, match="2 scores of 3 translations"):
@@ -203,4 +216,4 @@ def test_the_mean_of_directions_is_tested_as_such(runs: Path, tmp_path: Path) ->
     assert row["mean X-en"].value - baseline["mean X-en"].value == pytest.approx(sum(differences) / 2)
     first, second = ([[float(x) for x in given[f"X:{n}:{s}"].read_text().split()] for n in texts]
                      for s in ("phrases", "plain"))  # fmt: skip
-    assert row["p mean X-en"] == stratified_test(list(zip(first, second, strict=True)))
+    assert row["p mean X-en"] == stratified_test(list(zip(first, second, strict=True)), samples=50, seed=SEED)

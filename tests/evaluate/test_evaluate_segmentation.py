@@ -46,6 +46,16 @@ def test_a_token_of_several_words_gives_its_links_to_each(data: Path) -> None:
     assert english.gold == [{(0, 9), (10, 15), (0, 15)}]
 
 
+def test_a_link_to_a_token_that_is_not_there_leads_to_no_word(data: Path) -> None:
+    row = {"source": ["Das", "Haus"], "target": ["The", "house"], "links": [[0, 0], [1, 1]]}
+    golds = []
+    for more in ([], [[1, 2]], [[2, 1]]):
+        corpora.lines(data / "gold_alignments" / "de-en.jsonl", [row | {"links": row["links"] + more}])
+        golds.append([side.gold for side in gold_sides(data, "de")])
+    assert golds[1:] == [golds[0]] * 2
+    assert golds[0][0] == [{(0, 3), (4, 8), (0, 8)}]
+
+
 def test_frequent_words_border_no_gold_phrase(data: Path) -> None:
     row = {"source": ["das", "x{}"], "target": ["the", "y{}"], "links": [[0, 0], [1, 1]]}
     rows = [{**row, "source": ["das", f"x{i}"], "target": ["the", f"y{i}"]} for i in range(6)]

@@ -186,6 +186,8 @@ def test_lists_make_rows(tmp_path: Path) -> None:
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\npoolng = 'mean'", "poolng is unknown"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nexamples = true", "examples is True"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nbare = -0.5", "bare and csls are 0 or more"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nbare = nan", "bare and csls are 0 or more"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nbare = inf", "bare and csls are 0 or more"),
         ("[[row]]\nname = 'a'\nmodel = 'x'", "table"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\n" * 2, "two rows"),
         ("row = ", "not readable as TOML"),
@@ -275,7 +277,7 @@ def test_pairs_that_a_model_was_trained_on_are_not_asked(tmp_path: Path) -> None
         run(seen)
     for content in ("w0\tw0\n", '{"source": "w0"}\n', "[]\n", '{"source": 1, "target": "x"}\n'):
         known.write_text(content)
-        with pytest.raises(InputError, match=r"seen\.jsonl: not phrase pairs"):
+        with pytest.raises(InputError, match=r"seen\.jsonl, line 1: not phrase pairs"):
             run(seen)
 
 

@@ -97,6 +97,8 @@ def run(
     progress: Progress = lambda what, done, total: None,
 ) -> Result:
     """Measure. Raises InputError before anything is computed where something that is needed is not there."""
+    if not settings.pairs:
+        raise InputError("no language pair; expected some such as de-en")
     if settings.out is not None:
         from phrasemate.evaluate.plots import need_matplotlib
 
@@ -135,7 +137,7 @@ class _Work:
 
     def __init__(self, settings: Settings, trained: Sequence[TrainedRanker], progress: Progress) -> None:
         self._settings, self._progress = settings, progress
-        self.sets = [self._cut(read_set(settings.data / SETS, pair)) for pair in settings.pairs]
+        self.sets = [self._cut(read_set(settings.data / SETS, pair)) for pair in dict.fromkeys(settings.pairs)]
         self._trained = {(each.kind, each.pair): each for each in trained}
         if len(self._trained) < len(trained):
             names = [f"{each.kind} {each.pair}" for each in trained]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError
-from phrasemate.evaluate.data import EXPECTED, LANGS, check_folder, digest
+from phrasemate.evaluate.data import EXPECTED, LANGS, check_folder, digest, links_of, parallel
 from phrasemate.evaluate.report import Result, signature, write_json
+from phrasemate.evaluate.significance import check_seed
 
 __all__ = ["PARTS", "ModelRow", "Result", "Settings", "parse_row", "run"]
 
@@ -61,9 +66,11 @@ class _Loaded(NamedTuple):
     rows: list[ModelRow]
 
     def distinct(self) -> dict[str, Model]:
-        """Each model once, by the name of its last row."""
-        last = {row.folder: row.name for row in self.rows}
-        return {name: self.models[folder] for folder, name in last.items()}
+        """Each model once, by the name of its last row, in the order of these rows."""
+        last = {row.folder: number for number, row in enumerate(self.rows)}
+        return {
+            self.rows[number].name: self.models[folder] for folder, number in sorted(last.items(), key=itemgetter(1))
+        }
 
 
 def parse_row(text: str) -> ModelRow:
@@ -76,8 +83,9 @@ def parse_row(text: str) -> ModelRow:
 
 
 def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
-    """Measure. Raises InputError before anything is computed where the corpora are not there."""
-    check_folder(settings.data, settings.parts)
+    """Measure. Raises InputError before anything is computed where the corpora are not there, or not as expected."""
+    settings = replace(settings, langs=tuple(dict.fromkeys(settings.langs)))
+    distractors = _check(settings)
     if settings.out is not None:
         from phrasemate.evaluate.plots import need_matplotlib
 
@@ -87,7 +95,8 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     result = Result()
     for part in settings.parts:
         _PARTS[part](settings, loaded, result, progress)
-    facts = {"data": _digest(settings), "parts": ",".join(settings.parts), "seed": settings.seed}
+    facts: dict[str, Any] = {"data": _digest(settings)} | distractors
+    facts |= {"parts": ",".join(settings.parts), "seed": settings.seed}
     result.signature = signature(loaded.distinct(), **facts, **result.signature)
     if settings.out is not None:
         from phrasemate.evaluate.plots import draw
@@ -96,6 +105,37 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         write_json(path, result.tables, result.signature, result.more)
         result.written = [path, *draw(result.as_dict(), settings.out, "ccpr")]
     return result
+
+
+def _check(settings: Settings) -> dict[str, str]:
+    """Reads all that the parts will read: hours may lie between the first and the last. Raises InputError.
+
+    Returns what tells the distractors from others, as `digest` does it for the test sets.
+    """
+    from phrasemate.evaluate.distractors import chunks
+    from phrasemate.evaluate.phrases import read_set, rivals_of
+    from phrasemate.evaluate.polysemy import BUNDLED_SET, read_polysemy
+
+    parts = set(settings.parts)
+    check_seed(settings.seed)
+    if not settings.langs:
+        raise InputError(f"no language; expected some of {', '.join(LANGS)}")
+    check_folder(settings.data, settings.parts)
+    if parts & {"alignment", "segmenter"}:
+        for lang in settings.langs:
+            links_of(settings.data, lang)
+    if "alignment" in parts and settings.extra and find_spec("eflomal"):
+        for lang in settings.langs:
+            deque(parallel(settings.data, lang, settings.extra), maxlen=0)
+    if "polysemy" in parts:
+        read_polysemy(settings.polysemy or BUNDLED_SET)
+    if parts & {"phrases", "segmenter"}:
+        sets = [read_set(settings.data, lang) for lang in settings.langs]
+        found = sha256()
+        for chunk in chunks(rivals_of(settings.data, sets), settings.distractors):
+            found.update("".join(f"{text}\n" for text in chunk.texts).encode())
+        return {"distractors": found.hexdigest()[:12]} if settings.distractors else {}
+    return {}
 
 
 def _load(settings: Settings) -> _Loaded:
@@ -151,12 +191,13 @@ def _segmenter(settings: Settings, loaded: _Loaded, result: Result, progress: Pr
 
     models, most = loaded.distinct(), {"cs": settings.cs}
     tables, curves = evaluate_segmenters(models, settings.data, settings.langs, most, progress)
-    last = list(models.values())[-1]
+    name, last = list(models.items())[-1]
     table, points = evaluate_index_sizes(
         last, settings.data, settings.distractors, settings.langs, progress, settings.seed
     )
     result.tables += [*tables, table]
     result.more |= curves | {"segmenter_retrieval": points}
+    result.signature |= {"cs_pairs": settings.cs, "index_model": name, "index_distractors": settings.distractors}
 
 
 def _polysemy(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:

@@ -17,15 +17,17 @@ Lines = Sequence[Mapping[str, Any]]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of ``metrics.jsonl``; none where there is no file; a line that was cut short is left out."""
+    """The lines of ``metrics.jsonl`` with a step; none where there is no file; one that was cut short is left out."""
     if not path.exists():
         return []
     lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            lines.append(json.loads(line))
+            line = json.loads(text)
         except ValueError:
             continue
+        if isinstance(line, dict) and "step" in line:
+            lines.append(line)
     return lines
 
 

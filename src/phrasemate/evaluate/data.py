@@ -5,19 +5,35 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from phrasemate.align import Links, Worded
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.lines import numbered_lines
 
-__all__ = ["EXPECTED", "LANGS", "check_folder", "digest", "json_lines", "links_of", "parallel"]
+__all__ = [
+    "EXPECTED",
+    "LANGS",
+    "check_folder",
+    "digest",
+    "json_lines",
+    "languages",
+    "links_of",
+    "name_of",
+    "numbered",
+    "parallel",
+]
 
 LANGS = ("de", "cs", "ro", "fr")
+_TARGET = re.compile(r"-[^-_]+(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}))*$")
 EXPECTED = {
     "phrases": ("phrase_bench/XX-en.jsonl", "parallel/en-{cs,de,es,fr}.tsv.gz"),
     "alignment": ("gold_alignments/XX-en.jsonl",),
@@ -39,19 +55,26 @@ def check_folder(data: Path, parts: Iterable[str]) -> None:
 
 
 def json_lines(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """One object a line, each with the keys. Raises InputError for no file, ReadError for a line that is not so."""
+    """One object a line, each with the keys.
+
+    Raises InputError for no file, ReadError for an empty one and for a line that is not so.
+    """
     if not path.is_file():
         raise InputError(f"{path}: no such file; expected JSON lines with {', '.join(keys)}")
     found = []
     for number, line in numbered_lines(path):
         try:
             row = json.loads(line)
-            missing = [key for key in keys if key not in row]
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise ReadError(str(path), number, f"not a JSON object ({error})", "mend or restore the file") from error
+        if not isinstance(row, dict):
+            raise ReadError(str(path), number, f"not a JSON object ({line[:40]})", "mend or restore the file")
+        missing = [key for key in keys if key not in row]
         if missing:
             raise ReadError(str(path), number, f"no {', '.join(missing)}", f"expected {', '.join(keys)}")
         found.append(row)
+    if not found:
+        raise ReadError(str(path), 0, "an empty file", f"expected JSON lines with {', '.join(keys)}")
     return found
 
 
@@ -59,9 +82,9 @@ def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[
     """(English, other) of the first lines of a parallel file. Raises InputError where it is absent or damaged."""
     path = data / "parallel" / f"en-{lang}.tsv.gz"
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
+        with gzip.open(path, "rt", encoding="utf-8-sig", newline="\n") as file:
             for line in islice(file, first):
-                english, other = [*line.rstrip("\n").split("\t"), ""][:2]
+                english, other = [*line.rstrip("\r\n").split("\t"), ""][:2]
                 yield english, other
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
@@ -69,10 +92,47 @@ def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[
 
 
 def links_of(data: Path, lang: str, first: int | None = None) -> tuple[list[tuple[Worded, Worded]], list[Links]]:
-    """The sentence pairs of a gold alignment, words as it has them, and their sure links, sorted."""
-    rows = json_lines(data / "gold_alignments" / f"{lang}-en.jsonl", ("source", "target", "links"))[:first]
+    """The sentence pairs of a gold alignment, words as it has them, and their sure links, sorted.
+
+    A link may name a token behind the last: no aligner finds it. Raises InputError for no file, ReadError for a line
+    without tokens or with links that are no pairs of numbers.
+    """
+    path = data / "gold_alignments" / f"{lang}-en.jsonl"
+    rows = json_lines(path, ("source", "target", "links"))[:first]
+    for number, row in enumerate(rows, 1):
+        if not _linked(row["source"], row["target"], row["links"]):
+            expected = "expected lists of tokens, and of pairs of their numbers, from 0"
+            raise ReadError(str(path), number, "no tokens and links between them", expected)
     pairs = [(Worded.of_tokens(row["source"]), Worded.of_tokens(row["target"])) for row in rows]
     return pairs, [sorted((source, target) for source, target in row["links"]) for row in rows]
+
+
+def _linked(source: Any, target: Any, links: Any) -> bool:
+    """Whether these are tokens of two sentences, and pairs of numbers from 0."""
+    if not all(isinstance(side, list) and all(isinstance(token, str) for token in side) for side in (source, target)):
+        return False
+    return isinstance(links, list) and all(
+        isinstance(link, list) and len(link) == 2 and all(type(end) is int and end >= 0 for end in link)
+        for link in links
+    )
+
+
+def numbered(texts: Iterable[str]) -> NDArray[np.int64]:
+    """(n,) a number for each text, the same for equal ones, in the order in which they come first."""
+    place: dict[str, int] = {}
+    return np.array([place.setdefault(text, len(place)) for text in texts], np.int64)
+
+
+def languages(pair: str) -> tuple[str, str]:
+    """Source and target of a pair such as de-en; script and country of a language begin with a capital (de-zh-Hant)."""
+    found = _TARGET.search(pair)
+    at = found.start() if found else pair.rfind("-")
+    return pair[: max(at, 0)], pair[at + 1 :] if at >= 0 else ""
+
+
+def name_of(folder: Path) -> str:
+    """Its name as it was given; of ``.`` and ``..`` that of the folder that they stand for."""
+    return folder.name if folder.name.strip(".") else folder.resolve().name
 
 
 def digest(paths: Iterable[Path]) -> str:

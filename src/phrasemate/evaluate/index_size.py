@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model, NgramSegmenter
-from phrasemate.evaluate.distractors import chunks, distractor_sentences
+from phrasemate.evaluate.distractors import chunks
 from phrasemate.evaluate.metrics import Ranking
-from phrasemate.evaluate.phrases import PhraseSet, Tally, read_set
+from phrasemate.evaluate.phrases import PhraseSet, Tally, read_set, rivals_of
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.segmentation import USUAL, frequent_words, learned_spans
 from phrasemate.evaluate.significance import bootstrap, randomisation_test
@@ -54,7 +54,7 @@ def evaluate_index_sizes(
 ) -> tuple[Table, list[dict[str, Any]]]:
     """The table, and its points for a plot. A model without a learned segmenter gets the n-gram columns only."""
     sets = [read_set(data, lang) for lang in langs]
-    texts = [text for chunk in chunks(distractor_sentences(data), distractors) for text in chunk.texts]
+    texts = [text for chunk in chunks(rivals_of(data, sets), distractors) for text in chunk.texts]
     everything = [text for each in sets for text in each.targets.texts] + texts
     finder = _Finder(model, frequent_words(everything, USUAL))
     cuts, sizes = _cuts(finder, everything, progress)

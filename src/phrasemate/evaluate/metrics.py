@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ranking", "accuracy", "mean_reciprocal_rank", "ranks_of"]
+from phrasemate.errors import InputError
+
+__all__ = ["Ranking", "accuracy", "check_numbers", "mean_reciprocal_rank", "ranks_of"]
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -40,7 +42,8 @@ class Ranking(NamedTuple):
         """(n,) the expected 1 / (rank + 1): the mean of 1 / (higher + 1) to 1 / (higher + tied + 1)."""
         there = np.isfinite(self.higher)
         higher = np.where(there, self.higher, 0)
-        found: Doubles = (harmonic(higher + self.tied + 1) - harmonic(higher)) / (self.tied + 1)
+        mean = (harmonic(higher + self.tied + 1) - harmonic(higher)) / (self.tied + 1)
+        found: Doubles = np.where(self.tied == 0, 1 / (higher + 1), mean)  # exactly what any other way to count gives
         return np.where(there, found, 0.0)
 
 
@@ -52,8 +55,19 @@ def harmonic(numbers: Doubles) -> Doubles:
     return np.where(numbers <= SMALL, small, series)
 
 
+def check_numbers(scores: Floats) -> None:
+    """Raises InputError for NaN: no wrong answer scores higher than that, so it would be the best of all."""
+    wrong = int(np.isnan(scores).sum())
+    if wrong:
+        raise InputError(f"{wrong:,} of {scores.size:,} scores are no numbers; look at the model that gave them")
+
+
 def ranks_of(scores: Floats, gold: NDArray[np.int64]) -> Doubles:
-    """(queries,) rank of column ``gold[i]`` in row i of ``scores`` (queries, candidates)."""
+    """(queries,) rank of column ``gold[i]`` in row i of ``scores`` (queries, candidates).
+
+    Raises InputError for NaN among the scores.
+    """
+    check_numbers(scores)
     own = scores[np.arange(len(gold)), gold][:, None]
     higher = (scores > own).sum(1)
     tied = (scores == own).sum(1) - 1

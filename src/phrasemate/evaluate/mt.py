@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from phrasemate.encode import load_model
-from phrasemate.errors import InputError
+from phrasemate.errors import InputError, ReadError
+from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.mt_comet import comet_scores, numbers
-from phrasemate.evaluate.report import Table, signature, write_json
-from phrasemate.evaluate.significance import Estimate, bootstrap, stratified, stratified_test
-from phrasemate.mt.scores import METRICS, SAMPLES, bert_scores, compare, corpus_statistics, hint_counts, metric
+from phrasemate.evaluate.report import Result, Table, signature, write_json
+from phrasemate.evaluate.significance import Estimate, stratified, stratified_test
+from phrasemate.mt.scores import METRICS, SAMPLES, SEED, bert_scores, compare, corpus_statistics, hint_counts, metric
+from phrasemate.text.lines import numbered_lines
 
 __all__ = ["Direction", "Result", "Settings", "read_direction", "read_runs", "run"]
 
@@ -50,27 +52,18 @@ class Settings:
 
 
 class Direction(NamedTuple):
-    """The references of one direction and, of each system, its translations and what else it wrote down."""
+    """The references of one direction and, of each system, its translations and what else it wrote down.
+
+    ``paths``: the files that were read.
+    """
 
     name: str
     references: list[str]
     systems: dict[str, list[dict[str, Any]]]
+    paths: tuple[Path, ...] = ()
 
     def outputs(self, system: str) -> list[str]:
         return [str(record["translation"]) for record in self.systems[system]]
-
-
-@dataclass(slots=True)
-class Result:
-    """Tables, the signature, and the files that were written."""
-
-    tables: list[Table] = field(default_factory=list)
-    signature: dict[str, Any] = field(default_factory=dict)
-    written: list[Path] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {table.name: table.as_dict() for table in self.tables} | {"signature": self.signature}
 
 
 def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
@@ -78,6 +71,8 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     directions = read_runs(settings.runs, settings.only)
     baseline = _baseline(directions, settings.against)
     foreign, sources = _foreign(settings, directions), _sources(settings, directions)
+    if settings.out is not None:
+        settings.out.mkdir(parents=True, exist_ok=True)
     result = Result()
     for number, name in enumerate(METRICS):
         progress(name, number, len(METRICS))
@@ -92,15 +87,16 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
             for system in each.systems
         }
         note = "F1 of token states, 0 to 1; no idf weights, no rescaling by a baseline"
-        result.tables.append(_score_table("BERTScore", note, scores, directions, baseline))
+        result.tables.append(_score_table("BERTScore", note, scores, directions, baseline, settings.samples))
     if settings.comet:
         foreign["COMET"] = foreign.get("COMET", {}) | _comet(settings.comet, sources, directions)
     for name, scores in foreign.items():
-        result.tables.append(_score_table(name, "scores that were made elsewhere", scores, directions, baseline))
+        note = "scores that were made elsewhere"
+        result.tables.append(_score_table(name, note, scores, directions, baseline, settings.samples))
     result.tables += [_hint_table(directions), _line_table(directions)]
-    result.signature = signature(models, runs=settings.runs.name, samples=settings.samples, **_signatures(directions))
+    facts = {"runs": name_of(settings.runs), "data": digest([path for each in directions for path in each.paths])}
+    result.signature = signature(models, **facts, samples=settings.samples, seed=SEED, **_signatures(directions))
     if settings.out is not None:
-        settings.out.mkdir(parents=True, exist_ok=True)
         path = settings.out / "mt.json"
         write_json(path, result.tables, result.signature, {})
         result.written = [path]
@@ -122,13 +118,22 @@ def read_runs(folder: Path, only: Sequence[str] = ()) -> list[Direction]:
     directions = [each for each in directions if each.systems]
     if not directions:
         raise InputError(f"{folder}: no translations; expected DIRECTION/{REFERENCE} and DIRECTION/SYSTEM.jsonl")
+    there = dict.fromkeys(system for each in directions for system in each.systems)
+    missing = [name for name in only if name not in there]
+    if missing:
+        raise InputError(f"{folder}: no system {', '.join(missing)}; there are {', '.join(there)}")
     return directions
 
 
 def read_direction(folder: Path, only: Sequence[str] = ()) -> Direction:
-    """The references and systems of a folder. Raises InputError for files of different lengths."""
+    """The references and systems of a folder.
+
+    Raises InputError for files of different lengths, ReadError for a line that is not as expected.
+    """
     references = _lines(folder / REFERENCE)
-    systems = {}
+    if not references:
+        raise ReadError(str(folder / REFERENCE), 0, "an empty file", "expected a translation a line")
+    systems, paths = {}, [folder / REFERENCE]
     for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*.txt")]):
         if path.name == REFERENCE or (only and path.stem not in only):
             continue
@@ -140,7 +145,8 @@ def read_direction(folder: Path, only: Sequence[str] = ()) -> Direction:
         if path.stem in systems:
             raise InputError(f"{path}: there are two files of the system {path.stem}")
         systems[path.stem] = records
-    return Direction(folder.name, references, systems)
+        paths.append(path)
+    return Direction(name_of(folder), references, systems, tuple(paths))
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
@@ -150,20 +156,32 @@ def _records(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(_lines(path), 1):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict) or not isinstance(record.get("translation"), str):
             raise InputError(f"{path}, line {number}: no object with a translation, as phrasemate mt writes it")
+        record = {key: value for key, value in record.items() if value is not None}
+        if not _hinted(record):
+            raise InputError(f"{path}, line {number}: no lists of phrases and hints, as phrasemate mt writes it")
         records.append(record)
     return records
 
 
+def _hinted(record: Mapping[str, Any]) -> bool:
+    """Whether phrases and hints, if there are any, are lists, and each hint has equivalents with a text."""
+    phrases, hints = record.get("phrases", []), record.get("hints", [])
+    if not isinstance(phrases, list) or not isinstance(hints, list):
+        return False
+    equivalents = [hint.get("equivalents") if isinstance(hint, dict) else None for hint in hints]
+    return all(
+        isinstance(each, list) and all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in each)
+        for each in equivalents
+    )
+
+
 def _lines(path: Path) -> list[str]:
-    """Without what would add lines in the middle of one (form feeds, separators)."""
-    try:
-        return path.read_text("utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error.reason}); convert it, e.g. with iconv -t utf-8") from None
+    """Without what would add lines in the middle of one (form feeds, separators). Raises ReadError."""
+    return [line for _, line in numbered_lines(path)]
 
 
 def _baseline(directions: Sequence[Direction], wanted: str) -> str:
@@ -178,11 +196,16 @@ def _baseline(directions: Sequence[Direction], wanted: str) -> str:
 def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
     """Scores that were made elsewhere."""
     known = {each.name: each for each in directions}
+    taken = {*METRICS, "hints", "lines", "signature", *(["BERTScore"] if settings.bertscore is not None else [])}
     found: Foreign = {}
     for key, path in settings.scores.items():
         score, direction, system = [*key.split(":"), "", ""][:3]
         if key.count(":") != 2 or direction not in known or system not in known[direction].systems:
             raise InputError(f"--scores {key}={path}: expected SCORE:DIRECTION:SYSTEM of translations that are there")
+        if not score or score in taken:
+            raise InputError(
+                f"--scores {key}={path}: there is {score or 'none'} already; give the score a name of its own"
+            )
         values = numbers(_lines(path), len(known[direction].references), str(path))
         found.setdefault(score, {})[direction, system] = values
     return found
@@ -190,14 +213,16 @@ def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
 
 def _sources(settings: Settings, directions: Sequence[Direction]) -> Sources:
     """The sentences that COMET needs beside translations and references."""
-    found = {
-        (each.name, system): [str(record.get("source", "")) for record in records]
-        for each in directions
-        for system, records in (each.systems.items() if settings.comet else ())
-    }
-    for (direction, system), sources in found.items():
-        if not any(sources):
-            raise InputError(f"{direction}/{system}: no sources, which COMET needs; they are in .jsonl files")
+    found: Sources = {}
+    for each in directions:
+        for system, records in each.systems.items() if settings.comet else ():
+            sources = [record.get("source") for record in records]
+            if None in sources or not any(sources):
+                line = sources.index(None) + 1 if None in sources else 1
+                raise InputError(
+                    f"{each.name}/{system}: no sources, which COMET needs, as of line {line}; they are in .jsonl files"
+                )
+            found[each.name, system] = list(map(str, sources))
     return found
 
 
@@ -243,6 +268,7 @@ def _score_table(
     scores: Mapping[tuple[str, str], Sequence[float]],
     directions: Sequence[Direction],
     baseline: str,
+    samples: int,
 ) -> Table:
     """The same of scores that each sentence has by itself."""
     names = list(dict.fromkeys(system for _, system in scores))
@@ -260,13 +286,13 @@ def _score_table(
             if not all(key in scores for key in keys):
                 row += [None, None]
                 continue
-            estimate = stratified([scores[key] for key in keys])
-            row += [estimate if len(keys) > 1 else bootstrap(scores[keys[0]])]
+            row += [stratified([scores[key] for key in keys], samples=samples, seed=SEED)]
             bases = [(each.name, baseline) for each in members]
             if system == baseline or not all(base in scores for base in bases):
                 row += [None]
             else:
-                row += [stratified_test([(scores[key], scores[base]) for key, base in zip(keys, bases, strict=True)])]
+                both = [(scores[key], scores[base]) for key, base in zip(keys, bases, strict=True)]
+                row += [stratified_test(both, samples=samples, seed=SEED)]
         rows.append(tuple(row))
     return Table(name, name, ("system", *header), tuple(rows), f"{note}; p against {baseline}, paired bootstrap")
 
@@ -320,7 +346,7 @@ def _groups(directions: Sequence[Direction]) -> list[tuple[str, list[Direction]]
 
 
 def _target(direction: Direction) -> str:
-    return direction.name.rpartition("-")[2] if "-" in direction.name else ""
+    return languages(direction.name)[1].replace("_", "-")
 
 
 def _signatures(directions: Sequence[Direction]) -> dict[str, str]:

@@ -9,7 +9,7 @@ float32); measures are expected values over a random order of ties (see `Ranking
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,13 +21,23 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import LANGS, json_lines
 from phrasemate.evaluate.distractors import Chunk, chunks, distractor_sentences, spans_of
-from phrasemate.evaluate.metrics import Ranking
+from phrasemate.evaluate.metrics import Ranking, check_numbers
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.significance import Estimate, bootstrap, randomisation_test, stratified
 from phrasemate.evaluate.systems import Source
 from phrasemate.types import Phrase
 
-__all__ = ["MEASURES", "PAPER", "Figures", "PhraseSet", "Tally", "evaluate_phrases", "phrase_tables", "read_set"]
+__all__ = [
+    "MEASURES",
+    "PAPER",
+    "Figures",
+    "PhraseSet",
+    "Tally",
+    "evaluate_phrases",
+    "phrase_tables",
+    "read_set",
+    "rivals_of",
+]
 
 DISTRACTORS = 610_093  # spans of the first 12,000 sentences
 PAPER = ("de", "cs", "ro")  # the languages of the paper's table, over which its mean is
@@ -56,10 +66,11 @@ class Tally:
     """How many candidates beat, and how many tie with, each query's right answer; counted block by block.
 
     ``queries`` (q, dim) and ``own`` (q,), the score of the right answer. ``higher`` and ``tied`` are (q, columns): each
-    column is a choice of the candidates (one column: all of them).
+    column is a choice of the candidates (one column: all of them). Raises InputError for NaN, there and in candidates.
     """
 
     def __init__(self, queries: Floats, own: Floats, columns: int = 1) -> None:
+        check_numbers(own)
         self.queries, self.own = queries, own.astype(np.float32)[:, None]
         self.higher, self.tied = np.zeros((len(queries), columns)), np.zeros((len(queries), columns))
 
@@ -77,6 +88,7 @@ class Tally:
         """
         for at in range(0, len(vectors), COLUMNS):
             scores = self.queries @ vectors[at : at + COLUMNS].T  # (q, m)
+            check_numbers(scores[:1])  # NaN in a candidate is in each of its scores
             above, level = scores > self.own + EPSILON, scores >= self.own - EPSILON
             if weights is None:
                 higher = np.count_nonzero(above, axis=1)[:, None]
@@ -104,11 +116,23 @@ def read_set(data: Path, lang: str) -> PhraseSet:
     queries, golds = [], []
     for number, row in enumerate(rows, 1):
         try:
-            queries.append(Phrase(row["source"], row["start"], row["end"]))
-            golds.append(Phrase(row["target"], row["target_start"], row["target_end"]))
-        except (InputError, TypeError) as error:
+            queries.append(_phrase(row["source"], row["start"], row["end"]))
+            golds.append(_phrase(row["target"], row["target_start"], row["target_end"]))
+        except InputError as error:
             raise ReadError(str(path), number, str(error), "restore the file") from error
     return PhraseSet(lang, queries, *_targets(golds))
+
+
+def _phrase(text: Any, start: Any, end: Any) -> Phrase:
+    if type(text) is not str or type(start) is not int or type(end) is not int:
+        raise InputError(f"a phrase of {text!r:.40}, {start!r:.40} and {end!r:.40}; expected texts and whole numbers")
+    return Phrase(text, start, end)
+
+
+def rivals_of(data: Path, sets: Iterable[PhraseSet]) -> Iterator[str]:
+    """The distractor sentences that are no target sentence, where a gold phrase would compete with itself."""
+    own = {text.lower() for each in sets for text in each.targets.texts}
+    return (text for text in distractor_sentences(data) if text not in own)
 
 
 def _targets(golds: Sequence[Phrase]) -> tuple[Chunk, NDArray[np.int64]]:
@@ -141,7 +165,7 @@ def evaluate_phrases(
         tallies |= _of_targets(source, sets, progress)
     spans = sentences = 0
     progress("distractors", 0, distractors)
-    for chunk in chunks(distractor_sentences(data), distractors) if distractors else ():
+    for chunk in chunks(rivals_of(data, sets), distractors) if distractors else ():
         for source in sources:
             for name, block in source.blocks(chunk.texts, chunk.spans):
                 tallies[name].count(block.vectors, block.counts())

@@ -31,7 +31,7 @@ def draw(results: Results, folder: Path, of: str) -> list[Path]:
     from matplotlib.figure import Figure
 
     written = []
-    with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9}):
+    with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9, "text.parse_math": False}):
         for name, (needed, plot) in _PLOTS[of].items():
             if not results.get(needed) or (name == "segmenter_thresholds" and not results[needed]["learned"]):
                 continue

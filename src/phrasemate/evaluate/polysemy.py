@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from phrasemate.encode.views import alone
 from phrasemate.errors import QueryError, ReadError
 from phrasemate.evaluate.data import json_lines
+from phrasemate.evaluate.metrics import check_numbers
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.significance import bootstrap, bootstrap_test
 from phrasemate.marks import parse_query
@@ -86,7 +87,11 @@ def _marked(text: str) -> Phrase:
 
 
 def score_senses(phrases: Sequence[Ambiguous], similar: Floats) -> Scores:
-    """(contexts, mates) similarities, both in the order of the phrases and their senses -> scores of each context."""
+    """(contexts, mates) similarities, both in the order of the phrases and their senses -> scores of each context.
+
+    Raises InputError for NaN among them.
+    """
+    check_numbers(similar)
     context_phrase, context_sense = _numbers(phrases, "contexts")
     mate_phrase, mate_sense = _numbers(phrases, "mates")
     sense, first = np.zeros(len(similar)), np.zeros(len(similar))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from phrasemate import __version__
 from phrasemate.encode import Model
 from phrasemate.evaluate.significance import Estimate
+from phrasemate.text.formats.writing import NewFile
 
 __all__ = ["Named", "Result", "Table", "cell", "signature", "signature_line", "text_table", "write_json"]
 
@@ -102,11 +103,13 @@ def cell(value: Any) -> str:
 
 
 def write_json(path: Path, tables: Iterable[Table], facts: Mapping[str, Any], more: Mapping[str, Any]) -> None:
-    """Tables by name, then what else there is, then the signature; whole or not at all."""
+    """Tables by name, then what else there is, then the signature; whole or not at all.
+
+    Raises InputError if the file cannot be written.
+    """
     content = {table.name: table.as_dict() for table in tables} | dict(more) | {"signature": dict(facts)}
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False, default=float) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    with NewFile(path) as file:
+        file.write(json.dumps(content, indent=1, ensure_ascii=False, default=float) + "\n")
 
 
 def _short(value: float) -> str:

@@ -121,10 +121,14 @@ def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
 
 
 def _reworded(source: Worded, target: Worded, links: Links) -> tuple[Worded, Worded, Links]:
-    """The same sentences in words as training has them, each with the links of the tokens that it overlaps."""
+    """The same sentences in words as training has them, each with the links of the tokens that it overlaps.
+
+    A link to a token that is not there leads to no word.
+    """
     new = Worded.of(source.text), Worded.of(target.text)
     owners = [_overlapping(old.spans, fresh.spans) for old, fresh in zip((source, target), new, strict=True)]
-    found = {(i, j) for left, right in links for i in owners[0][left] for j in owners[1][right]}
+    there = [(left, right) for left, right in links if left < len(owners[0]) and right < len(owners[1])]
+    found = {(i, j) for left, right in there for i in owners[0][left] for j in owners[1][right]}
     return *new, sorted(found)
 
 

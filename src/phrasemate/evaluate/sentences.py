@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.evaluate.metrics import Ranking
+from phrasemate.evaluate.data import numbered
+from phrasemate.evaluate.metrics import Ranking, check_numbers
+from phrasemate.text.composing import composed
 from phrasemate.types import Run
 
 __all__ = ["SentenceSet", "average_precisions", "read_set", "run_precisions"]
@@ -33,8 +35,11 @@ class SentenceSet(NamedTuple):
         return source, target
 
     def candidates(self, scores: Floats) -> Floats:
-        """The scores (n, n) with -inf where a document reads as the mate does without being it: no wrong answer."""
-        number = np.unique(self.documents, return_inverse=True)[1]
+        """The scores (n, n) with -inf where a document reads as the mate does without being it: no wrong answer.
+
+        An accent may be a character of its own in the one and not in the other.
+        """
+        number = numbered(map(composed, self.documents))
         again = (number[:, None] == number) & ~np.eye(len(number), dtype=bool)
         return np.where(again, np.float32(-np.inf), scores)
 
@@ -58,7 +63,7 @@ def read_set(folder: Path, pair: str) -> SentenceSet:
 
 def _lines(path: Path) -> list[str]:
     try:
-        lines = path.read_bytes().decode("utf-8").split("\n")
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; expected the sentences of one language, one a line") from error
     except UnicodeDecodeError as error:
@@ -76,8 +81,9 @@ def average_precisions(scores: Floats) -> Doubles:
     """(n,) of a matrix (n, n) in which document i is the one answer of query i: 1 / (rank + 1).
 
     With one answer a query, average precision is the reciprocal rank; where documents tie with the answer it is the
-    expected one in a random order.
+    expected one in a random order. Raises InputError for NaN among the scores.
     """
+    check_numbers(scores)
     own = np.diag(scores)[:, None]
     higher, tied = (scores > own).sum(1).astype(np.float64), (scores == own).sum(1) - 1.0
     return Ranking(higher, tied).reciprocal()

@@ -21,6 +21,7 @@ __all__ = [
     "Estimate",
     "bootstrap",
     "bootstrap_test",
+    "check_seed",
     "randomisation_test",
     "resampled_means",
     "stratified",
@@ -45,6 +46,13 @@ class Estimate(NamedTuple):
     high: float
 
 
+def check_seed(seed: int) -> int:
+    """The seed. Raises InputError for one below 0, which NumPy does not take."""
+    if seed < 0:
+        raise InputError(f"seed {seed}; expected 0 or more")
+    return seed
+
+
 def resampled_means(
     scores: ArrayLike, groups: ArrayLike | None = None, samples: int = SAMPLES, seed: int = 0
 ) -> Doubles:
@@ -65,7 +73,7 @@ def resampled_means(
 @lru_cache(maxsize=4)  # a table asks for the same draws for each of its rows
 def _drawn(units: int, size: int, seed: int, start: int) -> Doubles:
     """(size, units): how many times each unit was drawn; sums of a row are ``units``."""
-    draw = np.random.default_rng((seed, start))
+    draw = np.random.default_rng((check_seed(seed), start))
     return draw.multinomial(units, np.full(units, 1 / units), size=size).astype(np.float64)
 
 
@@ -133,7 +141,7 @@ def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPL
         for each in differences:
             sums = np.concatenate([sums + each, sums - each])
         return float((np.abs(sums) >= wanted).mean())
-    draw, reached = np.random.default_rng(seed), 0
+    draw, reached = np.random.default_rng(check_seed(seed)), 0
     at_once = max(1, CELLS // len(differences))
     for start in range(0, samples, at_once):
         signs = draw.integers(0, 2, size=(min(at_once, samples - start), len(differences)), dtype=np.int8)

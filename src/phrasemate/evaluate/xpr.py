@@ -23,12 +23,14 @@ from phrasemate.dataset import ExamplePair, language_pairs, read
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.pool import unit
 from phrasemate.encode.represent import by_examples
-from phrasemate.errors import InputError
-from phrasemate.evaluate.metrics import Ranking
+from phrasemate.errors import InputError, ReadError
+from phrasemate.evaluate.data import digest, languages, name_of, numbered
+from phrasemate.evaluate.metrics import Ranking, check_numbers
 from phrasemate.evaluate.report import Named, Result, Table, signature, write_json
-from phrasemate.evaluate.significance import randomisation_test, stratified
-from phrasemate.evaluate.xpr_rows import LISTED, Row, read_rows
+from phrasemate.evaluate.significance import check_seed, randomisation_test, stratified
+from phrasemate.evaluate.xpr_rows import BUNDLED, LISTED, Row, read_rows
 from phrasemate.rank import csls
+from phrasemate.text.composing import composed
 from phrasemate.text.lines import numbered_lines
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors, procrustes, tokens
@@ -47,7 +49,7 @@ Scores = dict[str, Doubles]  # pair -> (phrase pairs,): the chance that its two 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """``rows``: a file as `read_rows` has it, its folders relative to it; ``data``: a data set's folder; ``split``: the
-    part to measure on, or several joined by ``+``; ``most``: so many phrase pairs of each test part, and of each
+    part to measure on, or several joined by ``+``; ``most``: so many phrase pairs of each of these parts, and of the
     training part for a mapping (0: all); ``only``: tables to make; ``without``: files of phrase pairs that are not
     asked, because a model has been trained on them (they stay candidates).
     """
@@ -65,6 +67,7 @@ class Settings:
 
 def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
     """Measure every row. Raises InputError, before anything is computed, for rows or data that are not there."""
+    check_seed(settings.seed)
     rows = [row for row in read_rows(settings.rows) if not settings.only or row.table in settings.only]
     unknown = sorted(set(settings.only) - {row.table for row in rows})
     if unknown or not rows:
@@ -85,7 +88,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     result = Result([_table(name, rows, scores, settings.seed) for name in dict.fromkeys(row.table for row in rows)])
     result.more = {f"by {what}": _curve(rows, scores, what) for what in LISTED}
     facts: dict[str, Any] = {
-        "data": str(settings.data.name),
+        "data": f"{name_of(settings.data)} {measured.digest()}",
         "split": settings.split,
         "most": settings.most,
         "seed": settings.seed,
@@ -109,7 +112,7 @@ def _check_folders(rows: Sequence[Row], pairs: Sequence[str], base: Path) -> Non
     """InputError for the first folder that is not there: hours may lie between it and the first row."""
     for row in rows:
         for pair in row.pairs or pairs:
-            for lang in pair.split("-") if row.vectors else [""]:
+            for lang in languages(pair) if row.vectors else [""]:
                 for seed in row.seeds:
                     folder = row.folder(base, pair, seed, lang)
                     if folder is not None and not folder.is_dir():
@@ -130,15 +133,19 @@ class _Measured:
 
     def data(self, pair: str, split: str) -> list[ExamplePair]:
         if (pair, split) not in self._data:
-            found = [each for part in split.split("+") for each in read(self.settings.data, pair, part)]
-            self._data[pair, split] = found[: self.settings.most or None]
+            most = self.settings.most or None
+            parts = [read(self.settings.data, pair, part)[:most] for part in split.split("+")]
+            self._data[pair, split] = [each for part in parts for each in part]
         return self._data[pair, split]
 
     def questions(self, pair: str) -> NDArray[np.bool_]:
         """(n,): the phrase pairs of the test part that are asked. Raises InputError where none is left."""
         if pair not in self.asked:
             test = self.data(pair, self.settings.split)
-            found = np.array([_folded(each.source, each.target) not in self._without for each in test], np.bool_)
+            if not test:
+                raise InputError(f"{self.settings.data}, {pair}: no phrase pairs in its part {self.settings.split}")
+            wordings = ((_folded(each.source), _folded(each.target)) for each in test)
+            found = np.array([each not in self._without for each in wordings], np.bool_)
             if not found.any():
                 raise InputError(f"{pair}: all {len(test)} phrase pairs are among those that are not to be asked")
             self.asked[pair] = found
@@ -150,8 +157,20 @@ class _Measured:
             self._loaded = None  # before the next one comes
             model = load_model(folder, self.settings.threads)
             self._loaded = folder, model
-            self.models[str(folder.name) if folder else "bundled"] = Named(model.name, model.hash)
+            self.models[self._named(folder)] = Named(model.name, model.hash)
         return self._loaded[1]
+
+    def _named(self, folder: Path | None) -> str:
+        """As ROWS has it: the last part alone may be the same for all."""
+        base = self.settings.rows.parent
+        if folder is None:
+            return BUNDLED
+        return str(folder.relative_to(base) if folder.is_relative_to(base) else folder)
+
+    def digest(self) -> str:
+        """Of the files that the phrase pairs come from."""
+        parts = self.settings.split.split("+")
+        return digest(self.settings.data / pair / f"{part}.jsonl" for pair in sorted(self.asked) for part in parts)
 
     def words(self, folder: Path) -> WordVectors:
         """The word vectors of a folder."""
@@ -183,9 +202,10 @@ def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_], n
     """Where candidate i stands for query i, among those j that are ``rivals`` (i, j) of it; vectors of unit length.
 
     By cosine, or with ``neighbours`` by cross-domain similarity local scaling (`phrasemate.rank.csls`). A query without
-    a vector (zeros) finds nothing.
+    a vector (zeros) finds nothing. Raises InputError for NaN.
     """
     scores = queries @ candidates.T
+    check_numbers(scores)
     if neighbours:
         scores = csls(scores, neighbours)
     own = scores.diagonal()[:, None]
@@ -203,25 +223,28 @@ def _chances(sides: Sides, pairs: Sequence[ExamplePair], neighbours: int = 0) ->
 def phrase_pairs(path: Path) -> Iterator[tuple[str, str]]:
     """The wordings of a file's phrase pairs, as they are compared: JSON lines with ``source`` and ``target``.
 
-    Raises InputError for another file.
+    Raises ReadError for another line.
     """
-    try:
-        for _, line in numbered_lines(path):
+    for number, line in numbered_lines(path):
+        try:
             entry = json.loads(line)
-            yield _folded(entry["source"], entry["target"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path}: not phrase pairs ({error}); expected JSON lines with source and target") from error
+            found = _folded(entry["source"]), _folded(entry["target"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            reason = f"not phrase pairs ({type(error).__name__}: {error})"
+            raise ReadError(str(path), number, reason, "expected JSON lines with source and target") from error
+        yield found
 
 
-def _folded(source: str, target: str) -> tuple[str, str]:
-    return source.casefold(), target.casefold()
+def _folded(text: str) -> str:
+    """Whatever the case, and whether accents are characters of their own."""
+    return composed(text).casefold()
 
 
 def _rivals(pairs: Sequence[ExamplePair]) -> NDArray[np.bool_]:
     """(n, n): whether pair j has neither wording of pair i."""
     same = np.zeros((len(pairs), len(pairs)), np.bool_)
-    for side in ([pair.source.casefold() for pair in pairs], [pair.target.casefold() for pair in pairs]):
-        numbers = np.unique(np.array(side), return_inverse=True)[1]
+    for side in ([pair.source for pair in pairs], [pair.target for pair in pairs]):
+        numbers = numbered(map(_folded, side))
         same |= numbers[:, None] == numbers[None, :]
     return ~same
 
@@ -232,8 +255,7 @@ def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
 
     def of(pairs: Sequence[ExamplePair]) -> Sides:
         if row.vectors:
-            langs = pair.split("-")
-            spaces = [measured.words(row.folder(base, pair, seed, lang)) for lang in langs]
+            spaces = [measured.words(row.folder(base, pair, seed, lang)) for lang in languages(pair)]
             texts = [[each.source for each in pairs], [each.target for each in pairs]]
             return _means(spaces[0], texts[0]), _means(spaces[1], texts[1])
         return _encoded(measured.model(row.folder(base, pair, seed)), row, pairs)
@@ -292,8 +314,9 @@ def _curve(rows: Sequence[Row], scores: dict[tuple[str, str], Scores], what: str
     """The points of what a row gave as a list: its value and acc@1, the mean over pairs."""
     points = []
     for row in rows:
-        name, comma, _ = row.name.partition(f", {what} ")
-        if comma:
+        before, listed, after = row.name.partition(f", {what} {getattr(row, what)}")
+        if listed:
+            name = before + after
             mean = float(np.mean([each.mean() for each in scores[row.table, row.name].values()]))
             points.append({"row": f"{row.table}: {name}", "value": getattr(row, what), "acc@1": mean})
     return points

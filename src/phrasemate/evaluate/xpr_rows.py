@@ -28,6 +28,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ __all__ = ["BUNDLED", "LISTED", "Row", "read_rows"]
 
 BUNDLED = "bundled"
 LISTED = ("examples", "layer")
+RESERVED = ("signature", *(f"by {what}" for what in LISTED))  # beside the tables in the results
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ class Row:
     def __post_init__(self) -> None:
         if bool(self.model) == bool(self.vectors):
             raise InputError(f"row {self.name!r}: expected either model or vectors, and one of them")
-        if min(self.examples, self.layer, self.bare, self.csls) < 0 or not self.seeds:
+        if self.table in RESERVED:
+            raise InputError(f"row {self.name!r}: {self.table!r} is no name for a table; the results have another so")
+        if min(self.examples, self.layer, self.csls) < 0 or not 0 <= self.bare < inf or not self.seeds:
             raise InputError(f"row {self.name!r}: examples, layer, bare and csls are 0 or more, seeds one or more")
         if "{seed}" not in self.model + self.vectors and len(self.seeds) > 1:
             raise InputError(f"row {self.name!r}: {len(self.seeds)} seeds, but no {{seed}} in its folder")
@@ -73,7 +77,14 @@ class Row:
 
     def system(self, base: Path, pair: str, seed: int) -> tuple[object, ...]:
         """What decides the row's vectors of a language pair: rows that have it in common have the same vectors."""
-        made = self.folder(base, pair, seed), bool(self.model), self.pooling, self.examples, self.layer, self.bare
+        made = (
+            self.folder(base, pair, seed, "{lang}"),
+            bool(self.model),
+            self.pooling,
+            self.examples,
+            self.layer,
+            self.bare,
+        )
         return *made, self.mapped
 
 
