@@ -235,7 +235,8 @@ class Train:
         from phrasemate.train import Trainer
 
         config = Config.of(self._tables)
-        trainer = Trainer(CCPRTask(config, self._pairs), config.loop, folder, config.facts())
+        task = CCPRTask(config, self._pairs)
+        trainer = Trainer(task, config.loop, folder, task.facts())
         trainer.run(progress=lambda event: say(event.step))
 
     def check(self, folder: Path, said: int) -> list[str]:

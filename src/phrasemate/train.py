@@ -26,6 +26,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from phrasemate.errors import CheckpointDamaged, InputError
+from phrasemate.locks import give_back, take
 from phrasemate.methods.checkpoint import Checkpoint
 from phrasemate.methods.loop import LoopSettings, learning_rate
 
@@ -33,6 +34,7 @@ __all__ = ["Event", "LoopSettings", "Remembering", "Task", "Trainer", "autocast"
 
 B = TypeVar("B")
 Metrics = dict[str, float]
+NEWER = {"weights", "lines"}  # facts that older runs do not have
 
 
 class Event(NamedTuple):
@@ -132,10 +134,16 @@ class Trainer(Generic[B]):
 
         Stops with a checkpoint when time is up, and on Ctrl-C, which waits for the end of the step and is then raised
         again: in the middle of one, weights and random states belong to no step. Raises InputError if the folder
-        cannot be written (any more); the run goes on from its last checkpoint when it can.
+        cannot be written (any more), if memory is short, or if another process trains in it; the run goes on from its
+        last checkpoint when it can. Raises CheckpointDamaged for one that is not whole.
         """
         try:
-            return self._run(minutes, progress)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = take(self.folder / "train.lock", f"{self.folder}: another run is at work there; wait for its end")
+            try:
+                return self._run(minutes, progress)
+            finally:
+                give_back(lock)
         except BrokenPipeError:  # of who listens to the progress
             raise
         except (OSError, SafetensorError) as error:
@@ -143,6 +151,11 @@ class Trainer(Generic[B]):
             raise InputError(
                 f"{self.folder}: the run stopped ({reason}); check free space, memory and permissions, then give the "
                 "command again: it goes on from the last checkpoint"
+            ) from error
+        except torch.OutOfMemoryError as error:
+            raise InputError(
+                f"{self.folder}: the run stopped ({_first_line(error)}); give a lower optimizer.chunk, "
+                "optimizer.cached = true or a smaller data.batch, and another folder"
             ) from error
 
     def _run(self, minutes: float, progress: Callable[[Event], None]) -> Metrics:
@@ -169,13 +182,12 @@ class Trainer(Generic[B]):
 
     def _open(self) -> None:
         path = self.folder / "config.json"
-        self.folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
             try:
                 begun = dict(json.loads(path.read_text(encoding="utf-8")))
                 begun["loop"] = {**asdict(LoopSettings()), **begun["loop"]}  # a setting newer than the run
-                if "weights" in self.facts:  # a fact newer than the run
-                    begun.setdefault("weights", self.facts["weights"])
+                for name in NEWER & self.facts.keys():
+                    begun.setdefault(name, self.facts[name])
             except (ValueError, TypeError, KeyError) as error:
                 raise CheckpointDamaged(f"{path}: not readable ({error}); give another folder") from error
             if begun != self.facts:
@@ -186,7 +198,13 @@ class Trainer(Generic[B]):
             made.write_text(json.dumps(self.facts, indent=1) + "\n", encoding="utf-8")
             made.replace(path)
         if self._checkpoint.exists():
-            self._load()
+            try:
+                self._load(*self._checkpoint.load())
+            except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RuntimeError) as error:
+                raise CheckpointDamaged(
+                    f"{self._checkpoint.folder}: not one of this run ({type(error).__name__}: {_first_line(error)}); "
+                    "remove it to begin anew"
+                ) from error
         else:
             torch.manual_seed(self.settings.seed)
             (self.folder / "metrics.jsonl").unlink(missing_ok=True)
@@ -307,8 +325,7 @@ class Trainer(Generic[B]):
         self._checkpoint.save(tensors, facts)
 
     @torch.no_grad()
-    def _load(self) -> None:
-        tensors, facts = self._checkpoint.load()
+    def _load(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         for name, parameter in self.named.items():
             parameter.copy_(tensors[f"model/{name}"])
             keys = [key for key in tensors if key.startswith("optimizer/") and key.split("/", 2)[2] == name]
@@ -349,6 +366,10 @@ def _interrupts() -> Iterator[list[int]]:
         yield seen
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "").split(". ")[0]
 
 
 def _shown(metrics: Metrics) -> str:

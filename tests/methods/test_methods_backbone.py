@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 from pathlib import Path
 
@@ -15,7 +16,14 @@ from torch import Tensor
 from phrasemate.encode import load_model
 from phrasemate.encode.export import export_model
 from phrasemate.errors import InputError, ModelError
-from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, save_encoder, token_rows
+from phrasemate.methods.backbone import (
+    Backbone,
+    Tokenizer,
+    chunked_backward,
+    longest_text,
+    save_encoder,
+    token_rows,
+)
 
 TEXTS = ["The old bank", "", "He opened the window because it was hot.", "a \ud800 house", "好的"]
 
@@ -142,3 +150,28 @@ def test_a_folder_without_an_encoder_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ModelError, match="no encoder"):
         Backbone(tmp_path)
+
+
+def test_a_text_is_never_longer_than_the_encoder_takes(base: Path) -> None:
+    """The tiny one has 66 positions, of which XLM-R does not use the first two."""
+    assert longest_text(base) == 66 - 2
+    batch = Tokenizer(base, longest_text(base))(["one two " * 100])
+    assert len(batch.ids) == 64
+    assert Backbone(base).states(batch, 64).isfinite().all()
+    with pytest.raises(ModelError, match="no encoder that transformers loads"):
+        longest_text(base / "nothing")
+
+
+def test_weights_are_not_unpickled(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / "base")
+    weights = tmp_path / "base" / "model.safetensors"
+    torch.save(load_file(weights), tmp_path / "base" / "pytorch_model.bin")
+    weights.unlink()
+    with pytest.raises(ModelError, match=r"no encoder that transformers loads .*safetensors"):
+        Backbone(tmp_path / "base")
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
+def test_a_senseless_dropout_is_named(base: Path, dropout: float) -> None:
+    with pytest.raises(InputError, match=r"\[model\] dropout: .*; expected 0 to below 1"):
+        Backbone(base, dropout=dropout)

@@ -295,6 +295,8 @@ def test_training_learns_and_its_folder_scores(
         ("data", "words", 30, "0 pairs with 30 known words or more"),
         ("data", "pairs", "xx-yy", r"\[data\] pairs: unknown"),
         ("optimizer", "share", 1.5, "share 1.5; expected 0"),
+        ("loss", "l2", -1.0, r"\[loss\] l2: -1.0; expected 0 or more"),
+        ("optimizer", "rate", -1.0, r"\[optimizer\] rate: -1.0; expected 0 or more"),
         ("loss", "margin", "wide", r"\[loss\] margin: 'wide'"),
         ("losses", "margin", 1.0, r"\[losses\]: unknown"),
     ],
@@ -359,3 +361,24 @@ def test_the_configuration_of_the_paper_is_complete() -> None:
     assert (config.data.batch * (1 + config.data.negatives), config.data.hard) == (50, 2)
     assert (config.model.hidden, config.loss.margin, config.loss.l2, config.optimizer.rate) == (100, 1.0, 1e-4, 1e-4)
     assert (config.loop.weight_decay, config.loop.precision, config.loop.patience > 0) == (0.0, "fp32", True)
+
+
+def test_a_run_goes_on_from_the_weights_that_it_began_with(
+    tables: dict[str, Any], folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Another machine may give principal components another sign."""
+    tables["model"].update(hidden=3, start="words", normalised=True)
+    tables["optimizer"]["share"] = 0.5
+    trainer(tables, folders, tmp_path / "whole").run()
+    with pytest.raises(Stop):
+        trainer(tables, folders, tmp_path / "parts").run(progress=_stop)
+    again = trainer(tables, folders, tmp_path / "parts")
+    for value in again.task._began:
+        value.neg_()
+    again.run()
+    assert lines(tmp_path / "parts") == lines(tmp_path / "whole")
+
+
+def _stop(event: Any) -> None:
+    if event.step == 5:
+        raise Stop

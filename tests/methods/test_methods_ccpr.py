@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from pair_files import write_pairs
 
 from phrasemate.errors import InputError
 from phrasemate.methods.backbone import Backbone, Tokenizer
@@ -176,6 +180,15 @@ def test_held_out_figures_are_those_of_a_plain_loop(tables: dict[str, Any], pair
         ("data", "batch", True, "batch: True"),
         ("loss", "normalise", 1, "normalise: 1"),
         ("data", "files", ["absent-*.jsonl"], "nothing matches"),
+        ("data", "files", "en.jsonl", "files: 'en.jsonl'; expected a list of strings"),
+        ("data", "files", ["/data/*.jsonl"], "expected patterns within .*pairs, such as"),
+        ("data", "files", [""], "Unacceptable pattern: ''; expected patterns"),
+        ("data", "evenness", math.inf, "evenness: inf; expected a finite number"),
+        ("data", "evenness", 10**400, "evenness: 1000.*; expected a finite number"),
+        ("data", "terms", ["t.jsonl"], "term_batch 0; expected both or neither"),
+        ("data", "term_batch", 2, "term_batch 2; expected both or neither"),
+        ("loop", "seed", 2**63, r"seed: 9223372036854775808; expected less than 2\*\*63"),
+        ("model", "attention", "none", "attention: 'none'; expected eager or sdpa"),
         ("data", "positives", "nowhere", "same or elsewhere"),
         ("loss", "negatives", "span", "negatives: .span.; expected phrases or spans"),
         ("loss", "same_wording", "masked", "expected negative or ignored"),
@@ -293,3 +306,53 @@ def test_the_anchor_is_the_mean_distance_from_before(
     assert min(distances) > 0.001
     with pytest.raises(InputError, match=r"anchor 3\.0, and no states"):
         CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch)
+
+
+def rewrite(path: Path, change: Callable[[int, dict[str, Any]], object]) -> None:
+    """Change each line of a file of phrase pairs."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for number, row in enumerate(rows):
+        change(number, row)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_batch_without_phrase_pairs_has_no_loss_of_phrases(tables: dict[str, Any], pairs: Path) -> None:
+    for path in pairs.iterdir():
+        rewrite(path, lambda number, row: row.update(pairs=row["pairs"][:2] if number % 2 else []))
+    tables["data"].update(batch=1, neighbours=1)
+    task = CCPRTask(Config.of(tables), pairs)
+    found = [task.backward(batch, nullcontext, 1.0) for batch in map(task.batch, range(6))]
+    assert all(math.isfinite(value) for each in found for value in each.values())
+    without = [len(task.batch(number).pairs) == 0 for number in range(6)]
+    assert [each["align"] == 0 for each in found] == without
+    assert any(without)
+
+
+def test_held_out_sentences_without_phrase_pairs_are_refused(tables: dict[str, Any], pairs: Path) -> None:
+    for path in pairs.iterdir():
+        rewrite(path, lambda number, row: row.update(pairs=[]))
+    with pytest.raises(InputError, match="no phrase pair in the 8 held-out sentence pairs"):
+        CCPRTask(Config.of(tables), pairs)
+
+
+def test_a_long_sentence_is_cut_where_the_encoder_ends(tables: dict[str, Any], pairs: Path) -> None:
+    for path in pairs.iterdir():
+        rewrite(path, lambda number, row: row.update(source=row["source"] + " haus" * 200))
+    tables["data"]["max_tokens"] = 1_000
+    task = CCPRTask(Config.of(tables), pairs)
+    batch = task.batch(0)
+    assert np.diff(batch.tokens.bounds).max() == 64
+    assert math.isfinite(task.backward(batch, nullcontext, 1.0)["loss"])
+
+
+def test_files_of_one_name_have_figures_of_their_own(tables: dict[str, Any], tmp_path: Path) -> None:
+    """And none takes the place of another figure."""
+    for seed, name in enumerate(("a/train", "b/train", "a/score")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write_pairs(tmp_path / f"{name}.jsonl", 30, seed)
+    tables["data"]["files"] = ["*/*.jsonl"]
+    task = CCPRTask(Config.of(tables), tmp_path)
+    names = ["a/score.jsonl", "a/train.jsonl", "b/train.jsonl"]
+    assert task.names == names
+    found = task.evaluate(nullcontext)
+    assert found["score"] == pytest.approx(sum(found[name] for name in names) / 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import unicodedata
 from pathlib import Path
@@ -171,3 +172,29 @@ def test_pairs_with_function_words_are_drawn_but_no_phrases(base: Path) -> None:
     assert sorted(both.pairs.tolist()) == [[0, 0], [1, 1], [2, 2]]
     one = collate([example], tokenizer, Alteration(), 3, 9, random.Random(0), others=1)
     assert len(one.pairs) == 2
+
+
+BAD_LINES = [
+    {"source": 5, "target": "b", "pairs": []},
+    {"source": "a", "target": "b", "pairs": [[[0], 1, 0, 1]]},
+    {"source": "a", "target": "b", "pairs": ["abcd"]},
+    {"source": "a", "target": "b", "pairs": [], "others": [[0.5, 1, 0, 1]]},
+]
+
+
+@pytest.mark.parametrize("line", [*map(json.dumps, BAD_LINES), "[" * 100_000])
+def test_a_line_of_other_types_names_file_and_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "bad.jsonl").write_text(line + "\n")
+    with pytest.raises(ReadError, match=r"bad\.jsonl, line 1: not a line of phrase pairs"):
+        PairFile(tmp_path / "bad.jsonl")[0]
+
+
+def test_half_a_character_is_a_wording_too(tmp_path: Path) -> None:
+    line = json.dumps({"source": "a \ud800", "target": "b", "pairs": [[0, 3, 0, 1]]}) + "\n"
+    (tmp_path / "x.jsonl").write_text(2 * line)
+    found = Elsewhere([PairFile(tmp_path / "x.jsonl")], np.zeros((0, 2), np.int64), 0)
+    assert found.examples(1, random.Random(0))[0].pairs == [(0, 3, 0, 1)]
+
+
+def test_any_power_of_the_lengths_is_a_share() -> None:
+    assert set(Schedule([100, 60], 20, 4, 1e4, 1, 0, seed=1).train[..., 0].ravel().tolist()) == {0}

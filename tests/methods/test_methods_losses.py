@@ -46,3 +46,10 @@ def test_span_means_are_those_of_a_plain_loop() -> None:
     first, last = torch.tensor([0, 3, 11]), torch.tensor([4, 3, 11])
     expected = torch.stack([states[a : b + 1].mean(0) for a, b in zip(first.tolist(), last.tolist(), strict=True)])
     assert torch.allclose(span_means(states, first, last), expected, atol=1e-6)
+
+
+def test_contrast_without_queries_is_zero() -> None:
+    queries = torch.zeros(0, 2, requires_grad=True)
+    found = contrast(queries, torch.ones(3, 2), torch.zeros(0, dtype=torch.int64))
+    assert (found.loss.item(), found.right.item()) == (0.0, 0.0)
+    found.loss.backward()

@@ -175,13 +175,21 @@ def test_states_are_kept_without_special_tokens(encoder: Model, tmp_path: Path) 
         assert made.tokens(number) == pytest.approx(states, abs=0.01)
         assert np.array_equal(made.tokens(number), again.tokens(number))
     assert made.vectors == pytest.approx(encoder.encode_sentences(texts), abs=1e-6)
-    path = next(tmp_path.glob("*.values.npy"))
-    np.save(path, np.zeros((3, tiny.HIDDEN), np.float16))
-    with pytest.raises(InputError, match=r"of shape \(3, 64\), expected .*; remove it"):
-        kept_states(encoder, texts, tmp_path)
-    path.write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"values.npy: not readable .* remove it, and it is made again"):
-        kept_states(encoder, texts, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["values", "bounds", "vectors"])
+@pytest.mark.parametrize("damage", ["empty", "short", "altered", "gone"])
+def test_states_that_are_not_whole_are_made_again(encoder: Model, tmp_path: Path, name: str, damage: str) -> None:
+    texts = list(tiny.SENTENCES)
+    whole = [array.copy() for array in kept_states(encoder, texts, tmp_path)]
+    path = next(tmp_path.glob(f"*.{name}.npy"))
+    content = bytearray(path.read_bytes())
+    content[-6] ^= 64
+    path.write_bytes({"empty": b"", "short": content[:-8], "altered": bytes(content), "gone": b""}[damage])
+    if damage == "gone":
+        path.unlink()
+    again = kept_states(encoder, texts, tmp_path)
+    assert all(np.array_equal(a, b) for a, b in zip(again, whole, strict=True))
 
 
 def test_two_runs_that_share_their_states(encoder: Model, tmp_path: Path) -> None:
@@ -273,6 +281,9 @@ def test_it_learns(tables: dict[str, Any], data: Path, encoder: Model, tmp_path:
         ("data", {"pairs": ["xx-qq"]}, "xx-qq.train.tsv: no such file"),
         ("data", {"colour": 1}, "colour: unknown"),
         ("model", {"dropout": 1.0}, "dropout 1.0"),
+        ("data", {"dev": -1}, "dev: -1; expected 0 or more"),
+        ("optimizer", {"rate": -1.0}, "rate: -1.0; expected 0 or more"),
+        ("optimizer", {"mix_rate": -1.0}, "mix_rate: -1.0; expected 0 or more"),
     ],
 )
 def test_wrong_settings_are_one_clear_error(
@@ -294,3 +305,14 @@ def test_the_command(tables: dict[str, Any], data: Path, encoder: Model, tmp_pat
     found = load_reranker(tmp_path / "run" / "model")
     assert found.encoder == encoder.hash
     assert found.facts["data"]["pairs"] == ["xx-yy"]
+
+
+def test_scores_are_not_rounded_to_half_precision() -> None:
+    """At 40, bfloat16 has steps of a quarter."""
+    module = Reranker(by_hand.shaken(WIDTH, DIM, seed=4))
+    first, second, cosines = example()
+    both = Tokens(*(torch.stack(each) for each in zip(*(padded(row, 7) for row in second), strict=True)))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        made = module(padded(first, 5), both, torch.from_numpy(cosines))
+    assert made.dtype == torch.float32
+    assert not torch.equal(made, made.bfloat16().float())

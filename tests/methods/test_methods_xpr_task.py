@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,12 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("model", {"layer": 3}, "frozen 0, layer 3"),
     ("loss", {"temperature": 0.0}, "temperature must be above 0, and momentum from 0 to 1"),
     ("loss", {"momentum": 1.5}, "temperature must be above 0, and momentum from 0 to 1"),
+    ("data", {"pool": -1}, r"\[data\] pool: -1; expected 0 or more"),
+    ("data", {"dev": -1}, r"\[data\] dev: -1; expected 0 or more"),
+    ("data", {"evenness": -1.0}, r"\[data\] evenness: -1.0; expected 0 or more"),
+    ("optimizer", {"heads": -1.0}, r"\[optimizer\] heads: -1.0; expected 0 or more"),
+    ("optimizer", {"epochs": math.nan}, r"\[optimizer\] epochs: nan; expected a finite number"),
+    ("optimizer", {"chunk": 0}, r"\[optimizer\] chunk: 0; expected 1 or more"),
     ("loss", {"queue": 0, "negatives": "queue"}, r"\[loss\] queue: 0; expected 1 or more"),
 ]
 

@@ -308,7 +308,7 @@ LOOPS: list[tuple[dict[str, Any], str]] = [
     ({"accumulate": 0}, r"\[loop\] accumulate: 0; expected 1 or more"),
     ({"warmup": -1}, r"\[loop\] warmup: -1; expected 0 or more"),
     ({"seed": -1}, r"\[loop\] seed: -1; expected 0 or more"),
-    ({"clip": math.nan}, r"\[loop\] clip: nan; expected 0 or more"),
+    ({"clip": math.nan}, r"\[loop\] clip: nan; expected a finite number"),
     ({"schedule": "exponential"}, r"\[loop\] schedule: 'exponential'; expected cosine, linear or constant"),
     ({"precision": "fp16"}, r"\[loop\] precision: 'fp16'; expected bf16 or fp32"),
     ({"stop": 7}, r"\[loop\] stop: 7; expected at most steps, 6"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from phrasemate.errors import InputError, ModelError, ModelUnsupported
+from phrasemate.errors import CheckpointDamaged, InputError, ModelError, ModelUnsupported
 from phrasemate.methods.backbone import Backbone, Tokenizer
 from phrasemate.methods.ccpr_task import CCPRTask, Config
 from phrasemate.methods.checkpoint import Checkpoint
@@ -92,3 +92,60 @@ def test_a_tokenizer_is_saved_while_another_thread_cuts_texts(base: Path, tmp_pa
     assert len(tokenizer.uncut(long).ids) > 6
     assert json.loads((tmp_path / "tokenizer.json").read_text())["truncation"] is None
     assert len(tokenizer(long).ids) == 4
+
+
+def test_two_at_once_in_one_folder(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    def another(event: Any) -> None:
+        with pytest.raises(InputError, match="run: another run is at work there"):
+            trainer(tables, pairs, tmp_path / "run").run()
+
+    tables["loop"].update(steps=2, warmup=0)
+    first = trainer(tables, pairs, tmp_path / "run")
+    first.run(progress=another)
+    assert first.finished
+    assert not list((tmp_path / "run").glob("*.lock"))
+
+
+@pytest.mark.parametrize("change", [{"step": None}, {"step": "four"}, {"best": "high"}, {"sums": 5}, {"step": 1e999}])
+def test_facts_of_a_checkpoint_that_make_no_sense(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    trainer(tables, pairs, tmp_path / "run").run(minutes=0)
+    path = tmp_path / "run" / "checkpoint" / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(CheckpointDamaged, match=r"checkpoint: not one of this run .* remove it to begin anew"):
+        trainer(tables, pairs, tmp_path / "run").run()
+
+
+def test_weights_that_a_checkpoint_lacks(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    run = trainer(tables, pairs, tmp_path / "run")
+    run.run(minutes=0)
+    run.named.popitem()
+    run._save()
+    with pytest.raises(CheckpointDamaged, match=r"checkpoint: not one of this run .KeyError"):
+        trainer(tables, pairs, tmp_path / "run").run()
+
+
+def test_memory_that_is_short(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    run = trainer(tables, pairs, tmp_path / "run")
+
+    def full(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore.")
+
+    run.task.backward = full
+    with pytest.raises(InputError, match=r"the run stopped \(CUDA out of memory\); give a lower optimizer.chunk"):
+        run.run()
+
+
+def test_files_that_have_grown_are_another_run(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    """Batches would be others."""
+
+    def begun() -> Trainer[Any]:
+        task = CCPRTask(Config.of(tables), pairs)
+        return Trainer(task, task.config.loop, tmp_path / "run", task.facts())
+
+    begun().run(minutes=0)
+    path = pairs / "en-xx.jsonl"
+    path.write_text(path.read_text() + path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(InputError, match=r"begun with other settings \(lines.en-xx 40, now 41\)"):
+        begun().run()

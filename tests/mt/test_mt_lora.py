@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,19 @@ def test_what_is_too_long_is_left_out(base: Path) -> None:
         encoded(items, tokenizer(base), max_tokens=2)
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", "nonsense\n", '{"prompt": "x"}\n'])
+NO_LESSONS = [
+    "",
+    "{}\n",
+    "nonsense\n",
+    '{"prompt": "x"}\n',
+    '{"prompt": "x", "completion": null}\n',
+    '{"messages": []}\n',
+    '{"messages": ["x"]}\n',
+    '{"messages": [{"role": "user"}]}\n',
+]
+
+
+@pytest.mark.parametrize("text", NO_LESSONS)
 def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(text)
@@ -144,3 +157,9 @@ def test_the_command(base: Path, data: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["steps"] == 2
     assert (tmp_path / "out" / "adapter_config.json").is_file()
+
+
+@pytest.mark.parametrize("change", [{"rate": math.nan}, {"rate": math.inf}, {"norm": math.nan}, {"dropout": 2.0}])
+def test_senseless_settings_are_refused(change: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="expected"):
+        LoraSettings(**change)

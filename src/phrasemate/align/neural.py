@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from phrasemate.align.links import Links, symmetrise
 from phrasemate.align.worded import Worded
 from phrasemate.encode import Model
+from phrasemate.encode.parts import parts
 from phrasemate.encode.pool import pool_mean, token_rows, unit
 from phrasemate.errors import InputError
 
@@ -128,7 +129,7 @@ class NeuralAligner:
 
         One after the other: of long sentences, those of a whole chunk would take gigabytes.
         """
-        for some in _chunks(pairs, self.chunk):
+        for some in parts(pairs, _longer, WORDS, self.chunk):
             sources = word_vectors(self.model, [source for source, _ in some], self.layer, self.pooling)
             targets = word_vectors(self.model, [target for _, target in some], self.layer, self.pooling)
             if self.method != "softmax" or self.pooling == "head":
@@ -136,19 +137,9 @@ class NeuralAligner:
             yield from (source @ target.T for source, target in zip(sources, targets, strict=True))
 
 
-def _chunks(pairs: Sequence[tuple[Worded, Worded]], most: int) -> Iterator[list[tuple[Worded, Worded]]]:
-    """The pairs in order, up to ``most`` together and up to `WORDS` words of a side."""
-    some: list[tuple[Worded, Worded]] = []
-    words = 0
-    for pair in pairs:
-        longer = max(len(side.spans) for side in pair)
-        if some and (len(some) >= most or words + longer > WORDS):
-            yield some
-            some, words = [], 0
-        some.append(pair)
-        words += longer
-    if some:
-        yield some
+def _longer(pair: tuple[Worded, Worded]) -> int:
+    """Words of the longer side."""
+    return max(len(side.spans) for side in pair)
 
 
 def word_vectors(

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from phrasemate.cli.options import JsonAtEnd
-from phrasemate.cli.shell import err
 from phrasemate.cli.training import (
     Changes,
     Device,
@@ -88,7 +87,7 @@ def ccpr(
     if data is None and not config.is_file():
         raise InputError(f"{config} comes with phrasemate: say with --data where the files of phrasemate pairs are")
     task = CCPRTask(settings, data or config.parent, chosen_device(device, threads))
-    train(Trainer(task, settings.loop, run, settings.facts()), run, minutes, as_json)
+    train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json)
 
 
 @app.command("xpr", epilog=XPR_EXAMPLES)
@@ -115,5 +114,5 @@ def xpr(
     with counter() as count:
         task = XPRTask(settings, data, states or run / "states", chosen_device(device, threads), count)
     for remark in task.remarks:
-        err().print(remark)
+        typer.echo(remark, err=True)
     train(Trainer(task, task.loop, run, task.facts()), run, minutes, as_json)

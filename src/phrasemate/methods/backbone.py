@@ -34,6 +34,7 @@ __all__ = [
     "chunked_backward",
     "gathered",
     "grouped",
+    "longest_text",
     "padded",
     "save_encoder",
     "token_rows",
@@ -146,6 +147,28 @@ def token_rows(batch: Batch, text: int, starts: Rows, ends: Rows) -> tuple[Rows,
     return first + low, last + low, whole
 
 
+def longest_text(folder: str | Path) -> int:
+    """How many tokens an encoder takes, the special ones included. Raises ModelError where there is none."""
+    from transformers import AutoConfig
+
+    with _as_model_error(folder):
+        return _positions(AutoConfig.from_pretrained(str(folder)))
+
+
+def _positions(config: Any) -> int:
+    """Of a text; some families do not use the first ones."""
+    unused = (int(config.pad_token_id or 0) + 1) * FAMILIES.get(config.model_type, 0)
+    return int(config.max_position_embeddings) - unused
+
+
+@contextmanager
+def _as_model_error(folder: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, KeyError, AttributeError, RuntimeError, SafetensorError) as error:
+        raise ModelError(f"{folder}: no encoder that transformers loads ({_line(error)})") from error
+
+
 def _loaded(folder: str | Path, options: dict[str, Any]) -> Any:
     """The encoder; ModelError where it is none or lacks weights, which transformers would draw at random."""
     from transformers import AutoConfig, AutoModel
@@ -154,13 +177,13 @@ def _loaded(folder: str | Path, options: dict[str, Any]) -> Any:
     told = logging.get_verbosity()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    options = {**options, "output_loading_info": True, "use_safetensors": True}  # no pickles
     try:
-        family = AutoConfig.from_pretrained(str(folder)).model_type
-        if family not in FAMILIES:
-            raise ModelUnsupported(f"{folder}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
-        found = AutoModel.from_pretrained(str(folder), dtype=torch.float32, output_loading_info=True, **options)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"{folder}: no encoder that transformers loads ({_line(error)})") from error
+        with _as_model_error(folder):
+            family = AutoConfig.from_pretrained(str(folder)).model_type
+            if family not in FAMILIES:
+                raise ModelUnsupported(f"{folder}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
+            found = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
     finally:
         logging.set_verbosity(told)
     encoder, info = found
@@ -181,6 +204,8 @@ class Backbone(nn.Module):
         super().__init__()
         options: dict[str, Any] = {}
         if dropout is not None:
+            if not 0 <= dropout < 1:
+                raise InputError(f"[model] dropout: {dropout}; expected 0 to below 1")
             options = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
         self.encoder: Any = _loaded(folder, options)
         self.width = int(self.encoder.config.hidden_size)
@@ -249,9 +274,7 @@ def save_encoder(encoder: Any, tokenizer: Tokenizer, base: str | Path, folder: P
         shutil.copyfile(known, made)
     else:
         tokenizer.save(made)
-    config = encoder.config
-    first = (config.pad_token_id + 1) * FAMILIES.get(config.model_type, 0)  # position of a text's first token
-    settings = tokenizer_settings(made.read_bytes()) | {"model_max_length": config.max_position_embeddings - first}
+    settings = tokenizer_settings(made.read_bytes()) | {"model_max_length": _positions(encoder.config)}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 

@@ -23,7 +23,7 @@ from phrasemate.baselines import sums
 from phrasemate.errors import InputError
 from phrasemate.methods.bicla import BiCLA, Padded, Settings, contrastive_loss, pad
 from phrasemate.methods.bicla_folder import save_bicla
-from phrasemate.methods.config import configured, facts_of
+from phrasemate.methods.config import at_least, configured, facts_of
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.topk import greatest
 from phrasemate.train import LoopSettings
@@ -104,6 +104,12 @@ class Config:
             )
         if not 0 <= made.optimizer.share <= 1:
             raise InputError(f"[optimizer] share {made.optimizer.share}; expected 0 (as it began) to 1 (as trained)")
+        for name, value in (
+            ("[loss] margin", made.loss.margin),
+            ("[loss] l2", made.loss.l2),
+            ("[optimizer] rate", made.optimizer.rate),
+        ):
+            at_least(name, value, 0)
         return made
 
     def facts(self) -> dict[str, Any]:
@@ -137,7 +143,9 @@ class Batch(NamedTuple):
 
 
 class BiCLATask:
-    """See `phrasemate.train.Task`. ``data``: the folder of the sentence pairs; ``vectors``: of the word vectors."""
+    """See `phrasemate.train.Task` and `phrasemate.train.Remembering`. ``data``: the folder of the sentence pairs;
+    ``vectors``: of the word vectors.
+    """
 
     def __init__(self, config: Config, data: Path, vectors: Path, device: str = "cpu") -> None:
         self.config = config
@@ -157,6 +165,15 @@ class BiCLATask:
             self.module.begin_with(np.concatenate([space.matrix[:COMMON] for space in self.spaces]), metric)
         self.module.to(device)
         self._began = [parameter.detach().clone() for parameter in self.module.parameters()]
+
+    def stepped(self) -> None:
+        """See `Remembering.stepped`."""
+
+    def state(self) -> dict[str, Tensor]:
+        """See `Remembering.state`: the weights before training, which another machine may compute otherwise (the signs
+        of principal components).
+        """
+        return {str(place): value for place, value in enumerate(self._began)} if self.config.optimizer.share < 1 else {}
 
     def facts(self) -> dict[str, Any]:
         """The settings, and which vectors they go with."""

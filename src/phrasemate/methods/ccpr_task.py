@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from phrasemate.encode.heads import load_heads
 from phrasemate.errors import InputError, ModelError
-from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, save_encoder
+from phrasemate.methods.backbone import Backbone, Tokenizer, chunked_backward, longest_text, save_encoder
 from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings, on_device, sentence_vectors
 from phrasemate.methods.config import at_least, configured, expect, facts_of
 from phrasemate.methods.elsewhere import Elsewhere
@@ -30,6 +32,7 @@ __all__ = ["CCPRTask", "Config"]
 HEADS = ("random", "components", "base")
 DEV_SENTENCES = 256  # encoded at once
 DEV_PHRASES = 3  # of a held-out sentence pair
+FIGURES = ("score", "acc@1", "sentences", "f1")
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ class Config:
         ):
             for name, value in least.items():
                 at_least(f"[{table}] {name}", getattr(settings, name), value)
+        if bool(data.terms) != bool(data.term_batch):
+            raise InputError(f"[data] terms {data.terms}, term_batch {data.term_batch}; expected both or neither")
         return made
 
     def facts(self) -> dict[str, Any]:
@@ -123,7 +128,8 @@ class CCPRTask:
     def __init__(self, config: Config, folder: Path, device: str = "cpu") -> None:
         self.config, data = config, config.data
         paths = _matching(folder, data.files)
-        self.names = [path.stem for path in paths]
+        stems = Counter([*(path.stem for path in paths), *FIGURES])
+        self.names = [str(path.relative_to(folder)) if stems[path.stem] > 1 else path.stem for path in paths]
         self.files = [PairFile(path) for path in paths]
         batches, size = config.loop.steps * config.loop.accumulate, data.batch
         lengths = [len(file) for file in self.files]
@@ -146,10 +152,19 @@ class CCPRTask:
         self.elsewhere = None
         if data.positives == "elsewhere":
             self.elsewhere = Elsewhere(self.files, self.schedule.dev, config.loop.seed)
-        self.tokenizer = Tokenizer(config.model.base, data.max_tokens)
+        base = config.model.base
+        self.tokenizer = Tokenizer(base, min(data.max_tokens, longest_text(base)))
+        if not any(len(batch.pairs) for _, batch in self._held_out()):
+            held = f"the {len(self.schedule.dev)} held-out sentence pairs"
+            raise InputError(f"{folder}: no phrase pair in {held}; make the files again with phrasemate pairs")
         torch.manual_seed(config.loop.seed)
-        backbone = Backbone(config.model.base, config.model.frozen, config.model.dropout)
-        backbone.encoder.set_attn_implementation(config.model.attention or ("sdpa" if device == "cuda" else "eager"))
+        backbone = Backbone(base, config.model.frozen, config.model.dropout)
+        attention = config.model.attention or ("sdpa" if device == "cuda" else "eager")
+        try:
+            backbone.encoder.set_attn_implementation(attention)
+        except (ValueError, ImportError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"[model] attention: {attention!r}; expected eager or sdpa ({reason})") from error
         self.module = PhraseModel(backbone, config.loss.dim, config.loss.lengths)
         self.backbone, self.objective = backbone, CCPR(self.module, config.loss)
         if config.model.head == "components":
@@ -160,6 +175,11 @@ class CCPRTask:
         for part in (self.module, self.before):
             if part is not None:
                 part.to(device)
+
+    def facts(self) -> dict[str, Any]:
+        """The settings, and how many lines the files have: with more, batches would be others."""
+        counts = {name: len(file) for name, file in zip(self.names, self.files, strict=True)}
+        return {**self.config.facts(), "lines": counts | {file.path.name: len(file) for file in self.terms}}
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """The encoder's parameters, those of the projection and those of the segmenter."""
@@ -212,14 +232,9 @@ class CCPRTask:
         ``acc@1`` other language to English over all phrases and its mean over files (``score``); sentences' acc@1;
         ``f1``: the segmenter at 0.5.
         """
-        rows = self.schedule.dev
-        draw = random.Random(0)
         queries, golds, spans, owners, sentences, hits = [], [], [], [], [], np.zeros(3)
         offset = 0
-        for at in range(0, len(rows), DEV_SENTENCES):
-            examples = [self.files[f][r] for f, r in rows[at : at + DEV_SENTENCES].tolist()]
-            data = self.config.data
-            batch = collate(examples, self.tokenizer, Alteration(), data.max_words, DEV_PHRASES, draw)
+        for rows, batch in self._held_out():
             with autocast():
                 states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
             on = [on_device(states.device, side) for side in (batch.source, batch.target)]
@@ -227,7 +242,7 @@ class CCPRTask:
             vectors = [functional.normalize(model.phrases(states, side["first"], side["last"]), dim=1) for side in on]
             queries.append(vectors[0][batch.pairs[:, 0]])
             golds.append(torch.from_numpy(batch.pairs[:, 1]) + offset)
-            owners.append(rows[at : at + DEV_SENTENCES, 0][batch.source.text[batch.pairs[:, 0]]])
+            owners.append(rows[batch.source.text[batch.pairs[:, 0]], 0])
             spans.append(vectors[1])
             offset += len(vectors[1])
             sentences.append(sentence_vectors(states, batch.tokens).chunk(2))
@@ -247,6 +262,14 @@ class CCPRTask:
             **by_file,
         }
 
+    def _held_out(self) -> Iterator[tuple[NDArray[np.int64], SpanBatch]]:
+        """The held-out rows (file, row), some at a time, as they are, each with up to so many phrase pairs."""
+        rows, draw, most = self.schedule.dev, random.Random(0), self.config.data.max_words
+        for at in range(0, len(rows), DEV_SENTENCES):
+            some = rows[at : at + DEV_SENTENCES]
+            examples = [self.files[f][r] for f, r in some.tolist()]
+            yield some, collate(examples, self.tokenizer, Alteration(), most, DEV_PHRASES, draw)
+
     def save(self, folder: Path) -> None:
         """A Hugging Face folder with ``heads.safetensors``."""
         save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder)
@@ -264,7 +287,10 @@ class CCPRTask:
             states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
             for side in (batch.source, batch.target):
                 found.append(torch.cat([states[side.first[side.phrase]], states[side.last[side.phrase]]], 1))
-        return torch.cat(found)
+        ends = torch.cat(found)
+        if not len(ends):
+            raise InputError("no phrase pair to begin with; head 'components' needs some in every part of the files")
+        return ends
 
 
 def _heads(folder: Path, width: int, dim: int) -> dict[str, Tensor]:
@@ -279,7 +305,10 @@ def _heads(folder: Path, width: int, dim: int) -> dict[str, Tensor]:
 
 
 def _matching(folder: Path, names: Sequence[str]) -> list[Path]:
-    paths = sorted({path for name in names for path in folder.glob(name)})
+    try:
+        paths = sorted({path for name in names for path in folder.glob(name)})
+    except (ValueError, NotImplementedError) as error:
+        raise InputError(f"{', '.join(names)}: {error}; expected patterns within {folder}, such as *.jsonl") from error
     if not paths:
         raise InputError(f"{folder}: nothing matches {', '.join(names)}; make it with phrasemate pairs")
     return paths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -36,7 +37,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file; raises InputError where it is not readable as TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not readable as TOML ({error})") from error
 
 
@@ -50,7 +51,7 @@ def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, A
             raise InputError(f"{change!r}: expected TABLE.KEY=VALUE, such as loop.steps=500")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):  # long numbers, deep brackets
             value = text.strip()
         made.setdefault(table, {})[key] = value
     return made
@@ -115,10 +116,13 @@ def _table(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def _checked(value: Any, kind: Any, name: str) -> Any:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if abs(value) <= sys.float_info.max:  # neither NaN nor infinite
+            return float(value)
+        raise InputError(f"{name}: {value}; expected a finite number")
     if kind == tuple[str, ...] and isinstance(value, list) and all(isinstance(each, str) for each in value):
         return tuple(value)
     if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
-    raise InputError(f"{name}: {value!r}; expected {getattr(kind, '__name__', kind)}")
+    expected = "a list of strings" if kind == tuple[str, ...] else kind.__name__
+    raise InputError(f"{name}: {value!r}; expected {expected}")

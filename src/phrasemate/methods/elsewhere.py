@@ -80,4 +80,5 @@ def _wordings(example: Example) -> list[Wording]:
 
 
 def _hash(wording: Wording) -> int:
-    return int.from_bytes(blake2b("\t".join(wording).encode(), digest_size=8).digest(), "little")
+    content = "\t".join(wording).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")

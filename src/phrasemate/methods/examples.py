@@ -10,9 +10,10 @@ import json
 import mmap
 import random
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import index
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,11 +61,21 @@ class PairFile:
         line = self._data[int(self._bounds[row]) : int(self._bounds[row + 1])]
         try:
             value = json.loads(line)
-            pairs, others = ([(a, b, c, d) for a, b, c, d in value.get(key, ())] for key in ("pairs", "others"))
-            return Example(value["source"], value["target"], pairs, others)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            pairs, others = (_places(value.get(key, ())) for key in ("pairs", "others"))
+            return Example(_text(value["source"]), _text(value["target"]), pairs, others)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = f"not a line of phrase pairs ({type(error).__name__})"
             raise ReadError(str(self.path), row + 1, reason, "make the file again with phrasemate pairs") from error
+
+
+def _places(value: Iterable[Any]) -> Pairs:
+    return [(index(a), index(b), index(c), index(d)) for a, b, c, d in value]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
 
 
 class Schedule:
@@ -98,7 +109,7 @@ class Schedule:
         blocks = [np.arange(length // neighbours) for length in lengths]
         held = [np.random.default_rng(0).permutation(len(each))[: -(-dev // neighbours)] for each in blocks]
         self.dev = _pairs([np.sort(_rows(each, neighbours))[:dev] for each in held])
-        weights = np.array(lengths, float) ** evenness
+        weights = (np.array(lengths, float) / max(lengths)) ** evenness  # of any power finite
         random_ = np.random.default_rng(seed)
         files = random_.choice(len(lengths), batches * size // neighbours, p=weights / weights.sum())
         drawn = np.empty(len(files), np.int64)

@@ -24,7 +24,7 @@ from phrasemate.methods.backbone import grouped, padded
 from phrasemate.methods.contexts import Contexts, Integers, Sampled
 from phrasemate.methods.halves import Lower
 
-__all__ = ["Feed", "Inputs", "Piece", "Progress"]
+__all__ = ["Feed", "Inputs", "Piece", "Progress", "add_checksum", "checksum_holds"]
 
 BLOCK = 2_048  # contexts computed between two writes
 _SUM = 4  # bytes of the checksum at the end
@@ -128,11 +128,7 @@ class Feed:
             for at in range(0, total, BLOCK):
                 show(f"states of {contexts.name}", at, total)
                 file.write(self._computed(contexts, at, min(at + BLOCK, total)).data)
-            size = file.tell()
-            file.seek(0)
-            checksum = _checksum(file, size)
-            file.seek(size)
-            file.write(checksum)
+            add_checksum(file)
         made.replace(path)
         show(f"states of {contexts.name}", total, total)
 
@@ -148,6 +144,22 @@ class Feed:
         return states
 
 
+def add_checksum(file: BinaryIO) -> None:
+    """Write the CRC-32 of a file, which is open for both, to its end."""
+    size = file.tell()
+    file.seek(0)
+    checksum = _checksum(file, size)
+    file.seek(size)
+    file.write(checksum)
+
+
+def checksum_holds(path: Path) -> bool:
+    """Whether a file ends with the CRC-32 of what is before. Raises OSError."""
+    with path.open("rb") as file:
+        size = path.stat().st_size - _SUM
+        return size >= 0 and _checksum(file, size) == file.read(_SUM)
+
+
 def _checksum(file: BinaryIO, size: int) -> bytes:
     """Of the next so many bytes of a file."""
     value = 0
@@ -159,10 +171,8 @@ def _checksum(file: BinaryIO, size: int) -> bytes:
 def _read(path: Path, shape: tuple[int, int]) -> Halves | None:
     """The kept states; nothing where there are none, not all of them, or others than were written."""
     try:
-        with path.open("rb") as file:
-            size = path.stat().st_size - _SUM
-            if size < 0 or _checksum(file, size) != file.read(_SUM):
-                return None
+        if not checksum_holds(path):
+            return None
         kept: Halves = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from phrasemate.errors import InputError
 from phrasemate.methods.config import at_least, expect
 
 __all__ = ["LoopSettings", "learning_rate"]
@@ -42,6 +43,8 @@ class LoopSettings:
             at_least(f"[loop] {name}", getattr(self, name), 1)
         for name in ("warmup", "stop", "clip", "weight_decay", "evaluate", "seed", "patience"):
             at_least(f"[loop] {name}", getattr(self, name), 0)
+        if self.seed >= 1 << 63:
+            raise InputError(f"[loop] seed: {self.seed}; expected less than 2**63")
 
     @property
     def end(self) -> int:

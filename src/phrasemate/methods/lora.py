@@ -45,8 +45,13 @@ class LoraSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.batch, self.rank, self.alpha, self.max_tokens) < 1 or self.rate <= 0:
+        if min(self.steps, self.batch, self.rank, self.alpha, self.max_tokens) < 1 or not 0 < self.rate < math.inf:
             raise InputError(f"{asdict(self)}; expected steps, batch, rank, alpha, max_tokens and rate above 0")
+        if self.warmup < 0 or not 0 <= self.dropout < 1 or not self.norm > 0 or not 0 <= self.seed < 1 << 63:
+            raise InputError(
+                f"{asdict(self)}; expected warmup from 0, dropout from 0 to below 1, norm above 0, seed from 0 to "
+                "below 2**63"
+            )
 
 
 class Encoded(NamedTuple):
@@ -120,7 +125,7 @@ def read_lessons(path: Path) -> list[dict[str, Any]]:
             item = json.loads(line)
         except (ValueError, RecursionError):
             item = None
-        if not isinstance(item, dict) or not ({"prompt", "completion"} <= item.keys() or "messages" in item):
+        if not _is_lesson(item):
             raise InputError(
                 f"{path}, line {number}: no messages, nor prompt and completion; use phrasemate mt prepare"
             )
@@ -128,6 +133,17 @@ def read_lessons(path: Path) -> list[dict[str, Any]]:
     if not found:
         raise InputError(f"{path}: is empty; expected what phrasemate mt prepare writes")
     return found
+
+
+def _is_lesson(item: Any) -> bool:
+    if not isinstance(item, dict):
+        return False
+    messages = item.get("messages")
+    if messages is None:
+        return isinstance(item.get("prompt"), str) and isinstance(item.get("completion"), str)
+    if not isinstance(messages, list) or not messages:
+        return False
+    return all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in messages)
 
 
 def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) -> tuple[list[Encoded], int]:
@@ -138,7 +154,7 @@ def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) ->
     found = []
     for item in items:
         prompt, reference = _parts(item, tokenizer)
-        before = tokenizer(prompt, add_special_tokens="messages" not in item)["input_ids"]
+        before = tokenizer(prompt, add_special_tokens=item.get("messages") is None)["input_ids"]
         after = tokenizer(reference, add_special_tokens=False)["input_ids"]
         end = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
         found.append(Encoded([*before, *after, *end], len(before)))
@@ -150,7 +166,7 @@ def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) ->
 
 def _parts(item: dict[str, Any], tokenizer: Any) -> tuple[str, str]:
     """Prompt and reference; of messages, the prompt is what the model's own template makes of all but the last."""
-    if "messages" not in item:
+    if item.get("messages") is None:
         return item["prompt"], item["completion"]
     if not getattr(tokenizer, "chat_template", None):
         raise InputError("the model's tokenizer has no chat template; use the plain file instead of the chat one")

@@ -28,7 +28,8 @@ def contrast(
     """Softmax over the candidates: mean over queries q of -log exp(q.p/T) / sum_c exp(q.c/T).
 
     ``queries`` (n, dim), ``candidates`` (m, dim), ``positives`` (n,): which candidate is the query's own;
-    ``ignored`` (n, m) bool: candidates that are no negatives of a query (its positive always counts).
+    ``ignored`` (n, m) bool: candidates that are no negatives of a query (its positive always counts). Zero without
+    queries.
     CCPR (Li et al. 2024, eq. 2 and 3) is T = 1 with all pairs of the batch as candidates.
     """
     logits = queries.float() @ candidates.float().T / temperature  # (n, m)
@@ -38,7 +39,8 @@ def contrast(
     loss = torch.logsumexp(logits, 1) - own[:, 0]
     with torch.no_grad():
         right = (logits >= own).sum(1) == 1
-    return Contrast(loss.mean(), right.float().mean())
+    count = max(len(queries), 1)
+    return Contrast(loss.sum() / count, right.float().sum() / count)
 
 
 def balanced_bce(logits: Tensor, positive: Tensor) -> Tensor:

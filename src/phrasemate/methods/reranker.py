@@ -53,7 +53,7 @@ class Reranker(nn.Module):
         match = (forth[0] + back[0]) / 2  # (B, K)
         bilinear = w["bilinear"] + w["bilinear"].T
         summed = torch.tanh(((forth[1] @ bilinear) * back[1]).sum(-1) / 2 + w["bilinear_bias"])  # eq. 5
-        scores: Tensor = torch.stack([cosines, match, summed], -1) @ w["mix"]
+        scores: Tensor = (torch.stack([cosines, match, summed], -1) * w["mix"]).sum(-1)  # @ rounds to bf16
         return scores
 
     def projected(self, tokens: Tokens) -> Tensor:

@@ -2,7 +2,7 @@
 
 A set of sentences has three files, named by a hash of the sentences and the encoder, so that many runs share them:
 KEY.values.npy (tokens, width) float16 without the special tokens, KEY.bounds.npy, KEY.vectors.npy. They are
-written under other names first; the values come last, and where they are, all is.
+written under other names first, each with a checksum at its end; those that are not whole are made again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from filelock import FileLock
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import Model
 from phrasemate.encode.pool import pool_mean, unit
-from phrasemate.errors import InputError
+from phrasemate.methods.kept import add_checksum, checksum_holds
 
 __all__ = ["Kept", "Progress", "kept_states"]
 
-FORMAT = "1"
+FORMAT = "2"
 Progress = Callable[[int, int], None]  # sentences done, of how many
 
 
@@ -43,25 +43,27 @@ class Kept(NamedTuple):
 def kept_states(
     model: Model, texts: Sequence[str], folder: Path, progress: Progress = lambda done, total: None
 ) -> Kept:
-    """The states of the sentences, read from the folder or computed and written there.
-
-    Raises InputError where files are not as they were written.
-    """
+    """The states of the sentences, read from the folder; made and written there where they are not, or not whole."""
     folder.mkdir(parents=True, exist_ok=True)
     key = sha256("\n".join([FORMAT, model.hash, *texts]).encode("utf-8", "replace")).hexdigest()[:24]
     paths = {name: folder / f"{key}.{name}.npy" for name in ("vectors", "bounds", "values")}
-    if not paths["values"].exists():
+    found = _read(paths)
+    if found is None:
         with FileLock(folder / f"{key}.lock"):  # another run may be at it
-            if not paths["values"].exists():
-                _write(paths, _computed(model, texts, progress))
-    return _read(paths, len(texts), model.width)
+            found = _read(paths)
+            if found is None:
+                made = _computed(model, texts, progress)
+                _write(paths, made)
+                found = _read(paths) or made  # mapped, not in memory
+    return found
 
 
 def _write(paths: dict[str, Path], made: Kept) -> None:
     for name, path in paths.items():
         part = path.with_name(f"{path.name}.part")
-        with part.open("wb") as file:
+        with part.open("wb+") as file:
             np.save(file, getattr(made, name))
+            add_checksum(file)
         part.replace(path)
 
 
@@ -81,18 +83,13 @@ def _computed(model: Model, texts: Sequence[str], progress: Progress) -> Kept:
     return Kept(np.concatenate(values), bounds, np.concatenate(vectors))
 
 
-def _read(paths: dict[str, Path], sentences: int, width: int) -> Kept:
-    arrays: dict[str, Any] = {}
-    for name, path in paths.items():
-        try:
-            arrays[name] = np.load(path, mmap_mode="r" if name == "values" else None)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: not readable ({error}); remove it, and it is made again") from error
-    found = Kept(**arrays)
-    shapes = {"vectors": (sentences, width), "bounds": (sentences + 1,), "values": (int(found.bounds[-1]), width)}
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise InputError(
-                f"{paths[name]}: of shape {arrays[name].shape}, expected {shape}; remove it, and it is made again"
-            )
-    return found
+def _read(paths: dict[str, Path]) -> Kept | None:
+    """Nothing where one is not there, or is not as it was written."""
+    try:
+        if not all(checksum_holds(path) for path in paths.values()):
+            return None
+        return Kept(
+            **{name: np.load(path, mmap_mode="r" if name == "values" else None) for name, path in paths.items()}
+        )
+    except (OSError, ValueError):
+        return None

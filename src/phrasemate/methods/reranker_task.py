@@ -21,7 +21,7 @@ from phrasemate.align import ParallelText
 from phrasemate.encode import Model
 from phrasemate.encode.pool import Head
 from phrasemate.errors import InputError
-from phrasemate.methods.config import configured, facts_of
+from phrasemate.methods.config import at_least, configured, facts_of
 from phrasemate.methods.reranker import Reranker, Tokens, listwise_loss
 from phrasemate.methods.reranker_states import Kept, kept_states
 from phrasemate.rank import csls, run_of
@@ -98,6 +98,13 @@ class Config:
                 f"{data.tokens}, [model] dropout {made.model.dropout}; expected 1 or more of each, 2 candidates, "
                 "dropout from 0 to below 1"
             )
+        for name, value in (
+            ("[data] dev", data.dev),
+            ("[model] dim", made.model.dim),
+            ("[optimizer] rate", made.optimizer.rate),
+            ("[optimizer] mix_rate", made.optimizer.mix_rate),
+        ):
+            at_least(name, value, 0)
         return made
 
     def facts(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from phrasemate.dataset.records import language_pairs
 from phrasemate.encode.folder import HEADS
 from phrasemate.errors import InputError
-from phrasemate.methods.backbone import Backbone, Tokenizer, cached_backward, gathered, save_encoder
+from phrasemate.methods.backbone import Backbone, Tokenizer, cached_backward, gathered, longest_text, save_encoder
 from phrasemate.methods.config import at_least, configured, expect, facts_of
 from phrasemate.methods.contexts import Contexts, Sampled, read_contexts, sampled
 from phrasemate.methods.examples import Schedule
@@ -104,9 +104,14 @@ class Config:
             ("[data] batch", made.data.batch, 2),
             ("[data] examples", made.data.examples, 0),
             ("[data] max_tokens", made.data.max_tokens, 3),
+            ("[data] pool", made.data.pool, 0),
+            ("[data] evenness", made.data.evenness, 0),
+            ("[data] dev", made.data.dev, 0),
             ("[data] dev_examples", made.data.dev_examples, 0),
             ("[model] inner", made.model.inner, 2),
             ("[loss] queue", made.loss.queue, 1),
+            *((f"[optimizer] {name}", value, 0) for name, value in asdict(made.optimizer).items()),
+            ("[optimizer] chunk", made.optimizer.chunk, 1),
         ):
             at_least(name, value, least)
         if made.loss.temperature <= 0 or not 0 <= made.loss.momentum <= 1:
@@ -147,14 +152,24 @@ class XPRTask:
         show: Progress = lambda what, done, total: None,
     ) -> None:
         self.config = config
-        self.tokenizer = Tokenizer(config.model.base, config.data.max_tokens)
+        base = config.model.base
+        self.tokenizer = Tokenizer(base, min(config.data.max_tokens, longest_text(base)))
         self.train, self.dev = self._read(folder)
         counts = [contexts.pairs for contexts in self.train]
         if sum(counts) < config.data.batch:
             raise InputError(f"{sum(counts)} phrase pairs to train on; expected {config.data.batch} or more, a batch")
         self.loop = config.loop_over(sum(counts))
         batches = self.loop.steps * self.loop.accumulate
-        self.schedule = Schedule(counts, batches, config.data.batch, config.data.evenness, 1, 0, self.loop.seed)
+        self.schedule = Schedule(
+            counts,
+            batches,
+            config.data.batch,
+            config.data.evenness,
+            neighbours=1,
+            dev=0,
+            seed=self.loop.seed,
+            names=[contexts.name for contexts in self.train],
+        )
         lower = self._build(device)
         padding = int(self.backbone.encoder.config.pad_token_id or 0)
         precise = partial(autocast, device, self.loop.precision)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
+from phrasemate.encode.parts import parts
 from phrasemate.encode.pool import pool_mean, unit
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError, ModelMismatch
@@ -56,7 +57,7 @@ class Attention:
             others[source].append(number)
         found = np.zeros(len(pairs), np.float32)
         for source, numbers in others.items():
-            for part in _parts(numbers, [len(known[texts[number][1]].tokens) for number in numbers]):
+            for part in parts(numbers, lambda number: len(known[texts[number][1]].tokens), TOGETHER):
                 found[part] = self._network.scores(known[source], [known[texts[number][1]] for number in part])
         return found
 
@@ -168,17 +169,3 @@ class _Turned:
 
     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
         return self._scorer.score([PhrasePair(pair.target, pair.source) for pair in pairs])
-
-
-def _parts(numbers: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The numbers in parts of no more than `TOGETHER` tokens, or of one."""
-    part: list[int] = []
-    tokens = 0
-    for number, length in zip(numbers, lengths, strict=True):
-        if part and tokens + length > TOGETHER:
-            yield part
-            part, tokens = [], 0
-        part.append(number)
-        tokens += length
-    if part:
-        yield part

@@ -1,0 +1,27 @@
+"""A sequence in parts that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+__all__ = ["parts"]
+
+T = TypeVar("T")
+
+
+def parts(items: Iterable[T], size: Callable[[T], int], most: int, count: int | None = None) -> Iterator[list[T]]:
+    """The items in order, in parts of a ``size`` of up to ``most`` in all and of up to ``count`` items (None: any
+    number); one that is larger is a part of its own.
+    """
+    part: list[T] = []
+    total = 0
+    for item in items:
+        own = size(item)
+        if part and (total + own > most or len(part) == count):
+            yield part
+            part, total = [], 0
+        part.append(item)
+        total += own
+    if part:
+        yield part
