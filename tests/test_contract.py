@@ -33,6 +33,7 @@ NEIGHBOURS = {
     ("align", "phrasemate.encode"),
     ("encode", "phrasemate.text"),
     ("index", "phrasemate.encode"),
+    ("index", "phrasemate.text.composing"),
     ("index", "phrasemate.cluster"),  # Index.open finds the Lance tables of a cluster
     ("cluster", "phrasemate.index"),
     ("cluster", "phrasemate.encode"),

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from wiki_files import articles, dump, page, sql
 
-from phrasemate.dataset import Report, SentenceFiles, Settings, Side, build, build_files, read, texts
+from phrasemate.dataset import Reading, Report, SentenceFiles, Settings, Side, build, build_files, read, texts
 from phrasemate.dataset.choose import divided
 from phrasemate.dataset.records import SPLITS, ExamplePair
+from phrasemate.dataset.run import phrase_pairs
 from phrasemate.errors import InputError, ReadError
 from phrasemate.examples import ExampleIndex
+from phrasemate.text import Term, TermPair, write_pairs
 from phrasemate.text import read as read_texts
 
 ANIMALS = {
@@ -128,6 +130,26 @@ def test_a_stop_leaves_only_whole_files(folder: Path) -> None:
     assert made().given == 10
 
 
+def test_what_is_passed_over_is_told_each_time(folder: Path) -> None:
+    Path("de.txt").write_bytes(Path("de.txt").read_bytes() + b"Gr\xfc\xdfe.\n")
+    english = {b.split()[0]: f"Today {b.split()[0]} runs over the meadow." for b in ANIMALS.values()}
+    english["Endless"] = "Today dog runs. " + "{{a|[[b" * 9000
+    Path("en.xml").write_text(articles(english), "utf-8")
+    target = Side("en", ["en.xml"])
+    for _ in range(2):  # the second time nothing is read
+        report = made(source=Side("de", ["de.txt"], Reading(on_error="skip")), target=target, force=True)
+        assert [(item.file, item.line, item.whole) for item in report.skipped] == [
+            ("de.txt", 11, False),
+            ("en.xml", 0, False),
+        ]
+        assert report.skipped[1].reason == "page 20 (Endless): its markup would take too long to parse"
+        noted = json.loads(Path("out/stats.json").read_text("utf-8"))["de-en"]
+        assert noted["skipped"] == [item._asdict() for item in report.skipped]
+    with pytest.raises(ReadError, match=r"de\.txt, line 11: byte 0xFC"):  # though what could be read is there
+        made(target=target, force=True)
+    assert made(source=Side("de", ["de.txt"], Reading(on_error="skip")), force=True).skipped == report.skipped[:1]
+
+
 def test_an_existing_data_set_is_not_written_over(folder: Path) -> None:
     made()
     with pytest.raises(InputError, match="de-en: is there already; take another folder, or --force"):
@@ -171,6 +193,12 @@ def test_dumps_and_links(folder: Path) -> None:
     for one in found:
         texts_of_one = sorted(example.context for example in one.source_examples)
         assert texts_of_one == sorted([f"{one.source} ist ein Tier.", f"Dort lebt {one.source} gern."])
+
+
+def test_pairs_as_phrasemate_writes_them(tmp_path: Path) -> None:
+    pairs = [("=a", "@b(c)"), ("'=d", "-e")]
+    write_pairs(tmp_path / "p.tsv", [TermPair(Term(a), Term(b)) for a, b in pairs])
+    assert list(phrase_pairs(tmp_path / "p.tsv"))[1:] == pairs
 
 
 @pytest.mark.parametrize(

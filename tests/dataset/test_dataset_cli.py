@@ -67,6 +67,29 @@ def test_texts_with_a_field_of_another_name(invoke: Invoke) -> None:
     assert "table is near" in str(found["Tisch"])
 
 
+def test_what_is_passed_over_is_listed(invoke: Invoke) -> None:
+    with Path("de.txt").open("ab") as file:
+        file.write(b"Gr\xfc\xdfe.\n")
+    command = (
+        "pairs.tsv",
+        "--langs",
+        "de,en",
+        "--columns",
+        "2,1",
+        *TEXTS,
+        "--on-error",
+        "skip",
+        "--force",
+        "-o",
+        "out",
+    )
+    for _ in range(2):
+        done = invoke(*command, "--json")
+        assert done.stderr.startswith("skipped: de.txt, line 3: byte 0xFC at offset ")
+        (item,) = json.loads(done.stdout)["skipped"]
+        assert (item["file"], item["line"], item["whole"]) == ("de.txt", 3, False)
+
+
 def test_json_and_options(invoke: Invoke) -> None:
     options = (
         "--examples",
@@ -96,6 +119,7 @@ def test_json_and_options(invoke: Invoke) -> None:
     [
         (("pairs.tsv", "-o", "out", "--langs", "de", *TEXTS), 2, "--langs de: expected two language codes"),
         (("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "a,b", *TEXTS), 2, "expected two numbers"),
+        (("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "1," + "9" * 5000, *TEXTS), 2, "two numbers"),
         (("-o", "out", "--langs", "de,en", *TEXTS), 1, "error: give either a table of phrase pairs or a dump"),
         (("pairs.tsv", "-o", "out", "--langs", "de,en", *TEXTS, "--least", "40"), 1, "error: examples=32, least=40"),
         (("none.tsv", "-o", "out", "--langs", "de,en", *TEXTS), 1, "error: none.tsv: no such file; check the path"),

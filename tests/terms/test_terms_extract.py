@@ -157,6 +157,15 @@ def test_a_sentence_that_comes_again_is_read_once_and_counted_with_its_places() 
     assert term.count == 4
 
 
+@pytest.mark.parametrize("text", ["x" * 30_000 + " disk", "ไทย" * 9_000 + " disk"])
+def test_where_a_long_text_is_cut_within_a_word_no_phrase_ends(model: Model, text: str) -> None:
+    """The encoder reads a sentence of more than 20,000 characters in stretches."""
+    found = terms(model, text, belief=0)
+    assert "disk" in [term.text for term in found]
+    starts, ends = map(set, zip(*words(text), strict=True))
+    assert all(place.phrase.start in starts and place.phrase.end in ends for term in found for place in term.places)
+
+
 def test_least_and_most() -> None:
     sentences = ["one two", "one three", "one two four"]
     assert {t.text for t in terms(Believer({}, 1.0), *sentences, max_words=1, least=2)} == {"one", "two"}

@@ -59,6 +59,7 @@ def test_term_base(tmp_path: Path) -> None:
     assert read[0].contexts == ("Die Platte ist voll.", "Keine Platte & kein <Netz>.")
     assert read[1].contexts == ("The disk is full.", "A disk.")
     assert read[0].note == "2 times in the document, score 2.500"
+    assert read[3].note == "1 time in the document, score 1.250"
     write_document_terms(tmp_path / "few.tbx", TERMS, "de", contexts=1)
     assert next(iter(read_terms(tmp_path / "few.tbx", "de"))).contexts == ("Die Platte ist voll.",)
 
@@ -85,6 +86,14 @@ def test_tables(tmp_path: Path, suffix: str) -> None:
     assert (table[1]["source_language"], table[1]["target_language"]) == ("de", "en-GB")
     assert float(table[0]["termhood"]) == 2.5
     assert [term.text for term in read_terms(path, "de")] == ["Platte", "Platte", "Netz"]
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv"])
+def test_tables_without_sentences(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"o{suffix}"
+    write_document_terms(path, TERMS, "de", contexts=0)
+    header, *found = rows(path)
+    assert {row[header.index(name)] for row in found for name in ("context", "target_context")} == {""}
 
 
 def test_json_lines(tmp_path: Path) -> None:

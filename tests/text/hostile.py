@@ -75,9 +75,9 @@ def docx(path: Path, body: str, **parts: str | bytes) -> Path:
     return zipped(path, {**members, **others})
 
 
-def xlsx(path: Path, rows: str, strings: str = "") -> Path:
+def xlsx(path: Path, rows: str, strings: str = "", title: str = "S") -> Path:
     """A workbook of one sheet with these rows, and shared strings."""
-    sheets = '<sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets>'
+    sheets = f'<sheets><sheet name="{title}" sheetId="1" r:id="r1"/></sheets>'
     book = f'<workbook xmlns="{SHEET}" xmlns:r="{OFFICE}">{sheets}</workbook>'
     return zipped(
         path,

@@ -1,37 +1,57 @@
-"""NFC as Python has it, in a time that grows with the text alone."""
+"""NFC and NFD as Python has them, in a time that grows with the text alone."""
 
 from __future__ import annotations
 
+import sys
 import time
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phrasemate.concordance.collation import _plain
+from phrasemate.dataset.onepass import _folded
+from phrasemate.index.containing import forms
 from phrasemate.terms.extract import wording
-from phrasemate.text.composing import composed
+from phrasemate.text.composing import composed, decomposed
 from phrasemate.text.stopwords import content_words
 from phrasemate.vectors import tokens
 
-ODD = st.one_of(
-    st.sampled_from("aeoAÅåṩḍ가각각\u0300\u0301\u0323\u0307\u0315\u0345\u0338\u05b0\u3099かは"),
-    st.characters(),
-)
+MARKS = st.sampled_from("\u0300\u0301\u0323\u0307\u0315\u0344\u0345\u0338\u05b0\u0f73\u3099\u302e—")
+ODD = st.one_of(st.sampled_from("aeoAÅåṩḍᾂ가각각かは"), MARKS, st.characters())
 
 
-@given(st.text(ODD, max_size=20))
-def test_the_same_as_pythons(text: str) -> None:
-    padding = "b" * 2_000
-    assert composed(text) == unicodedata.normalize("NFC", text)
-    assert composed(text + padding) == unicodedata.normalize("NFC", text + padding)
-    assert composed(padding + text) == unicodedata.normalize("NFC", padding + text)
+@given(st.text(ODD, max_size=20), st.text(MARKS, max_size=80), st.text(ODD, max_size=20))
+def test_the_same_as_pythons(before: str, marks: str, after: str) -> None:
+    for text in (before, before + marks + after, before + "b" * 2_000 + after):
+        assert composed(text) == unicodedata.normalize("NFC", text)
+        assert decomposed(text) == unicodedata.normalize("NFD", text)
+        bare = (c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+        assert _plain(text) == "".join(bare).encode("utf-8", "surrogatepass")
 
 
-@pytest.mark.parametrize("work", [composed, content_words, tokens, wording])
-def test_marks_without_end_take_no_longer_than_other_text(work: object) -> None:
-    text = "a" + "\u0300\u0323" * 100_000
+def test_no_mark_is_a_letter_or_a_digit() -> None:
+    """A run of marks would be overlooked that had one in it."""
+    characters = map(chr, range(sys.maxunicode + 1))
+    begins = ((character, unicodedata.normalize("NFD", character)[0]) for character in characters)
+    assert [one for one, first in begins if unicodedata.combining(first) and (one.isalnum() or one.isascii())] == []
+
+
+@pytest.mark.parametrize("work", [composed, decomposed, content_words, tokens, wording, forms, _folded, _plain])
+def test_marks_without_end_take_no_longer_than_other_text(work: Callable[[str], object]) -> None:
+    text = "a" + "\u0323\u0300" * 100_000
     begun = time.process_time()
-    assert callable(work)
     work(text)
     assert time.process_time() - begun < 15
+
+
+def test_ordinary_text_takes_little_longer_than_in_python() -> None:
+    text = unicodedata.normalize("NFD", "Tất cả mọi người sinh ra đều được tự do. 모든 인간은 태어날. ") * 10_000
+    took = []
+    for work in (composed, lambda whole: unicodedata.normalize("NFC", whole)):
+        begun = time.process_time()
+        work(text)
+        took.append(time.process_time() - begun)
+    assert took[0] < 10 * took[1] + 0.1

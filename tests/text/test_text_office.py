@@ -338,6 +338,17 @@ def test_limits_of_workbooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "texts of more than 20 characters" in error_of(xlsx(tmp_path / "c.xlsx", ROWS, STRINGS)).reason
 
 
+@pytest.mark.parametrize(("text", "title"), [("x" * 1_000_000, "S"), ("x", "S" * 999_999)])
+def test_a_small_workbook_that_means_much(tmp_path: Path, monkeypatch: Any, text: str, title: str) -> None:
+    """One text that many cells name, or the title of a sheet, which goes with each of its rows."""
+    monkeypatch.setattr(xlsx_module, "CELLS", 3_000_003)
+    path = xlsx(tmp_path / "a.xlsx", '<row><c t="s"><v>0</v></c></row>' * 10, f"<si><t>{text}</t></si>", title)
+    with pytest.raises(ReadError, match="line 4: cells of more than 3,000,003 characters, and of 200 times the file's"):
+        rows_of(path)
+    monkeypatch.setattr(xlsx_module, "RATIO", 10_001_000 // path.stat().st_size + 1)
+    assert len(rows_of(path)) == 10  # a file that is as large may mean as much
+
+
 def test_a_part_is_read_once(tmp_path: Path) -> None:
     """A small workbook could have one sheet, or its texts, read ten thousand times."""
     sheets = "".join(f'<sheet name="S{n}" sheetId="{n}" r:id="r{n % 2}"/>' for n in range(400))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import JsonAtEnd, Lines, OnError, SplitLines, TextField
+from phrasemate.cli.given import two, two_columns
+from phrasemate.cli.options import JsonAtEnd, Lines, OnError, SplitLines, TextField, say_skipped
 from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
@@ -131,10 +131,7 @@ def xpr(
 ) -> None:
     from phrasemate.dataset import Reading, Settings, Side, build_files
 
-    languages = _two(langs, "--langs", "two language codes, such as de,en")
-    numbers = _two(columns, "--columns", "two numbers from 1, such as 1,2")
-    if not all(number.isascii() and number.isdigit() for number in numbers):
-        raise typer.BadParameter(f"--columns {columns}: expected two numbers from 1, such as 1,2")
+    languages, numbers = two(langs, "--langs", "two language codes, such as de,en"), two_columns(columns)
     settings = Settings(examples, extra, least, longest, copies, unit.value, times, max_words, most, seed)
     sides = [
         Side(language, paths, Reading(column, text_field, lines.value, encoding, on_error.value))
@@ -144,10 +141,9 @@ def xpr(
     ]
     left = f"{out}/.work keeps what was read; give the same command again to go on"
     with stages(lambda: left) as show:
-        report = build_files(
-            out, sides[0], sides[1], pairs, links, (int(numbers[0]), int(numbers[1])), settings, force, show
-        )
-    typer.echo(json.dumps(asdict(report), ensure_ascii=False) if as_json else statistics(report))
+        report = build_files(out, sides[0], sides[1], pairs, links, numbers, settings, force, show)
+    say_skipped(report.skipped, " (all are in --json)")
+    typer.echo(json.dumps(report.as_dict(), ensure_ascii=False) if as_json else statistics(report))
 
 
 def statistics(report: Report) -> str:
@@ -169,10 +165,3 @@ def statistics(report: Report) -> str:
     lines = [f"{report.pair}: {sum(report.splits.values()):,} of {report.given:,} pairs ({splits})"]
     lines += [f"  left out {count:>9,}: {reason}" for reason, count in removed]
     return "\n".join([*lines, "", above, text_table(header, rows)])
-
-
-def _two(given: str, option: str, expected: str) -> tuple[str, str]:
-    parts = [part.strip() for part in given.split(",")]
-    if len(parts) != 2 or not all(parts):
-        raise typer.BadParameter(f"{option} {given}: expected {expected}")
-    return parts[0], parts[1]

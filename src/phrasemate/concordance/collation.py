@@ -10,11 +10,11 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unicodedata import combining, normalize
 
 __all__ = ["collation"]
 
@@ -36,8 +36,8 @@ def collation(language: str = "") -> Key:
 
 
 def _plain(text: str) -> bytes:
-    bare = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
-    return bare.encode("utf-8", "surrogatepass")
+    parts = (part for character in text.casefold() for part in normalize("NFKD", character))
+    return "".join(part for part in parts if not combining(part)).encode("utf-8", "surrogatepass")
 
 
 class _Icu:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,18 +10,15 @@ from phrasemate.concordance.lines import Candidate, Column
 from phrasemate.errors import InputError
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.records import Side, Term, TermPair, Unit
-from phrasemate.text.formats.tables import tsv_line
+from phrasemate.text.formats.tables import harmless, tsv_line
 from phrasemate.text.formats.writing import NewFile
 from phrasemate.text.formats.xlsx import write_sheet
 from phrasemate.text.terms import write_pairs
 
-__all__ = ["FORMATS", "harmless", "write"]
+__all__ = ["FORMATS", "write"]
 
 FORMATS = ("tsv", "xlsx", "tbx", "tmx")
 _HEADER = ("phrase", "candidate", "score", "count", "index", "document", "line", "language", "left", "match", "right")
-_FORMULA = re.compile(
-    r"\s*(?:[=\uff1d]|[-+@\uff0b\uff0d\uff20].*[(|])", re.DOTALL
-)  # the wide ones count in some languages
 _CONTEXTS = 3  # sentences of a candidate that a term base keeps
 
 
@@ -47,14 +43,6 @@ def write(path: str | os.PathLike[str], phrase: str, columns: Sequence[Column], 
         write_units(path, _units(phrase, columns, language), (language, ""))
     else:
         raise InputError(f"{suffix[:20]!r} is no format of a concordance; expected one of {', '.join(FORMATS)}")
-
-
-def harmless(cell: object) -> object:
-    """A cell of a text table, with ' before what a spreadsheet would run: a text that begins with = or calls something.
-
-    What merely begins with a sign, as "-fähig" and "- Ja.", stays as it is, and so do numbers.
-    """
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def _rows(phrase: str, columns: Sequence[Column]) -> Iterator[Sequence[str | int | float]]:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Protocol
+from typing import Any, Protocol
 
 from phrasemate.dataset.choose import Settings, Split, candidates, divided
 from phrasemate.dataset.records import ExamplePair, write
 from phrasemate.errors import InputError
-from phrasemate.text import words
+from phrasemate.text import Skipped, words
 from phrasemate.types import Phrase
 
 __all__ = ["STATS", "FindsAll", "Progress", "Report", "SideFacts", "build"]
@@ -44,7 +44,10 @@ class SideFacts:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of it: pairs given, how many each filter removed, pairs of each split, each language's statistics."""
+    """What came of it: pairs given, how many each filter removed, pairs of each split, each language's statistics.
+
+    ``skipped`` is what was passed over of the texts.
+    """
 
     pair: str
     given: int
@@ -52,6 +55,11 @@ class Report:
     splits: Mapping[str, int]
     sides: tuple[SideFacts, SideFacts]
     seconds: float = field(compare=False, default=0.0)
+    skipped: tuple[Skipped, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"skipped": [item._asdict() for item in self.skipped]}
 
 
 def build(
@@ -62,11 +70,12 @@ def build(
     target: FindsAll,
     settings: Settings | None = None,
     progress: Progress = lambda *_: None,
+    skipped: Sequence[Skipped] = (),
 ) -> Report:
     """Write ``OUT/<source>-<target>/{train,dev,test}.jsonl``, and the statistics into ``OUT/stats.json``.
 
-    ``pairs`` are (source phrase, target phrase); ``source`` and ``target`` find their example sentences. Raises
-    InputError where no pair is left, saying what removed them.
+    ``pairs`` are (source phrase, target phrase); ``source`` and ``target`` find their example sentences; ``skipped``,
+    what their texts lack, is reported. Raises InputError where no pair is left, saying what removed them.
     """
     started, settings, removed = time.perf_counter(), settings or Settings(), Counter[str]()
     given = _Counted(pairs, progress)
@@ -84,7 +93,7 @@ def build(
         write(Path(out) / name / f"{split}.jsonl", kept)
     sides = _facts(languages[0], splits, 0), _facts(languages[1], splits, 1)
     counts = {split: len(kept) for split, kept in splits.items()}
-    report = Report(name, given.count, dict(removed), counts, sides, time.perf_counter() - started)
+    report = Report(name, given.count, dict(removed), counts, sides, time.perf_counter() - started, tuple(skipped))
     _note(Path(out), report, settings)
     return report
 
@@ -170,7 +179,7 @@ def _note(out: Path, report: Report, settings: Settings) -> None:
         known = json.loads(path.read_text("utf-8")) if path.exists() else {}
     except ValueError:
         known = {}
-    known[report.pair] = asdict(report) | {"settings": asdict(settings)}
+    known[report.pair] = report.as_dict() | {"settings": asdict(settings)}
     temporary = path.with_name(path.name + ".part")
     temporary.write_text(json.dumps(known, ensure_ascii=False, indent=1) + "\n", "utf-8")
     temporary.replace(path)

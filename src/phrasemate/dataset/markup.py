@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from phrasemate.errors import MissingExtra
@@ -40,16 +40,22 @@ _AGAIN = 20  # times that the parser may read a page, on average: of 112 real on
 _READ = 50_000_000  # characters that it may read for one page, some ten seconds
 
 
-def paragraphs(wikitext: str, namespaces: Iterable[str] = ()) -> Iterator[str]:
+def paragraphs(
+    wikitext: str, namespaces: Iterable[str] = (), left_out: Callable[[], None] = lambda: None
+) -> Iterator[str]:
     """The lines of text of a page, without markup, white space made single.
 
     ``namespaces`` are the names that the wiki gives to its own: links to their pages are no text. A line keeps the
     character U+FFFC where a template or formula stood in the middle of a sentence, so that the sentence can be left
     out. Lines with markup that was never closed are left out, and pages with so much of it, or with tables so deep in
-    one another, that to parse them would take out of all proportion. Raises MissingExtra where the parser is absent.
+    one another, that to parse them would take out of all proportion: then ``left_out`` is called. Raises MissingExtra
+    where the parser is absent.
     """
     foreign = _CANONICAL | {name.casefold() for name in namespaces if name}
-    text = _plain(_parsed(wikitext), foreign)
+    code = _parsed(wikitext)
+    if code is None:
+        left_out()
+    text = _plain(code, foreign)
     for line in _WRAPPED.sub(" ", _CITED.sub("", text)).split("\n"):
         line = _folded(_EMPTY.sub("", _folded(line)))
         if line.strip(_GONE + " ") and not _LEFT.search(line):

@@ -17,11 +17,11 @@ from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unicodedata import normalize
 
 from phrasemate.dataset.rouge import SPACELESS
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples.matching import Matcher
+from phrasemate.text.composing import composed
 from phrasemate.types import Phrase
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _folded(text: str) -> str:
     text = " ".join(text.split())
     if text.isascii():
         return text.lower()
-    return normalize("NFC", text).replace("İ", "i").replace("ı", "i").casefold()
+    return composed(text).replace("İ", "i").replace("ı", "i").casefold()
 
 
 def _within(text: str, start: int, end: int) -> bool:

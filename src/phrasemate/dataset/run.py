@@ -18,6 +18,7 @@ from phrasemate.dataset.times import TimeWords
 from phrasemate.errors import InputError, ReadError
 from phrasemate.locks import give_back, take
 from phrasemate.text.damage import Damage
+from phrasemate.text.formats.tables import meant
 from phrasemate.text.lines import TextFile
 from phrasemate.types import check_language
 
@@ -68,7 +69,8 @@ def build_files(
         ours, theirs = (side.staged(Path(out) / WORK, progress) for side in (source, target))
         given = _linked(ours, links, target.language, progress) if links else phrase_pairs(pairs or "", columns)
         finders = [SentenceFiles(*each.sentences, longest=settings.longest) for each in (ours, theirs)]
-        return build(out, languages, given, finders[0], finders[1], settings, progress)
+        skipped = list(dict.fromkeys([*ours.skipped, *theirs.skipped]))
+        return build(out, languages, given, finders[0], finders[1], settings, progress, skipped)
 
 
 def phrase_pairs(path: str | Path, columns: tuple[int, int] = (1, 2)) -> Pairs:
@@ -85,7 +87,7 @@ def phrase_pairs(path: str | Path, columns: tuple[int, int] = (1, 2)) -> Pairs:
     for number, line in file.lines():
         cells = line.split("\t")
         if len(cells) >= max(columns):
-            yield cells[columns[0] - 1], cells[columns[1] - 1]
+            yield meant(cells[columns[0] - 1]), meant(cells[columns[1] - 1])
         elif line.strip():
             reason = f"{len(cells)} column{'s' * (len(cells) > 1)}; expected {max(columns)}, separated by tabs"
             raise ReadError(str(path), number, reason, "mend it or give --columns")

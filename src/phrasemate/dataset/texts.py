@@ -6,6 +6,7 @@ so that a stopped run does again only what it was doing.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,9 @@ from typing import IO, NamedTuple
 from phrasemate.dataset.dump import is_dump, pages
 from phrasemate.dataset.markup import paragraphs
 from phrasemate.errors import InputError
-from phrasemate.text import read, split_sentences
+from phrasemate.text import Skipped, read, split_sentences
+from phrasemate.text.formats.writing import NewFile
+from phrasemate.text.lines import numbered_lines
 
 __all__ = ["Reading", "Staged", "staged"]
 
@@ -41,10 +44,11 @@ class Reading(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """Files of sentences, and files of titles (page number, tab, title) for each dump among what was read."""
+    """Files of sentences, files of titles (page number, tab, title) for each dump, and what was passed over."""
 
     sentences: list[Path]
     titles: list[Path]
+    skipped: list[Skipped]
 
 
 def staged(
@@ -52,6 +56,7 @@ def staged(
 ) -> Staged:
     """The sentences of texts and dumps in ``work``, made where they are not there yet.
 
+    Passed over are pages of dumps that `paragraphs` leaves out, and what is damaged in texts if ``reading`` says so.
     Raises ReadError for what cannot be read, InputError where no path is given.
     """
     if not paths:
@@ -61,7 +66,7 @@ def staged(
     texts = [str(path) for path in paths if not is_dump(path)]
     made = [_from_dump(work, path, language, reading.encoding, progress) for path in dumps]
     sentences = [one for one, _ in made] + ([_from_texts(work, texts, language, reading, progress)] if texts else [])
-    return Staged(sentences, [titles for _, titles in made])
+    return Staged(sentences, [titles for _, titles in made], [item for path in sentences for item in _skipped(path)])
 
 
 def _from_dump(work: Path, path: Path, language: str, encoding: str | None, progress: Progress) -> tuple[Path, Path]:
@@ -70,12 +75,16 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
     if sentences.exists() and titles.exists():
         return sentences, titles
     namespaces: set[str] = set()
+    skipped: list[Skipped] = []
     with _whole(titles) as title_file, _whole(sentences) as file:
         show = partial(progress, f"reading {path.name}")
         for page in pages(path, namespaces, show, encoding):
             title_file.write(f"{page.id}\t{page.title}\n")
-            for line in paragraphs(page.text, namespaces):
+            reason = f"page {page.id} ({page.title[:60]}): its markup would take too long to parse"
+            left_out = partial(skipped.append, Skipped(str(path), 0, reason))
+            for line in paragraphs(page.text, namespaces, left_out):
                 file.writelines(f"{sentence}\n" for sentence in _sentences(line, language))
+        _keep(sentences, skipped)
     return sentences, titles
 
 
@@ -84,7 +93,7 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
     corpus = read(*paths, **how, lang=language)
     documents = list(corpus)
     out = work / f"{language}-{_digest(_HOW, *(document.digest for document in documents))}.txt"
-    if out.exists():
+    if out.exists() and (reading.on_error == "skip" or not _skipped(out)):
         return out
     total, before, count = sum(document.size for document in documents), 0, 0
     with _whole(out) as file:
@@ -95,7 +104,24 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
                 if count % _OFTEN == 0:
                     progress(f"reading {language} text", before + document.consumed(), total)
             before += document.size
+        _keep(out, corpus.skipped)
     return out
+
+
+def _skipped(sentences: Path) -> list[Skipped]:
+    """What was passed over when a file of sentences was made."""
+    path = sentences.with_suffix(".skipped.jsonl")
+    return [Skipped(**json.loads(line)) for _, line in numbered_lines(path)] if path.exists() else []
+
+
+def _keep(sentences: Path, skipped: Sequence[Skipped]) -> None:
+    """Writes that down, where there is any."""
+    path = sentences.with_suffix(".skipped.jsonl")
+    path.unlink(missing_ok=True)
+    if skipped:
+        with NewFile(path) as file:
+            for item in skipped:
+                file.write(json.dumps(item._asdict(), ensure_ascii=False) + "\n")
 
 
 def _sentences(line: str, language: str) -> Iterator[str]:

@@ -112,14 +112,17 @@ def _spelt(word: str) -> str:
 
 
 def _uncut(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, int, Span]]:
-    """Wording and number of words of each span that no punctuation cuts."""
+    """Wording and number of words of each span that no punctuation cuts, and that is whole words.
+
+    A text that the encoder reads in stretches may be cut within a word.
+    """
     cuts = words(text)
     first, last = ({pair[side]: at for at, pair in enumerate(cuts)} for side in (0, 1))
     folded = [_spelt(text[start:end]) for start, end in cuts]
     joined = [JOINT.fullmatch(text, one[1], other[0]) is not None for one, other in pairwise(cuts)]
     for span in spans:
-        low, high = first[span.start], last[span.end]
-        if all(joined[low:high]):
+        low, high = first.get(span.start), last.get(span.end)
+        if low is not None and high is not None and all(joined[low:high]):
             yield " ".join(folded[low : high + 1]), high + 1 - low, span
 
 

@@ -20,6 +20,7 @@ from phrasemate.types import Document, Sentence, check_language
 __all__ = ["Corpus", "read"]
 
 _HOW_READ = "2"  # counts up when the same file and options come to give other sentences
+_HOW_CONVERTED = "3"  # the same, of files in UTF-16 and the like
 
 
 def read(
@@ -131,7 +132,8 @@ class Corpus:
 
     def _digest(self, found: Found) -> str:
         """SHA-256 over how the file is read and its bytes as they are stored."""
-        how = [_HOW_READ, *self._options.that_matter(found.format), str(found.packed)]
+        version = _HOW_READ if keeps_line_ends(self._options.encoding) else _HOW_CONVERTED
+        how = [version, *self._options.that_matter(found.format), str(found.packed)]
         state = hashlib.sha256("\0".join([*how, ""]).encode("utf-8", "surrogatepass"))
         with found.path.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: state).hexdigest()

@@ -28,6 +28,7 @@ _MOST_BAD = 100_000  # damaged places of a file, each of which is listed
 _GZIP = b"\x1f\x8b"
 _NO_GZIP = "no gzip"
 NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"}  # may give half a character
+_HALF, _HALVES = "\udfff", "phrasemate.halves"  # what stands for bytes of no character, and how a codec is told so
 _SKIP = "mend it or use --on-error skip"
 _CHECK = "check its format and encoding"
 
@@ -88,11 +89,10 @@ class TextFile:
     def blocks(self) -> Iterator[bytes]:
         """A new pass: the bytes, unpacked; in UTF-8 if another encoding than that was named, else as they are.
 
-        For formats that say themselves how they are encoded. Raises ReadError, or lists it, as `lines` does.
+        For formats that say themselves how they are encoded. They end before what is not in the encoding that was
+        named. Raises ReadError, or lists it, as `lines` does.
         """
-        with self._noted(), self._opened() as stream:
-            if self.encoding != "utf-8" and keeps_line_ends(self.encoding):
-                stream = io.BufferedReader(_Converted(stream, self.encoding), _BUFFER)
+        with self._noted(), self._opened(whole=True) as stream:
             while block := stream.read1(_BLOCK):
                 yield block
 
@@ -105,10 +105,16 @@ class TextFile:
             yield cast(io.BufferedReader, stored)
 
     @contextmanager
-    def _opened(self) -> Iterator[io.BufferedReader]:
-        """A new pass over the bytes, in an encoding whose line ends are those of ASCII."""
+    def _opened(self, whole: bool = False) -> Iterator[io.BufferedReader]:
+        """A new pass over the bytes, unpacked, in an encoding whose line ends are those of ASCII.
+
+        ``whole``: in UTF-8 if another one was named, and sound to their end.
+        """
         with self.stored() as stored:
-            yield self._unpacked(stored)
+            stream = self._unpacked(stored)
+            if not keeps_line_ends(self.encoding) or (whole and self.encoding != "utf-8"):
+                stream = io.BufferedReader(_Converted(stream, self.encoding, whole), _BUFFER)
+            yield stream
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
@@ -128,14 +134,11 @@ class TextFile:
         return self._line + 1 if self._line else 0
 
     def _unpacked(self, stored: io.BufferedReader) -> io.BufferedReader:
-        stream = stored
-        if self.packed:
-            if stored.peek(2)[:2] not in (_GZIP, b""):
-                raise gzip.BadGzipFile(_NO_GZIP)
-            stream = io.BufferedReader(_Unpacked(stored), _BUFFER)
-        if not keeps_line_ends(self.encoding):
-            stream = io.BufferedReader(_Converted(stream, self.encoding), _BUFFER)
-        return stream
+        if not self.packed:
+            return stored
+        if stored.peek(2)[:2] not in (_GZIP, b""):
+            raise gzip.BadGzipFile(_NO_GZIP)
+        return io.BufferedReader(_Unpacked(stored), _BUFFER)
 
     def _decoded(self, stream: io.BufferedReader) -> Iterator[tuple[int, str]]:
         head = stream.peek(_HEAD)[:_HEAD]
@@ -166,7 +169,7 @@ class TextFile:
             if self._line == 1:
                 text = text.lstrip("\ufeff")  # that of gb18030 is another one in bytes, and some files have two
         except UnicodeDecodeError as error:
-            self.bad(self._line, *other_encoding(raw, error, stream.tell() - len(raw)))
+            self.bad(self._line, *self._undecoded(raw, error, stream))
             return None
         if len(text) > LINE_LIMIT:
             self._too_long(len(text))
@@ -175,6 +178,12 @@ class TextFile:
         else:
             return text
         return None
+
+    def _undecoded(self, raw: bytes, error: UnicodeDecodeError, stream: io.BufferedReader) -> tuple[str, str]:
+        if keeps_line_ends(self.encoding):
+            return other_encoding(raw, error, stream.tell() - len(raw))
+        column = len(raw[: error.start].decode()) + 1
+        return f"what stands at column {column:,} is not {self.encoding}", f"give the right --encoding or {_SKIP}"
 
     def _too_long(self, length: int) -> None:
         reason = f"a line of {length:,} characters; expected at most {LINE_LIMIT:,}"
@@ -257,12 +266,16 @@ class _Unpacked(io.RawIOBase):
 
 
 class _Converted(io.RawIOBase):
-    """A stream in any encoding as one in UTF-8."""
+    """A stream in any encoding as one in UTF-8.
 
-    def __init__(self, stream: io.BufferedReader, encoding: str) -> None:
-        self._stream, self._ready = stream, b""
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._ended = False
+    What is not in the encoding is no UTF-8 here either, but half a surrogate pair; a ``whole`` stream ends there,
+    with UnicodeError.
+    """
+
+    def __init__(self, stream: io.BufferedReader, encoding: str, whole: bool) -> None:
+        self._stream, self._whole, self._ready = stream, whole, b""
+        self._decoder = codecs.getincrementaldecoder(encoding)(_HALVES)
+        self._ended = self._damaged = False
 
     def readable(self) -> bool:
         return True
@@ -270,8 +283,22 @@ class _Converted(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         while not self._ready and not self._ended:
             raw = self._stream.read1(_BUFFER)
-            self._ended = not raw
-            self._ready = self._decoder.decode(raw, final=self._ended).encode()
+            text = self._decoder.decode(raw, final=not raw)
+            if self._whole and _HALF in text:
+                text, self._damaged = text[: text.index(_HALF)], True
+            self._ended = not raw or self._damaged
+            self._ready = text.encode("utf-8", "surrogatepass")
+        if self._damaged and not self._ready:
+            raise UnicodeError("bytes that stand for no character")
         count = min(len(buffer), len(self._ready))
         buffer[:count], self._ready = self._ready[:count], self._ready[count:]
         return count
+
+
+def _half(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return _HALF, error.end
+
+
+codecs.register_error(_HALVES, _half)

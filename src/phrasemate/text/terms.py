@@ -14,7 +14,7 @@ from typing import Any
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.damage import Damage, without_options
 from phrasemate.text.formats.records import Term, TermPair, listed, speaks
-from phrasemate.text.formats.tables import csv_rows, tsv_line, tsv_rows
+from phrasemate.text.formats.tables import csv_rows, harmless, meant, tsv_line, tsv_rows
 from phrasemate.text.formats.tbx import TbxStream, write_concepts
 from phrasemate.text.formats.writing import NewFile, XmlFile
 from phrasemate.text.formats.xlsx import sheet_rows, write_sheet
@@ -48,7 +48,8 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     By the name: .txt holds a term a line; .tsv, .csv and .xlsx one a row, in the column ``column`` (name in the first
     row, or number from 1); .tbx is a term base. Without ``column``, a first row with a cell "term", "source" or "text"
     is the header, and its columns "id", "language", "definition", "note" and "context" are taken too; else the first
-    column is that of the terms. With the name of a column, so are "id" and "language" (or "NAME_language").
+    column is that of the terms. With the name of a column, so are "id" and "language" (or "NAME_language"). In .tsv
+    and .csv, a ' before what would be a formula is none of the text, as `write_pairs` writes it.
 
     ``language``: of a list that says the languages of its terms, only those in it and its varieties ("*" for all); of
     other lists, that of the terms. A list of several languages is refused without it. Raises ReadError.
@@ -62,14 +63,18 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     if suffix == ".txt":
         rows: Iterator[Row] = (("", line, [text.strip()]) for line, text in file.lines() if text.strip())
     elif suffix == ".tsv":
-        rows = (("", *row) for row in tsv_rows(file))
+        rows = _meant(tsv_rows(file))
     elif suffix == ".csv":
-        rows = (("", *row) for row in csv_rows(file))
+        rows = _meant(csv_rows(file))
     elif suffix == ".xlsx" and not packed:
         rows = sheet_rows(file)
     else:
         raise ReadError(str(path), 0, f"no term list by its name; expected {_READ}", "convert or rename it")
     return _told(_of_tables(file.name, rows, language, 1 if suffix == ".txt" else column))
+
+
+def _meant(rows: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:
+    return (("", line, list(map(meant, cells))) for line, cells in rows)
 
 
 def _told(terms: Iterator[Term]) -> Iterator[Term]:
@@ -175,7 +180,8 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
     """Writes pairs of terms, by the name of the file: .tsv, .csv, .jsonl, .xlsx or .tbx.
 
     Tables have the columns source, target, score, source_language, target_language, id, definition, note, context, and
-    one for each key of the first pair's ``metadata``; tabs and line breaks within cells of .tsv become spaces. JSON
+    one for each key of the first pair's ``metadata``; tabs and line breaks within cells of .tsv become spaces, and in
+    .tsv and .csv what a spreadsheet would run as a formula has a ' before it (`read_terms` takes it away). JSON
     lines hold all of the pair. In .tbx, pairs that follow one another with the same source are one concept. The file
     appears when it is whole. Raises InputError for another name or a file that cannot be written, MissingExtra.
     """
@@ -187,9 +193,9 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
     elif suffix == ".jsonl":
         _write_lines(path, (json.dumps(asdict(pair), ensure_ascii=False, default=str) for pair in rows))
     elif suffix == ".tsv":
-        _write_lines(path, map(tsv_line, _table(rows)))
+        _write_lines(path, (tsv_line(map(harmless, row)) for row in _table(rows)))
     elif suffix == ".csv":
-        _write_csv(path, _table(rows))
+        _write_csv(path, ([harmless(cell) for cell in row] for row in _table(rows)))
     else:
         raise InputError(f"{path}: no format by its name; expected {_WRITTEN}")
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phrasemate.concordance.export import harmless
 from phrasemate.errors import InputError
 from phrasemate.text import Term, TermPair, write_pairs
 from phrasemate.text.formats.bilingual import write_units
@@ -65,8 +64,6 @@ def file_of(format_: str, rows: Sequence[Row], language: str = "", undecided: bo
         if format_ == "tmx":
             write_units(path, _units(kept, language), (language, ""))
         elif format_ in FILES:
-            if format_ == "tsv":  # a workbook has texts that are none but texts
-                kept = [Row(*(str(harmless(value)) for value in astuple(row))) for row in kept]
             write_pairs(path, _pairs(kept, language))
         else:
             raise InputError(f"{format_[:20]!r} is no format here; expected one of {', '.join(FILES)}")

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Iterator
 
 from phrasemate.text.lines import LINE_LIMIT, TextFile
 
-__all__ = ["csv_rows", "tsv_line", "tsv_rows"]
+__all__ = ["csv_rows", "harmless", "meant", "tsv_line", "tsv_rows"]
 
 _BREAKS = re.compile("[\t\r\n]+")
 _DELIMITERS = ",;\t|"
+_FORMULA = re.compile(
+    r"'*\s*(?:[=\uff1d]|[-+@\uff0b\uff0d\uff20].*[(|])", re.DOTALL
+)  # the wide ones count in some languages
 _SAID = re.compile(r"sep=([^\w\s\"]|\t)", re.IGNORECASE)  # the first line of a table for Excel may name it
 _AGAIN = 10  # times that a line is read again: tables are read in a time that grows as they do
 
@@ -20,6 +23,20 @@ _AGAIN = 10  # times that a line is read again: tables are read in a time that g
 def tsv_line(cells: Iterable[object]) -> str:
     """A row of tab-separated values, without its line end; tabs and line breaks within cells become spaces."""
     return "\t".join(_BREAKS.sub(" ", str(cell)) for cell in cells)
+
+
+def harmless(cell: object) -> object:
+    """A cell of a text table, with ' before what a spreadsheet would run: a text that begins with = or calls something.
+
+    What merely begins with a sign, as "-fähig" and "- Ja.", stays as it is, and so do numbers. `meant` takes it away;
+    therefore what looks as if it had been here gets one more.
+    """
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
+def meant(cell: str) -> str:
+    """The text that `harmless` made the cell from."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
 
 
 def csv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, cast
 
 from phrasemate.errors import MissingExtra, ReadError
-from phrasemate.text.formats.archive import Archive, archive
+from phrasemate.text.formats.archive import RATIO, Archive, archive
 from phrasemate.text.formats.writing import NewFile, writable
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.lines import TextFile
 
-__all__ = ["COLUMNS", "STRINGS", "sheet_rows", "write_sheet"]
+__all__ = ["CELLS", "COLUMNS", "STRINGS", "sheet_rows", "write_sheet"]
 
 COLUMNS = 1000  # of a table; what stands further to the right is not read
 STRINGS = 100_000_000  # characters of all different texts of a workbook, which are held in memory
+CELLS = 100_000_000  # characters of all cells, a text as often as it is named, if RATIO times the file's size is less
 _CELL = 32_767  # characters that a cell can hold
 _WHAT = "an Excel workbook (xlsx)"
 _MAIN = frozenset(
@@ -30,7 +31,8 @@ _CONTROL = re.compile("[\x01-\x08\x0b-\x1f]")
 def sheet_rows(file: TextFile) -> Iterator[tuple[str, int, list[str]]]:
     """Name of the sheet, number of the row (from 1) and its cells as text, of all sheets that are not hidden.
 
-    Numbers and dates are as they are stored, formulas are their latest result. Raises ReadError.
+    Numbers and dates are as they are stored, formulas are their latest result. Raises ReadError, also where a small
+    workbook means more text than `CELLS`: a cell names its text by a number, and the title comes with each row.
     """
     with archive(file, _WHAT) as workbook:
         main = workbook.main("xl/workbook.xml")
@@ -38,10 +40,15 @@ def sheet_rows(file: TextFile) -> Iterator[tuple[str, int, list[str]]]:
         strings = next((r["member"] for r in relations if r["kind"] == "sharedStrings"), "")
         shared = _shared(workbook, strings) if strings else []
         members = {r["id"]: r["member"] for r in relations if r["kind"] == "worksheet"}
+        left = max(CELLS, RATIO * file.path.stat().st_size)
         for title, relation_id in _Sheets(file.name).read(workbook.blocks(main)):
             if relation_id in members:
-                rows = _Rows(file.name, shared).read(workbook.blocks(members[relation_id]))
-                yield from ((title, number, cells) for number, cells in rows)
+                for number, cells in _Rows(file.name, shared).read(workbook.blocks(members[relation_id])):
+                    left -= len(title) + sum(map(len, cells))
+                    if left < 0:
+                        reason = f"cells of more than {CELLS:,} characters, and of {RATIO} times the file's size"
+                        raise ReadError(file.name, number, reason, "split the workbook, or save it as csv")
+                    yield title, number, cells
 
 
 def _shared(workbook: Archive, member: str) -> list[str]:
