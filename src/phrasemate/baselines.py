@@ -80,8 +80,11 @@ def agg(queries: Sentences, documents: Sentences, source: WordVectors, target: W
         cos(sum over words t of q of v(t), sum over words u of d of v(u))
 
     ``source`` and ``target`` hold the vectors of the queries' and the documents' words, of one space; words without a
-    vector are left out. A sentence without any has a cosine of 0 with everything.
+    vector are left out. A sentence without any has a cosine of 0 with everything. Raises InputError for vectors of
+    other dimensions.
     """
+    if source.dim != target.dim:
+        raise InputError(f"vectors of {source.dim} and of {target.dim} dimensions; expected as many")
     return sums(queries, source) @ sums(documents, target).T
 
 

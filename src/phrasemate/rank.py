@@ -113,9 +113,12 @@ def weighted_sum(
     """score(d) = sum over runs of weight x score (CombSUM of Fox and Shaw 1994 where the weights are 1, the default).
 
     Normalise the scores first. ``absent`` is the score of what a run does not list: 0 suits `min_max` and `softmax`.
+    Raises InputError for one that is no finite number.
     """
+    if not np.isfinite(absent):
+        raise InputError(f"absent {absent}; expected a number")
     shares = _weights(runs, weights, 1.0)
-    gains = [share * _zero_inf(run.scores - absent) for share, run in zip(shares, runs, strict=True)]
+    gains = [share * _zero_inf(run.scores.astype(np.float64) - absent) for share, run in zip(shares, runs, strict=True)]
     return _fused(runs, gains, np.full(len(runs[0].ids), absent * sum(shares)), shares, name)
 
 

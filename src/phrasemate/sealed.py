@@ -48,13 +48,14 @@ class Seal(NamedTuple):
         raw = path.read_bytes()
         try:
             content = json.loads(raw)
+            own = raw == _written(content)
         except (ValueError, RecursionError) as error:
             raise ModelDamaged(f"{path}: not readable as JSON ({error}); {self.remedy}") from error
         if not isinstance(content, dict) or content.get("format") != self.format:
             raise ModelUnsupported(f"{path}: not of the format {self.format!r}; expected one of '{self.maker}'")
         if isinstance(content.get("version"), int) and content["version"] > self.version:
             raise ModelUnsupported(f"{path}: version {content['version']}, expected {self.version}; upgrade phrasemate")
-        if content.get("version") != self.version or raw != _written(content):
+        if content.get("version") != self.version or not own:
             raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {self.remedy}")
         return content, hashlib.sha256(raw).hexdigest()
 

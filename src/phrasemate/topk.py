@@ -1,7 +1,8 @@
 """The k greatest numbers of each row, by falling number and then by column, without sorting what cannot be among them.
 
 Of each group of columns only the greatest is looked at first: what the k-th of these is, k columns reach, so what is
-less is left out in one quick pass. Numbers may be infinite; a NaN is never among the greatest, but may hide its group.
+less is left out in one quick pass. Numbers may be infinite; there must be no NaN, which would hide its group, so that
+fewer than k are found.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ All offsets are characters (Unicode code points) of the original text, end exclu
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +75,7 @@ class Document:
     def from_texts(cls, name: str, texts: Iterable[str]) -> Document:
         """A document from sentences that are in memory already."""
         held = [Sentence(text, line) for line, text in enumerate(texts, 1)]
-        digest = sha256("\n".join(s.text for s in held).encode("utf-8", "surrogatepass")).hexdigest()
+        digest = sha256(json.dumps([sentence.text for sentence in held]).encode()).hexdigest()
         return cls(name, digest, lambda: iter(held))
 
 

@@ -113,6 +113,13 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("align", "de", "none", "-o", "x"), 1, "none: no such file"),
         (("align", "de", "en", "-o", "x", "--columns", "1"), 2, "expected two numbers"),
+        (("align", "de", "en", "-o", "x", "--columns", "9" * 5000 + ",1"), 2, "expected two numbers"),
+        (("align", "de", "en", "-o", "x", "--columns", "2,1"), 2, "--columns is for one file with tabs, not for en"),
+        (("align", "both.tmx", "-o", "x", "--columns", "2,1"), 2, "--columns is for one file with tabs, not for both"),
+        (("align", "de", "en", "-o", "x", "--langs", " , "), 2, "expected two languages"),
+        (("align", "de", "en", "-o", "./en", "--force"), 1, "en: is read, too; expected"),
+        (("pairs", "de", "en", "de", "-o", "de", "--force"), 1, "de: is read, too; expected"),
+        (("pairs", "de", "en", "de", "-o", "x", "--frequent", "nan"), 2, "--frequent"),
         (("align", "de", "en", "-o", "x", "--method", "itermax", "--symmetrise", "union"), 1, "no directions"),
         (("align", "de", "en", "-o", "x", "--method", "eflomal", "--layer", "3"), 2, "mean nothing to eflomal"),
         (("pairs", "de", "-o", "x"), 2, "1 files; expected SRC TGT LINKS"),

@@ -55,6 +55,11 @@ def test_the_page(invoke: Invoke, asked: list[Path]) -> None:
     assert "expected: bank\n" in page
     assert "2 of 3 answered" in page
     assert "phrasemate search kept " in page
+    page = invoke("demo", "--dir", "it's [b] :dog:").stdout
+    assert (
+        page.splitlines()[-1]
+        == """ask more: phrasemate search 'it'"'"'s [b] :dog:' "Er sitzt auf der [[Bank]]." """.strip()
+    )
 
 
 def test_without_a_folder_nothing_stays(invoke: Invoke, asked: list[Path]) -> None:

@@ -144,6 +144,33 @@ def test_optimize_and_delete(invoke: Invoke, library: Library) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a.txt", "-o", "idx", "--workers", "2"], "--workers needs --cluster"),
+        (["a.txt", "-o", "idx", "--cluster", "local", "--threads", "2"], "--threads is of one machine"),
+        (["optimize", "idx", "--workers", "2"], "--workers needs --cluster"),
+        (["optimize", "idx", "--cluster", "local", "--threads", "2"], "--threads is of one machine"),
+        (["optimize", "idx", "--at", "10"], "--at and --seed need --target-recall"),
+        (["optimize", "idx", "--seed", "1"], "--at and --seed need --target-recall"),
+    ],
+)
+def test_options_that_would_be_passed_over_are_refused(
+    invoke: Invoke, library: Library, arguments: list[str], said: str
+) -> None:
+    result = invoke("index", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert library.index.calls == []
+
+
+def test_no_folder_is_named_like_a_place_that_is_none(invoke: Invoke, library: Library, text: str) -> None:
+    library.index.there = False
+    result = invoke("index", text, "-o", "ftp://host/idx")
+    assert (result.exit_code, library.index.calls) == (1, [("open", "ftp:/host/idx", None, False)])
+    assert "no place for an index" in result.stderr
+
+
 def test_group_help_shows_both_forms(invoke: Invoke) -> None:
     page = invoke("index", "--help").stdout
     assert "phrasemate index TEXT... -o DIR" in page

@@ -26,8 +26,15 @@ HITS = [
     hit(f"match {LONG}", "match"),
     hit("他坐在公园的长椅上" * 20 + "match" + "读报纸" * 40, "match"),
     hit(LONG, LONG.strip()),
+    hit(f"then {LONG}came", LONG.strip()),  # no room for what stands to its right
     hit("match", "match", document="folder/" * 20 + "name.txt", line=123456),
 ]
+
+
+@pytest.mark.parametrize("width", [-5, 0, 3, 20])
+@pytest.mark.parametrize("found", HITS, ids=range(len(HITS)))
+def test_a_line_of_the_narrowest_terminal(found: Hit, width: int) -> None:
+    assert 24 <= cell_len(kwic(found, width).plain) <= 24 + 2 + max(width // 4, 0)
 
 
 @pytest.mark.parametrize("width", [60, 80, 133])

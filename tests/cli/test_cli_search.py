@@ -83,6 +83,7 @@ def test_a_query_in_which_nothing_is_proposed(
 ) -> None:
     monkeypatch.setattr(library.searcher, "answers", lambda query: iter(()))
     assert invoke("search", "idx", "[x] und").stdout == "no phrase proposed in: [x] und\n"
+    assert invoke("search", "idx", stdin=":m: \x1b[2J").stdout == "no phrase proposed in: :m:  [2J\n"
     assert json.loads(invoke("search", "idx", "und", "--json").stdout) == {"query": "und", "results": []}
 
 

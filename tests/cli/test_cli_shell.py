@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,44 @@ def test_a_reader_that_goes_away_is_silent() -> None:
     done = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def ran(*arguments: str, **streams: Any) -> Any:
+    code = f"import sys; sys.argv = {['phrasemate', *arguments]!r}; {RUN}"
+    return subprocess.run([sys.executable, "-c", code], check=False, **{"stderr": subprocess.PIPE, **streams})
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["search", "--help"]])
+def test_help_that_nobody_reads_or_that_does_not_fit(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = ran(*arguments, stdout=writing)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+    with Path("/dev/full").open("wb") as full:
+        done = ran(*arguments, stdout=full)
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert done.stderr.startswith(b"error: ")
+
+
+@pytest.mark.parametrize("descriptor", [0, 1, 2])
+def test_streams_that_are_closed(descriptor: int) -> None:
+    done = ran("model", "info", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = ran("search", "nowhere", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, int(descriptor != 2))
+    prompts = ("mt", "-", "--from", "de", "--to", "en", "--form", "plain", "--dry-run")
+    done = ran(*prompts, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_an_error_does_not_steer_the_terminal(invoke: Invoke, tmp_path: Path) -> None:
+    result = invoke("search", str(tmp_path / "a\x1b[2J\x9b2Jb"), "[[x]]")
+    assert "a [2J 2Jb" in result.stderr
+    skipped = tmp_path / "a\x1b[2Jb.txt"
+    skipped.write_bytes(b"gut\nschl\xe4cht\n")
+    result = invoke("terms", str(skipped), "--on-error", "skip")
+    assert "a [2Jb.txt, line 2: " in result.stderr
 
 
 def test_only_the_command_that_is_given_is_made() -> None:

@@ -1,15 +1,19 @@
-"""The bar of each stage: what it shows, and what is said when the work is stopped."""
+"""The bar of each stage, of a training too: what it shows, and what is said when the work is stopped."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
 from rich.console import Console
 
-from phrasemate.cli import progress
+from phrasemate.cli import progress, training
 from phrasemate.cli.progress import stages
+from phrasemate.cli.shell import out
+from phrasemate.errors import MissingExtra
 
 
 @pytest.fixture
@@ -54,3 +58,32 @@ def test_a_stopped_run_says_what_it_left(screen: io.StringIO, capsys: pytest.Cap
     assert capsys.readouterr().err == "stopped; x.part keeps it\n"
     with pytest.raises(KeyboardInterrupt), stages():
         raise KeyboardInterrupt
+
+
+def test_names_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise MissingExtra("matplotlib", "plots")
+
+    monkeypatch.setattr("phrasemate.evaluate.curves.draw_curves", missing)
+    run = Path("[/run] :m:")
+    for finished in (True, False):
+        trainer = SimpleNamespace(step=7, finished=finished, settings=SimpleNamespace(end=9), run=lambda *_: None)
+        training.train(trainer, run, None, as_json=False)
+    said = capsys.readouterr()
+    assert said.out == (
+        "[/run] :m:/model: trained for 7 steps; next: phrasemate model export\n"
+        "[/run] :m:: 7 of 9 steps; the same command goes on\n"
+    )
+    assert said.err.endswith("pip install 'phrasemate[plots]'\n")
+    out().print("at 10:o:12", markup=False)
+    assert capsys.readouterr().out == "at 10:o:12\n"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_parts_of_a_training_are_no_markup(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = io.StringIO()
+    console = Console(file=drawn, force_terminal=terminal, width=120, _environ={})
+    monkeypatch.setattr(training, "err", lambda: console)
+    with training.counter() as count:
+        count("states of [/de]", 0, 10)
+    assert "states of [/de]" in drawn.getvalue()

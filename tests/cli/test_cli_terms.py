@@ -36,7 +36,8 @@ def run(invoke: Invoke, model: Model, tmp_path: Path, monkeypatch: pytest.Monkey
     """Runs the command in a folder with a document; the model is loaded once for all."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("phrasemate.encode.load_model", lambda path=None, threads=None: model)
-    Path("de.txt").write_text(GERMAN, "utf-8")
+    for name in ("de.txt", "de.tsv"):
+        Path(name).write_text(GERMAN, "utf-8")
     return lambda *arguments, **more: invoke("terms", *arguments, **more)
 
 
@@ -120,6 +121,7 @@ def test_how_the_document_is_read(run: Invoke) -> None:
         (["de.txt", "-o", "o.tbx"], "give --lang"),
         (["de.txt", "-o", "none/o.tsv"], "no such folder"),
         (["de.txt", "--index", "none"], "none"),
+        (["de.txt", "de.tsv", "--column", "1", "-o", "./de.tsv", "--force"], "de.tsv: is read, too"),
     ],
 )
 def test_errors_are_one_line(run: Invoke, arguments: list[str], said: str) -> None:

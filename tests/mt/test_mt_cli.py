@@ -16,6 +16,8 @@ from typer.testing import CliRunner, Result
 
 from phrasemate.cli import app
 from phrasemate.mt import client as client_module
+from phrasemate.text.formats.bilingual import write_units
+from phrasemate.text.formats.records import Side, Unit
 
 LINES = ["Das Motorrad stand vor dem Haus.", "", "Der Arzt war im Krankenhaus.", "Sie tranken Kaffee."]
 
@@ -132,6 +134,20 @@ def test_a_dry_run_sends_nothing_and_needs_no_server(text: Path, folder: Path, s
     assert server.bodies == []
 
 
+def test_a_dry_run_writes_what_it_is_asked_for(text: Path, tmp_path: Path) -> None:
+    given = (text, "--from", "de", "--to", "en", "--form", "plain", "--dry-run", "--show-prompt")
+    done = mt(*given, "--json")
+    assert [json.loads(line)["source"] for line in done.stdout.splitlines()] == LINES
+    out, why = tmp_path / "prompts", tmp_path / "why.jsonl"
+    done = mt(*given, "-o", out, "--jsonl", why)
+    assert (done.stdout, len(told(why)), out.read_text("utf-8").count("German: ")) == (
+        "",
+        4,
+        3,
+    )  # the empty line has none
+    assert "--- line 3\nTranslate from German into English." in done.stderr
+
+
 def test_prompts_are_shown_on_standard_error(text: Path, server: Double) -> None:
     done = translate(text, server, "--form", "plain", "--show-prompt")
     assert done.stdout.splitlines() == [line.upper() for line in LINES]
@@ -151,6 +167,28 @@ def test_examples_make_it_few_shot(text: Path, server: Double, tmp_path: Path) -
     assert "German: Guten Tag.\nEnglish: Good day.\n\nGerman: Gute Nacht." in server.bodies[0]["prompt"]
     assert "Danke" not in server.bodies[0]["prompt"]
     assert server.bodies[0]["stop"] == ["\n"]
+
+
+def memory(path: Path, *pairs: tuple[str, str]) -> Path:
+    """A translation memory with English first, and a third language."""
+    write_units(path, [Unit((Side(en, "en-US"), Side("x", "fr"), Side(de, "de"))) for de, en in pairs])
+    return path
+
+
+def test_the_sides_of_a_translation_memory_are_told_by_their_languages(
+    text: Path, server: Double, tmp_path: Path
+) -> None:
+    known = memory(tmp_path / "known.tmx", ("Guten Tag.", "Good day."))
+    more = ("--form", "plain", "--examples", known, "--api", "completions")
+    assert translate(text, server, *more, "--from", "de-AT").exit_code == 0
+    assert "German: Guten Tag.\nEnglish: Good day.\n\n" in server.bodies[0]["prompt"]
+    done = translate(text, server, *more, "--from", "hu")
+    assert done.stderr.endswith("or choose two languages with --from and --to\n")
+    for swap in ((), ("--swap",)):
+        lessons = memory(tmp_path / "pairs.tmx", ("Das Motorrad stand dort.", "The motorcycle stood there."))
+        given = ("--from", "de", "--to", "en", "--form", "plain", "-o", tmp_path / "x", "--force", *swap)
+        assert mt("prepare", lessons, *given).exit_code == 0
+        assert "German: Das Motorrad" in str(told(tmp_path / "x.plain.jsonl")[0]["prompt"])
 
 
 @pytest.mark.parametrize("form", ["phrases", "sentence", "cot"])
@@ -208,6 +246,8 @@ def test_prepare_writes_both_files(tmp_path: Path, folder: Path) -> None:
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["examples"] == 4
     assert len(told(tmp_path / "x.chat.jsonl")) == len(told(tmp_path / "x.plain.jsonl")) == 4
+    done = mt("prepare", pairs, "--from", "de", "--to", "en", "--form", "plain", "-o", ".")
+    assert (done.exit_code, "error: .: names a folder" in done.stderr) == (1, True)
     swapped = mt("prepare", pairs, "--from", "en", "--to", "de", "--form", "plain", "--swap", "-o", tmp_path / "y")
     assert swapped.exit_code == 0
     assert "English: The motorcycle" in str(told(tmp_path / "y.plain.jsonl")[0]["prompt"])

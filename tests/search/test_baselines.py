@@ -82,6 +82,9 @@ def test_agg_is_the_cosine_of_sums() -> None:
             assert found[row, column] == pytest.approx(expected, abs=1e-6)
     assert (found[2] == 0).all()
     assert sums([], source).shape == (0, 6)
+    narrow = WordVectors(["a"], np.ones((1, 5), np.float32), "en")
+    with pytest.raises(InputError, match="vectors of 6 and of 5 dimensions"):
+        agg(queries, documents, source, narrow)
 
 
 def test_tbt_puts_the_nearest_word_in_the_place_of_each() -> None:

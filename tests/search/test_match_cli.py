@@ -37,6 +37,7 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
     monkeypatch.chdir(tmp_path)
     Path("german").write_text(fakes.GERMAN, "utf-8")
     Path("english").write_text(fakes.ENGLISH, "utf-8")
+    Path("old.tsv").touch()
     Path("de.txt").write_text("Hund\nKatze\nLöffel\nHaus\n", "utf-8")
     Path("en.tsv").write_text("id\tterm\n1\thouse\n2\tcloud\n3\tcat\n4\tdog\n", "utf-8")
     loaded: list[Any] = []
@@ -226,21 +227,41 @@ def test_without_text(invoke: Invoke) -> None:
         (("german", "en.tsv", *TEXT), 1, "no term list by its name"),
         (("de.txt", "en.tsv", *TEXT, "-o", "out.doc"), 1, "out.doc: no format by its name; expected .tsv"),
         (("de.txt", "en.tsv", *TEXT, "-o", "no/out.tsv"), 1, "no: no such folder"),
-        (("de.txt", "en.tsv", *TEXT, "-o", "en.tsv"), 1, "en.tsv: is there already"),
+        (("de.txt", "en.tsv", *TEXT, "-o", "old.tsv"), 1, "old.tsv: is there already"),
         (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "a.tsv"), 1, "expected two files"),
+        (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "../{here}/a.tsv"), 1, "expected two files"),
+        (("de.txt", "en.tsv", *TEXT, "--force", "-o", "../{here}/en.tsv"), 1, "/en.tsv: is read, too; expected"),
+        (("de.txt", "en.tsv", *TEXT, "--force", "--unmatched", "german"), 1, "german: is read, too; expected"),
         (("de.txt", "en.tsv", *TEXT, "--source-index", "idx"), 2, "leave out --source-text"),
         (("de.txt", "en.tsv", *TEXT, "--one-to-one", "--candidates", "2"), 1, "2 candidates a term, but one to one"),
         (("de.txt", "en.tsv", *TEXT, "--target-column", "name"), 1, "no column 'name'"),
+        (("de.txt", "en.tsv", *TEXT, "--target-column", "9" * 5000), 1, "no column '999"),
+        (("de.txt", "en.tsv", *TEXT, "--target-column", "0"), 1, "column=0; expected a name"),
         (("de.txt", "en.tsv", "--source-index", "none"), 1, "none"),
         (("de.txt", "en.tsv", *TEXT, "--source-lang", "de", "-o", "a.tbx"), 1, "target terms; give --target-lang"),
     ],
 )
 def test_errors(invoke: Invoke, arguments: tuple[str, ...], code: int, expected: str) -> None:
-    result = invoke(*arguments)
+    result = invoke(*(argument.format(here=Path.cwd().name) for argument in arguments))
     assert result.exit_code == code
     assert expected in result.stderr
     assert code == 2 or result.stderr.count("\n") == 1
     assert result.loaded == []  # no model is loaded for nothing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("de.txt", "none.txt", *TEXT), "none.txt: cannot be read"),
+        (("de.txt", "en.tsv", *TEXT, "--target-index", "idx"), "leave out --target-text"),
+        (("de.txt", "en.tsv", *TEXT, "--source-lang", "de", "-o", "a.tbx"), "target terms; give --target-lang"),
+    ],
+)
+def test_what_is_wrong_is_said_before_a_text_is_read(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], expected: str
+) -> None:
+    monkeypatch.setattr(ExampleIndex, "build", lambda *_: pytest.fail("a text is read"))
+    assert expected in invoke(*arguments).stderr
 
 
 def test_files_that_are_there_are_replaced_when_asked(invoke: Invoke) -> None:

@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.mine.records import usual_threshold
+from phrasemate.text.formats.bilingual import write_units
+from phrasemate.text.formats.records import Side, Unit
 
 Invoke = Callable[..., Any]
 COMMON = ("--rerank", "none", "--lines", "sentence")
@@ -58,6 +60,27 @@ def test_calibrated_and_json(invoke: Invoke) -> None:
     assert "calibrated: 30 of 30 known pairs found" in done.stdout
 
 
+def test_the_sides_of_known_mates_are_told_by_their_languages(invoke: Invoke) -> None:
+    pairs = [(english(n), german(n)) for n in range(100, 130)]
+    write_units("known.tmx", [Unit((Side(en, "en-GB"), Side("x", "fr"), Side(de, "de"))) for en, de in pairs])
+    given = ("de.txt", "en.txt", *COMMON, "--calibrate", "known.tmx")
+    done = invoke(*given, "-o", "pairs.tsv", "--source-lang", "de-AT", "--target-lang", "en", "--json")
+    calibration = json.loads(done.stdout)["calibration"]
+    assert (calibration["known"], calibration["found"]) == (30, 30)
+    done = invoke(*given, "-o", "x.tsv")
+    assert "expected two; choose two with --source-lang and --target-lang" in done.stderr
+
+
+def test_what_was_computed_goes_though_nobody_reads_the_report(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("phrasemate.cli.mine._say", gone)
+    monkeypatch.setattr("phrasemate.cli.shell._close_stdout", lambda: None)
+    assert invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON).exit_code == 141
+    assert sorted(path.name for path in Path().iterdir()) == ["de.txt", "en.txt", "known.tsv", "pairs.tsv"]
+
+
 def test_a_work_folder_that_is_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     assert invoke("de.txt", "en.txt", "-o", "a.tsv", *COMMON, "--work", "w").exit_code == 0
     stopped = NumberEncoder(stop_after=0)
@@ -89,7 +112,11 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
         (("de.txt", "en.txt", "-o", "x.txt"), 1, "expected a name that ends in .jsonl, .tmx, .tsv"),
         (("de.txt", "en.txt", "-o", "known.tsv"), 1, "is there already"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--threshold", "1", "--calibrate", "known.tsv"), 2, "give one of them"),
-        (("de.txt", "en.txt", "-o", "x.tsv", "--calibrate", "de.txt"), 1, "1 column; expected 2"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--calibrate", "de.txt"), 1, "separated by tabs; mend it\n"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--threshold", "nan"), 2, "expected a number"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--copies", "0"), 1, "copies 0.0; expected a share above 0"),
+        (("known.tsv", "en.txt", "-o", "./known.tsv", "--force"), 1, "known.tsv: is read, too"),
+        (("de.txt", "en.txt", "-o", "known.tsv", "--force", "--calibrate", "known.tsv"), 1, "known.tsv: is read, too"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--length-ratio", "0.5"), 1, "length ratio 0.5; expected more than 1"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--margin", "csls"), 1, "have no usual threshold"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--source-lang", "ru"), 1, "source: none of 31 sentences can be used"),

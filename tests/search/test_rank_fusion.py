@@ -129,6 +129,8 @@ def test_sum_of_scores() -> None:
         [(2, 0.1 + 7), (0, 0.9 + 6), (1, 0.5 - 1)],
         [(5, 3.0 + 2.0), (4, -1 + 2.0)],
     )
+    fused = weighted_sum([run([(0, 0.3), (1, 0.2), (2, 0.2)]), run([(1, 0.2), (0, 0.2), (2, 0.1)])], absent=-1e9)
+    same(fused, [(0, 0.5), (1, 0.4), (2, 0.3)])  # all are listed: what others would have is of no matter
 
 
 def test_normalised_scores() -> None:
@@ -203,6 +205,8 @@ def test_numbers_that_are_none_are_refused(odd: float) -> None:
             fuse([A, B], [1.0, odd])
     with pytest.raises(InputError, match="temperature"):
         softmax(A, odd)
+    with pytest.raises(InputError, match=r"absent .*; expected a number"):
+        weighted_sum([A, B], absent=-odd)
     for k in (odd, -1.0):  # -1 would divide the first rank's share by 0
         with pytest.raises(InputError, match=r"k .*; expected 0 or more"):
             rrf([A], k=k)

@@ -128,6 +128,7 @@ def test_damaged_rows_are_skipped_if_wished(invoke: Invoke) -> None:
         (("map", "xx.vec", "yy.vec.gz", "-o", "o"), 2, "give either --lexicon FILE"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--unsupervised", "--lexicon", "lexicon.tsv"), 2, "give either"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--unsupervised", "--self-learning"), 2, "give either"),
+        (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--unsupervised", "--entries", "1:9"), 2, "leave them out"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "none/o", "--unsupervised"), 1, "none: no such folder; make it first"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--lexicon", "lexicon.tsv"), 1, "none of the 60 pairs"),
         (("map", "xx.vec", "no.vec", "-o", "o", "--unsupervised"), 1, "no.vec: cannot be read (No such file"),

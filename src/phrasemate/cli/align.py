@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phrasemate.cli.given import check_apart, two, two_columns
 from phrasemate.cli.options import JsonAtEnd, Model, OnError, Threads, say_skipped
 from phrasemate.cli.progress import stages
 
@@ -120,6 +121,7 @@ def align(
     from phrasemate.align import align_files
 
     text = _text(source, target, columns, langs, on_error)
+    check_apart(out, *text.files)
     aligner = _aligner(method, how, layer, model, threads)
     with stages(lambda: _kept(out)) as show:
         report = align_files(text, out, aligner, tokenised, force, show)
@@ -140,7 +142,10 @@ def pairs(
     rate: Annotated[
         float,
         typer.Option(
-            "--frequent", metavar="RATE", help="A word with more occurrences per sentence begins and ends no phrase."
+            "--frequent",
+            metavar="RATE",
+            min=0,
+            help="A word with more occurrences per sentence begins and ends no phrase.",
         ),
     ] = 0.003,
     least: Annotated[
@@ -168,6 +173,7 @@ def pairs(
     if len(files) not in (2, 3):
         raise typer.BadParameter(f"{len(files)} files; expected SRC TGT LINKS, or one file with tabs and LINKS")
     text = _text(files[0], files[1] if len(files) == 3 else None, columns, langs, on_error)
+    check_apart(out, *files)
     settings = PhraseSettings(max_words, rate, least, loose)
     with stages(lambda: _kept(out)) as show:
         report = pair_files(text, files[-1], out, settings, tokenised, force, show)
@@ -176,16 +182,13 @@ def pairs(
 
 def _text(source: Path, target: Path | None, columns: str, langs: str, on_error: OnError) -> ParallelText:
     from phrasemate.align import ParallelText
+    from phrasemate.text.formats.bilingual import format_of
 
-    numbers = columns.split(",")
-    if len(numbers) != 2 or not all(number.strip().isascii() and number.strip().isdigit() for number in numbers):
-        raise typer.BadParameter(f"--columns {columns}: expected two numbers from 1, such as 1,2")
-    both = langs.split(",") if langs else ["", ""]
-    if len(both) != 2 or (langs and not all(both)):
-        raise typer.BadParameter(f"--langs {langs}: expected two languages, such as de,en")
-    return ParallelText(
-        source, target, (int(numbers[0]), int(numbers[1])), on_error is OnError.SKIP, (both[0].strip(), both[1].strip())
-    )
+    numbers = two_columns(columns)
+    if numbers != (1, 2) and (target is not None or format_of(source)):
+        raise typer.BadParameter(f"--columns is for one file with tabs, not for {target or source}")
+    both = two(langs, "--langs", "two languages, such as de,en") if langs else ("", "")
+    return ParallelText(source, target, numbers, on_error is OnError.SKIP, both)
 
 
 def _aligner(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from phrasemate.index import AddReport, ProgressEvent
     from phrasemate.text import Corpus
 
-__all__ = ["Cluster", "Workers", "add_there", "optimize_there", "refuse_elsewhere", "shown"]
+__all__ = ["Cluster", "Workers", "add_there", "check", "optimize_there", "refuse_elsewhere", "shown"]
 
 Cluster = Annotated[
     str | None,
@@ -40,11 +40,20 @@ def shown(directory: Path) -> str:
 
 
 def refuse_elsewhere(directory: Path) -> None:
-    """Raise InputError for a place that is no folder: what one machine makes is one."""
+    """Raise InputError for a place that is no folder, or none at all: what one machine makes is one."""
     from phrasemate.cluster.places import is_tables
 
+    place = shown(directory)
     if is_tables(directory):
-        raise InputError(f"no index at {shown(directory)}; to make one there, give --cluster ADDRESS (or: local)")
+        raise InputError(f"no index at {place}; to make one there, give --cluster ADDRESS (or: local)")
+
+
+def check(address: str | None, workers: int | None, threads: int | None) -> None:
+    """Raises BadParameter for an option that would be passed over."""
+    if address is None and workers is not None:
+        raise typer.BadParameter("--workers needs --cluster ADDRESS (or: local)")
+    if address is not None and threads is not None:
+        raise typer.BadParameter("--threads is of one machine; with --cluster, give --workers")
 
 
 def add_there(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,7 +87,7 @@ def _print(console: Console, answers: Sequence[Answer], seconds: dict[str, float
         f"{seconds['index']:.1f} s to index, {seconds['search']:.1f} s to answer"
     )
     if kept is not None:
-        console.print(f'ask more: phrasemate search {kept} "Er sitzt auf der [[Bank]]."', markup=False)
+        typer.echo(f'ask more: phrasemate search {quote(str(kept))} "Er sitzt auf der [[Bank]]."')
 
 
 def _lines(answer: Answer, coloured: bool) -> list[Text]:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phrasemate.cli.given import several
 from phrasemate.cli.options import Threads
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from phrasemate.evaluate.report import Table
 
 __all__ = ["CCPR_EXAMPLES", "app", "ccpr", "print_result", "print_table"]
@@ -104,7 +107,7 @@ def ccpr(
         against=against,
         distractors=distractors,
         cs=cs,
-        langs=tuple(lang.strip() for lang in langs.split(",") if lang.strip()),
+        langs=several(langs),
         threads=threads,
         seed=seed,
         out=folder,
@@ -116,7 +119,7 @@ def ccpr(
 
 def parts_of(parts: type[StrEnum], only: str) -> tuple[str, ...]:
     """The parts that ``--only`` names, in the order in which they are done; all, if it names none."""
-    named = [name.strip() for name in only.split(",") if name.strip()]
+    named = several(only)
     unknown = [name for name in named if name not in list(parts)]
     if unknown:
         raise typer.BadParameter(f"--only {only}: no part {', '.join(unknown)}; there are {', '.join(parts)}")
@@ -145,14 +148,24 @@ def print_table(table: Table) -> None:
     from phrasemate.evaluate.report import cell
 
     console = out()
-    drawn = Drawn(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, caption=table.note or None)
-    drawn.caption_justify = "left"
+    drawn = Drawn(box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    drawn.title, drawn.caption = _plain(table.title, "table.title"), _plain(table.note, "table.caption")
     for number, name in enumerate(table.header):
-        drawn.add_column(name, justify="right" if number and _numeric(table, number) else "left", no_wrap=True)
+        side: Any = "right" if number and _numeric(table, number) else "left"
+        drawn.add_column(_plain(name), justify=side, no_wrap=True)
     for row in table.rows:
-        drawn.add_row(*map(cell, row))
+        drawn.add_row(*(_plain(cell(value)) for value in row))
     console.width = max(console.width, WIDTH)
-    console.print(drawn, markup=False, end="")
+    console.print(drawn, end="")
+
+
+def _plain(text: str, style: str = "") -> Text:
+    """What rich reads no markup in: names come from folders and files."""
+    from rich.text import Text
+
+    from phrasemate.cli.render import clean
+
+    return Text(clean(text), style)
 
 
 def _numeric(table: Table, number: int) -> bool:

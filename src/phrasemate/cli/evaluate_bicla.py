@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phrasemate.cli import evaluate as shared
+from phrasemate.cli.given import several
 from phrasemate.cli.progress import stages
 from phrasemate.errors import InputError, MissingExtra
 
@@ -84,10 +85,12 @@ def bicla(
     """
     from phrasemate.evaluate.bicla import Settings, run
 
+    if reranker is not None and not bundled:
+        raise typer.BadParameter("--reranker is of the bundled encoder; leave out --no-bundled")
     settings = Settings(
         data=data,
         vectors=vectors,
-        pairs=tuple(pair.strip() for pair in pairs.split(",") if pair.strip()),
+        pairs=several(pairs),
         parts=shared.parts_of(Part, only),
         bundled=bundled,
         reranker=reranker,

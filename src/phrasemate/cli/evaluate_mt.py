@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from phrasemate.cli.evaluate import print_result
+from phrasemate.cli.given import several
 from phrasemate.cli.progress import stages
 
 __all__ = ["EXAMPLES", "mt"]
@@ -62,14 +63,17 @@ def mt(
     """
     from phrasemate.evaluate.mt import Settings, run
 
-    files = {}
+    if layer is not None and bertscore is None:
+        raise typer.BadParameter("--layer is a layer of --bertscore; leave it out")
+    files: dict[str, Path] = {}
     for given in scores or ():
         key, equals, path = given.partition("=")
         if not equals:
             raise typer.BadParameter(f"--scores {given}: expected SCORE:DIRECTION:SYSTEM=FILE")
+        if key in files:
+            raise typer.BadParameter(f"--scores {given}: {key} is given twice")
         files[key] = Path(path)
-    wanted = tuple(name.strip() for name in only.split(",") if name.strip())
-    settings = Settings(runs, against, wanted, bertscore, layer, files, comet, samples, folder)
+    settings = Settings(runs, against, several(only), bertscore, layer, files, comet, samples, folder)
     with stages() as show:
         result = run(settings, show)
     print_result(result, as_json)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from phrasemate.cli.evaluate import print_result
+from phrasemate.cli.given import several
 from phrasemate.cli.options import Threads
 from phrasemate.cli.progress import stages
 
@@ -56,8 +57,7 @@ def xpr(
     """
     from phrasemate.evaluate.xpr import Settings, run
 
-    wanted = tuple(name.strip() for name in only.split(",") if name.strip())
-    settings = Settings(rows, data, split, most, wanted, threads, seed, folder, tuple(without or ()))
+    settings = Settings(rows, data, split, most, several(only), threads, seed, folder, tuple(without or ()))
     with stages() as show:
         result = run(settings, show)
     print_result(result, as_json)

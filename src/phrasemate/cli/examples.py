@@ -94,6 +94,10 @@ def examples(
         raise typer.BadParameter("--index has its own sentences; leave out --text and --store")
     if language and index is None:
         raise typer.BadParameter("--language chooses within --index; for --text, give --lang")
+    if lang and not text:
+        raise typer.BadParameter("--lang is of --text; for --index, give --language")
+    if column is not None and not text:
+        raise typer.BadParameter("--column is of --text; leave it out")
     wanted = _phrases(phrases or [], file)
     corpus = None
     if text:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phrasemate.errors import InputError
+
 if TYPE_CHECKING:
     from phrasemate.mt import Form, Prompter, Retrieval
 
@@ -70,9 +72,12 @@ IndexModel = Annotated[
 
 
 def cache_folder() -> Path:
-    """Where answers and vectors of sentences are kept for later runs."""
+    """Where answers and vectors of sentences are kept for later runs. Raises InputError for a user without a home."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
+    except RuntimeError as error:
+        raise InputError("there is no home folder to keep answers in; set XDG_CACHE_HOME to a folder") from error
 
 
 def chosen_form(form: FormName, template: Path | None, index: Path | None) -> Form:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.cluster import Cluster, Workers, add_there, optimize_there, refuse_elsewhere, shown
+from phrasemate.cli.cluster import Cluster, Workers, add_there, check, optimize_there, refuse_elsewhere, shown
 from phrasemate.cli.options import Column, Encoding, Lines, OnError, OrList, SplitLines, TextField, Threads, say_skipped
 from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, out
 from phrasemate.cli.tuning import At, Seed, Target, said
@@ -114,6 +114,7 @@ def add(
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.text import read
 
+    check(cluster, workers, threads)
     corpus = read(
         *texts,
         column=column,
@@ -286,6 +287,9 @@ def optimize(
     """
     from phrasemate.index import Index
 
+    check(cluster, workers, threads)
+    if target_recall is None and (at != 1 or seed != 0):
+        raise typer.BadParameter("--at and --seed need --target-recall R")
     if cluster is not None:
         report, (before, after) = None, optimize_there(directory, cluster, workers, target_recall)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phrasemate.cli.given import check_apart
 from phrasemate.cli.options import (
     Encoding,
     Lines,
@@ -168,7 +170,8 @@ def match(
     from phrasemate.match import MatchSettings, match_terms
     from phrasemate.text import read
 
-    _check_files(to, unmatched, force)
+    given = (source, target, *(source_text or ()), *(target_text or ()), source_index, target_index)
+    _check_files(to, unmatched, force, [path for path in given if path is not None])
     settings = MatchSettings(
         examples=examples,
         bare=bare,
@@ -184,12 +187,19 @@ def match(
         evidence=evidence,
     )
     reading = partial(read, text_field=text_field, lines=lines.value, on_error=on_error.value, encoding=encoding)
+    for name, texts, index in (("source", source_text, source_index), ("target", target_text, target_index)):
+        if texts and index is not None:
+            raise typer.BadParameter(f"--{name}-index has its own sentences; leave out --{name}-text")
+    lists = (
+        _terms(source, "source", source_column, source_lang),
+        _terms(target, "target", target_column, target_lang),
+    )
+    _check_languages(to, lists)
     with ExitStack() as stack:
-        sides = [
-            _side(stack, "source", source, source_column, source_lang, source_text, source_index, reading),
-            _side(stack, "target", target, target_column, target_lang, target_text, target_index, reading),
-        ]
-        _check_languages(to, sides)
+        sides = (
+            _side(stack, "source", lists[0], source_lang, source_text, source_index, reading),
+            _side(stack, "target", lists[1], target_lang, target_text, target_index, reading),
+        )
         loaded = load_model(model, threads=threads)
         with stages() as show:
             found = match_terms(sides[0], sides[1], loaded, settings, show)
@@ -203,33 +213,33 @@ def match(
 match.__doc__ = HELP
 
 
-def _check_files(to: Path | None, unmatched: Path | None, force: bool) -> None:
-    """What would fail after minutes of work fails at once."""
+def _check_files(to: Path | None, unmatched: Path | None, force: bool, read: Sequence[str | Path]) -> None:
+    """What would be lost, or fail after minutes of work, fails at once."""
     from phrasemate.text.formats.writing import check_new
 
     if to is not None and to.suffix.lower() not in WRITTEN:
         raise InputError(f"{to}: no format by its name; expected {', '.join(WRITTEN)}")
-    if to is not None and to == unmatched:
+    if to is not None and unmatched is not None and to.resolve() == unmatched.resolve():
         raise InputError(f"{to}: given for the matches and for the terms without one; expected two files")
     for path in (to, unmatched):
         if path is not None:
+            check_apart(path, *read)
             check_new(path, force)
 
 
-def _check_languages(to: Path | None, sides: Sequence[Side]) -> None:
+def _check_languages(to: Path | None, lists: Sequence[Sequence[Term]]) -> None:
     """A term base says the language of each term."""
     if to is None or to.suffix.lower() != ".tbx":
         return
-    for name, side in zip(("source", "target"), sides, strict=True):
-        if not all(term.language for term in side.terms):
+    for name, terms in zip(("source", "target"), lists, strict=True):
+        if not all(term.language for term in terms):
             raise InputError(f"{to}: a term base needs to know the language of the {name} terms; give --{name}-lang")
 
 
 def _side(
     stack: ExitStack,
     name: str,
-    file: Path,
-    column: str | None,
+    terms: Sequence[Term],
     lang: str,
     texts: Sequence[str] | None,
     index: Path | None,
@@ -238,9 +248,6 @@ def _side(
     """A list and its sentences, which ``stack`` closes."""
     from phrasemate.match import Side
 
-    if texts and index is not None:
-        raise typer.BadParameter(f"--{name}-index has its own sentences; leave out --{name}-text")
-    terms = _terms(file, name, column, lang)
     if not texts and index is None:
         if not any(term.contexts for term in terms):
             remark = f"no --{name}-text: {name} terms are compared by their wording alone, which is much less accurate"
@@ -253,7 +260,7 @@ def _terms(file: Path, name: str, column: str | None, lang: str) -> list[Term]:
     """A term list; errors name the options of this command."""
     from phrasemate.text.terms import read_terms
 
-    number = int(column) if column is not None and column.isascii() and column.isdigit() else column
+    number = int(column) if column is not None and re.fullmatch("[0-9]{1,9}", column) else column
     with sided(name):
         return list(read_terms(file, lang, number))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phrasemate.cli.given import check_apart
 from phrasemate.cli.options import (
     Encoding,
     JsonAtEnd,
@@ -21,6 +23,7 @@ from phrasemate.cli.options import (
     SplitLines,
     TextField,
     Threads,
+    pairs_of,
     say_skipped,
     sided,
 )
@@ -180,6 +183,9 @@ def mine(
 
     if calibrate is not None and threshold is not None:
         raise typer.BadParameter("--threshold and --calibrate: give one of them")
+    if threshold is not None and not math.isfinite(threshold):
+        raise typer.BadParameter(f"--threshold {threshold}: expected a number")
+    check_apart(out, source, target, *([calibrate] if calibrate else []))
     check_output(out, force)
     settings = Mining(
         k=k,
@@ -187,7 +193,7 @@ def mine(
         threshold=threshold,
         pairing=pairing.value,
         length_ratio=length_ratio or None,
-        copies=copies if 0 < copies < 1 else None,
+        copies=None if copies == 1 else copies,
         languages=(source_lang, target_lang),
         check=check.value,
         engine=engine.value,
@@ -207,7 +213,8 @@ def mine(
         for side, path, lang in (("source", source, source_lang), ("target", target, target_lang))
     ]
     folder = work or out.with_name(out.name + ".work")
-    known = _known(calibrate)
+    options = "--source-lang and --target-lang"
+    known = list(pairs_of(calibrate, source_lang, target_lang, options)) if calibrate else []
     encoder = load_model(model, threads=threads)
     with (
         sided("source", "target"),
@@ -215,18 +222,9 @@ def mine(
         run(texts[0], texts[1], encoder, folder, settings, known, threads=threads, force=force, progress=show) as mined,
     ):
         write_mates(out, mined, settings.languages)
-        _say(out, mined, texts, as_json)
         if work is None:
             mined.work.remove()
-
-
-def _known(path: Path | None) -> list[tuple[str, str]]:
-    """The pairs of a file with tabs."""
-    if path is None:
-        return []
-    from phrasemate.align import ParallelText
-
-    return [pair for pair in ParallelText(path) if all(pair)]
+        _say(out, mined, texts, as_json)
 
 
 def _say(out: Path, mined: Mined, texts: Sequence[Corpus], as_json: bool) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import ExitStack
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +29,7 @@ from phrasemate.cli.hinting import (
     chosen_form,
     opened_retrieval,
 )
-from phrasemate.cli.options import Threads
+from phrasemate.cli.options import Threads, pairs_of
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup
 from phrasemate.errors import EndpointError, InputError
@@ -175,7 +177,7 @@ def translate(
         show = stack.enter_context(stages(lambda: "the answers so far are kept: give the same command again to go on"))
         bare = Prompter(chosen, source, target)
         retrieval = opened_retrieval(index, model, threads, form, settings, bare, stack, show)
-        known = retrieval.examples(_pairs(examples, shots)) if examples else ()
+        known = retrieval.examples(_pairs(examples, source, target, shots)) if examples else ()
         made = Translator(Prompter(chosen, source, target, known), retrieval)
         sinks = _Sinks(out, jsonl, as_json, show_prompt, stack)
         if dry_run:
@@ -217,16 +219,16 @@ def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path
     """What would be lost, or fail after the work, fails at once."""
     from phrasemate.text.formats.writing import check_new
 
-    known = [("the text", Path(file).resolve())] if file != "-" else []
-    known += [("the known translations", examples.resolve())] if examples else []
+    known: list[tuple[str, str | Path]] = [("the text", file)] if file != "-" else []
+    known += [("the known translations", examples)] if examples else []
     for option, path in (("-o", out), ("--jsonl", jsonl)):
         if path is None:
             continue
         for what, other in known:
-            if path.resolve() == other:
+            if os.path.realpath(path) == os.path.realpath(other):
                 raise InputError(f"{path}: given for {option} and as {what}; expected another file")
         check_new(path, force)
-        known.append((f"the file of {option}", path.resolve()))
+        known.append((f"the file of {option}", path))
 
 
 class _Sinks:
@@ -238,6 +240,7 @@ class _Sinks:
         from phrasemate.text.formats.writing import NewFile
 
         self._as_json, self._show_prompt, self.files = as_json, show_prompt, bool(out or jsonl)
+        self._prompts = as_json or out is not None or not (jsonl or show_prompt)  # where translations would be
         self._out = stack.enter_context(NewFile(out)) if out else sys.stdout
         self._jsonl = stack.enter_context(NewFile(jsonl)) if jsonl else None
 
@@ -253,9 +256,8 @@ class _Sinks:
     def prompt(self, facts: dict[str, Any]) -> None:
         """What would be asked."""
         line = json.dumps(facts, ensure_ascii=False)
-        if self._show_prompt:
-            self._show(facts)
-        elif self._as_json or not self._jsonl:
+        self._show(facts)
+        if self._prompts:
             self._out.write((line if self._as_json else facts["prompt"] + "\n") + "\n")
         if self._jsonl:
             self._jsonl.write(line + "\n")
@@ -265,12 +267,8 @@ class _Sinks:
             typer.echo(f"--- line {facts['number']}\n{facts['prompt']}\n", err=True)
 
 
-def _pairs(path: Path, shots: int) -> list[tuple[str, str]]:
-    from itertools import islice
-
-    from phrasemate.align import ParallelText
-
-    return list(islice(((source, target) for source, target in ParallelText(path) if source and target), shots))
+def _pairs(path: Path, source: str, target: str, shots: int) -> list[tuple[str, str]]:
+    return list(islice(pairs_of(path, source, target, "--from and --to"), shots))
 
 
 def _lines(file: str) -> list[str]:

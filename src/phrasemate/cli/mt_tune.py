@@ -24,7 +24,7 @@ from phrasemate.cli.hinting import (
     chosen_form,
     opened_retrieval,
 )
-from phrasemate.cli.options import JsonAtEnd, Threads
+from phrasemate.cli.options import JsonAtEnd, Threads, pairs_of
 from phrasemate.cli.progress import stages
 from phrasemate.errors import InputError, MissingExtra
 
@@ -78,11 +78,12 @@ def prepare(
 
     A sentence's own translation is never among its hints, even if the parallel text was indexed.
     """
-    from phrasemate.align import ParallelText
     from phrasemate.mt import Hints, Prompter
     from phrasemate.mt.prepare import lessons, sampled, write_lessons
     from phrasemate.text.formats.writing import check_new
 
+    if not out.name:
+        raise InputError(f"{out}: names a folder; expected the beginning of two files' names")
     chat, plain = (out.with_name(f"{out.name}.{kind}.jsonl") for kind in ("chat", "plain"))
     for path in (chat, plain):
         check_new(path, force)
@@ -90,7 +91,10 @@ def prepare(
     settings = Hints(
         threshold, segmenter.value, k=k, contexts=contexts, floor=floor, confidence=confidence, budget=budget
     )
-    text = ((second, first) if swap else (first, second) for first, second in ParallelText(pairs))
+    languages = "--from and --to"
+    text = pairs_of(pairs, source, target, languages)
+    if swap:
+        text = ((first, second) for second, first in pairs_of(pairs, target, source, languages))
     some = sampled(text, count, seed)
     with ExitStack() as stack:
         show = stack.enter_context(stages())

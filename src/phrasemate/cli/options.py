@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phrasemate.cli.shell import clean
 from phrasemate.errors import ReadError
 
 if TYPE_CHECKING:
@@ -27,11 +29,13 @@ __all__ = [
     "SplitLines",
     "TextField",
     "Threads",
+    "pairs_of",
     "say_skipped",
     "sided",
 ]
 
 SHOWN = 20  # skipped lines that are listed; the rest are counted
+_NO_OPTION = re.compile(r", give --columns or use --on-error skip| or use --on-error skip")
 
 
 class OnError(StrEnum):
@@ -78,9 +82,27 @@ def say_skipped(skipped: Sequence[Skipped], more: str = "") -> None:
     for item in skipped[:SHOWN]:
         where = f"{item.file}, line {item.line}" if item.line else item.file
         rest = " and the rest of the file" if item.whole and item.line else ""
-        typer.echo(f"skipped: {where}{rest}: {item.reason}", err=True)
+        typer.echo(clean(f"skipped: {where}{rest}: {item.reason}"), err=True)
     if len(skipped) > SHOWN:
         typer.echo(f"skipped: {len(skipped) - SHOWN:,} more{more}", err=True)
+
+
+def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tuple[str, str]]:
+    """The sentence pairs of a parallel text, for a command that has no options for it.
+
+    Of a translation memory those in the two languages, where both are known, in whatever order its units have them.
+    Raises ReadError; ``options`` say the languages.
+    """
+    from phrasemate.align import ParallelText
+    from phrasemate.text.formats.bilingual import format_of
+
+    spoken = [re.split("[-_]", language)[0] for language in (source, target)]  # de-AT: any German
+    languages = (spoken[0], spoken[1]) if all(spoken) and format_of(path) else ("", "")
+    try:
+        yield from (pair for pair in ParallelText(path, languages=languages) if all(pair))
+    except ReadError as error:
+        remedy = _NO_OPTION.sub("", error.remedy).replace("--langs, source first", options).replace("--langs", options)
+        raise ReadError(error.file, error.line, error.reason, remedy) from error
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from phrasemate.cli.shell import clean
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,14 +23,6 @@ INDENT = 6
 PLACE_CELLS = 32  # at most, and a quarter of the line, for document:line; a longer one keeps its end
 MOST = 12  # members of a list of facts that are shown
 LEFT_SHARE = 0.4  # of a keyword-in-context line: more room to the right, where a phrase goes on
-
-# A corpus must not steer the terminal (escape sequences) nor break a line; one space each keeps all offsets.
-_CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
-
-
-def clean(text: str) -> str:
-    """``text`` with every control character as a space; offsets stay as they are."""
-    return text.translate(_CONTROLS)
 
 
 def count(number: int, noun: str) -> str:
@@ -128,19 +122,23 @@ def _parts(phrase: Phrase) -> tuple[str, str, str]:
 
 def _first(text: str, cells: int) -> str:
     """The beginning of ``text`` in at most ``cells`` terminal cells."""
+    if cells < 1:
+        return ""
     if len(text) <= cells and cell_len(text) <= cells:
         return text
-    kept = text[: max(cells - 1, 0)]
+    kept = text[: cells - 1]
     while cell_len(kept) > cells - 1:
         kept = kept[:-1]
-    return kept + "…" if cells > 0 else ""
+    return kept + "…"
 
 
 def _last(text: str, cells: int) -> str:
     """The end of ``text`` in at most ``cells`` terminal cells."""
+    if cells < 1:
+        return ""
     if len(text) <= cells and cell_len(text) <= cells:
         return text
     kept = text[-(cells - 1) :] if cells > 1 else ""
     while cell_len(kept) > cells - 1:
         kept = kept[1:]
-    return "…" + kept if cells > 0 else ""
+    return "…" + kept

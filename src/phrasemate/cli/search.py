@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phrasemate.cli.options import Quick, Threads
-from phrasemate.cli.shell import out
+from phrasemate.cli.shell import clean, out
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
@@ -152,4 +152,4 @@ def _print(batch: Sequence[str], results: Iterable[Result], as_json: bool) -> No
     for query in batch:
         print_results(console, answers[query])
         if not answers[query]:
-            console.print(f"no phrase proposed in: {query}", markup=False)
+            console.print(f"no phrase proposed in: {clean(query)}", markup=False)

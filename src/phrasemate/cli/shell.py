@@ -6,7 +6,9 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import typer
@@ -25,6 +27,7 @@ __all__ = [
     "DefaultGroup",
     "Offer",
     "RootGroup",
+    "clean",
     "err",
     "fail",
     "out",
@@ -37,6 +40,9 @@ EXIT_PIPE = 141  # 128 + SIGPIPE
 
 log = logging.getLogger(__name__)
 
+# A corpus must not steer the terminal (escape sequences) nor break a line; one space each keeps all offsets.
+_CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
+
 Offer = typer.Typer | tuple[Callable[..., Any], str]  # a group of commands; or one, and what its help ends with
 
 
@@ -44,20 +50,25 @@ def out() -> Console:
     """The console on standard output: coloured on a terminal, plain in a pipe."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    return Console(highlight=False, soft_wrap=True, emoji=False)
 
 
 def err() -> Console:
     """The console on standard error, for progress and remarks."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+
+def clean(text: str) -> str:
+    """``text`` with every control character as a space; offsets stay as they are."""
+    return text.translate(_CONTROLS)
 
 
 def fail(message: str, code: int = EXIT_ERROR) -> NoReturn:
     """Print one line ``error: ...`` to standard error and leave with ``code``."""
     typer.secho("error: ", fg="red", bold=True, err=True, nl=False)
-    typer.echo(" ".join(message.split()), err=True)
+    typer.echo(clean(" ".join(message.split())), err=True)
     raise typer.Exit(code)
 
 
@@ -109,26 +120,38 @@ class RootGroup(TyperGroup):
         """In the order of the offers."""
         return list(self.commands)
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Where ``--help`` and ``--version`` are printed."""
+        with _leaving():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _leaving():
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except PhrasemateError as error:
-            log.debug("raised here:", exc_info=True)
-            fail(str(error))
-        except KeyboardInterrupt:
-            typer.echo("stopped", err=True)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
-        except BrokenPipeError:
-            _close_stdout()
-            raise typer.Exit(EXIT_PIPE) from None
-        except MemoryError:
-            log.debug("raised here:", exc_info=True)
-            fail("there is not enough memory; free some, or raise the limit, and give the command again")
-        except OSError as error:
-            log.debug("raised here:", exc_info=True)
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+@contextmanager
+def _leaving() -> Iterator[None]:
+    """What is raised on purpose within, or by the system, leaves as one line and an exit code."""
+    try:
+        yield
+    except PhrasemateError as error:
+        log.debug("raised here:", exc_info=True)
+        fail(str(error))
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:
+        _close_stdout()
+        raise typer.Exit(EXIT_PIPE) from None
+    except MemoryError:
+        log.debug("raised here:", exc_info=True)
+        fail("there is not enough memory; free some, or raise the limit, and give the command again")
+    except OSError as error:
+        log.debug("raised here:", exc_info=True)
+        fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
 class DefaultGroup(TyperGroup):
@@ -143,7 +166,13 @@ class DefaultGroup(TyperGroup):
 
 
 def settle_streams() -> None:
-    """UTF-8 in a pipe, whatever the locale; on a terminal, a question mark for what it cannot show."""
+    """UTF-8 in a pipe, whatever the locale; on a terminal, a question mark for what it cannot show.
+
+    What the caller closed is empty, and takes everything.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             if stream.isatty():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phrasemate.cli.given import check_apart
 from phrasemate.cli.options import (
     Column,
     Encoding,
@@ -129,7 +130,7 @@ def terms(
     from phrasemate.terms import TermSettings, document_terms
     from phrasemate.text import read
 
-    _check(to, lang, force)
+    _check(to, document, lang, force)
     if index is None and (language or in_document):
         raise typer.BadParameter("--language and --document choose within an index; give --index")
     fetched = max(contexts, 1)  # a hit tells its language
@@ -163,7 +164,7 @@ def terms(
 terms.__doc__ = HELP
 
 
-def _check(to: Path | None, lang: str, force: bool) -> None:
+def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) -> None:
     """What would fail after the work fails at once."""
     from phrasemate.terms.output import WRITTEN
     from phrasemate.text.formats.writing import check_new
@@ -174,6 +175,7 @@ def _check(to: Path | None, lang: str, force: bool) -> None:
         raise InputError(f"{to}: no format by its name; expected {', '.join(WRITTEN)}")
     if to.suffix.lower() == ".tbx" and not lang:
         raise InputError(f"{to}: a term base needs to know the language of the document; give --lang")
+    check_apart(to, *documents)
     check_new(to, force)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.shell import EXIT_INTERRUPTED, err, out
+from phrasemate.cli.shell import EXIT_INTERRUPTED, err
 from phrasemate.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -81,16 +81,16 @@ def train(  # a Trainer: only there with torch
         with _progress() as show:
             last = trainer.run(float("inf") if minutes is None else minutes, show)
     except KeyboardInterrupt:
-        err().print(f"stopped after step {trainer.step}; the same command goes on from there")
+        typer.echo(f"stopped after step {trainer.step}; the same command goes on from there", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
         _draw(run)
     if as_json:
         typer.echo(json.dumps({"run": str(run), "step": trainer.step, "finished": trainer.finished, "last": last}))
     elif trainer.finished:
-        out().print(f"{run / 'model'}: trained for {trainer.step:,} steps; next: {then}")
+        typer.echo(f"{run / 'model'}: trained for {trainer.step:,} steps; next: {then}")
     else:
-        out().print(f"{run}: {trainer.step:,} of {trainer.settings.end:,} steps; the same command goes on")
+        typer.echo(f"{run}: {trainer.step:,} of {trainer.settings.end:,} steps; the same command goes on")
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def counter() -> Iterator[Callable[[str, int, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     console = err()
-    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", visible=False)
 
@@ -107,7 +107,7 @@ def counter() -> Iterator[Callable[[str, int, int], None]]:
             if console.is_terminal:
                 bar.update(task, description=what, completed=done, total=total, visible=True)
             elif done == 0:
-                console.print(f"{what}: {total:,} sentences")
+                console.print(f"{what}: {total:,} sentences", markup=False)
 
         yield show
 
@@ -149,4 +149,4 @@ def _draw(run: Path) -> None:
     try:
         draw_curves(run / "metrics.jsonl", run / "curves.svg")
     except MissingExtra as error:
-        err().print(f"no curves: {error}")
+        typer.echo(f"no curves: {error}", err=True)

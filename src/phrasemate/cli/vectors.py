@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phrasemate.cli import vectors_text
+from phrasemate.cli.given import two_columns
 from phrasemate.cli.options import OnError, say_skipped
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out as console
@@ -113,6 +114,8 @@ def map_(
 
     if unsupervised == (lexicon is not None) or (self_learning and lexicon is None):
         raise typer.BadParameter("give either --lexicon FILE (and --self-learning, if you like) or --unsupervised")
+    if unsupervised and (columns, entries) != ("1,2", ":"):
+        raise typer.BadParameter("--columns and --entries choose within a lexicon; leave them out")
     check_free(out, force)
     pairs = None if lexicon is None else _lexicon(lexicon, columns, entries)
     sides = _vectors(source, limit, on_error), _vectors(target, limit, on_error)
@@ -238,7 +241,4 @@ def _lexicon(path: Path, columns: str, numbers: str) -> list[tuple[str, str]]:
     from phrasemate.vectors import entries, read_lexicon
     from phrasemate.vectors.lexicon import parse_range
 
-    cells = columns.split(",")
-    if len(cells) != 2 or not all(cell.strip().isascii() and cell.strip().isdigit() for cell in cells):
-        raise typer.BadParameter(f"--columns {columns}: expected two numbers from 1, such as 2,1")
-    return entries(read_lexicon(path, (int(cells[0]), int(cells[1]))), *parse_range(numbers))
+    return entries(read_lexicon(path, two_columns(columns)), *parse_range(numbers))

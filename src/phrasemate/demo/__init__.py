@@ -17,6 +17,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from phrasemate.errors import IndexExists
 from phrasemate.text import folded
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Question", "ask", "build", "first", "questions", "sample"]
 
 LANGUAGE = "en"
+SAMPLE = "english.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Answer:
 
 def sample() -> list[str]:
     """The English sentences of the sample, in order."""
-    return _bundled("english.txt").splitlines()
+    return _bundled(SAMPLE).splitlines()
 
 
 def questions() -> list[Question]:
@@ -78,20 +80,34 @@ def questions() -> list[Question]:
 
 
 def build(path: str | Path, model: Model | None = None, progress: Callable[..., None] | None = None) -> Index:
-    """An index of the sample in the folder ``path``, which must not hold one yet.
+    """An index of the sample in the folder ``path``, which must hold nothing yet but what a stopped run has left.
 
     Raises IndexExists if it does.
     """
     from phrasemate.encode import load_model
-    from phrasemate.index import Index
     from phrasemate.text import read
 
-    index = Index.create(path, model or load_model())
     with ExitStack() as stack:
-        text = stack.enter_context(as_file(files(__name__) / "sample" / "english.txt"))
-        documents = [replace(document, name=text.name) for document in read(text, lang=LANGUAGE)]
-        index.add(documents, lang=LANGUAGE, progress=progress)
+        index = stack.enter_context(_begun(path, model or load_model()))
+        with as_file(files(__name__) / "sample" / SAMPLE) as text:
+            documents = [replace(document, name=SAMPLE) for document in read(text, lang=LANGUAGE)]
+            index.add(documents, lang=LANGUAGE, progress=progress)
+        stack.pop_all()
     return index
+
+
+def _begun(path: str | Path, model: Model) -> Index:
+    from phrasemate.index import Index
+
+    try:
+        return Index.create(path, model)
+    except IndexExists:
+        if not (Path(path) / "index.json").is_file():
+            raise
+        with Index.open(path, readonly=True) as there:
+            if there.documents():
+                raise
+        return Index.open(path, model)
 
 
 def ask(index: Index, k: int = 3, asked: Sequence[Question] | None = None) -> list[Answer]:

@@ -1,0 +1,33 @@
+"""A folder of weights that is sealed: what hostile configurations come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phrasemate.errors import ModelDamaged, ModelError
+from phrasemate.sealed import CONFIG, Seal
+
+SEAL = Seal("phrasemate-spam", 1, "phrasemate train spam", "copy it again")
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    SEAL.write(tmp_path, b"weights", {"name": "Öl"})
+    content, digest = SEAL.read(tmp_path)
+    assert (content["name"], len(digest)) == ("Öl", 64)
+    assert SEAL.weights(tmp_path, content) == b"weights"
+
+
+@pytest.mark.parametrize("depth", [10, *range(900, 1010), 100_000])
+def test_a_deep_configuration_is_refused_however_deep(tmp_path: Path, depth: int) -> None:
+    for opening, closing in ('{"a":', "}"), ("[", "]"):
+        nested = f"{opening * depth}1{closing * depth}"
+        (tmp_path / CONFIG).write_text(f'{{"format": "phrasemate-spam", "version": 1, "x": {nested}}}')
+        with pytest.raises(ModelDamaged, match=r"altered|not readable as JSON"):
+            SEAL.read(tmp_path)
+
+
+def test_a_folder_without_a_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"no config\.json; expected a folder that 'phrasemate train spam' made"):
+        SEAL.read(tmp_path)

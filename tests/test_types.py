@@ -1,0 +1,41 @@
+"""The plain records: what tells documents apart, and what a language's code is."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from phrasemate.errors import InputError
+from phrasemate.types import Document, Phrase, check_language
+
+TEXTS = [[], [""], ["", ""], ["a", "b"], ["a\nb"], ["a", "", "b"], ["a\n", "b"], ["a\n\nb"], ["a", "b\ud800"]]
+
+
+@pytest.mark.parametrize(("one", "other"), list(combinations(TEXTS, 2)))
+def test_other_sentences_are_another_document(one: list[str], other: list[str]) -> None:
+    assert Document.from_texts("d", one).digest != Document.from_texts("d", other).digest
+
+
+def test_a_document_in_memory_can_be_read_again() -> None:
+    document = Document.from_texts("d", iter(["a", "b"]))
+    assert document.digest == Document.from_texts("e", ["a", "b"]).digest
+    for _ in range(2):
+        assert [(sentence.text, sentence.line) for sentence in document.sentences()] == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("code", ["", "de", "zh-Hant", "pt_BR", "x-own", "i-navajo"])
+def test_codes_of_languages(code: str) -> None:
+    check_language(code)
+
+
+@pytest.mark.parametrize("code", ["d", "german", "de-", "de\n", "x", "dé", "de en", "*"])
+def test_what_is_no_code(code: str) -> None:
+    with pytest.raises(InputError, match="expected a code such as de or zh-Hant"):
+        check_language(code)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 1), (1, 1), (2, 1), (0, 4)])
+def test_offsets_mark_something(start: int, end: int) -> None:
+    with pytest.raises(InputError, match="expected 0 <= start < end <= length"):
+        Phrase("abc", start, end)
