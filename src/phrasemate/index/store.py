@@ -142,8 +142,8 @@ class Store(Session):
 
     def _counted(self, what: str, *numbers: int) -> None:
         """Raises IndexDamaged for ids and counts that no store reaches: a checksum can be made for them, too."""
-        if not all(0 <= number < _MOST for number in numbers):
-            raise self.damaged(f"{what} has numbers that are none of phrasemate's")
+        if min(numbers) < 0 or max(numbers) >= _MOST:
+            raise self.damaged(f"{what} has numbers that are none of phrasemate's ({', '.join(map(str, numbers))})")
 
     # -- documents
 
@@ -169,7 +169,7 @@ class Store(Session):
         identity, name, language, digest, complete, sentences, phrases, crc = row
         if not rows.same(crc, b"document", (identity, complete, sentences, phrases), name, language, digest):
             raise self.damaged(f"document {identity} does not match its checksum")
-        self._counted(f"document {identity}", identity, sentences, phrases)
+        self._counted("a document", identity, sentences, phrases)
         return DocumentInfo(
             identity,
             rows.decode_text(name),
@@ -230,7 +230,7 @@ class Store(Session):
         *numbers, text, metadata, spans, crc = raw
         if not rows.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
             raise self.damaged(f"sentence {raw[0]} does not match its checksum")
-        self._counted(f"sentence {raw[0]}", *numbers)
+        self._counted("a sentence", *numbers)
         try:
             known = rows.decode_metadata(metadata)
         except (ValueError, RecursionError) as error:
