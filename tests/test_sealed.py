@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from phrasemate.errors import ModelDamaged, ModelError
-from phrasemate.sealed import CONFIG, Seal
+from phrasemate.sealed import CONFIG, Seal, save_arrays
 
 SEAL = Seal("phrasemate-spam", 1, "phrasemate train spam", "copy it again")
 
@@ -31,3 +34,14 @@ def test_a_deep_configuration_is_refused_however_deep(tmp_path: Path, depth: int
 def test_a_folder_without_a_configuration(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"no config\.json; expected a folder that 'phrasemate train spam' made"):
         SEAL.read(tmp_path)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_weights_have_the_permissions_of_other_files(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        save_arrays(tmp_path / "a.safetensors", {"a": np.ones(3)})
+    finally:
+        os.umask(before)
+    (made,) = tmp_path.iterdir()
+    assert stat.S_IMODE(made.stat().st_mode) == mode

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,5 +102,13 @@ def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[s
 
 
 def unlock(path: Path) -> None:
-    """Give a file of weights the permissions of other files: safetensors leaves it private."""
-    path.chmod(0o644)
+    """Give a file of weights the permissions of other files: safetensors leaves it private.
+
+    They are those of a file made beside it: the umask itself cannot be asked for without setting it, for all threads.
+    """
+    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    beside.touch()
+    try:
+        path.chmod(stat.S_IMODE(beside.stat().st_mode))
+    finally:
+        beside.unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -158,6 +159,15 @@ def test_one_file_with_columns(tmp_path: Path) -> None:
     for columns in ((0, 1), (2, 2)):
         with pytest.raises(InputError, match="two different numbers"):
             ParallelText(path, columns=columns)
+
+
+def test_a_blank_line_costs_no_more_for_columns_far_to_the_right(tmp_path: Path) -> None:
+    path = tmp_path / "both.tsv"
+    path.write_text("\n \t\n", encoding="utf-8")
+    tracemalloc.start()
+    assert list(ParallelText(path, columns=(1, 10_000_000))) == [("", ""), ("", "")]
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
 
 
 def test_no_such_file_and_damaged_gzip(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from itertools import product
 
@@ -110,7 +111,7 @@ def test_counting_forgets_rare_words_only(monkeypatch: pytest.MonkeyPatch) -> No
     assert counter.frequent() == {"the", "odd", "even"}
 
 
-@pytest.mark.parametrize("arguments", [(0.0, 1), (-1.0, 1), (0.1, -1)])
+@pytest.mark.parametrize("arguments", [(0.0, 1), (-1.0, 1), (math.nan, 1), (0.1, -1)])
 def test_senseless_rates(arguments: tuple[float, int]) -> None:
     with pytest.raises(InputError, match="expected a rate above 0"):
         BorderWords(*arguments)

@@ -138,3 +138,9 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         "licence": Path("L"),
         "force": True,
     }
+
+
+def test_numbers_of_no_projection(invoke: Invoke, tmp_path: Path) -> None:
+    result = invoke("model", "export", "folder", "-o", str(tmp_path / "out"), "--dim", "64")
+    assert result.exit_code == 2
+    assert "--dim is of a projection; give --project" in result.stderr

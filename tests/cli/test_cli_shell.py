@@ -99,7 +99,7 @@ def ran(*arguments: str, **streams: Any) -> Any:
     return subprocess.run([sys.executable, "-c", code], check=False, **{"stderr": subprocess.PIPE, **streams})
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["search", "--help"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["search", "--help"], ["model", "info"]])
 def test_help_that_nobody_reads_or_that_does_not_fit(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -132,6 +132,12 @@ def test_errors_are_one_line(run: Invoke, arguments: list[str], said: str) -> No
     assert done.stderr.count("\n") == 1
 
 
+def test_what_needs_an_index(run: Invoke) -> None:
+    result = run("de.txt", "--quick")
+    assert result.exit_code == 2
+    assert "--quick needs --index" in result.stderr
+
+
 def test_filters_need_an_index(run: Invoke) -> None:
     done = run("de.txt", "--language", "en")
     assert done.exit_code == 2

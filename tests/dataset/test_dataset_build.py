@@ -130,6 +130,17 @@ def test_a_stop_leaves_only_whole_files(folder: Path) -> None:
     assert made().given == 10
 
 
+def test_so_many_pages_that_are_passed_over_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "LISTED", 2)
+    english = {b.split()[0]: f"Today {b.split()[0]} runs over the meadow." for b in ANIMALS.values()}
+    endless = {f"Endless {n}": "{{a|[[b" * 9000 for n in range(5)}
+    Path("en.xml").write_text(articles(english | endless), "utf-8")
+    assert [item.reason[:20] for item in made(target=Side("en", ["en.xml"])).skipped] == [
+        *("page 20 (Endless 0):", "page 21 (Endless 1):"),
+        "3 more pages, whose ",
+    ]
+
+
 def test_what_is_passed_over_is_told_each_time(folder: Path) -> None:
     Path("de.txt").write_bytes(Path("de.txt").read_bytes() + b"Gr\xfc\xdfe.\n")
     english = {b.split()[0]: f"Today {b.split()[0]} runs over the meadow." for b in ANIMALS.values()}

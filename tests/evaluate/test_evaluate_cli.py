@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from phrasemate.cli import evaluate
+from phrasemate.cli import app, evaluate
 from phrasemate.cli.shell import RootGroup
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.evaluate import ccpr, plots, polysemy, report, systems
@@ -106,6 +106,13 @@ def test_an_unknown_part_is_wrong_usage(command: Run) -> None:
     done = command("--only", "phrases,spelling")
     assert done.exit_code == 2
     assert "spelling" in done.stderr
+
+
+@pytest.mark.parametrize("part", ["ccpr", "xpr"])
+def test_a_seed_below_zero_is_wrong_usage(part: str) -> None:
+    done = CliRunner().invoke(app, ["evaluate", part, "--seed", "-1"])
+    assert done.exit_code == 2
+    assert "Invalid value for '--seed'" in done.stderr
 
 
 def test_rows_have_names_of_their_own(command: Run, folder: Path) -> None:

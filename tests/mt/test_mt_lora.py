@@ -159,6 +159,29 @@ def test_the_command(base: Path, data: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "adapter_config.json").is_file()
 
 
+def test_what_can_be_told_before_the_model_is_looked_for(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that is no folder's is one of Hugging Face, where transformers looks with patience."""
+
+    def looked_for(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("phrasemate.methods.lora.train_lora", looked_for)
+    lessons, nothing, somewhere = str(data), str(tmp_path / "nothing"), str(tmp_path / "no" / "model")
+    Path(nothing).write_text("{}\n")
+    for given, base, said in (
+        (lessons, somewhere, f"{somewhere}: no such folder"),
+        (lessons, "./model", "./model: no such folder"),
+        (lessons, "a/b/c", "a/b/c: no such folder"),
+        (lessons, lessons, f"{lessons}: no config.json"),
+        (lessons, str(tmp_path), f"{tmp_path}: no config.json"),
+        (nothing, "a/b", f"{nothing}, line 1: no messages"),
+    ):
+        done = CliRunner().invoke(app, ["mt", "tune", given, "--base", base, "-o", str(tmp_path / "out")])
+        assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
+
+
 @pytest.mark.parametrize("change", [{"rate": math.nan}, {"rate": math.inf}, {"norm": math.nan}, {"dropout": 2.0}])
 def test_senseless_settings_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(InputError, match="expected"):

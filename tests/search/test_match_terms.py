@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +107,13 @@ def test_what_vectors_are_made_of() -> None:
         model = a_model(head)
         both(settings, model)
         assert [call[2] for call in model.calls] == [expected] * 2
+
+
+@pytest.mark.parametrize("name", ["threshold", "least_score", "bare"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_numbers_that_are_none(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{name} {value}; expected"):
+        MatchSettings(**{name: value})
 
 
 def test_progress_says_what_is_done() -> None:

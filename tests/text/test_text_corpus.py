@@ -241,3 +241,12 @@ def test_a_name_that_is_no_unicode_can_be_stored(tmp_path: Path) -> None:
     assert document.name == f"{tmp_path}/caf\\xe9.txt"
     assert document.name.encode()
     assert [s.text for s in document.sentences()] == ["One."]
+
+
+def test_a_column_named_by_thousands_of_digits(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text(f"{'7' * 12}\tb\nOne.\tTwo.\n", encoding="utf-8")
+    (document,) = read(tmp_path / "a.tsv", column="7" * 12)
+    assert [sentence.text for sentence in document.sentences()] == ["One."]
+    (document,) = read(tmp_path / "a.tsv", column="7" * 5000)
+    with pytest.raises(ReadError, match="no column '7777"):
+        list(document.sentences())

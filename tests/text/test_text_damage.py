@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import tracemalloc
 import zipfile
@@ -377,3 +378,21 @@ def test_an_error_comes_when_its_file_is_reached(tmp_path: Path) -> None:
     assert [sentence.text for sentence in next(documents).sentences()] == ["One."]
     with pytest.raises(ReadError, match=r"b\.txt, line 1"):
         list(next(documents).sentences())
+
+
+def test_metadata_of_many_sentences_have_a_limit(tmp_path: Path) -> None:
+    """An index holds them once for each sentence: 9,009 characters of JSON, 2,220 times, are 20 million."""
+    lines = [json.dumps({"text": "Go on. " * count, "x": "y" * 9_000}) + "\n" for count in (2_221, 2_220)]
+    path = write(tmp_path / "a.jsonl", "".join(lines))
+    reason = "metadata of 9,009 characters with each of 2,221 sentences; expected at most 20,000,000 together"
+    with pytest.raises(ReadError, match=f"line 1: {reason}; "):
+        texts(read(path))
+    corpus = read(path, on_error="skip")
+    assert len(texts(corpus)) == 2_220
+    assert [(item.line, item.reason) for item in corpus.skipped] == [(1, reason)]
+    assert texts(read(path, lines="sentence"))[0].startswith("Go on. Go on.")  # one sentence: once
+
+
+def test_metadata_of_an_honest_book(tmp_path: Path) -> None:
+    line = json.dumps({"text": "So it goes on and on, and on to the end. " * 20_000, "x": "y" * 900}) + "\n"
+    assert len(texts(read(write(tmp_path / "a.jsonl", line)))) == 20_000

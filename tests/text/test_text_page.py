@@ -24,7 +24,7 @@ def test_the_examples_print_what_the_page_says(name: str, tmp_path: Path, monkey
 def test_every_limit_is_on_the_page_of_the_formats() -> None:
     page = PAGE.with_name("formats.md").read_text(encoding="utf-8")
     limits = [xml.DEPTH, xml.TOKEN, xml.UNIT, xml.NAMES, archive.MEMBERS, archive.MEMBER, xlsx.STRINGS, html.PAGE]
-    limits += [html.DEPTH, readers.METADATA, readers.NESTING, xlsx.CELLS]
+    limits += [html.DEPTH, readers.METADATA, readers.NESTING, xlsx.CELLS, readers.EVERYWHERE, archive.TOGETHER]
     assert [limit for limit in [*limits, xlsx.COLUMNS, archive.RATIO] if f" {limit:,} " not in page] == []
     suffixes = [suffix for suffix in folders.SUFFIXES if f"`{suffix}`" not in page + PAGE.read_text(encoding="utf-8")]
     assert suffixes == []

@@ -314,3 +314,16 @@ def test_sentences_are_equal_whoever_wrote_them(tmp_path: Path) -> None:
     expected = [Sentence("Grün ist die Wiese.", 6, {"tuid": "1"})]
     for name in ("a.tmx", "b.tmx"):
         assert [s for document in read(tmp_path / name, lang="de") for s in document.sentences()] == expected
+
+
+def test_what_is_said_of_a_unit_counts_for_each_of_its_sides(tmp_path: Path) -> None:
+    """It goes with each of them into an index."""
+    sides = '<tuv xml:lang="en"><seg>One.</seg></tuv>' * 500
+    for count, fits in ((7_000, True), (9_000, False)):
+        unit = f'<tu tuid="{"x" * count}">{sides}</tu>'
+        (tmp_path / "a.tmx").write_text(f'<tmx version="1.4"><body>{unit}</body></tmx>', "utf-8")
+        if fits:
+            assert len(next(read_units(tmp_path / "a.tmx")).sides) == 500
+        else:
+            with pytest.raises(ReadError, match="one entry of more than 4,000,000 characters"):
+                list(read_units(tmp_path / "a.tmx"))

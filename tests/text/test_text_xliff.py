@@ -271,3 +271,28 @@ def test_the_same_as_translate_toolkit_of_version_2(tmp_path: Path) -> None:
     write_units(tmp_path / "a.xlf", (Unit((Side(a, "de"), Side(b, "en"))) for a, b in pairs), version="2.0")
     theirs = xliff2.Xliff2File.parsefile(str(tmp_path / "a.xlf"))
     assert [(str(unit.source), str(unit.target)) for unit in theirs.units] == pairs
+
+
+def test_what_is_said_of_a_unit_counts_for_each_of_its_segments(tmp_path: Path) -> None:
+    segments = "<segment><source>One.</source></segment>" * 1_000
+    for count, fits in ((3_000, True), (4_000, False)):
+        unit = f'<unit id="1"><notes><note>{"x" * count}</note></notes>{segments}</unit>'
+        head = '<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en"><file id="f">'
+        (tmp_path / "a.xlf").write_text(f"{head}{unit}</file></xliff>", "utf-8")
+        if fits:
+            assert len(list(read_units(tmp_path / "a.xlf"))) == 1_000
+        else:
+            with pytest.raises(ReadError, match="one entry of more than 4,000,000 characters"):
+                list(read_units(tmp_path / "a.xlf"))
+
+
+@pytest.mark.parametrize(("count", "fits"), [(1_000, True), (1_001, False)])
+def test_the_name_of_the_original_goes_with_each_unit_and_has_a_limit(tmp_path: Path, count: int, fits: bool) -> None:
+    head = f'<xliff version="1.2"><file original="{"x" * count}" source-language="en"><body>'
+    unit = '<trans-unit id="1"><source>One.</source></trans-unit>'
+    (tmp_path / "a.xlf").write_text(f"{head}{unit}</body></file></xliff>", "utf-8")
+    if fits:
+        assert next(read_units(tmp_path / "a.xlf")).metadata["file"] == "x" * count
+    else:
+        with pytest.raises(ReadError, match="an original named by 1,001 characters; expected at most 1,000; "):
+            list(read_units(tmp_path / "a.xlf"))

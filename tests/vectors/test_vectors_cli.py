@@ -71,6 +71,16 @@ def test_distil_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None
     assert "stopped; en.part keeps what is done; give the same command again" in result.stderr
 
 
+def test_distil_into_the_folder_itself(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    distil = ("distil", "../en.txt", "--dim", "4", "--words", "30", "-o")
+    assert invoke(*distil[:1], "en.txt", *distil[2:], "here").exit_code == 0
+    there = Path("here").resolve()
+    monkeypatch.chdir(there)
+    done = invoke(*distil, ".", "--force")
+    assert done.exit_code == 0, done.stderr
+    assert sorted(path.name for path in there.iterdir()) == ["MANIFEST.json", "vectors.safetensors", "words.json"]
+
+
 def test_train_info_export(invoke: Invoke) -> None:
     done = invoke("train", "en.txt", "-o", "plain", "--dim", "3", "--min-count", "1", "--lang", "en")
     assert done.exit_code == 0, done.stderr
@@ -129,6 +139,15 @@ def test_damaged_rows_are_skipped_if_wished(invoke: Invoke) -> None:
         (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--unsupervised", "--lexicon", "lexicon.tsv"), 2, "give either"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--unsupervised", "--self-learning"), 2, "give either"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--unsupervised", "--entries", "1:9"), 2, "leave them out"),
+        *(
+            (("map", "xx.vec", "xx.vec", "-o", "o", "--lexicon", "lexicon.tsv", option, "7"), 2, f"{option} is of self")
+            for option in ("--vocabulary", "--initial", "--seed")
+        ),
+        (
+            ("map", "xx.vec", "xx.vec", "-o", "o", "--lexicon", "lexicon.tsv", "--self-learning", "--initial", "7"),
+            *(2, "--initial is of --unsupervised"),
+        ),
+        (("map", "xx.vec", "yy.vec.gz", "-o", "/", "--unsupervised", "--force"), 1, "/: has no name"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "none/o", "--unsupervised"), 1, "none: no such folder; make it first"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--lexicon", "lexicon.tsv"), 1, "none of the 60 pairs"),
         (("map", "xx.vec", "no.vec", "-o", "o", "--unsupervised"), 1, "no.vec: cannot be read (No such file"),

@@ -195,3 +195,18 @@ def test_a_link_to_a_folder_stays_one(few: WordVectors, tmp_path: Path) -> None:
     few.save(tmp_path / "de", force=True)
     assert (tmp_path / "de").is_symlink()
     assert len(WordVectors.load(tmp_path / "real")) == 4
+
+
+def test_the_root_of_all_folders_is_none_of_ours(few: WordVectors) -> None:
+    with pytest.raises(InputError, match="/: has no name"):
+        few.save(Path("/"), force=True)
+
+
+@pytest.mark.parametrize("depth", [*range(900, 1010), 100_000])
+def test_a_deep_manifest_is_refused_however_deep(few: WordVectors, tmp_path: Path, depth: int) -> None:
+    few.save(tmp_path / "de")
+    manifest = tmp_path / "de" / "MANIFEST.json"
+    nested = '{"a":' * depth + "1" + "}" * depth
+    manifest.write_text(manifest.read_text("utf-8").replace('"by hand"', nested), "utf-8")
+    with pytest.raises(ModelDamaged, match=r"altered|not readable as JSON"):
+        WordVectors.load(tmp_path / "de")

@@ -122,7 +122,7 @@ class BorderWords:
     """
 
     def __init__(self, rate: float = RATE, least: int = LEAST) -> None:
-        if rate <= 0 or least < 0:
+        if not rate > 0 or least < 0:
             raise InputError(f"rate {rate}, least {least}; expected a rate above 0 and least of 0 or more")
         self.rate, self.least, self.sentences = rate, least, 0
         self.counts: Counter[str] = Counter()

@@ -84,12 +84,13 @@ class ParallelText:
             yield self._pair(number, source, target)
 
     def _split(self, number: int, line: str) -> tuple[str, str]:
+        if not line.strip():
+            return "", ""
         cells = line.split("\t")
-        if max(self.columns) > len(cells) and line.strip():
+        if max(self.columns) > len(cells):
             reason = f"{len(cells)} column{'s' * (len(cells) > 1)}; expected {max(self.columns)}, separated by tabs"
             self.damage.line(str(self.source), number, reason, "mend it, give --columns or use --on-error skip")
             return "", ""
-        cells += [""] * max(self.columns)
         return self._pair(number, cells[self.columns[0] - 1], cells[self.columns[1] - 1])
 
     def _pair(self, number: int, source: str, target: str) -> tuple[str, str]:

@@ -85,7 +85,7 @@ def ccpr(
         int, typer.Option("--cs", metavar="N", min=1, help="Sentence pairs of the large Czech gold alignment to use.")
     ] = 500,
     threads: Threads = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the bootstrap and the tests.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the bootstrap and the tests.")] = 0,
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write ccpr.json and the plots, as SVG, here.")
     ] = None,

@@ -45,7 +45,7 @@ def xpr(
         ),
     ] = None,
     threads: Threads = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the intervals.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the intervals.")] = 0,
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write xpr.json and the plots, as SVG, here.")
     ] = None,

@@ -96,8 +96,15 @@ def examples(
         raise typer.BadParameter("--language chooses within --index; for --text, give --lang")
     if lang and not text:
         raise typer.BadParameter("--lang is of --text; for --index, give --language")
-    if column is not None and not text:
-        raise typer.BadParameter("--column is of --text; leave it out")
+    of_text = {
+        "--column": column is not None,
+        "--text-field": text_field != "text",
+        "--lines": lines is not Lines.PARAGRAPH,
+        "--on-error": on_error is not OnError.RAISE,
+        "--encoding": encoding != "utf-8",
+    }
+    for option in (option for option, given in of_text.items() if given and not text):
+        raise typer.BadParameter(f"{option} is of --text; leave it out")
     wanted = _phrases(phrases or [], file)
     corpus = None
     if text:

@@ -14,6 +14,8 @@ from phrasemate.cli.shell import out
 
 __all__ = ["app"]
 
+DIM = 192  # numbers of a projected phrase vector
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -123,7 +125,7 @@ def export(
         Path | None,
         typer.Option("--project", metavar="TEXT", help="Learn a projection to --dim numbers from this plain text."),
     ] = None,
-    dim: Annotated[int, typer.Option("--dim", metavar="N", min=1, help="Numbers of a projected phrase vector.")] = 192,
+    dim: Annotated[int, typer.Option("--dim", metavar="N", min=1, help="Numbers of a projected phrase vector.")] = DIM,
     segment_threshold: Annotated[
         float,
         typer.Option("--segment-threshold", metavar="P", help="Trained segmenter: least probability of a phrase."),
@@ -148,6 +150,8 @@ def export(
     """
     from phrasemate.encode.export import export_model
 
+    if dim != DIM and project is None:
+        raise typer.BadParameter("--dim is of a projection; give --project TEXT")
     digest = export_model(
         folder,
         out,

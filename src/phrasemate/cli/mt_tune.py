@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -29,6 +30,8 @@ from phrasemate.cli.progress import stages
 from phrasemate.errors import InputError, MissingExtra
 
 __all__ = ["PREPARE_EXAMPLES", "TUNE_EXAMPLES", "prepare", "tune"]
+
+_HUGGING_FACE = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*")  # NAME or OWNER/NAME
 
 PREPARE_EXAMPLES = """Examples:
 
@@ -133,12 +136,14 @@ def tune(
     if not data.is_file():
         raise InputError(f"{data}: no such file; expected one that phrasemate mt prepare wrote")
     check_new(out, force)
+    _check_base(base)
     try:
-        from phrasemate.methods.lora import LoraSettings, train_lora
+        from phrasemate.methods.lora import LoraSettings, read_lessons, train_lora
         from phrasemate.train import chosen_device
     except ImportError as error:
         raise MissingExtra(error.name or "torch", "train") from error
     settings = LoraSettings(steps=steps, batch=batch, rate=rate, rank=rank, max_tokens=max_tokens, seed=seed)
+    read_lessons(data)  # what is wrong with them is told before a model is loaded, perhaps from afar
     with stages() as show:
         losses = train_lora(
             data,
@@ -152,3 +157,12 @@ def tune(
         typer.echo(json.dumps({"out": str(out), "steps": len(losses), "first": losses[0], "last": losses[-1]}))
     else:
         typer.echo(f"{out}: {len(losses):,} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}")
+
+
+def _check_base(base: str) -> None:
+    """What is neither a folder of a model nor a name at Hugging Face is told before anyone looks for it there."""
+    if Path(base).exists():
+        if not (Path(base) / "config.json").is_file():
+            raise InputError(f"{base}: no config.json; expected the folder of a causal Hugging Face model")
+    elif not _HUGGING_FACE.fullmatch(base):
+        raise InputError(f"{base}: no such folder; expected that of a causal Hugging Face model")

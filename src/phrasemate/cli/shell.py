@@ -48,16 +48,23 @@ Offer = typer.Typer | tuple[Callable[..., Any], str]  # a group of commands; or 
 
 def out() -> Console:
     """The console on standard output: coloured on a terminal, plain in a pipe."""
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=True, emoji=False)
+    return _console()
 
 
 def err() -> Console:
     """The console on standard error, for progress and remarks."""
+    return _console(stderr=True)
+
+
+def _console(**given: Any) -> Console:
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            """What rich calls while it handles the error, which is `_leaving`'s to tell."""
+            raise
+
+    return Piped(highlight=False, soft_wrap=True, emoji=False, **given)
 
 
 def clean(text: str) -> str:

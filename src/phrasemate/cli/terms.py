@@ -133,6 +133,8 @@ def terms(
     _check(to, document, lang, force)
     if index is None and (language or in_document):
         raise typer.BadParameter("--language and --document choose within an index; give --index")
+    if index is None and quick:
+        raise typer.BadParameter("--quick needs --index; leave it out")
     fetched = max(contexts, 1)  # a hit tells its language
     settings = TermSettings(rank.value, max_words, belief, least, most or None, k, fetched, examples)
     corpus = read(

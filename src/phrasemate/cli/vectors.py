@@ -116,6 +116,16 @@ def map_(
         raise typer.BadParameter("give either --lexicon FILE (and --self-learning, if you like) or --unsupervised")
     if unsupervised and (columns, entries) != ("1,2", ":"):
         raise typer.BadParameter("--columns and --entries choose within a lexicon; leave them out")
+    learning = SelfLearning()
+    for option, value, usual in (
+        ("--vocabulary", vocabulary, learning.vocabulary),
+        ("--initial", initial, learning.initial),
+        ("--seed", seed, learning.seed),
+    ):
+        if value != usual and not (unsupervised or self_learning):
+            raise typer.BadParameter(f"{option} is of self-learning; leave it out")
+    if initial != learning.initial and not unsupervised:
+        raise typer.BadParameter("--initial is of --unsupervised; leave it out")
     check_free(out, force)
     pairs = None if lexicon is None else _lexicon(lexicon, columns, entries)
     sides = _vectors(source, limit, on_error), _vectors(target, limit, on_error)

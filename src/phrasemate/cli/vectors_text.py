@@ -130,7 +130,8 @@ def distil(
     corpus = _corpus(texts, column, text_field, lines, lang, on_error, encoding)
     known = None if space is None else WordVectors.load(space)
     settings = DistilSettings(words, contexts, min(least, contexts), pooling.value, layer, seed)
-    partial = out.with_name(out.name + ".part")
+    whole = out if out.name else out.resolve()  # "." has no name
+    partial = whole.with_name(whole.name + ".part")
     with stages(lambda: _left(partial)) as show:
         encoder = load_model(model, threads=threads)
         found = distilled(encoder, Sentences(corpus), settings, dim, known, lang, partial, show)

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from phrasemate.dataset.dump import is_dump, pages
+from phrasemate.dataset.dump import Page, is_dump, pages
 from phrasemate.dataset.markup import paragraphs
 from phrasemate.errors import InputError
 from phrasemate.text import Skipped, read, split_sentences
@@ -30,6 +30,7 @@ _HOW = "1"  # counts up when the same file comes to give other sentences
 _GONE = "\ufffc"  # where markup.paragraphs left something out
 _STOPPED = re.compile(r"[.!?…。！？｡։।؟۔።။។]['\"”’»›)\]）」』]*$")
 _UNSTOPPED = frozenset({"th", "lo"})  # written without full stops
+LISTED = 1000  # pages of a dump that are passed over; the rest are counted
 _OFTEN = 1000  # sentences between two reports of progress
 
 
@@ -76,14 +77,24 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
         return sentences, titles
     namespaces: set[str] = set()
     skipped: list[Skipped] = []
+    more = 0
+
+    def left_out(page: Page) -> None:
+        nonlocal more
+        if len(skipped) < LISTED:
+            reason = f"page {page.id} ({page.title[:60]}): its markup would take too long to parse"
+            skipped.append(Skipped(str(path), 0, reason))
+        else:
+            more += 1
+
     with _whole(titles) as title_file, _whole(sentences) as file:
         show = partial(progress, f"reading {path.name}")
         for page in pages(path, namespaces, show, encoding):
             title_file.write(f"{page.id}\t{page.title}\n")
-            reason = f"page {page.id} ({page.title[:60]}): its markup would take too long to parse"
-            left_out = partial(skipped.append, Skipped(str(path), 0, reason))
-            for line in paragraphs(page.text, namespaces, left_out):
+            for line in paragraphs(page.text, namespaces, partial(left_out, page)):
                 file.writelines(f"{sentence}\n" for sentence in _sentences(line, language))
+        if more:
+            skipped.append(Skipped(str(path), 0, f"{more:,} more pages, whose markup would take too long to parse"))
         _keep(sentences, skipped)
     return sentences, titles
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import isnan
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,8 +68,9 @@ class MatchSettings:
         for name, least in (("examples", 0), ("neighbours", 1), ("candidates", 1), ("evidence", 0), ("bare", 0)):
             if not getattr(self, name) >= least:
                 raise InputError(f"{name} {getattr(self, name)}; expected {least} or more")
-        if isnan(self.least_margin) or isnan(self.least_score):
-            raise InputError(f"threshold {self.threshold}, least_score {self.least_score}; expected numbers")
+        for name, value in (("threshold", self.least_margin), ("least_score", self.least_score), ("bare", self.bare)):
+            if not isfinite(value):
+                raise InputError(f"{name} {value}; expected a number")
         if self.one_to_one and self.candidates > 1:
             raise InputError(f"{self.candidates} candidates a term, but one to one; leave one of them out")
 

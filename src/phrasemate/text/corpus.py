@@ -140,8 +140,8 @@ class Corpus:
 
 
 def _column(column: str | int | None) -> str | int | None:
-    """A number from 1, a name or nothing."""
-    if isinstance(column, str) and column.strip().isdecimal():
+    """A number from 1 (of at most nine digits), a name or nothing."""
+    if isinstance(column, str) and column.strip().isdecimal() and len(column.strip()) < 10:
         column = int(column)
     if column == "" or (isinstance(column, int) and column < 1):
         raise InputError(f"column={column!r}; expected a name, or a number from 1")

@@ -21,9 +21,10 @@ from phrasemate.text.segmentation import split_sentences
 from phrasemate.text.terms import stream_terms
 from phrasemate.types import Sentence
 
-__all__ = ["FORMATS", "METADATA", "NESTING", "Options", "Record", "sentences"]
+__all__ = ["EVERYWHERE", "FORMATS", "METADATA", "NESTING", "Options", "Record", "sentences"]
 
 METADATA = 10_000  # characters, as JSON, of what goes with a text: an index holds it once for each sentence
+EVERYWHERE = 20_000_000  # characters of the same, once for each sentence of the text
 NESTING = 100  # brackets of JSON within one another: what is read here must be read again, wherever that is
 _SIGNS = re.compile(r"\\.|[\"\[\]{}]")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, default=str).encode
@@ -66,17 +67,23 @@ def sentences(file: TextFile, format_: str, options: Options) -> Iterator[Senten
         if not whole:
             continue
         empty = False
-        if trouble := _too_large(text, metadata):
+        held: list[str] = []
+        if not (trouble := _too_large(text, metadata)):
+            held = [whole] if options.lines == "sentence" else _split(text, options.lang)
+            trouble = _too_often(len(held), metadata)
+        if trouble:
             file.bad(line, *trouble)
             if file.given_up(line):
                 return
-        elif options.lines == "sentence":
-            yield Sentence(whole, line, metadata)
-        else:
-            for start, end in split_sentences(text, options.lang):
-                yield Sentence(text[start:end], line, metadata)
+            continue
+        for sentence in held:
+            yield Sentence(sentence, line, metadata)
     if empty and file.unharmed:
         file.broken(0, "no text in it; expected at least one line", "remove the file or use --on-error skip")
+
+
+def _split(text: str, lang: str) -> list[str]:
+    return [text[start:end] for start, end in split_sentences(text, lang)]
 
 
 def _too_large(text: str, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -89,6 +96,14 @@ def _too_large(text: str, metadata: Mapping[str, Any]) -> tuple[str, str] | None
         reason = f"metadata of {size:,} characters; expected at most {METADATA:,} beside the text"
         return reason, "take out what is not needed or use --on-error skip"
     return None
+
+
+def _too_often(count: int, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The same for one whose metadata are not too large, but for so many sentences."""
+    if not metadata or count * METADATA <= EVERYWHERE or (size := len(_PLAIN(metadata))) * count <= EVERYWHERE:
+        return None
+    reason = f"metadata of {size:,} characters with each of {count:,} sentences"
+    return f"{reason}; expected at most {EVERYWHERE:,} together", "split the text or use --on-error skip"
 
 
 def _records(file: TextFile, format_: str, options: Options) -> Iterator[Record]:
@@ -209,7 +224,8 @@ def _column(
         if isinstance(number, str):
             if number not in (names := [name.strip() for name in row]):
                 sheet = f" in the sheet {metadata['sheet']!r}" if "sheet" in metadata else ""
-                reason = f"no column {number!r}{sheet}; the columns here are {_named(name for name in names if name)}"
+                there = _named(name for name in names if name)
+                reason = f"no column {_named([number])}{sheet}; the columns here are {there}"
                 return file.broken(line, reason, "choose one with --column NAME, or by number from 1")
             number = names.index(number) + 1
         elif number <= len(row):

@@ -48,7 +48,7 @@ def write_folder(
     made = begun(folder)
     (made / WORDS).write_text(json.dumps(list(words), ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
     save_arrays(made / VECTORS, arrays)
-    content = _sealed(facts, {name: _entry(made / name) for name in (VECTORS, WORDS)})
+    content = _sealed(dict(facts), {name: _entry(made / name) for name in (VECTORS, WORDS)})
     (made / MANIFEST).write_bytes(content)
     put(made, folder)
     return sha256(content).hexdigest()
@@ -75,6 +75,8 @@ def put(made: Path, folder: Path) -> None:
 def _beside(folder: Path, suffix: str) -> Path:
     """A folder beside it that a killed run may have left. Raises InputError for one that is somebody else's."""
     whole = folder.resolve()  # "." has no name; a link stays one
+    if not whole.name:
+        raise InputError(f"{folder}: has no name; expected a folder within another")
     path = whole.with_name(whole.name + suffix)
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(_strangers(path)))):
         raise InputError(f"{path}: is in the way, and no word vectors; move it, or take another name")
@@ -127,9 +129,9 @@ def _entry(path: Path) -> dict[str, Any]:
         return {"bytes": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
 
 
-def _sealed(facts: Mapping[str, Any], files: Mapping[str, Any]) -> bytes:
+def _sealed(facts: Any, files: Any) -> bytes:
     """The one form of a manifest; ``seal`` is the checksum of the rest of it."""
-    content = {"format": FORMAT, "version": VERSION, "facts": dict(facts), "files": dict(files)}
+    content = {"format": FORMAT, "version": VERSION, "facts": facts, "files": files}
     seal = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     text = json.dumps(content | {"seal": seal}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "surrogatepass")  # half a character is no UTF-8: it equals no file
@@ -144,6 +146,7 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     raw = path.read_bytes()
     try:
         content = json.loads(raw)
+        own = isinstance(content, dict) and raw == _sealed(content.get("facts"), content.get("files"))
     except (ValueError, RecursionError) as error:
         raise ModelDamaged(f"{path}: not readable as JSON ({error}); {REMEDY}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -152,7 +155,7 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     version, facts, files = (content.get(name) for name in ("version", "facts", "files"))
     if isinstance(version, int) and version > VERSION:
         raise ModelUnsupported(f"{path}: version {version}, this phrasemate reads up to {VERSION}; upgrade phrasemate")
-    if not isinstance(facts, dict) or not isinstance(files, dict) or raw != _sealed(facts, files):
+    if not isinstance(facts, dict) or not isinstance(files, dict) or not own:
         raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {REMEDY}")
     return content, sha256(raw).hexdigest()
 

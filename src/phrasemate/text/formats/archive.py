@@ -14,11 +14,12 @@ from phrasemate.errors import ReadError
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.lines import TextFile
 
-__all__ = ["MEMBER", "MEMBERS", "RATIO", "Archive", "archive"]
+__all__ = ["MEMBER", "MEMBERS", "RATIO", "TOGETHER", "Archive", "archive"]
 
 MEMBERS = 10_000  # files in an archive
 MEMBER = 500_000_000  # bytes of one member, unpacked
 RATIO = 200  # times that a member may grow when it is unpacked, beyond _SMALL bytes
+TOGETHER = 100_000_000  # bytes of all members that are read, unpacked, if RATIO times the document's size is less
 _SMALL = 20_000_000
 _DIRECTORY = 4_000_000  # bytes of the archive's table of contents, which is held in memory
 _BLOCK = 1 << 16
@@ -29,8 +30,8 @@ _SEND = "save it again with the program that made it"
 class Archive:
     """An open Office document; nothing is ever unpacked to disk, and names of members are names, not paths."""
 
-    def __init__(self, zipped: zipfile.ZipFile, name: str, what: str) -> None:
-        self._zip, self.name, self.what = zipped, name, what
+    def __init__(self, zipped: zipfile.ZipFile, name: str, what: str, size: int) -> None:
+        self._zip, self.name, self.what, self._left = zipped, name, what, max(TOGETHER, RATIO * size)
         members = zipped.infolist()
         if len(members) > MEMBERS:
             raise self.error(f"{len(members):,} files in the archive; expected at most {MEMBERS:,}")
@@ -47,7 +48,8 @@ class Archive:
         return member.lower() in self._members
 
     def blocks(self, member: str) -> Iterator[bytes]:
-        """The bytes of a member, in pieces. Raises ReadError if it is missing, damaged, encrypted or too large.
+        """The bytes of a member, in pieces. Raises ReadError if it is missing, damaged, encrypted or too large,
+        by itself or with those before it.
 
         And if it was read before: a small document could have a large member read a thousand times.
         """
@@ -64,6 +66,10 @@ class Archive:
             sizes = f"{found.file_size:,} bytes out of {found.compress_size:,}"
             limits = f"{MEMBER:,} and {RATIO} times"
             raise self.error(f"{_shown(member)} unpacks to {sizes}; expected at most {limits}", "split the document")
+        self._left -= found.file_size
+        if self._left < 0:
+            together = f"{TOGETHER:,} bytes together, and to more than {RATIO} times the document's size"
+            raise self.error(f"files in it unpack to more than {together}", "split the document")
         try:
             with self._zip.open(found) as stream:
                 while block := stream.read(_BLOCK):
@@ -121,7 +127,7 @@ def archive(file: TextFile, what: str) -> Iterator[Archive]:
         with file.stored() as stored:
             begins = stored.peek(8)[:8]
             with zipfile.ZipFile(_Wary(cast(Any, stored))) as zipped:
-                yield Archive(zipped, file.name, what)
+                yield Archive(zipped, file.name, what, file.path.stat().st_size)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, NotImplementedError) as error:
         seen = f"not a ZIP archive, as an Office document is ({error})"
         if begins.startswith(b"\xd0\xcf\x11\xe0"):

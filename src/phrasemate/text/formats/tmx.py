@@ -72,6 +72,8 @@ class TmxStream(XmlStream[Unit]):
             self.listening = False
             _add(self._unit if self._side is None else self._side, self._key, self.taken().strip())
         elif tag == "tuv":
+            if self._sides:  # what is said of the unit goes with each side
+                self.charge(sum(len("".join(value)) for value in self._unit.values()))
             self._sides.append(Side(self._text_of_side, self._spoken, self._side or {}))
             self._side = None
         elif tag == "tu":

@@ -9,7 +9,7 @@ from typing import Any
 from phrasemate.errors import InputError
 from phrasemate.text.formats.records import Side, Unit
 from phrasemate.text.formats.writing import XmlFile
-from phrasemate.text.formats.xml import Attributes, XmlStream
+from phrasemate.text.formats.xml import NAME, Attributes, XmlStream
 
 __all__ = ["XliffStream", "XliffWriter"]
 
@@ -73,6 +73,9 @@ class XliffStream(XmlStream[Unit]):
             self._defaults = self._languages = attributes.get("srcLang", ""), attributes.get("trgLang", "")
         elif tag == "file":
             self._file = attributes.get("original") or attributes.get("id", "")
+            if len(self._file) > NAME:
+                reason = f"an original named by {len(self._file):,} characters; expected at most {NAME:,}"
+                raise self.error(reason, "shorten it: it goes with each unit")
             source, target = attributes.get("source-language"), attributes.get("target-language")
             self._languages = source or self._defaults[0], target or self._defaults[1]
 
@@ -169,6 +172,8 @@ class XliffStream(XmlStream[Unit]):
         notes: dict[str, Any] = (
             {"note": self._notes[0] if len(self._notes) == 1 else self._notes} if self._notes else {}
         )
+        said = sum(map(len, common.values())) + sum(map(len, self._notes))
+        self.charge(said * max(0, len(self._found) - 1))  # it goes with each segment
         for segment, sides in self._found:
             self.ready.append(Unit(sides, common | ({"segment": segment} if segment else {}) | notes, self._line))
         self._unit = {}
