@@ -21,6 +21,7 @@ from typing import Any
 import damage_kinds as kinds
 import hostile
 import numpy as np
+from test_index_forged import forge
 
 __all__ = ["Hostile", "hostile_cases"]
 
@@ -95,6 +96,18 @@ def _indexes(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
     }.items():
         change = {key: value}
         case(f"harmless vectors {key}", lambda folder, change=change: _rewritten(folder / "vectors.json", **change))
+    for where, column, forged in [
+        ("state", "next_document", (1 << 63) - 1),
+        ("state", "next_phrase", -1),
+        ("documents", "id", 7),
+        ("sentences", "document", 7),
+        ("sentences", "metadata", b"[" * 100_000),
+        ("sentences", "position", -1),
+        ("extras", "value", b'{"generation": 1, "crc": "x"}'),
+    ]:
+        row = (where, column, forged)
+        what = f"harmless extras {column}" if where == "extras" else f"sealed {where} {column} {str(forged)[:20]!r}"
+        case(what, lambda folder, row=row: forge(folder, *row))
     return made
 
 
@@ -137,6 +150,11 @@ def _models(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
         "pooling": "x",
     }.items():
         case(f"{key} {value}", "config.json", lambda content, k=key, v=value: content | {k.strip(): v})
+    for key, value in {"width": 10**12, "segmenter": {"max_words": 1 << 80}, "signature": _deep(950)}.items():
+        case(f"{key} {str(value)[:20]!r}", "config.json", lambda content, k=key, v=value: content | {k: v})
+    for key, value in {"post_processor": _template("zz"), "unk_id": None, "padding": _padding(10**8)}.items():
+        mark = "harmless " if key == "padding" else ""
+        case(f"{mark}tokenizer {key}", "tokenizer.json.gz", lambda raw, k=key, v=value: _tokenizer(raw, k, v))
     case("version 2", "MANIFEST.json", lambda content: content | {"version": 2})
     case("a tokenizer of a gigabyte", "tokenizer.json.gz", lambda _: gzip.compress(bytes(1_000_000_000), 9))
     case("a tokenizer of another size", "tokenizer.json.gz", lambda raw: gzip.compress(_larger(gzip.decompress(raw))))
@@ -147,6 +165,32 @@ def _models(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
         case(f"embeddings no {name}", "embeddings.safetensors", lambda t, n=name: {k: t[k] for k in t if k != n})
         case(f"embeddings {name} short", "embeddings.safetensors", lambda t, n=name: t | {n: t[n][:1].copy()})
     return made
+
+
+def _deep(depth: int) -> list[Any]:
+    made: list[Any] = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
+def _template(unknown: str) -> dict[str, Any]:
+    """The library panics at it."""
+    token = {"SpecialToken": {"id": unknown, "type_id": 0}}
+    return {"type": "TemplateProcessing", "single": [token, token], "pair": [token], "special_tokens": {}}
+
+
+def _padding(tokens: int) -> dict[str, Any]:
+    ids = {"pad_id": 0, "pad_type_id": 0, "pad_token": "x"}
+    return {"strategy": {"Fixed": tokens}, "direction": "Right", "pad_to_multiple_of": None} | ids
+
+
+def _tokenizer(raw: bytes, key: str, value: Any) -> bytes:
+    """With another entry."""
+    content = json.loads(gzip.decompress(raw))
+    content["model"] |= {"vocab": content["model"]["vocab"][:5]} if key == "unk_id" else {}
+    (content["model"] if key == "unk_id" else content)[key] = value
+    return gzip.compress(json.dumps(content).encode())
 
 
 def _larger(tokenizer: bytes) -> bytes:
@@ -195,6 +239,10 @@ def _states(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
         text = facts if isinstance(facts, str) else json.dumps(facts | sealed)
         (folder / "state.json").write_text(text, "utf-8")
         made.cases.append((what, folder, kind.read))
+    folder = _sound(kind, place, "one digit")
+    facts = (folder / "state.json").read_text("utf-8")
+    (folder / "state.json").write_text(facts.replace('"step": 3', '"step": 4'), "utf-8")
+    made.cases.append(("another step", folder, kind.read))
     return made
 
 

@@ -211,7 +211,8 @@ def _runtime() -> Any:
     from phrasemate.encode.runtime import Runtime, load_tokenizer
 
     made: Any = object.__new__(Runtime)
-    made.tokenizer = load_tokenizer(bundled_folder() / folder.TOKENIZER)
+    made._tokenizer = bundled_folder() / folder.TOKENIZER
+    made.tokenizer = load_tokenizer(made._tokenizer)
     made.opening, made.closing = made.tokenizer.encode("").ids
     made.window = 510
     made.table = type("Table", (), {"dim": 1})

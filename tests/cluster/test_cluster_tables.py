@@ -182,9 +182,13 @@ def test_a_writer_takes_the_place_of_another(place: Path, model: FakeModel) -> N
     first = Writer(tables)
     second = Writer(tables)
     with pytest.raises(IndexLocked, match=r"process \d+ on .* has taken over"):
-        first.put("key", 1)
-    second.put("key", 2)
-    assert opened(place, model).store.extra("key") == 2
+        first.put("key", {"a": 1})
+    second.put("key", {"a": 2})
+    store = opened(place, model).store
+    assert store.extra("key", a=int) == {"a": 2}
+    with pytest.raises(IndexDamaged, match=r"the entry 'key' .* is none of phrasemate's"):
+        store.extra("key", a=list)
+    assert store.extra("other", a=int) is None
 
 
 def test_what_a_killed_writer_has_half_done_is_taken_back(one: Index, place: Path, model: FakeModel) -> None:

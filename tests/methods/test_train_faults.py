@@ -111,8 +111,9 @@ def test_facts_of_a_checkpoint_that_make_no_sense(
     tables: dict[str, Any], pairs: Path, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     trainer(tables, pairs, tmp_path / "run").run(minutes=0)
-    path = tmp_path / "run" / "checkpoint" / "state.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    checkpoint = Checkpoint(tmp_path / "run" / "checkpoint")
+    tensors, facts = checkpoint.load()
+    checkpoint.save(tensors, facts | change)
     with pytest.raises(CheckpointDamaged, match=r"checkpoint: not one of this run .* remove it to begin anew"):
         trainer(tables, pairs, tmp_path / "run").run()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ FACTS = '{"a": 1}'
     ("done", "sums"),
     [
         (-7, np.zeros((3, 2), np.float32)),
+        (1 << 70, np.zeros((3, 2), np.float32)),
         (1, np.full((3, 2), np.nan, np.float32)),
         (1, np.zeros((3, 2), np.int64)),
     ],
@@ -28,4 +30,13 @@ def test_what_makes_no_sense_is_not_gone_on_from(tmp_path: Path, done: int, sums
     about = {"done": str(done), "facts": FACTS, "crc": Unfinished._checksum(done, sums, FACTS)}
     save_arrays(path, {"sums": sums}, about)
     with pytest.raises(InputError, match="makes no sense; delete it to start anew"):
+        Unfinished(path, {"a": 1}, np.zeros((3, 2), np.float32))
+
+
+@pytest.mark.parametrize("kind", ["F8_E4M3", "BF16"])
+def test_numbers_that_numpy_lacks(tmp_path: Path, kind: str) -> None:
+    path, size = tmp_path / "vectors.part", 2 if kind == "BF16" else 1
+    header = json.dumps({"sums": {"dtype": kind, "shape": [2], "data_offsets": [0, 2 * size]}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2 * size))
+    with pytest.raises(InputError, match="delete it to start anew"):
         Unfinished(path, {"a": 1}, np.zeros((3, 2), np.float32))

@@ -113,7 +113,7 @@ class Driver:
         kept = {shard.key: shard for shard in staged(self._tables, self._writer.head.shards)}
         with closing(makers(recipe)) as pool:
             for order in self._orders(stream, recipe):
-                if (shard := kept.get(order.key)) is not None and self._whole(shard):
+                if (shard := kept.get(order.key)) is not None and shard.is_of(order) and self._whole(shard):
                     self._made(order, shard)
                     continue
                 while pool.full:
@@ -198,7 +198,7 @@ class Driver:
 
     def committed(self, order: Order) -> Shard | None:
         """The shard of an order if a worker has committed it."""
-        found = (shard for shard in staged(self._tables, order.number) if shard.key == order.key)
+        found = (shard for shard in staged(self._tables, order.number) if shard.is_of(order))
         return next(found, None)
 
 

@@ -173,7 +173,7 @@ class Writer:
                 break
             self._may_go_on()
             with mapped(self.tables.place):
-                table.delete("attempt IN (" + ", ".join(f"'{attempt}'" for attempt in others) + ")")
+                table.delete("attempt IN (" + ", ".join(map(_quoted, others)) + ")")
         if not kept <= {attempt for _, attempt in found}:
             raise IndexLocked(f"{self.tables.place}: another process has dropped shards; give the same command again")
         return int(table.version)
@@ -218,6 +218,10 @@ def _attempts(table: Any) -> list[tuple[int, str]]:
     """The number and the attempt of each row of ``shards``."""
     found = table.to_table(columns=["number", "attempt"])
     return list(zip(found["number"].to_pylist(), found["attempt"].to_pylist(), strict=True))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _first(pieces: Sequence[Any]) -> list[Any]:

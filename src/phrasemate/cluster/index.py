@@ -100,7 +100,9 @@ class ClusterIndex(Index):
         for (phrase, score), row in zip(asked, found, strict=True):
             if row is not None:
                 starts, ends, _ = unpack_spans(row.spans, row.phrases)
-                at, owner = phrase - row.first_phrase, documents[row.document]
+                at = phrase - row.first_phrase
+                if (owner := documents.get(row.document)) is None:
+                    raise self._lance.damaged(f"document {row.document} of sentence {row.id} is missing")
                 where = Phrase(row.text, int(starts[at]), int(ends[at]))
                 hits.append(Hit(where, score, owner.name, row.line, owner.language, phrase, row.metadata))
         return hits

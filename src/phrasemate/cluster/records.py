@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from phrasemate.cluster.tables import DATA, SHARDS
 from phrasemate.errors import IndexDamaged, IndexUnsupported
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import State
 
-__all__ = ["Head", "Order", "Piece", "Recipe", "Row", "Shard"]
+__all__ = ["MOST", "Head", "Order", "Piece", "Recipe", "Row", "Shard"]
 
 FORMAT = "phrasemate-lance"
 VERSION = 1
+MOST = 1 << 53  # ids and counts are less, and so are exact as floats
+_WIDEST = 1 << 16  # a vector
 
 
 class Piece(NamedTuple):
@@ -34,6 +38,11 @@ class Piece(NamedTuple):
     complete: bool
     replaces: int | None = None
     phrases: int = 0
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many sentences and phrases."""
+        return self.sentences, self.phrases
 
 
 class Row(NamedTuple):
@@ -112,9 +121,40 @@ class Shard:
 
     @classmethod
     def from_json(cls, text: str, place: str) -> Shard:
+        """Raises IndexDamaged or IndexUnsupported."""
         content = _opened(text, place, "a row of shards")
-        content["pieces"] = tuple(Piece(*piece) for piece in content["pieces"])
-        return cls(**content)
+        with _possible(place, "a row of shards"):
+            content["pieces"] = tuple(Piece(*piece) for piece in content["pieces"])
+            made = cls(**content)
+            _expect(made._is_possible())
+            return made
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether its pieces are all of it."""
+        counts = [sum(each) for each in zip((0, 0), *(piece.counts for piece in self.pieces), strict=True)]
+        return counts == [self.sentences, self.phrases]
+
+    def is_of(self, order: Order) -> bool:
+        """Whether it is what was asked for: a key alone can be made up."""
+        pieces = tuple(piece._replace(phrases=0) for piece in self.pieces)
+        asked = order.key, order.number, order.first_sentence, order.sentences, order.pieces
+        return (self.key, self.number, self.first_sentence, self.sentences, pieces) == asked and self.adds_up
+
+    def _is_possible(self) -> bool:
+        """Whether types and counts are such as are written: a forger can make checksums, too."""
+        texts = (self.key, self.attempt, *(text for piece in self.pieces for text in piece[1:4]))
+        numbers = [self.number, self.first_sentence, self.sentences, self.phrases]
+        numbers += [number for piece in self.pieces for number in (piece.document, piece.position, *piece.counts)]
+        lists = list(self.fragments.values())
+        return (
+            all(isinstance(text, str) for text in texts)
+            and _are_counts(*numbers, *(piece.replaces or 0 for piece in self.pieces))
+            and all(isinstance(piece.complete, bool) for piece in self.pieces)
+            and set(self.fragments) == set(DATA)
+            and all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists)
+            and isinstance(self.seconds, int | float)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +208,37 @@ class Head:
     def from_json(cls, text: str, place: str) -> Head:
         """Raises IndexDamaged or IndexUnsupported."""
         content = _opened(text, place, "the table state")
-        content["deleted"] = tuple(content["deleted"])
-        return cls(**content)
+        with _possible(place, "the table state"):
+            content["deleted"] = tuple(content["deleted"])
+            made = cls(**content)
+            _expect(made._is_possible())
+            return made
+
+    def _is_possible(self) -> bool:
+        """As that of a shard."""
+        texts = (self.model_name, self.model_hash, self.writer, *([] if self.model_path is None else [self.model_path]))
+        return (
+            all(isinstance(text, str) for text in texts)
+            and _are_counts(*self.state, self.shards, self.dim, *self.versions.values(), *self.deleted)
+            and 0 < self.dim <= _WIDEST
+            and set(self.versions) == {SHARDS, *DATA}
+            and isinstance(self.segment, dict)
+            and len(set(self.deleted)) == len(self.deleted)
+            and max(self.deleted, default=-1) < self.next_document
+            and all(self._is_extra(key, value) for key, value in self.extras.items())
+        )
+
+    def _is_extra(self, key: str, value: Any) -> bool:
+        if value is None or not isinstance(value, dict):
+            return value is None
+        if key == "words":  # see `phrasemate.cluster.words.Stamp`
+            version, sentences = value.get("version"), value.get("sentences", -1)
+            return _are_counts(version, sentences) and sentences <= self.next_sentence
+        if key.startswith("frequent "):
+            words = value.get("words")
+            texts = isinstance(words, list) and all(isinstance(word, str) for word in words)
+            return texts and _are_counts(value.get("sentences"))
+        return True
 
 
 def _sealed(content: dict[str, Any]) -> str:
@@ -177,12 +246,29 @@ def _sealed(content: dict[str, Any]) -> str:
     return json.dumps(body | {"crc": crc32(json.dumps(body, sort_keys=True).encode())}, sort_keys=True)
 
 
+def _are_counts(*numbers: Any) -> bool:
+    return all(type(number) is int and 0 <= number < MOST for number in numbers)
+
+
+def _expect(possible: bool) -> None:
+    if not possible:
+        raise ValueError("a value that is never written")
+
+
+@contextmanager
+def _possible(place: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise IndexDamaged(f"{place}: {what} holds what no index does; restore it or build the index again") from error
+
+
 def _opened(text: str, place: str, what: str) -> dict[str, Any]:
     try:
         body: dict[str, Any] = json.loads(text)
         crc = body.pop("crc")
         intact = crc == crc32(json.dumps(body, sort_keys=True).encode())
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         intact = False
     if not intact:
         raise IndexDamaged(f"{place}: {what} does not match its checksum; restore it or build the index again")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from phrasemate.cluster.head import read
 from phrasemate.cluster.layout import Layout
+from phrasemate.cluster.records import MOST
 from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, WORDS, Tables, mapped
 from phrasemate.cluster.words import Stamp
 from phrasemate.errors import IndexDamaged, IndexMissing, InputError
@@ -92,6 +93,8 @@ class LanceStore:
         head, _ = read(self.tables)
         layout = Layout.read(self.tables, head)
         tables = {name: self.tables.open(name, head.versions[name]) for name in DATA}
+        if (found := tables[PHRASES].schema.field("vector").type.list_size) != head.dim:
+            raise self.damaged(f"vectors of {found} numbers, {head.dim} in the head")
         if (stamp := Stamp.of(head)) is not None:
             with suppress(IndexMissing):  # derived from the sentences, which are read instead
                 tables[WORDS] = self.tables.open(WORDS, stamp.version)
@@ -113,9 +116,12 @@ class LanceStore:
     def state(self) -> State:
         return self.layout.head.state
 
-    def extra(self, key: str) -> Any:
-        """A stored JSON value, or None."""
-        return self.layout.head.extras.get(key)
+    def extra(self, key: str, **kinds: type) -> dict[str, Any] | None:
+        """A stored JSON object with entries of these kinds (see `Head.from_json`), or None."""
+        found: dict[str, Any] | None = self.layout.head.extras.get(key)
+        if found is not None and not all(type(found.get(name)) is kind for name, kind in kinds.items()):
+            raise self.damaged(f"the entry {key!r} of the table state is none of phrasemate's")
+        return found
 
     # -- documents
 
@@ -192,7 +198,13 @@ class LanceStore:
 
     def _take(self, name: str, places: Sequence[int], columns: list[str]) -> Any:
         with mapped(self.path):
-            return self.table(name).take(list(places), columns=columns)
+            return self._full(name, self.table(name).take(list(places), columns=columns))
+
+    def _full(self, name: str, found: Any) -> Any:
+        """Some rows of a table. Raises IndexDamaged where one lacks a value."""
+        if any(column.null_count for column in found.columns):
+            raise self.damaged(f"a row of the table {name} lacks a value")
+        return found
 
     def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
         """Sentences by id, in the order of the ids. Raises IndexDamaged for one that is missing."""
@@ -226,7 +238,8 @@ class LanceStore:
     def batches(self, name: str, columns: list[str], where: str | None = None) -> Iterator[Any]:
         """A table from its first row to its last, or the rows of a condition, some thousand rows at a time."""
         with mapped(self.path):
-            yield from self.table(name).to_batches(columns=columns, filter=where, batch_size=_BATCH, scan_in_order=True)
+            found = self.table(name).to_batches(columns=columns, filter=where, batch_size=_BATCH, scan_in_order=True)
+            yield from (self._full(name, batch) for batch in found)
 
     def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
         """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""
@@ -240,18 +253,26 @@ class LanceStore:
             if not rows.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
                 raise self.damaged(f"sentence {raw[0]} does not match its checksum")
             identity, document, position, line, first, phrases = numbers
-            first += int(self.layout.phrases[int(np.searchsorted(self.layout.sentences, identity, "right")) - 1])
-            yield SentenceRow(
-                identity,
-                document,
-                position,
-                line,
-                first,
-                phrases,
-                rows.decode_text(text),
-                rows.decode_metadata(metadata),
-                spans,
-            )
+            first += self._base(*numbers)
+            try:
+                known = rows.decode_text(text), rows.decode_metadata(metadata)
+            except (ValueError, RecursionError) as error:
+                raise self.damaged(f"text or metadata of sentence {identity} are none of phrasemate's") from error
+            yield SentenceRow(identity, document, position, line, first, phrases, *known, spans)
+
+    def _base(self, identity: int, document: int, position: int, line: int, first: int, phrases: int) -> int:
+        """The first phrase of a sentence's shard. Raises IndexDamaged for a row that its shard cannot hold."""
+        stretch = self.layout.holder(identity)
+        base = self.layout.base(identity)
+        if (
+            stretch is None
+            or (document, position) != (stretch.document, stretch.position + identity - stretch.first_sentence)
+            or not 0 <= line < MOST
+            or phrases < 0
+            or not stretch.first_phrase <= base + first <= stretch.first_phrase + stretch.phrases - phrases
+        ):
+            raise self.damaged(f"sentence {identity} is not where it belongs")
+        return base
 
     # -- vectors
 
@@ -264,17 +285,20 @@ class LanceStore:
 
     def checked_vectors(self) -> Iterator[tuple[list[VectorRow], list[bool]]]:
         """All vectors, a row for each sentence that has some, and whether each is as it was written."""
-        held, at = np.zeros((0, self.dim), np.int8), 0
+        held, at, end = np.zeros((0, self.dim), np.int8), 0, 0
         phrases = self.batches(PHRASES, ["vector"])
         for batch in self.batches(SENTENCES, ["id", "document", "first", "phrases", "codes_crc"]):
             block, right = [], []
             for identity, document, first, count, crc in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                base = self.layout.base(identity)
+                if count < 0 or not end <= base + first < MOST:
+                    raise self.damaged(f"the vectors of sentence {identity} are out of order")
+                end = base + first + count
                 while len(held) - at < count and (more := next(phrases, None)) is not None:
                     held, at = np.concatenate([held[at:], codes_of(more["vector"], self.dim)]), 0
                 codes, at = held[at : at + count].tobytes(), at + count
                 if count:
-                    base = self.layout.phrases[int(np.searchsorted(self.layout.sentences, identity, "right")) - 1]
-                    block.append(VectorRow(identity, document, first + int(base), count, codes))
+                    block.append(VectorRow(identity, document, first + base, count, codes))
                     right.append(rows.same(crc, b"vectors", (identity, document, first, count), codes))
             yield block, right
         if at != len(held) or next(phrases, None) is not None:
@@ -295,4 +319,6 @@ def codes_of(column: Any, dim: int) -> NDArray[np.int8]:
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(flat, pa.ChunkedArray):  # of no chunk
         return np.zeros((0, dim), np.int8)
+    if flat.null_count:
+        raise IndexDamaged("a phrase without a vector was found; restore the tables from a copy or build them again")
     return np.asarray(flat.flatten().to_numpy(zero_copy_only=False), np.float16).reshape(-1, dim).astype(np.int8)

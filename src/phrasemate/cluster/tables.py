@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from phrasemate.errors import IndexError_, IndexExists, IndexLocked, IndexMissing, MissingExtra
+from phrasemate.errors import IndexDamaged, IndexError_, IndexExists, IndexLocked, IndexMissing, MissingExtra
 
 __all__ = ["DATA", "PHRASES", "SENTENCES", "SHARDS", "STATE", "WORDS", "Tables", "lance", "mapped", "schema"]
 
@@ -90,9 +90,14 @@ class Tables:
         return f"{self.place}/{name}.lance"
 
     def open(self, name: str, version: int | None = None) -> Any:
-        """A table as it is, or as it was at a version. Raises IndexMissing."""
+        """A table as it is, or as it was at a version. Raises IndexMissing, and IndexDamaged for other columns."""
         with mapped(self.place):
-            return self._lance.dataset(self.uri(name), version=version, storage_options=self.options)
+            found = self._lance.dataset(self.uri(name), version=version, storage_options=self.options)
+            columns = {field.name: field.type for field in found.schema}
+        expected = schema(name, getattr(columns.get("vector"), "list_size", 0))
+        if columns != {field.name: field.type for field in expected}:
+            raise IndexDamaged(f"{self.place}: the table {name} has other columns than ours; build the index again")
+        return found
 
     def create(self, name: str, dim: int) -> int:
         """An empty table, in the place of an empty one if need be; its version. Raises IndexExists."""
@@ -137,10 +142,11 @@ class Tables:
         """Whether the files of what `write` wrote are there: Lance removes those that no version names after a week."""
         from lance.file import LanceFileSession
 
-        held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
         with mapped(self.place):
+            held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
+            files = [file.path for fragment in held for file in fragment.files]
             folder = LanceFileSession(f"{self.uri(name)}/data", storage_options=self.options)
-            return all(folder.contains(file.path) for fragment in held for file in fragment.files)
+            return all("/" not in file and folder.contains(file) for file in files)
 
     def append(self, name: str, fragments: Sequence[str], version: int) -> int:
         """Commit what `write` wrote behind what the table held at ``version``; the new version."""

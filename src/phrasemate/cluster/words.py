@@ -37,7 +37,7 @@ class Stamp(NamedTuple):
         kept = head.extras.get(_KEY)
         if kept is None or kept.get("lowering") != _LOWERING:
             return None
-        return cls(int(kept["version"]), int(kept["sentences"]))
+        return cls(kept["version"], kept["sentences"])
 
 
 def lowered(text: str) -> str:

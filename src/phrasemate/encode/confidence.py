@@ -118,7 +118,7 @@ def load_confidence(folder: Path, model_hash: str) -> Confidence | None:
         if "views" in record:
             found = replace(found, with_views=_read(record["views"]))
         return found if record["model"] == model_hash else None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ModelDamaged(f"{path}: not a confidence file ({error}); remove it, or export the model again") from error
 
 

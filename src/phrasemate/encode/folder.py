@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ FORMAT = "phrasemate-model"
 VERSION = 1
 CONFIG, TOKENIZER, ENCODER = "config.json", "tokenizer.json.gz", "encoder.onnx"
 EMBEDDINGS, HEADS, MANIFEST = "embeddings.safetensors", "heads.safetensors", "MANIFEST.json"
+NESTING = 100  # brackets of JSON within one another; an export writes four
 REMEDY = "export the model again, or reinstall phrasemate if it is the bundled one"
 
 
@@ -157,9 +159,19 @@ def _is_name(name: str) -> bool:
     return name.isprintable() and Path(name).name == name not in ("", "..")
 
 
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(NESTING + 1):
+        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = list(chain.from_iterable(inner))
+    return bool(level)
+
+
 def _load_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
+        if _is_deep(value):  # what can just be read cannot be written or shown
+            raise ValueError(f"more than {NESTING} brackets within one another")
     except (OSError, ValueError, RecursionError) as error:
         raise ModelDamaged(f"{path}: not readable as JSON ({error}); {REMEDY}") from error
     if not isinstance(value, dict):

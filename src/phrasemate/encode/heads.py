@@ -48,7 +48,7 @@ def load_heads(path: Path, width: int, error: type[ModelError], remedy: str) -> 
     """
     try:
         arrays: Arrays = load_file(path)
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as reason:
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as reason:  # of float8
         raise error(f"{path}: not a readable projection ({reason}); {remedy}") from reason
     wrong = _wrong(arrays, width)
     if wrong:

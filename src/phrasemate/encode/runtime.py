@@ -26,7 +26,7 @@ from phrasemate.encode.embedding import EmbeddingTable
 from phrasemate.encode.graph import output_name
 from phrasemate.errors import InputError, ModelDamaged
 
-__all__ = ["STRETCH", "Runtime", "States", "load_tokenizer", "options", "stretches"]
+__all__ = ["STRETCH", "Runtime", "States", "load_tokenizer", "options", "stretches", "tokenizer_bytes"]
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
 BATCHES = 8  # into which few texts are cut, so that all threads have some ...
@@ -80,12 +80,17 @@ class Runtime:
         self.threads = threads or len(os.sched_getaffinity(0))
         self.layers: list[int] = list(config["layers"])
         self.table = EmbeddingTable(folder / names.EMBEDDINGS)
-        compiler = _compiler(folder / names.ENCODER, self.threads, [output_name(layer) for layer in self.layers])
+        if config["width"] != self.table.dim:
+            seen = f"vectors of {self.table.dim} numbers, {config['width']} in {names.CONFIG}"
+            raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {seen}; export the model again")
+        self._graph, self._tokenizer = folder / names.ENCODER, folder / names.TOKENIZER
+        compiler = _compiler(self._graph, self.threads, [output_name(layer) for layer in self.layers])
         with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling = other.submit(compiler)
-            self.tokenizer = load_tokenizer(folder / names.TOKENIZER)
+            self.tokenizer = load_tokenizer(self._tokenizer)
             self._queue = compiling.result()
-        specials = self.tokenizer.encode("").ids
+        with _tokenizing(self._tokenizer):
+            specials = self.tokenizer.encode("").ids
         if len(specials) != 2:
             raise ModelDamaged(f"{folder}: the tokenizer adds {len(specials)} special tokens, expected 2")
         self.opening, self.closing = specials
@@ -118,13 +123,15 @@ class Runtime:
             if len(some[0]) > STRETCH:
                 yield self._of_long(some[0])
             else:
-                found = self.tokenizer.encode_batch(some, add_special_tokens=False)
+                with _tokenizing(self._tokenizer):
+                    found = self.tokenizer.encode_batch(some, add_special_tokens=False)
                 yield from (_Tokens(each.ids, each.offsets) for each in found)
 
     def _of_long(self, text: str) -> _Tokens:
         tokens = _Tokens([], [])
         for at, part in stretches(text):
-            found = self.tokenizer.encode(part, add_special_tokens=False)
+            with _tokenizing(self._tokenizer):
+                found = self.tokenizer.encode(part, add_special_tokens=False)
             tokens.ids.extend(found.ids)
             tokens.offsets.extend((at + start, at + end) for start, end in found.offsets)
             if len(tokens.ids) > MOST_TOKENS:
@@ -174,7 +181,8 @@ class Runtime:
                 batch.append(following)
             at += len(batch)
             self._submit(batch, output, values)
-        self._queue.wait()
+        with _mapped(self._graph):
+            self._queue.wait()
 
     def _submit(self, batch: Sequence[_Window], output: str, values: NDArray[np.float32]) -> None:
         ids = np.zeros((len(batch), _padded(batch[-1])), np.int64)  # (batch, tokens)
@@ -184,11 +192,15 @@ class Runtime:
             mask[row, : len(window.ids)] = 1
 
         def keep(states: NDArray[np.float32]) -> None:  # (batch, tokens, width)
+            if states.shape != embeddings.shape or states.dtype != np.float32:
+                seen = f"gives {states.dtype} {states.shape} for {embeddings.shape}"
+                raise ModelDamaged(f"{self._graph}: {seen}; export the model again")
             for row, (_, first, last, target) in enumerate(batch):
                 values[target : target + last - first] = states[row, first:last]
 
         embeddings = self.table(ids[:, : len(self.table.additive)])
-        self._queue.submit({"embeddings": embeddings, "mask": mask[:, : embeddings.shape[1]]}, output, keep)
+        with _mapped(self._graph):
+            self._queue.submit({"embeddings": embeddings, "mask": mask[:, : embeddings.shape[1]]}, output, keep)
 
 
 def stretches(text: str) -> list[tuple[int, str]]:
@@ -228,20 +240,40 @@ def load_tokenizer(path: Path) -> Any:
     """The tokenizer of a folder. Nothing here changes one, so models of the same base share it."""
     from tokenizers import Tokenizer
 
-    try:
+    content = tokenizer_bytes(path)
+    digest = sha256(content).digest()
+    for known, tokenizer in _latest:
+        if known == digest:
+            return tokenizer
+    with _tokenizing(path):
+        made = Tokenizer.from_buffer(content)
+        made.no_padding()  # an export has neither, and a text may be padded to any length
+        made.no_truncation()
+    _latest[:] = [(digest, made)]
+    return made
+
+
+def tokenizer_bytes(path: Path) -> bytes:
+    """``tokenizer.json`` of a folder. Raises ModelDamaged where it does not unpack to some megabytes."""
+    with _tokenizing(path):
         with gzip.open(path) as file:
             content = file.read(_TOKENIZER + 1)
         if len(content) > _TOKENIZER:
             raise ValueError(f"more than {_TOKENIZER:,} bytes, unpacked")
-        digest = sha256(content).digest()
-        for known, tokenizer in _latest:
-            if known == digest:
-                return tokenizer
-        made = Tokenizer.from_buffer(content)
-        _latest[:] = [(digest, made)]
-        return made
-    except Exception as error:  # the library raises a bare Exception
-        raise ModelDamaged(f"{path}: not a readable tokenizer ({error}); export the model again") from error
+        return content
+
+
+@contextmanager
+def _tokenizing(path: Path) -> Iterator[None]:
+    """The library raises a bare Exception, or panics, which is none."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, MemoryError) or not (
+            isinstance(error, Exception) or type(error).__name__ == "PanicException"
+        ):
+            raise
+        raise ModelDamaged(f"{path}: not a readable tokenizer ({_line(error)}); export the model again") from error
 
 
 class _Queue:
@@ -295,6 +327,8 @@ def _compiler(path: Path, threads: int, outputs: Sequence[str]) -> Callable[[], 
     import openvino
 
     core = openvino.Core()
+    if b"\n\x08location" in path.read_bytes():  # ONNX may keep weights in other files, which no manifest would seal
+        raise ModelDamaged(f"{path}: takes weights from other files; export the model again")
     with _mapped(path):
         graph = core.read_model(path)
     there = {name for output in graph.outputs for name in output.names}
@@ -314,5 +348,9 @@ def _mapped(path: Path) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+        reason = _line(error)
         raise ModelDamaged(f"{path}: not a graph that OpenVINO runs ({reason}); export the model again") from error
+
+
+def _line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

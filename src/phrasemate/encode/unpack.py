@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 import tempfile
@@ -16,8 +15,9 @@ from phrasemate.encode import folder as names
 from phrasemate.encode.embedding import EmbeddingTable
 from phrasemate.encode.graph import ACTIVATIONS
 from phrasemate.encode.huggingface import TRAINING, tokenizer_settings
+from phrasemate.encode.runtime import load_tokenizer, tokenizer_bytes
 from phrasemate.encode.smoothing import norms_of
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError, MissingExtra, ModelDamaged
 from phrasemate.sealed import save_arrays
 
 __all__ = ["unpack_model"]
@@ -42,18 +42,24 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
     config, _ = names.check_folder(folder)
     constants, nodes = _graph(folder / names.ENCODER)
     table = EmbeddingTable(folder / names.EMBEDDINGS)
-    tokenizer = gzip.decompress((folder / names.TOKENIZER).read_bytes())
+    load_tokenizer(folder / names.TOKENIZER)
+    tokenizer = tokenizer_bytes(folder / names.TOKENIZER)
+    try:
+        weights = {**_embeddings(table), **_layers(constants, int(config["depth"]))}
+        architecture = _config(config, constants, nodes, weights)
+    except (KeyError, IndexError, StopIteration, ValueError, TypeError, AttributeError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ModelDamaged(f"{folder}: {names.CONFIG} and graph do not fit ({reason}); {names.REMEDY}") from error
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
         made = Path(scratch) / out.name
         made.mkdir()
-        weights = {**_embeddings(table), **_layers(constants, int(config["depth"]))}
         save_arrays(made / "model.safetensors", weights, {"format": "pt"})
         (made / "tokenizer.json").write_bytes(tokenizer)
         settings = tokenizer_settings(tokenizer)
         _write(made / "tokenizer_config.json", settings | {"model_max_length": len(table.additive)})
         padding = {"pad_token_id": _number(tokenizer, settings.get("pad_token"))}
-        _write(made / "config.json", _config(config, constants, nodes, weights) | padding)
+        _write(made / "config.json", architecture | padding)
         _write(made / TRAINING, config.get("signature") or {})
         if (folder / names.HEADS).exists():
             shutil.copyfile(folder / names.HEADS, made / names.HEADS)
@@ -66,8 +72,12 @@ def _graph(path: Path) -> tuple[dict[str, NDArray[Any]], list[Any]]:
         import onnx
     except ImportError as error:
         raise MissingExtra("onnx", "train") from error
-    graph = onnx.load(path).graph
-    return {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}, list(graph.node)
+    try:
+        graph = onnx.load(path, load_external_data=False).graph
+        return {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}, list(graph.node)
+    except Exception as error:  # of protobuf, of the checker, of NumPy
+        reason = " ".join(str(error).split())[:200]
+        raise ModelDamaged(f"{path}: not a readable graph ({reason}); {names.REMEDY}") from error
 
 
 def _embeddings(table: EmbeddingTable) -> Arrays:
@@ -82,6 +92,8 @@ def _embeddings(table: EmbeddingTable) -> Arrays:
 
 def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
     """The transformer's weights under Hugging Face's names; undoes what `phrasemate.encode.graph` folds together."""
+    if depth > len(constants):
+        raise ValueError(f"{depth} layers")
     weights: Arrays = {}
     norms = norms_of(depth)
     for norm in (*norms, f"encoder.layer.{depth - 1}.output.LayerNorm"):

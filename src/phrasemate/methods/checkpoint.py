@@ -1,4 +1,8 @@
-"""A checkpoint: tensors and a few numbers in a folder that is either whole or not there."""
+"""A checkpoint: tensors and a few numbers in a folder that is either whole or not there.
+
+``state.json`` holds the facts, the SHA-256 of the tensors and a SHA-256 over both. (Before, it was the facts and the
+tensors' hash under other names: no slip of a byte makes one form of the other.)
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +43,8 @@ class Checkpoint:
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(parents=True)
         save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, made / TENSORS)
-        text = json.dumps({**facts, "sha256": sha256_of(made / TENSORS)}, indent=1) + "\n"
+        content = {"facts": dict(facts), "tensors": sha256_of(made / TENSORS)}
+        text = json.dumps(content | {"seal": _seal(content)}, indent=1) + "\n"
         (made / FACTS).write_text(text, encoding="utf-8")
         for path in (*made.iterdir(), made):
             _sync(path)
@@ -55,11 +61,22 @@ class Checkpoint:
         remedy = "remove it to begin anew"
         try:
             facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-            if facts.pop("sha256") != sha256_of(folder / TENSORS):
+            if "sha256" in facts:  # of a run that was begun before facts were sealed
+                tensors = facts.pop("sha256")
+            else:
+                seal = facts.pop("seal")
+                if seal != _seal(facts):
+                    raise CheckpointDamaged(f"{folder / FACTS}: altered (another SHA-256); {remedy}")
+                facts, tensors = dict(facts["facts"]), facts["tensors"]
+            if tensors != sha256_of(folder / TENSORS):
                 raise CheckpointDamaged(f"{folder / TENSORS}: altered (another SHA-256); {remedy}")
             return load_file(folder / TENSORS), facts
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError, SafetensorError) as error:
             raise CheckpointDamaged(f"{folder}: not a readable checkpoint ({error}); {remedy}") from error
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _sync(path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
@@ -121,10 +122,9 @@ class Feed:
 
     def _write(self, path: Path, shape: tuple[int, int], contexts: Contexts, show: Progress) -> None:
         made = path.with_suffix(".part")
-        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)), "fortran_order": False, "shape": shape}
         total = len(contexts.first)
         with made.open("wb+") as file:  # not a map: a full disk is an error here, and there the end of the process
-            np.lib.format.write_array_header_1_0(file, header)
+            file.write(_header(shape))
             for at in range(0, total, BLOCK):
                 show(f"states of {contexts.name}", at, total)
                 file.write(self._computed(contexts, at, min(at + BLOCK, total)).data)
@@ -171,9 +171,18 @@ def _checksum(file: BinaryIO, size: int) -> bytes:
 def _read(path: Path, shape: tuple[int, int]) -> Halves | None:
     """The kept states; nothing where there are none, not all of them, or others than were written."""
     try:
-        if not checksum_holds(path):
-            return None
+        header = _header(shape)
+        with path.open("rb") as file:  # NumPy would make of a header that is not ours whatever it says
+            if file.read(len(header)) != header or not checksum_holds(path):
+                return None
         kept: Halves = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError):
         return None
-    return kept if kept.shape == shape and kept.dtype == np.float16 else None
+    return kept
+
+
+def _header(shape: tuple[int, int]) -> bytes:
+    file = BytesIO()
+    form = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, form)
+    return file.getvalue()

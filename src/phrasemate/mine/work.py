@@ -209,7 +209,8 @@ def checked(path: Path) -> dict[str, Any] | None:
             return None
         known = json.loads(text)
         content: dict[str, Any] = known["content"]
-        return content if all(sha256_of(path.with_name(name)) == sha for name, sha in known["files"].items()) else None
+        whole = all(sha256_of(path.with_name(name)) == sha for name, sha in known["files"].items())
+        return content if whole and isinstance(content, dict) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -19,6 +19,7 @@ from phrasemate.sealed import save_arrays
 __all__ = ["Unfinished"]
 
 SECONDS = 30.0  # between two saves
+_MOST = 1 << 53  # sentences are fewer
 
 
 class Unfinished:
@@ -66,11 +67,11 @@ class Unfinished:
                 about, sums = file.metadata() or {}, file.get_tensor("sums")
             done = int(about["done"])
             intact = about["crc"] == self._checksum(done, sums, about["facts"])
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
+        except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:  # of other floats
             raise InputError(f"{self._path}: not a readable state ({error}); delete it to start anew") from error
         if not intact:
             raise InputError(f"{self._path}: altered, its checksum does not hold; delete it to start anew")
-        if done < 0 or sums.dtype != self._sums.dtype or not np.isfinite(sums).all():
+        if not 0 <= done < _MOST or sums.dtype != self._sums.dtype or not np.isfinite(sums).all():
             raise InputError(f"{self._path}: makes no sense; delete it to start anew")
         if about.get("facts") != self._facts or sums.shape != self._sums.shape:
             raise InputError(f"{self._path}: was begun with other texts or settings; delete it to start anew")
