@@ -137,5 +137,5 @@ def test_one_to_one_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("setting", ["threshold", "least_score"])
 def test_a_limit_that_is_no_number_is_refused(setting: str) -> None:
-    with pytest.raises(InputError, match="expected numbers"):  # nothing would be a match, without a word
+    with pytest.raises(InputError, match="expected a number"):  # nothing would be a match, without a word
         MatchSettings(**{setting: float("nan")})  # type: ignore[arg-type]
