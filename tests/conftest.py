@@ -13,7 +13,8 @@ import pytest
 def one_of_each_module() -> Iterator[None]:
     """A test that imports modules anew must put the old ones back, else others patch a module that nobody uses."""
     yield
-    for name, module in list(sys.modules.items()):
+    ours = [(name, module) for name, module in list(sys.modules.items()) if name.startswith("phrasemate.")]
+    for name, module in ours:
         package, _, last = name.rpartition(".")
-        held = getattr(sys.modules.get(package), last, None) if name.startswith("phrasemate.") else None
+        held = getattr(sys.modules.get(package), last, None)
         assert held is module or not isinstance(held, ModuleType), f"{package} holds another {name}"
