@@ -20,7 +20,7 @@ from phrasemate.cluster.words import Stamp
 from phrasemate.errors import IndexDamaged, IndexMissing, InputError
 from phrasemate.index import rows
 from phrasemate.index.records import DocumentInfo
-from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
+from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order, is_entry
 
 __all__ = ["LanceStore", "codes_of"]
 
@@ -119,7 +119,7 @@ class LanceStore:
     def extra(self, key: str, **kinds: type) -> dict[str, Any] | None:
         """A stored JSON object with entries of these kinds (see `Head.from_json`), or None."""
         found: dict[str, Any] | None = self.layout.head.extras.get(key)
-        if found is not None and not all(type(found.get(name)) is kind for name, kind in kinds.items()):
+        if found is not None and not is_entry(found, kinds):
             raise self.damaged(f"the entry {key!r} of the table state is none of phrasemate's")
         return found
 

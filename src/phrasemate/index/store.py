@@ -10,7 +10,7 @@ import json
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +22,7 @@ from phrasemate.index import database, rows
 from phrasemate.index.records import DocumentInfo
 from phrasemate.index.session import Session
 
-__all__ = ["SentenceRow", "State", "Store", "VectorRow", "all_in_order"]
+__all__ = ["SentenceRow", "State", "Store", "VectorRow", "all_in_order", "is_entry"]
 
 _BATCH = 256
 _MOST = 1 << 53  # ids and counts are less, and so are exact as floats
@@ -86,6 +86,13 @@ def all_in_order(found: Iterable[SentenceRow], store: Counted, document: int | N
         raise store.damaged(f"{seen} sentences found, expected {expected}")
 
 
+def is_entry(found: Any, kinds: Mapping[str, type]) -> bool:
+    """Whether a stored value is an object with entries of these kinds (``int``, or ``list``, of texts)."""
+    if not isinstance(found, dict) or not all(type(found.get(name)) is kind for name, kind in kinds.items()):
+        return False
+    return all(isinstance(text, str) for name, kind in kinds.items() if kind is list for text in found[name])
+
+
 class Store(Session):
     """An open store. ``dim`` and ``model_hash``: of the model that it was opened for (None: any)."""
 
@@ -134,10 +141,8 @@ class Store(Session):
     def _entry(self, key: str, value: bytes, kinds: Mapping[str, type]) -> dict[str, Any]:
         with suppress(ValueError, RecursionError):
             found = json.loads(value)
-            if isinstance(found, dict) and all(type(found.get(name)) is kind for name, kind in kinds.items()):
-                lists = [found[name] for name, kind in kinds.items() if kind is list]
-                if all(isinstance(text, str) for text in chain.from_iterable(lists)):
-                    return found
+            if is_entry(found, kinds):
+                return dict(found)
         raise self.damaged(f"the entry {key!r} of the table extras is none of phrasemate's")
 
     def _counted(self, what: str, *numbers: int) -> None:
