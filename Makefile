@@ -5,8 +5,9 @@ DATA   ?= ../shared/data
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# The tests must pass without a network: nothing may be fetched from a model hub.
-OFFLINE := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+# The tests must pass without a network: nothing may be fetched from a model hub. They start many processes, so what
+# Python compiles is kept, even where the environment says otherwise.
+OFFLINE := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=
 BENCHES := phrase_retrieval sentence_retrieval projection index align
 # The Hugging Face folder of the bundled model: bench/encode.py measures against it.
 HF     ?= .cache/e5-small

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 
-__all__ = ["CONFIG", "WEIGHTS", "Seal", "save_arrays", "sha256_of", "unlock"]
+__all__ = ["CONFIG", "WEIGHTS", "Seal", "is_entry", "save_arrays", "sha256_of", "unlock"]
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
@@ -81,6 +81,13 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, 64 hex digits. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_entry(found: Any, kinds: Mapping[str, type]) -> bool:
+    """Whether a stored value is an object with entries of these kinds (``int``, or ``list``, of texts)."""
+    if not isinstance(found, dict) or not all(type(found.get(name)) is kind for name, kind in kinds.items()):
+        return False
+    return all(isinstance(text, str) for name, kind in kinds.items() if kind is list for text in found[name])
 
 
 def _written(content: Mapping[str, Any]) -> bytes:

@@ -341,9 +341,14 @@ class Trainer(Generic[B]):
         self.step, self.evaluated = int(facts["step"]), int(facts["evaluated"])
         self.best, self.seconds = float(facts["best"]), float(facts["seconds"])
         self.stale = int(facts.get("stale", 0))
-        self._sums = dict(facts.get("sums", {}))
+        self._sums = {name: float(value) for name, value in facts.get("sums", {}).items()}
+        lines = int(facts["metrics"])
+        if min(self.step, self.evaluated, self.stale, lines) < 0 or not 0 <= self.seconds < math.inf:
+            raise ValueError(f"step {self.step}, {self.seconds} seconds, {lines} bytes of metrics")
+        if math.isnan(self.best):
+            raise ValueError("the best score is no number")
         with (self.folder / "metrics.jsonl").open("ab") as file:
-            file.truncate(min(file.tell(), int(facts["metrics"])))  # what came after the checkpoint will come again
+            file.truncate(min(file.tell(), lines))  # what came after the checkpoint will come again
 
 
 @contextmanager

@@ -90,16 +90,16 @@ def test_each_line_has_its_keys_and_two_senses_or_more() -> None:
             assert (len(sense["contexts"]), len(sense["mates"])) == (2, 2), row["phrase"]
 
 
-@pytest.mark.parametrize("text", CONTEXTS + MATES)
-def test_one_mark_around_whole_words(text: str) -> None:
-    assert (text.count("[["), text.count("]]")) == (1, 1)
-    match = MARK.search(text)
-    assert match is not None
-    assert match[1] == match[1].strip()
-    spans = words(plain(text))
-    start = match.start()
-    assert start in {start for start, _ in spans}
-    assert start + len(match[1]) in {end for _, end in spans}
+def test_one_mark_around_whole_words() -> None:
+    for text in CONTEXTS + MATES:
+        assert (text.count("[["), text.count("]]")) == (1, 1), text
+        match = MARK.search(text)
+        assert match is not None, text
+        assert match[1] == match[1].strip(), text
+        spans = words(plain(text))
+        start = match.start()
+        assert start in {start for start, _ in spans}, text
+        assert start + len(match[1]) in {end for _, end in spans}, text
 
 
 def test_sentences_are_clean_and_of_6_to_20_words() -> None:

@@ -106,7 +106,19 @@ def test_two_at_once_in_one_folder(tables: dict[str, Any], pairs: Path, tmp_path
     assert not list((tmp_path / "run").glob("*.lock"))
 
 
-@pytest.mark.parametrize("change", [{"step": None}, {"step": "four"}, {"best": "high"}, {"sums": 5}, {"step": 1e999}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"step": value} for value in (None, "four", 1e999, -1)),
+        *({"best": value} for value in ("high", float("nan"))),
+        *({"sums": value} for value in (5, {"loss": "high"}, ["loss"])),
+        *({"seconds": value} for value in (-1, float("nan"))),
+        *({"metrics": value} for value in (-5, "all")),
+        {"evaluated": -1},
+        {"stale": -1},
+    ],
+    ids=str,
+)
 def test_facts_of_a_checkpoint_that_make_no_sense(
     tables: dict[str, Any], pairs: Path, tmp_path: Path, change: dict[str, Any]
 ) -> None:

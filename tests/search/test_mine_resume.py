@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -246,3 +247,18 @@ def test_documents_whose_names_are_of_any_bytes(tmp_path: Path) -> None:
     file.write_bytes(b"content")
     seal(note, {"documents": ["a\udcff.txt"]}, [file])
     assert checked(note) == {"documents": ["a\udcff.txt"]}
+
+
+@pytest.mark.parametrize("name", ["source.json", "forward.json"])
+def test_what_is_sealed_and_makes_no_sense_is_made_again(tmp_path: Path, name: str) -> None:
+    mates = run(tmp_path / "work", NumberEncoder())
+    note = tmp_path / "work" / name
+    sound = checked(note)
+    assert sound is not None
+    files = [note.with_name(each) for each in json.loads(note.read_text("utf-8").partition(" ")[2])["files"]]
+    for entry in sound:
+        for value in (None, "x", -1, 1.5, [1], {}, {"read": 1}):
+            seal(note, sound | {entry: value}, files)
+            assert run(tmp_path / "work", NumberEncoder()) == mates, (entry, value)
+        seal(note, {key: value for key, value in sound.items() if key != entry}, files)
+        assert run(tmp_path / "work", NumberEncoder()) == mates, entry

@@ -202,11 +202,12 @@ def test_the_root_of_all_folders_is_none_of_ours(few: WordVectors) -> None:
         few.save(Path("/"), force=True)
 
 
-@pytest.mark.parametrize("depth", [*range(900, 1010), 100_000])
-def test_a_deep_manifest_is_refused_however_deep(few: WordVectors, tmp_path: Path, depth: int) -> None:
+def test_a_deep_manifest_is_refused_however_deep(few: WordVectors, tmp_path: Path) -> None:
     few.save(tmp_path / "de")
     manifest = tmp_path / "de" / "MANIFEST.json"
-    nested = '{"a":' * depth + "1" + "}" * depth
-    manifest.write_text(manifest.read_text("utf-8").replace('"by hand"', nested), "utf-8")
-    with pytest.raises(ModelDamaged, match=r"altered|not readable as JSON"):
-        WordVectors.load(tmp_path / "de")
+    sound = manifest.read_text("utf-8")
+    for depth in (*range(900, 1010), 100_000):
+        nested = '{"a":' * depth + "1" + "}" * depth
+        manifest.write_text(sound.replace('"by hand"', nested), "utf-8")
+        with pytest.raises(ModelDamaged, match=r"altered|not readable as JSON"):
+            WordVectors.load(tmp_path / "de")

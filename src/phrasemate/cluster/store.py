@@ -20,7 +20,8 @@ from phrasemate.cluster.words import Stamp
 from phrasemate.errors import IndexDamaged, IndexMissing, InputError
 from phrasemate.index import rows
 from phrasemate.index.records import DocumentInfo
-from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order, is_entry
+from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
+from phrasemate.sealed import is_entry
 
 __all__ = ["LanceStore", "codes_of"]
 

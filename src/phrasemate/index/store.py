@@ -21,8 +21,9 @@ from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import database, rows
 from phrasemate.index.records import DocumentInfo
 from phrasemate.index.session import Session
+from phrasemate.sealed import is_entry
 
-__all__ = ["SentenceRow", "State", "Store", "VectorRow", "all_in_order", "is_entry"]
+__all__ = ["SentenceRow", "State", "Store", "VectorRow", "all_in_order"]
 
 _BATCH = 256
 _MOST = 1 << 53  # ids and counts are less, and so are exact as floats
@@ -84,13 +85,6 @@ def all_in_order(found: Iterable[SentenceRow], store: Counted, document: int | N
     expected = (store.state() if document is None else store.document(document)).sentences
     if seen != expected:
         raise store.damaged(f"{seen} sentences found, expected {expected}")
-
-
-def is_entry(found: Any, kinds: Mapping[str, type]) -> bool:
-    """Whether a stored value is an object with entries of these kinds (``int``, or ``list``, of texts)."""
-    if not isinstance(found, dict) or not all(type(found.get(name)) is kind for name, kind in kinds.items()):
-        return False
-    return all(isinstance(text, str) for name, kind in kinds.items() if kind is list for text in found[name])
 
 
 class Store(Session):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.mine.language import LanguageCheck
 from phrasemate.mine.work import checked, seal
+from phrasemate.sealed import is_entry
 from phrasemate.text.composing import composed
 from phrasemate.types import Document
 
@@ -24,6 +25,7 @@ __all__ = ["Collection", "Counts", "Place", "collect", "normal"]
 _TELL = 10_000  # sentences between two calls of the progress
 LONGEST = 2_000  # characters: what is longer is no sentence, and its vector says little
 _FILES = ("txt", "starts.npy", "lengths.npy", "places.npy", "first.npy")
+_FACTS = {"made_of": str, "key": str, "counts": dict, "documents": list, "hidden": int, "places": int}
 
 
 class Place(NamedTuple):
@@ -101,9 +103,9 @@ def collect(
     sentence is left.
     """
     facts, documents = folder / f"{side}.json", list(documents)
-    content = checked(facts)
+    content = checked(facts, **_FACTS)
     key = sha256("\n".join([*(text.digest for text in documents), "", *more]).encode("utf-8", "replace")).hexdigest()
-    if content is None or content["made_of"] != key:
+    if content is None or content["made_of"] != key or not _is_whole(content, len(documents)):
         made = _Distinct(keep)
         for document in documents:
             made.read(document, progress)
@@ -113,6 +115,14 @@ def collect(
         read = content["counts"]["read"]
         raise InputError(f"{side}: none of {read:,} sentences can be used; check the text, --langs and --check")
     return Collection(folder, side, content)
+
+
+def _is_whole(content: dict[str, Any], documents: int) -> bool:
+    """Whether numbers that were sealed fit each other."""
+    counts = content["counts"]
+    if not is_entry(counts, dict.fromkeys(Counts.__slots__, int)) or min(counts.values()) < 0:
+        return False
+    return content["hidden"] == counts["distinct"] and len(content["documents"]) == documents
 
 
 def normal(text: str) -> str:

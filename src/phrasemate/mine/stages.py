@@ -65,7 +65,7 @@ def neighbours(
     k = min(k, len(database))
     key, note = _key(key, str(k), engine), folder / f"{name}.json"
     blocks = Blocks(folder, name, (len(queries), 2 * k), np.int32, ASKED, [key] * -(-len(queries) // ASKED))
-    known = checked(note)
+    known = checked(note, key=str, recall=float)
     if known is None or known["key"] != key:
         known, blocks.done = {"key": key, "recall": 1.0}, set()
     if blocks.missing:

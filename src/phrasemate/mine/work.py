@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.locks import give_back, take
-from phrasemate.sealed import sha256_of
+from phrasemate.sealed import is_entry, sha256_of
 
 __all__ = ["Blocks", "WorkFolder", "checked", "seal"]
 
@@ -201,8 +201,10 @@ def seal(path: Path, content: Mapping[str, Any], files: Iterable[Path]) -> None:
     write_whole(path, f"{crc32(text.encode()):08x} {text}")
 
 
-def checked(path: Path) -> dict[str, Any] | None:
-    """The content of a file of `seal`, or None unless it and all files that it names are as they were written."""
+def checked(path: Path, **kinds: type) -> dict[str, Any] | None:
+    """The content of a file of `seal`, or None unless it and all files that it names are as they were written and it
+    has the entries that ``kinds`` names.
+    """
     try:
         crc, _, text = path.read_text("utf-8").rstrip("\n").partition(" ")
         if crc != f"{crc32(text.encode()):08x}":
@@ -210,7 +212,7 @@ def checked(path: Path) -> dict[str, Any] | None:
         known = json.loads(text)
         content: dict[str, Any] = known["content"]
         whole = all(sha256_of(path.with_name(name)) == sha for name, sha in known["files"].items())
-        return content if whole and isinstance(content, dict) else None
+        return content if whole and is_entry(content, kinds) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
