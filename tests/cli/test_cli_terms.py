@@ -132,10 +132,11 @@ def test_errors_are_one_line(run: Invoke, arguments: list[str], said: str) -> No
     assert done.stderr.count("\n") == 1
 
 
-def test_what_needs_an_index(run: Invoke) -> None:
-    result = run("de.txt", "--quick")
+@pytest.mark.parametrize("options", [["--quick"], ["-k", "5"], ["--examples", "4"]])
+def test_what_needs_an_index(run: Invoke, options: list[str]) -> None:
+    result = run("de.txt", *options)
     assert result.exit_code == 2
-    assert "--quick needs --index" in result.stderr
+    assert f"{options[0]} needs --index" in result.stderr
 
 
 def test_filters_need_an_index(run: Invoke) -> None:

@@ -103,7 +103,10 @@ def terms(
         float,
         typer.Option("--belief", metavar="P", min=0, max=1, help="The least probability of a phrase, at one place."),
     ] = 0.5,
-    k: Annotated[int, typer.Option("-k", "--k", metavar="N", min=1, help="Candidate translations of a term.")] = 5,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "--k", metavar="N", min=1, help="Candidate translations of a term (default: 5)."),
+    ] = None,
     contexts: Annotated[
         int,
         typer.Option(
@@ -111,8 +114,11 @@ def terms(
         ),
     ] = 3,
     examples: Annotated[
-        int, typer.Option("--examples", metavar="N", min=1, help="Occurrences that a term is searched by, at most.")
-    ] = 4,
+        int | None,
+        typer.Option(
+            "--examples", metavar="N", min=1, help="Occurrences that a term is searched by, at most (default: 4)."
+        ),
+    ] = None,
     column: Column = None,
     text_field: TextField = "text",
     lines: SplitLines = Lines.PARAGRAPH,
@@ -133,10 +139,12 @@ def terms(
     _check(to, document, lang, force)
     if index is None and (language or in_document):
         raise typer.BadParameter("--language and --document choose within an index; give --index")
-    if index is None and quick:
-        raise typer.BadParameter("--quick needs --index; leave it out")
+    for option, given_it in {"--quick": quick, "-k": k, "--examples": examples}.items():
+        if index is None and given_it:
+            raise typer.BadParameter(f"{option} needs --index; leave it out")
     fetched = max(contexts, 1)  # a hit tells its language
-    settings = TermSettings(rank.value, max_words, belief, least, most or None, k, fetched, examples)
+    chosen = {name: value for name, value in (("k", k), ("examples", examples)) if value}
+    settings = TermSettings(rank.value, max_words, belief, least, most or None, contexts=fetched, **chosen)
     corpus = read(
         *document,
         column=column,
