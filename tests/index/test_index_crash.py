@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexMissing
@@ -119,5 +120,18 @@ def test_an_interrupted_create_is_finished_by_open(tmp_path: Path, model: FakeMo
     Index.create(tmp_path / "idx", model).close()
     for file in (tmp_path / "idx").glob("store.sqlite*"):
         file.unlink()
+    with Index.open(tmp_path / "idx", model) as index:
+        assert index.add([Document.from_texts("a", ["one two"])]).sentences == 1
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_reader_of_an_index_that_is_being_made_is_told_so(tmp_path: Path, model: FakeModel, begun: bool) -> None:
+    Index.create(tmp_path / "idx", model).close()
+    for file in (tmp_path / "idx").glob("store.sqlite*"):
+        file.unlink()
+    if begun:
+        (tmp_path / "idx" / "store.sqlite").touch()
+    with pytest.raises(IndexMissing, match=r"is being made, or its making was stopped; .* phrasemate index TEXT -o"):
+        Index.open(tmp_path / "idx", model, readonly=True)
     with Index.open(tmp_path / "idx", model) as index:
         assert index.add([Document.from_texts("a", ["one two"])]).sentences == 1

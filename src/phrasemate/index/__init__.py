@@ -20,7 +20,7 @@ from phrasemate.index.containing import TextSearch
 from phrasemate.index.current import current
 from phrasemate.index.lock import writing as writer
 from phrasemate.index.manifest import Manifest
-from phrasemate.index.opening import check, make_way, same_model, vectors_generation
+from phrasemate.index.opening import check, make_way, same_model, unmade, vectors_generation
 from phrasemate.index.records import (
     AddReport,
     DocumentInfo,
@@ -127,6 +127,8 @@ class Index:
         if model is not None:
             same_model(folder, manifest, model)
         newest = max(manifest.generation, vectors_generation(folder))
+        if readonly and not manifest.generation and not database.mark(folder).inode:
+            raise unmade(folder)
         store = Store(folder, manifest.dim, readonly, manifest.model_hash)
         try:
             check(store, manifest, newest)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexExists, ModelMismatch
+from phrasemate.errors import IndexDamaged, IndexError_, IndexExists, IndexMissing, ModelMismatch
 from phrasemate.index import building, database
 from phrasemate.index.lock import LOCK_FILE, NOTE_FILE
 from phrasemate.index.manifest import Manifest, VectorsManifest
 from phrasemate.index.records import IndexModel
 from phrasemate.index.store import Store
 
-__all__ = ["check", "make_way", "same_model", "vectors_generation"]
+__all__ = ["check", "make_way", "same_model", "unmade", "vectors_generation"]
 
 _LEFT_BY_CREATE = {LOCK_FILE, NOTE_FILE, "index.json.partial"}  # all that a killed create leaves before index.json
 
@@ -36,6 +36,14 @@ def same_model(folder: Path | str, manifest: Manifest, model: IndexModel) -> Non
         )
 
 
+def unmade(folder: Path) -> IndexMissing:
+    """There is an index.json, and nothing was put into the store yet."""
+    return IndexMissing(
+        f"{folder}: the index is being made, or its making was stopped; try again, or go on with: "
+        f"phrasemate index TEXT -o {folder}"
+    )
+
+
 def vectors_generation(folder: Path) -> int:
     """The generation of vectors.json, 0 if there is none or it will have to be mended."""
     try:
@@ -47,10 +55,13 @@ def vectors_generation(folder: Path) -> int:
 def check(store: Store, manifest: Manifest, newest: int) -> None:
     """Finish an interrupted ``create``; else make sure that the store is ours and has all that was committed.
 
-    Raises IndexDamaged, IndexLocked where a file without write permission is changed meanwhile.
+    Raises IndexMissing for what only a writer can finish, IndexDamaged, IndexLocked where a file without write
+    permission is changed meanwhile.
     """
     with database.mapped(store.path), store.lock:
-        if manifest.generation == 0 and database.is_empty(store.connection) and not store.readonly:
+        if manifest.generation == 0 and database.is_empty(store.connection):
+            if store.readonly:
+                raise unmade(store.path)
             database.initialise(store.connection)
     with store.moment():
         with database.mapped(store.path):
