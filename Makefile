@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OFFLINE := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=
 BENCHES := phrase_retrieval sentence_retrieval projection index align
 # The Hugging Face folder of the bundled model: bench/encode.py measures against it.
-HF     ?= .cache/e5-small
+HF     ?= .cache/bundled
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-cluster test-data check format docs bench crash damage fuzz lock licences audit wheel clean
@@ -82,7 +82,7 @@ wheel: $(VENV)/.dev ## build the wheel twice: both must be the same to the byte
 	@$(BIN)/python bench/wheel.py
 
 $(HF)/model.safetensors: | $(VENV)/.dev
-	@$(BIN)/python bench/base_model.py $(HF)
+	@$(BIN)/phrasemate model unpack -o $(HF)
 
 clean: ## remove all that was built here
 	@rm -rf $(VENV) build dist demo-index bench/out .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fake import FakeModel, sentences
 
-from phrasemate.errors import InputError, ModelError
+from phrasemate.errors import IndexDamaged, InputError, ModelError
 from phrasemate.index import Index, adding, database
 from phrasemate.types import Document, Sentence
 
@@ -93,3 +93,12 @@ def test_samples_leave_no_sentence_out(index: Index) -> None:
     """Phrases only in sentences of even numbers, and one piece less than two sentences."""
     index.add([Document.from_texts("a", ["…" if at % 2 else f"x{at}" for at in range(399)])])
     assert len(index.store.sampled_rows(1, 200)) > 100
+
+
+@pytest.mark.parametrize("block", ["NULL", "'text'", "CAST(x'EDA080' AS TEXT)", "7", "1.5"])
+def test_blocks_of_another_kind_are_damage(index: Index, block: str) -> None:
+    index.add([Document.from_texts("a", sentences(100))])
+    index.store.connection.execute(f"UPDATE words_data SET block = {block} WHERE id = (SELECT max(id) FROM words_data)")
+    assert [problem.split(":")[0] for problem in index.verify().problems] == ["text index"]
+    with Index.open(index.path, FakeModel(), readonly=True) as again, pytest.raises(IndexDamaged):
+        again.containing("w1 w")

@@ -139,9 +139,8 @@ def terms(
     _check(to, document, lang, force)
     if index is None and (language or in_document):
         raise typer.BadParameter("--language and --document choose within an index; give --index")
-    for option, given_it in {"--quick": quick, "-k": k, "--examples": examples}.items():
-        if index is None and given_it:
-            raise typer.BadParameter(f"{option} needs --index; leave it out")
+    if index is None and (useless := [o for o, v in (("--quick", quick), ("-k", k), ("--examples", examples)) if v]):
+        raise typer.BadParameter(f"{useless[0]} needs --index; leave it out")
     fetched = max(contexts, 1)  # a hit tells its language
     chosen = {name: value for name, value in (("k", k), ("examples", examples)) if value}
     settings = TermSettings(rank.value, max_words, belief, least, most or None, contexts=fetched, **chosen)

@@ -199,7 +199,8 @@ def words_checksum(connection: sqlite3.Connection) -> int:
     """CRC-32 over all that the full-text table ``words`` holds."""
     value = 0
     for identity, block in connection.execute("SELECT id, block FROM words_data ORDER BY id"):
-        value = crc32(block, crc32(b"%d" % identity, value))
+        known = block if isinstance(block, bytes) else repr(block).encode()  # damage may be of any kind
+        value = crc32(known, crc32(b"%d" % identity, value))
     for row in connection.execute("SELECT segid, term, pgno FROM words_idx ORDER BY segid, term"):
         value = crc32(repr(row).encode(), value)
     return value
