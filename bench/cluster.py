@@ -272,6 +272,9 @@ def main() -> None:
     made.add_argument("--work", type=Path, help="where the tables are made, and looked for")
     made.add_argument("--lists", type=int, nargs="+", default=[256])
     options = made.parse_args()
+    for name in {"tables": ("index", "work"), "search": ("work",)}.get(options.part, ()):
+        if getattr(options, name) is None:
+            made.error(f"{options.part} needs --{name}")
     found = {"encode": encode, "tables": tables, "search": search, "ray": ray}[options.part](options)
     rows = found if isinstance(found, list) else [found]
     facts = signature(None, part=options.part, seed=options.seed, cores=os.cpu_count())
@@ -280,6 +283,8 @@ def main() -> None:
     else:
         report(f"cluster_{options.part}", list(rows[0]), [[round(v, 5) for v in row.values()] for row in rows], facts)
     (OUT / f"cluster_{options.part}.units.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    if rows[0].get("rows are the same") == 0:
+        raise SystemExit("the rows differ")
 
 
 if __name__ == "__main__":

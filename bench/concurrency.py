@@ -63,7 +63,7 @@ class Asker(threading.Thread):
             text = self._draw.choice(texts)
             try:
                 self._page(text) if self._draw.random() < 0.3 else self._rest(text)
-            except OSError as error:
+            except Exception as error:
                 self.problems.append(f"{type(error).__name__}: {error}")
             time.sleep(self._pause)
 
@@ -88,15 +88,19 @@ class Asker(threading.Thread):
             time.sleep(0.05)
 
     def _holds(self, state: State, hits: list[dict[str, Any]]) -> bool:
-        return all(fits(state, self._pool, hit["document"], hit["line"], hit["context"]) for hit in hits)
+        """A state with phrases has some hit for any query."""
+        fitting = all(fits(state, self._pool, hit["document"], hit["line"], hit["context"]) for hit in hits)
+        return fitting and (bool(hits) or not state.phrases(self._pool))
 
 
 def pool_of(data: Path, work: Path, model: Any, seed: int) -> Pool:
-    """Documents of real sentences, in several versions, and their phrases."""
-    if not (work / "pool.npz").exists():
-        texts = iter(sentences(data, work / "text", seed))
-        made = [[[next(texts) for _ in range(LINES)] for _ in range(VERSIONS)] for _ in range(DOCUMENTS)]
-        Pool.make(model, made).save(work)
+    """Documents of real sentences, in several versions, and their phrases; kept for the same model, seed and data."""
+    drawn = {"seed": seed, "data": str(data.absolute())}
+    if (work / "pool.json").exists() and (pool := Pool.load(work)).facts == Pool.facts_of(model) | drawn:
+        return pool
+    texts = iter(sentences(data, work / "text", seed))
+    made = [[[next(texts) for _ in range(LINES)] for _ in range(VERSIONS)] for _ in range(DOCUMENTS)]
+    Pool.make(model, made, drawn).save(work)
     return Pool.load(work)
 
 
@@ -108,7 +112,7 @@ def watch(processes: dict[str, int], seconds: float) -> dict[str, list[float]]:
         for name, process in processes.items():
             memory = MEMORY.search(Path(f"/proc/{process}/status").read_text())
             if memory is not None:
-                found[name].append(int(memory[1]) / 1000)
+                found[name].append(int(memory[1]) * 1024 / 1_000_000)
         time.sleep(seconds / 200)
     return found
 
@@ -128,6 +132,8 @@ def main() -> None:
         model = load_model(args.model, args.threads)
         pool = pool_of(args.data, folder, model, args.seed)
         shutil.rmtree(folder / "index", ignore_errors=True)
+        for left in (*folder.glob("reader-*.json"), folder / "writer.json"):  # of a run before
+            left.unlink(missing_ok=True)
         (folder / "log.jsonl").write_text("")
         with Index.create(folder / "index", Recorded(pool), threads=1, settings=SETTINGS) as index:
             index.add([pool.document(0, 0)], lang="en")  # replaced or deleted like any other
@@ -157,11 +163,16 @@ def _together(args: argparse.Namespace, folder: Path, pool: Pool, seconds: float
             process.join(120)
     rows = []
     for name, process in made.items():
+        if process.is_alive():
+            process.kill()
+            process.join()
         facts = json.loads((folder / f"{name}.json").read_text()) if process.exitcode == 0 else {}
         problems = facts.get("problems", [f"ended with code {process.exitcode}"])
+        problems += ["no answer"] if facts.get("answers") == 0 else []
         best = f"{facts['best'] / max(1, facts['answers']):.3f}" if "best" in facts else ""
         rows.append([name, facts.get("answers", ""), facts.get("states", ""), best, *quarters(memory[name]), problems])
     shown = f"{asker.pages} pages, {asker.answers} REST ({asker.hits} hits)"
+    asker.problems += [] if asker.pages and asker.hits else ["no page or no hit"]
     rows.append(["server", shown, "", "", *quarters(memory["server"]), asker.problems])
     for row in rows:
         for problem in row[-1][:5]:

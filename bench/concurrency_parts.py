@@ -38,28 +38,37 @@ class State(NamedTuple):
     generation: int
     documents: dict[str, tuple[int, int]]
 
+    def phrases(self, pool: Pool) -> int:
+        return sum(len(pool.vectors(name, *held)) for name, held in self.documents.items())
+
 
 @dataclass(frozen=True)
 class Pool:
     """``texts[document][version]`` are sentences; ``found`` has the phrases of each."""
 
-    facts: dict[str, Any]  # of the model
+    facts: dict[str, Any]  # of the model and how the texts were drawn
     texts: list[list[list[str]]]
     found: dict[str, Extracted]
 
     @classmethod
-    def make(cls, model: Any, texts: list[list[list[str]]]) -> Pool:
+    def make(cls, model: Any, texts: list[list[list[str]]], drawn: dict[str, Any] | None = None) -> Pool:
+        """``drawn``: facts of the texts."""
         every = sorted({text for document in texts for version in document for text in version})
-        facts = {"name": model.name, "hash": model.hash, "dim": model.dim}
         found = (Extracted(x.starts, x.ends, x.scores, x.vectors) for x in model.extract(every))
-        return cls(facts, texts, dict(zip(every, found, strict=True)))
+        return cls(cls.facts_of(model) | (drawn or {}), texts, dict(zip(every, found, strict=True)))
+
+    @staticmethod
+    def facts_of(model: Any) -> dict[str, Any]:
+        return {"name": model.name, "hash": model.hash, "dim": model.dim}
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pool.json").write_text(json.dumps([self.facts, self.texts, list(self.found)]), encoding="utf-8")
+        (folder / "pool.json").unlink(missing_ok=True)  # comes last: where it is, all is
         columns = [np.concatenate(each) for each in zip(*self.found.values(), strict=True)]
         counts = [len(each.starts) for each in self.found.values()]
         np.savez(folder / "pool.npz", counts, *columns)
+        text = json.dumps([self.facts, self.texts, list(self.found)])
+        (folder / "pool.json").write_text(text, encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Pool:
@@ -243,8 +252,11 @@ def _answer(index: Index, pool: Pool, log: Log, query: Any, text: str | None) ->
         holding = None if text is None else len(index.containing(text, 10_000))
     state = log.at(generation)
     problems = [] if held == state.documents else [f"generation {generation}: {held}, expected {state.documents}"]
-    if len(hits) != (run.ids[0] >= 0).sum():
+    ids = run.ids[0][run.ids[0] >= 0]
+    if len(hits) != len(ids):
         problems.append(f"generation {generation}: a phrase was found that is not there")
+    if len(set(ids.tolist())) != len(ids):
+        problems.append(f"generation {generation}: a phrase was found twice")
     problems += [f"generation {generation}: {hit}" for hit in hits if not _is_of(hit, pool, state, query)]
     if text is not None:
         lines = [x for name, (version, n) in state.documents.items() for x in pool.lines(name, version, n)]
@@ -254,6 +266,8 @@ def _answer(index: Index, pool: Pool, log: Log, query: Any, text: str | None) ->
     scores = np.sort(np.concatenate(parts) @ query)[::-1][:DEPTH] if parts else np.zeros(0, np.float32)
     if len(hits) > len(scores) or any(hit.score > best + 1e-4 for hit, best in zip(hits, scores, strict=False)):
         problems.append(f"generation {generation}: better than that state can be")
+    if len(scores) and not hits:
+        problems.append(f"generation {generation}: nothing was found")
     return generation, problems, not len(scores) or bool(hits and abs(hits[0].score - scores[0]) < 1e-4)
 
 

@@ -17,6 +17,7 @@ import gc
 import logging
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -54,7 +55,7 @@ class Campaign:
             begun = time.perf_counter()
             self._finish(calm)
             self.seconds = min(self.seconds, time.perf_counter() - begun)
-        self.expected = job.rows(calm)
+        self.expected = self._made(calm)
         if hasattr(job, "allow"):
             job.allow(calm)
         gc.freeze()  # what is here is not looked at again by the collectors of the children
@@ -70,20 +71,20 @@ class Campaign:
             child = Child(lambda say: self.job.run(work, say))
             killed = child.kill_after(self.draw.uniform(0, LATE * self.seconds))
             said = max(said, child.said)
+            self._note("running", child.problem)  # before the kill, if it was killed
             if not killed:
                 self.early += 1
                 if number == 0:  # the machine has become quicker since the undisturbed run
                     self.seconds = min(self.seconds, time.perf_counter() - begun)
-                self._note("resuming", child.problem)
                 break
             self.kills += 1
-            after = said  # bound now: the child is forked at once, but a reader need not know that
-            self._ask("after a kill", lambda _, after=after: self.job.check(work, after))
+            place = self._copied(work) if number % 2 else work  # opening mends: a run must do so by itself, too
+            self._ask("after a kill", lambda _, place=place, after=said: self.job.check(place, after))
         else:
             self._finish(work)
         self._ask("at the end", lambda _: self.job.check(work, said))
-        found = self.job.rows(work)
-        unlike = [name for name in self.expected if found.get(name) != self.expected[name]]
+        found = self._made(work)
+        unlike = [name for name in sorted({*found, *self.expected}) if found.get(name) != self.expected.get(name)]
         self._note("comparing", f"{', '.join(unlike)} differ from the undisturbed run" if unlike else "")
 
     def _begin(self, name: str) -> Path:
@@ -92,6 +93,18 @@ class Campaign:
         if self.base.exists():
             shutil.copytree(self.base, work)
         return work
+
+    def _copied(self, work: Path) -> Path:
+        copy = self.folder / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        if work.exists():
+            shutil.copytree(work, copy)
+        return copy
+
+    def _made(self, work: Path) -> dict[str, Any]:
+        """The job's rows, and the names of all files: none may be left over."""
+        files = (path.relative_to(work).as_posix() for path in work.rglob("*") if path.is_file())
+        return self.job.rows(work) | {"files": sorted(re.sub(r"[0-9a-f]{8,}", "#", file) for file in files)}
 
     def _finish(self, work: Path) -> None:
         self._ask("running", lambda say: self.job.run(work, say))
@@ -113,18 +126,18 @@ def main() -> None:
         folder = Path(name)
         logging.getLogger("phrasemate").setLevel(logging.ERROR)  # each rebuilding after a kill is a warning
         made = jobs(folder / "shared", args.only)
-        facts: dict[str, Any] = {"kills": args.kills, "seed": args.seed, "folder": str(args.work)}
         if args.faults:
             from crash_faults import HEADER, faults
 
             rows = faults(made, folder)
-            report("crash_faults", HEADER, rows, signature(None, **facts))
+            report("crash_faults", HEADER, rows, signature(None, folder=str(args.work)))  # nothing is drawn
             raise SystemExit(any(row[-1] for row in rows))
         campaigns = [Campaign(job, folder / job.name, random.Random(f"{args.seed} {job.name}")) for job in made]
         _shake(campaigns, args)
         rows = [[c.job.name, c.trials, c.kills, c.early, round(c.seconds, 3), len(c.problems)] for c in campaigns]
         rows.append(["all", *(sum(row[at] for row in rows) for at in (1, 2, 3)), "", sum(row[-1] for row in rows)])
         header = ["job", "trials", "kills", "ran to the end", "undisturbed s", "problems"]
+        facts = {"kills": args.kills, "seed": args.seed, "folder": str(args.work)}
         report("crash", header, rows, signature(None, **facts, processor_s=round(_processor(), 1)))
         raise SystemExit(bool(rows[-1][-1]))
 

@@ -18,11 +18,12 @@ class Child:
     """Runs ``work(say)`` in a fork of this process; what it returns (a list of problems) or raises is ``problem``.
 
     ``said``: the last number that it gave to ``say``, which is written through a pipe before `say` returns, so a number
-    was said for good even if the process is killed at the next instruction. ``limits`` is called in the child first.
+    was said for good even if the process is killed at the next instruction. ``lines``: how many the error's text has.
+    ``limits`` is called in the child first.
     """
 
     def __init__(self, work: Callable[[Say], list[str] | None], limits: Callable[[], None] = lambda: None) -> None:
-        self.said, self.problem, self.error = 0, "", ""
+        self.said, self.lines, self.problem, self.error = 0, 0, "", ""
         self._text = b""
         self._read, write = os.pipe()
         self.pid = os.fork()
@@ -32,17 +33,22 @@ class Child:
         os.close(write)
 
     def kill_after(self, seconds: float) -> bool:
-        """Kill it with SIGKILL; False if it had ended by itself."""
-        if not self._ended(seconds):
+        """Kill it with SIGKILL; False if it had ended by itself, which is a problem if it crashed."""
+        ended = self._ended(seconds)
+        if not ended:
             os.kill(self.pid, signal.SIGKILL)
-        return self._collect() == -signal.SIGKILL
+        code = self._collect()
+        killed = not ended and code == -signal.SIGKILL
+        if code and not killed:
+            self.problem = self.problem or f"ended with code {code}"
+        return killed
 
     def wait(self, seconds: float) -> None:
         """Wait for its end; after so many seconds it is a hang, which is a problem."""
         if self._ended(seconds):
             code = self._collect()
-            if code and not self.problem:
-                self.problem = f"ended with code {code}"
+            if code:
+                self.problem = self.problem or f"ended with code {code}"
         else:
             os.kill(self.pid, signal.SIGKILL)
             self._collect()
@@ -66,6 +72,8 @@ class Child:
             kind, _, rest = line.partition(" ")
             if kind == "said":
                 self.said = int(rest)
+            elif kind == "lines":
+                self.lines = int(rest)
             elif kind == "problem":
                 self.problem = rest
             elif kind == "error":
@@ -79,11 +87,13 @@ def _work(write: int, work: Callable[[Say], list[str] | None], limits: Callable[
         limits()
         found = work(lambda number: _tell(write, f"said {number}"))
         if found:
-            _tell(write, "problem " + " | ".join(found))
+            _tell(write, "problem " + " ".join(" | ".join(found).split()))
         code = 0
     except BaseException as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        text = " ".join(f"{type(error).__name__}: {error}".split())
+        text = f"{type(error).__name__}: {error}"
+        _tell(write, f"lines {len(text.splitlines())}")
+        text = " ".join(text.split())
         _tell(write, f"error {text}")
         _tell(write, f"problem {text} ({last.filename.rpartition('/')[2]}:{last.lineno})")
     finally:

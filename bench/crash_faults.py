@@ -88,6 +88,8 @@ class _Trials:
             if child.problem:
                 errors.append(child.error)
                 wrong += self._undocumented(child)
+            elif unlike := self._unlike():
+                wrong.append(f"went well, but {unlike}")
             wrong += [f"afterwards: {problem}" for problem in self._afterwards(child.said)]
         for problem in wrong:
             print(f"{self.job.name}, {name}: {problem}", flush=True)
@@ -95,17 +97,22 @@ class _Trials:
         return [self.job.name, name, count, len(errors), count - len(errors), shown, len(wrong)]
 
     def _undocumented(self, child: Child) -> list[str]:
+        if child.lines > 1:
+            return [f"an error of {child.lines} lines: {child.problem}"]
         kind = child.error.partition(":")[0]
         return [] if kind in DOCUMENTED else [child.problem]
+
+    def _unlike(self) -> str:
+        """Which rows are not those of the undisturbed run."""
+        rows = self.job.rows(self.place / "work") if (self.place / "work").exists() else {}
+        unlike = [name for name in sorted({*rows, *self.expected}) if rows.get(name) != self.expected.get(name)]
+        return f"{', '.join(unlike)} differ from the undisturbed run" if unlike else ""
 
     def _afterwards(self, said: int) -> list[str]:
         """Without the fault: the old state is whole, and the job comes to the expected rows."""
         work = self.place / "work"
         found = _asked(lambda _: self.job.check(work, said)) or _asked(lambda say: self.job.run(work, say))
-        if not found:
-            rows = self.job.rows(work)
-            unlike = [name for name in self.expected if rows.get(name) != self.expected[name]]
-            found = f"{', '.join(unlike)} differ" if unlike else ""
+        found = found or self._unlike()
         return [found] if found else []
 
     def _run(self, limits: Callable[[], None] = lambda: None, work: Path | None = None) -> Child:
@@ -140,9 +147,9 @@ class _Trials:
         work.mkdir(exist_ok=True)
         for path in [work, *work.rglob("*")]:
             path.chmod(0o555 if path.is_dir() else 0o444)
-        for parent in work.parents[: len(work.parents) - 2]:
+        for parent in (self.place, self.place.parent):  # the campaign's own
             parent.chmod(parent.stat().st_mode | 0o055)
-        child = self._run(lambda: os.setuid(NOBODY) if os.getuid() == 0 else None)
+        child = self._run(lambda: _nobody(work))
         for path in [work, *work.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
         if not any(work.iterdir()):
@@ -158,19 +165,25 @@ class _Trials:
             if work.exists():
                 shutil.copytree(work, disk / "work")
             subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-            yield self._run(work=disk / "work")
+            child = self._run(work=disk / "work")
+            shutil.rmtree(work, ignore_errors=True)
+            if (disk / "work").exists():
+                shutil.copytree(disk / "work", work)
+        yield child
 
     def vanished(self) -> Iterator[Child]:
-        """The folder is taken away at the first, second and third thing that is done for good, and before any."""
+        """The folder is taken away at the first, second and third thing that is said, and before any if it is there."""
         for at in range(4):
             work = _copy(self.place, "work")
             away = self.place / "away"
             shutil.rmtree(away, ignore_errors=True)
             child = Child(_Taking(self.job, work, away, at))
             child.wait(PATIENCE)
-            if away.exists():
-                shutil.rmtree(work, ignore_errors=True)
-                away.rename(work)
+            if not away.exists():
+                assert at == 0, f"{self.job.name} says less than {at} things"
+                continue
+            shutil.rmtree(work, ignore_errors=True)
+            away.rename(work)
             yield child
 
     def memory(self) -> Iterator[Child]:
@@ -211,6 +224,13 @@ def _disk(folder: Path) -> Iterator[Path | None]:
     finally:
         if mounted:
             subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def _nobody(work: Path) -> None:
+    """Be somebody who may read this folder, but not write."""
+    if os.getuid() == 0:
+        os.setuid(NOBODY)
+    assert os.access(work, os.R_OK | os.X_OK), f"{work} cannot be reached by user {NOBODY}: choose another --work"
 
 
 def _short_files(work: Path, free: int) -> None:

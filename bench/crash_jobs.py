@@ -35,6 +35,7 @@ SMALL = Settings(chunk=16, learn=50, exact_below=200, forced_rebuild=600, exact_
 MODEL = fake.FakeModel(dim=16)
 fake.vector_of = lru_cache(None)(fake.vector_of)  # the text is small; the writing is what counts
 Say = Callable[[int], None]
+TICKS = 1_000  # instructions of SQLite between two things that the optimiser says
 SIZES = (40, 16, 0, 90, 9, 48, 60, 33)
 
 
@@ -119,17 +120,21 @@ class _Indexing:
 
 
 def _search(index: Index) -> list[str]:
-    """The best phrase of some stored vectors is as near as a plain product says."""
+    """The best phrase of some stored vectors is as near as a plain product says; no phrase that is gone is found."""
     with index.store.reading():
-        codes = [np.frombuffer(row.codes, np.int8) for block in index.store.vectors() for row in block]
-    if not codes:
+        held = [row for block in index.store.vectors() for row in block]
+    if not held:
         return []
-    stored = np.concatenate(codes).reshape(-1, MODEL.dim).astype(np.float32)
+    live = np.concatenate([row.first_phrase + np.arange(row.phrases) for row in held])
+    stored = np.concatenate([np.frombuffer(row.codes, np.int8) for row in held])
+    stored = stored.reshape(-1, MODEL.dim).astype(np.float32)
     stored /= np.linalg.norm(stored, axis=1, keepdims=True)
     queries = stored[:: max(1, len(stored) // 20)]
-    best = index.search(queries, 1).scores[:, 0]
-    wrong = int((np.abs(best - 1) > 0.02).sum())
-    return [f"search: {wrong} of {len(queries)} stored vectors are not found"] if wrong else []
+    found = index.search(queries, 5)
+    wrong = int((np.abs(found.scores[:, 0] - 1) > 0.02).sum())
+    gone = int((~np.isin(found.ids, [-1, *live])).sum())
+    problems = [f"search: {wrong} of {len(queries)} stored vectors are not found"] if wrong else []
+    return problems + ([f"search: {gone} phrases are found that are gone"] if gone else [])
 
 
 class Create(_Indexing):
@@ -190,6 +195,7 @@ class Optimise(_Indexing):
 
     def run(self, folder: Path, say: Say) -> None:
         with opened(folder) as index:
+            index.store.connection.set_progress_handler(lambda: say(0), TICKS)  # for faults in the middle of it
             index.optimize()
 
     def check(self, folder: Path, said: int) -> list[str]:

@@ -2,9 +2,9 @@
 
 Every kind of file that phrasemate reads (damage_kinds.py) is truncated, has bytes flipped, blocks zeroed and swapped,
 is doubled, is replaced by files of other formats and by those in damage_hostile.py: newer versions, huge counts, bombs,
-sealed nonsense. Each is read in a forked process: errors outside phrasemate.errors, an answer that is another than that
-of the sound file, more than a minute or more than 1 GB are problems. Text without an end or a checksum (``open``, and
-letters within ``closed`` ones) may become another text.
+sealed nonsense. Each is read in a forked process: errors outside phrasemate.errors or of several lines, an answer that
+is another than that of the sound file, more than a minute or more than 1 GB are problems. Text without an end or a
+checksum (``open``, and letters within ``closed`` ones) may become another text.
 
     python bench/damage.py
     python bench/damage.py --only index --each 50
@@ -98,6 +98,8 @@ def judged(kind: Kind, what: str, right: int, child: Child, megabytes: float) ->
     error = child.error.partition(":")[0]
     if megabytes > MEMORY_MB:
         return "problem", f"{megabytes:.0f} MB"
+    if child.lines > 1:
+        return "problem", f"{child.lines} lines: {child.problem}"
     if error:
         return ("error", error) if error in DOCUMENTED else ("problem", child.problem)
     if child.problem:
@@ -105,7 +107,8 @@ def judged(kind: Kind, what: str, right: int, child: Child, megabytes: float) ->
     if child.said == right:
         return "right", ""
     allowed = kind.guard == "open" or (kind.guard == "closed" and " truncated " not in f" {what} ")
-    allowed |= ".gz doubled" in what  # two packed texts one after the other are a packed text
+    # two packed texts one after the other are a packed text
+    allowed |= kind.name.endswith(".gz") and what.endswith(" doubled")
     return ("other", "") if allowed else ("problem", "a wrong answer")
 
 
@@ -145,8 +148,8 @@ def _hostile(one: Any, args: argparse.Namespace) -> list[Any]:
     """Files that are made to do harm, of one kind: each must be an error (or, where it says so, may be read)."""
     found = []
     for what, place, read in one.cases:
-        kind = Kind(one.name, "open" if what.startswith("harmless") else "closed", lambda folder: folder, read)
-        found.append((what, *_asked(kind, f"truncated {what}", place, -1)))
+        guard, right = (one.guard, one.right) if what.startswith("harmless") else ("sealed", -1)
+        found.append((what, *_asked(Kind(one.name, guard, lambda folder: folder, read), what, place, right)))
     return _summed(one.name, found)
 
 
@@ -158,7 +161,7 @@ def _asked(kind: Kind, what: str, place: Path, right: int) -> tuple[str, str, fl
         try:
             say(digest(kind.read(place)))
         finally:
-            used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_000 - before
+            used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024 / 1_000_000 - before
             (place.parent / "peak").write_text(str(used), "ascii")
         return []
 

@@ -31,10 +31,15 @@ Read = Callable[[Path], Any]
 
 @dataclass
 class Hostile:
-    """Cases of one kind: what, where, and how it is read; what begins with "harmless" may be read."""
+    """Cases of one kind: what, where, and how it is read.
+
+    What begins with "harmless" may be read; in a ``sealed`` kind only with the ``right`` answer.
+    """
 
     name: str
     cases: list[tuple[str, Path, Read]] = field(default_factory=list)
+    guard: str = kinds.OPEN
+    right: int = -1
 
 
 def hostile_cases(folder: Path) -> Iterator[Hostile]:
@@ -61,7 +66,9 @@ def _rewritten(path: Path, **changes: Any) -> None:
 
 
 def _indexes(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
-    kind, made = readers["index"], Hostile("hostile index")
+    kind = readers["index"]
+    right = kinds.digest(kind.read(_sound(kind, place, "sound")))
+    made = Hostile("hostile index", guard=kinds.SEALED, right=right)
 
     def case(what: str, change: Callable[[Path], object]) -> None:
         folder = _sound(kind, place, what)
@@ -82,11 +89,14 @@ def _indexes(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
     for key, value in {"dim": "16", "dim ": -1, "model_hash": None}.items():
         change = {key.strip(): value}
         case(f"{key} is {value!r}", lambda folder, change=change: _rewritten(folder / "index.json", **change))
-    case("a view as a table", table("ALTER TABLE sentences RENAME TO other"))
+    case("another name for a table", table("ALTER TABLE sentences RENAME TO other"))
+    case("a view", table("CREATE VIEW v AS SELECT * FROM sentences"))
     case("a trigger", table("CREATE TRIGGER t AFTER DELETE ON documents BEGIN DELETE FROM sentences; END"))
     case("a count of phrases", table(f"UPDATE state SET phrases = {HUGE}"))
     case("a sentence of a gigabyte", table("UPDATE sentences SET text = zeroblob(900000000) WHERE id = 75"))
     case("a text for a number", table("UPDATE sentences SET first_phrase = 'x' WHERE id = 75"))
+    last = "(SELECT max(id) FROM words_data)"
+    case("harmless text for a block", table(f"UPDATE words_data SET block = 'x' WHERE id = {last}"))
     for key, value in {
         "rows": HUGE,
         "covered": HUGE,
@@ -283,7 +293,6 @@ def _archives(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
             path = hostile.zipped(place / f"{len(made.cases)}.{suffix}", members)
             made.cases.append((f"{suffix} {what}", path, readers[suffix].read))
         raw = bytearray(hostile.zipped(place / f"sizes.{suffix}", {member: b"<a/>"}).read_bytes())
-        raw[raw.rindex(b"PK\x01\x02") + 24 :][:4] = struct.pack("<I", 0xFFFFFFF0)
         at = raw.rindex(b"PK\x01\x02") + 24
         raw[at : at + 4] = struct.pack("<I", 0xFFFFFFF0)
         path = hostile.write(place / f"claims.{suffix}", bytes(raw))
@@ -293,7 +302,7 @@ def _archives(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
 
 
 def _packed(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
-    """Packed files that unpack to a thousand times their size: one line, or one page, of 2 GB."""
+    """Packed files that unpack to hundreds of times their size: one line, or one page, of 300 MB."""
     made = Hostile("hostile gz and bz2")
     line = b"a" * 1_000_000
     for name, kind, pack in (

@@ -125,6 +125,16 @@ def _ask_index(folder: Path) -> Any:
         return hits, rows, documents, len(index.containing("w1"))
 
 
+def _ask_rows(folder: Path) -> Any:
+    """All that a store holds, vectors and counts included."""
+    from phrasemate import Index
+
+    with Index.open(folder, MODEL, settings=_settings(), threads=1) as index, index.store.reading() as state:
+        vectors = [row for block in index.store.vectors() for row in block]
+        deleted = index.store.tombstones().tolist()
+        return state, list(index.documents()), list(index.store.all_sentences()), vectors, deleted
+
+
 def _model(folder: Path) -> Path:
     import tiny
 
@@ -265,7 +275,7 @@ def _ask_examples(path: Path) -> Any:
     store = TextStore.open(path)
     with store.snapshot():
         found = store.candidates("w1 w2", 0, 1 << 30, 20)
-        return store.count(), sorted(map(repr, store.rows(sorted(found))))
+        return store.count(), found, store.rows(range(store.count())), store.parts
 
 
 def _records(folder: Path) -> Path:
@@ -319,6 +329,7 @@ JSONL = "".join(f'{{"text": "{text}", "n": {n}}}\n' for n, text in enumerate(TEX
 TSV = "".join(f"{n}\t{text}\n" for n, text in enumerate(TEXTS))
 KINDS = [
     Kind("index", SEALED, _index, _ask_index, ("index.json", "store.sqlite", "vectors.json", "*.faiss", "*.codes")),
+    Kind("rows of an index", SEALED, _index, _ask_rows, ("store.sqlite",)),
     Kind(
         "model folder",
         SEALED,

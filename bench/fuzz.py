@@ -23,6 +23,7 @@ import mmap
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,8 @@ def main() -> None:
         with atheris.instrument_imports(include=["phrasemate"]):
             from fuzz_targets import TARGETS
     if args.until:
+        if args.plain or not args.keep:  # what is not counted would be done again and again
+            raise SystemExit("--until counts what was done: it needs atheris and --keep")
         _all(sorted(TARGETS), args)
         return
     if args.list or args.target not in TARGETS:
@@ -162,12 +165,17 @@ def _mutator(target: str) -> Callable[[bytes, int, int], bytes]:
 
     def change(data: bytes, most: int, seed: int) -> bytes:
         draw = random.Random(seed)
-        made = data
-        if draw.random() < 0.5:
-            made = revalued(draw, data) if target in JSON else reshaped(draw, data, target)
+        made = _structured(draw, data, target) if draw.random() < 0.5 else data
         return atheris.Mutate(data, most) if made == data or len(made) > most else made
 
     return change
+
+
+def _structured(draw: random.Random, data: bytes, target: str) -> bytes:
+    """Changed in its elements or values, where it has any."""
+    if target in JSON:
+        return revalued(draw, data)
+    return reshaped(draw, data, target) if target in MARKUP else data
 
 
 def _counting(count: mmap.mmap, call: Callable[[bytes], None]) -> Callable[[bytes], None]:
@@ -183,26 +191,40 @@ def _counting(count: mmap.mmap, call: Callable[[bytes], None]) -> Callable[[byte
 
 
 def _plain(target: str, seconds: int, seed: int) -> None:
-    """Mutation at random: bytes and blocks changed, removed, doubled, and mixed among the seeds."""
-    from fuzz_targets import run
+    """Mutation at random: elements or values of a seed changed, or bytes and blocks, mixed among the seeds."""
+    from fuzz_targets import SEEDS, run
 
-    draw, seeds = random.Random(f"{target} {seed}"), _seeds(target)
+    draw, seeds, sound = random.Random(f"{target} {seed}"), _seeds(target), SEEDS[target]()
     deadline, count, read = time.monotonic() + seconds, 0, 0
     _limit()
+    signal.signal(signal.SIGALRM, _hang)
     while time.monotonic() < deadline:
-        data = mutated(draw, seeds)
-        begun = time.monotonic()
+        one = draw.choice(sound)
+        data = _structured(draw, one, target) if draw.random() < 0.5 else one
+        if data == one or len(data) > LONGEST:
+            data = mutated(draw, seeds)
+        signal.setitimer(signal.ITIMER_REAL, HANG)
         try:
             read += run(target, data)
-        except BaseException:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a panic of a library in Rust is no Exception
             path = FOUND / f"{target}-{hashlib.sha256(data).hexdigest()[:16]}"
             path.write_bytes(data)
             traceback.print_exc()
             raise SystemExit(f"{target}: a finding after {count:,} inputs, written to {path}") from None
-        if time.monotonic() - begun > HANG:
-            raise SystemExit(f"{target}: {time.monotonic() - begun:.0f} s for one input of {len(data)} bytes")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         count += 1
     print(f"{target}: {count:,} inputs, {read:,} of them read, no finding (mutated at random; seed {seed})")
+
+
+class Hang(BaseException):
+    """More than `HANG` seconds for one input; no reader catches it."""
+
+
+def _hang(*_: object) -> None:
+    raise Hang(f"more than {HANG} s")
 
 
 def _seeds(target: str) -> list[bytes]:

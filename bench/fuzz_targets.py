@@ -140,18 +140,21 @@ def _manifest(data: bytes) -> None:
     for kind in (Manifest, VectorsManifest):
         with suppress(PhrasemateError):
             kind.read(_file("index.json", data))
-    with suppress(ValueError, RecursionError):
+    path = _place() / "index.json"
+    try:
         content = json.loads(data)
-        if isinstance(content, dict):
-            path = _place() / "index.json"
-            write_json(path, content | {"format": "phrasemate-index", "version": 1})
-            with suppress(PhrasemateError):
-                assert type(Manifest.read(path).dim) is int
-            found = VectorsManifest.read(path)
-            assert Path(found.file).name == found.file, "a file elsewhere"
-            assert found.rows == sum(count for _, count in found.runs) <= found.covered
-            assert Layout.parse(found.factory).parts > 0
-            assert Asking.of(found, Settings()).probes > 0
+        if not isinstance(content, dict):
+            return
+        write_json(path, content | {"format": "phrasemate-index", "version": 1})
+    except (ValueError, RecursionError):
+        return
+    with suppress(PhrasemateError):
+        assert type(Manifest.read(path).dim) is int
+    found = VectorsManifest.read(path)
+    assert Path(found.file).name == found.file, "a file elsewhere"
+    assert found.rows == sum(count for _, count in found.runs) <= found.covered
+    assert Layout.parse(found.factory).parts > 0
+    assert Asking.of(found, Settings()).probes > 0
 
 
 def _decoded(data: bytes) -> str:

@@ -1,7 +1,8 @@
 """The licences of everything that phrasemate depends on, base install and extras apart, from the installed metadata.
 
 A licence that would bind who ships phrasemate with it (GPL, AGPL) is named with why it is an extra or for tests only;
-one without such a reason, and a dependency without a licence, end the command with exit code 1.
+one without such a reason, and a dependency without a licence, end the command with exit code 1. What is not installed
+here cannot be looked at: it is listed as such, and named at the end.
 
     python bench/licences.py
     python bench/licences.py --json
@@ -30,7 +31,8 @@ REASONS = {
     "translate-toolkit": "tests only: an oracle for our readers; nothing of it is imported or shipped by the package",
 }
 # What the metadata do not say, from the file in the package that does.
-KNOWN: dict[str, str] = {}
+KNOWN: dict[str, str] = {"atheris": "Apache-2.0"}
+ABSENT = "not installed"
 STRONG = re.compile(r"\bA?GPL|General Public License", re.IGNORECASE)
 WEAK = re.compile(r"\bLGPL|Lesser|Library General|exception", re.IGNORECASE)
 
@@ -50,12 +52,13 @@ def licence_of(found: Distribution) -> str:
 
 def bound(licence: str) -> bool:
     """Whether it is a strong copyleft without a choice or an exception."""
-    return bool(STRONG.search(licence)) and not WEAK.search(licence) and " OR " not in licence
+    parts = re.split(r",| AND ", licence)
+    return any(STRONG.search(part) and not WEAK.search(part) and " OR " not in part for part in parts)
 
 
-def dependencies(name: str, extras: Iterable[str]) -> dict[str, Distribution]:
-    """All that a package with these extras needs, by name, as far as it is installed; itself left out."""
-    seen: dict[str, Distribution] = {}
+def dependencies(name: str, extras: Iterable[str]) -> dict[str, Distribution | None]:
+    """All that a package with these extras needs, by name; None: not installed. Itself left out."""
+    seen: dict[str, Distribution | None] = {}
     waiting = [(name, frozenset(extras))]
     done = set()
     while waiting:
@@ -66,6 +69,7 @@ def dependencies(name: str, extras: Iterable[str]) -> dict[str, Distribution]:
         try:
             found = distribution(name_)
         except PackageNotFoundError:
+            seen[_plain(name_)] = None
             continue
         seen[_plain(name_)] = found
         waiting += _needed(found, chosen)
@@ -107,9 +111,10 @@ def rows() -> Iterator[dict[str, str]]:
     for install in ["base", *_extras(), "dev"]:
         needed = dependencies("phrasemate", () if install == "base" else (install,))
         for name in sorted(set(needed) - seen):
-            licence = licence_of(needed[name])
-            reason = REASONS.get(name, "") if bound(licence) else ""
-            yield {"package": name, "version": needed[name].version, "with": install, "licence": licence, "why": reason}
+            held = needed[name]
+            version, licence = (held.version, licence_of(held)) if held else ("", ABSENT)
+            reason = REASONS.get(name, "") if bound(licence) or not held else ""
+            yield {"package": name, "version": version, "with": install, "licence": licence, "why": reason}
         seen |= set(needed)
 
 
@@ -121,6 +126,8 @@ def main() -> None:
     for row in found:
         shown = f"{row['with']:9} {row['package']:32} {row['version']:14} {row['licence']:40} {row['why']}".rstrip()
         print(json.dumps(row, ensure_ascii=False) if args.json else shown)
+    if absent := [row["package"] for row in found if row["licence"] == ABSENT]:
+        print(f"not installed, so not looked at: {', '.join(absent)}", file=sys.stderr)
     unknown = [row["package"] for row in found if not row["licence"]]
     strange = [row["package"] for row in found if bound(row["licence"]) and (not row["why"] or row["with"] == "base")]
     if unknown or strange:

@@ -1,0 +1,232 @@
+"""The campaigns of bench/ can fail: what is lost, left over, crashed, swallowed or never answered is a problem."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "bench")]
+
+import concurrency  # noqa: E402
+import concurrency_parts as parts  # noqa: E402
+import crash  # noqa: E402
+import damage  # noqa: E402
+import fake  # noqa: E402  (crash_jobs knows where)
+import fuzz  # noqa: E402
+import fuzz_targets  # noqa: E402
+import licences  # noqa: E402
+from crash_child import Child  # noqa: E402
+from crash_faults import _Trials  # noqa: E402
+from damage_kinds import Kind  # noqa: E402
+
+from phrasemate.errors import InputError  # noqa: E402
+from phrasemate.index.approximate import Layout  # noqa: E402
+
+
+class Job:
+    """Writes two lines; in a folder called ``shaken``, by another way."""
+
+    name = "fake"
+
+    def __init__(self, other: Callable[[Path], None]) -> None:
+        self.other = other
+
+    def prepare(self, folder: Path) -> None: ...
+
+    def run(self, folder: Path, say: Callable[[int], None]) -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "rows").write_text("1 2")
+        if folder.name != "calm":
+            self.other(folder)
+
+    def check(self, folder: Path, said: int) -> list[str]:
+        return []
+
+    def rows(self, folder: Path) -> dict[str, Any]:
+        return {"rows": (folder / "rows").read_text()}
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        (lambda folder: None, ""),
+        (lambda folder: (folder / "rows").write_text("1"), "rows differ"),
+        (lambda folder: (folder / "rows.part").touch(), "files differ"),
+        (lambda folder: os._exit(3), "ended with code 3"),
+        (lambda folder: os.kill(os.getpid(), signal.SIGTERM), "ended with code -15"),
+    ],
+    ids=["sound", "lost", "left over", "ended", "killed by another"],
+)
+def test_a_crash_campaign_sees(other: Callable[[Path], None], problem: str, tmp_path: Path) -> None:
+    never: Any = SimpleNamespace(uniform=lambda *_: 30.0)
+    try:
+        campaign = crash.Campaign(Job(other), tmp_path, never)
+        campaign.trial(1)
+    finally:
+        gc.unfreeze()
+    assert (campaign.kills, campaign.early) == (0, 1)
+    assert [problem in each for each in campaign.problems] == [True] * bool(problem)
+
+
+def test_a_child_that_is_killed_and_one_that_fails() -> None:
+    assert Child(lambda say: time.sleep(30)).kill_after(0.01)
+    child = Child(lambda say: ["\nlost"])
+    child.wait(30)
+    assert child.problem == "lost"
+
+    def failing(say: Callable[[int], None]) -> None:
+        raise InputError("one\ntwo")
+
+    child = Child(failing)
+    child.wait(30)
+    assert (child.lines, child.error) == (2, "InputError: one two")
+    assert damage.judged(Kind("x", "open", Path, Path), "x", 1, child, 0)[0] == "problem"
+
+
+def test_a_job_that_hides_a_fault(tmp_path: Path) -> None:
+    job = Job(lambda folder: None)
+    job.run(tmp_path / "calm", lambda _: None)
+    trials = _Trials(job, tmp_path)
+
+    def tries() -> Iterator[Child]:
+        child = Child(lambda say: None)
+        child.wait(30)
+        yield child
+
+    assert trials.table("nothing was written", tries)[-1] == 1
+
+
+@pytest.mark.parametrize(("kind", "judgement"), [("txt.gz", "other"), ("model folder", "problem")])
+def test_only_packed_text_may_be_doubled(kind: str, judgement: str) -> None:
+    child: Any = SimpleNamespace(error="", problem="", lines=0, said=2)
+    found = damage.judged(Kind(kind, "sealed", Path, Path), "tokenizer.json.gz doubled", 1, child, 0)
+    assert found[0] == judgement
+
+
+def test_a_wrong_error_of_a_manifest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(_: str) -> Layout:
+        raise ValueError("not ours")
+
+    assert fuzz_targets.run("manifest", fuzz_targets.MANIFESTS[1])
+    monkeypatch.setattr(Layout, "parse", parse)
+    with pytest.raises(ValueError, match="not ours"):
+        fuzz_targets.run("manifest", fuzz_targets.MANIFESTS[1])
+
+
+@pytest.mark.parametrize(("end", "found"), [(None, 1), (KeyboardInterrupt, 0)], ids=["a hang", "an interruption"])
+def test_fuzzing_at_random(end: type | None, found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def feed(_: bytes) -> None:
+        if end:
+            raise end
+        time.sleep(30)
+
+    for name, value in (("FOUND", tmp_path), ("HANG", 0.05), ("_limit", lambda: None)):
+        monkeypatch.setattr(fuzz, name, value)
+    monkeypatch.setitem(fuzz_targets.TARGETS, "txt", feed)
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        with pytest.raises(end or SystemExit):
+            fuzz._plain("txt", 30, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(list(tmp_path.iterdir())) == found
+
+
+@pytest.mark.parametrize("options", [["--plain", "--keep", "1"], ["--plain"]])
+def test_what_is_not_counted_is_not_done_again_and_again(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz, "FOUND", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["fuzz.py", "--until", "9", *options])
+    with pytest.raises(SystemExit, match="needs atheris and --keep"):
+        fuzz.main()
+
+
+@pytest.fixture
+def pool() -> parts.Pool:
+    return parts.Pool.make(fake.FakeModel(), [[["one two", "three four"]]])
+
+
+def test_who_asks_a_server_sees(tmp_path: Path, pool: parts.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "log.jsonl").touch()
+    asker = concurrency.Asker(0, tmp_path, pool, 0.02, 0.005, 1)
+    assert asker._holds(parts.State(1, {}), [])
+    assert not asker._holds(parts.State(1, {"doc0": (0, 2)}), [])  # it has phrases
+
+    def torn(_: str) -> None:
+        raise ValueError("half an answer")
+
+    monkeypatch.setattr(asker, "_page", torn)
+    monkeypatch.setattr(asker, "_rest", torn)
+    asker.run()
+    assert set(asker.problems) == {"ValueError: half an answer"}
+
+
+def test_an_answer_without_hits_or_with_one_twice(tmp_path: Path, pool: parts.Pool) -> None:
+    pool.save(tmp_path)
+    with parts.Index.create(tmp_path / "index", parts.Recorded(pool), threads=1, settings=parts.SETTINGS) as index:
+        index.add([pool.document(0, 0)], lang="en")
+        (tmp_path / "log.jsonl").write_text(f'[{index.store.state().generation}, {{"doc0": [0, 2]}}]\n')
+        query, log, search = pool.vectors("doc0", 0, 2)[0], parts.Log(tmp_path), index.search
+        assert parts._answer(index, pool, log, query, None)[1] == []
+        for change, seen in ((lambda ids: ids * 0 - 1, "nothing"), (lambda ids: ids[:, [0, 0]], "twice")):
+
+            def changed(*asked: Any, change: Callable[..., Any] = change) -> Any:
+                run = search(*asked)
+                ids = change(run.ids)
+                return SimpleNamespace(ids=ids, scores=run.scores[:, : ids.shape[1]])
+
+            index.search = changed  # type: ignore[method-assign, assignment]
+            assert seen in str(parts._answer(index, pool, log, query, None)[1])
+
+
+def test_a_pool_is_kept_for_the_same_seed_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("DOCUMENTS", 1), ("VERSIONS", 1), ("LINES", 2)):
+        monkeypatch.setattr(concurrency, name, value)
+    drawn: list[int] = []
+
+    def sentences(data: Path, work: Path, seed: int) -> list[str]:
+        drawn.append(seed)
+        return fake.sentences(2, seed)
+
+    monkeypatch.setattr(concurrency, "sentences", sentences)
+    pools = [concurrency.pool_of(tmp_path, tmp_path / "work", fake.FakeModel(), seed) for seed in (1, 1, 2)]
+    assert drawn == [1, 2]
+    assert pools[0].texts == pools[1].texts != pools[2].texts
+    assert all(np.isfinite(found.vectors).all() for found in pools[2].found.values())
+
+
+@pytest.mark.parametrize(
+    ("licence", "expected"),
+    [
+        ("GPL-3.0-only AND LGPL-2.1-only", True),
+        ("GNU General Public License v3 (GPLv3), GNU Lesser General Public License v3", True),
+        ("(MIT OR GPL-2.0-only) AND GPL-3.0-only", True),
+        ("(MIT OR GPL-2.0-only) AND BSD-3-Clause", False),
+        ("BSD-3-Clause AND GPL-3.0-or-later WITH GCC-exception-3.1", False),
+        ("GNU Lesser General Public License v2 or later (LGPLv2+)", False),
+    ],
+)
+def test_a_licence_that_binds(licence: str, expected: bool) -> None:
+    assert licences.bound(licence) == expected
+
+
+def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(licences, "_requirements", lambda: ["surely-not-there-7"])
+    monkeypatch.setattr(licences, "_extras", list)
+    monkeypatch.setattr(sys, "argv", ["licences.py"])
+    licences.main()
+    told = capsys.readouterr()
+    assert "not installed" in told.out
+    assert told.err == "not installed, so not looked at: surely-not-there-7\n"
