@@ -2,10 +2,11 @@
 
 Both encode the same sentences in the same run, in turns; torch in batches of 32 sentences. "of a length": some 43
 tokens each, sorted by length for torch. "of all lengths": those of a corpus, in random order; torch has them sorted, or
-as they come, padded to the longest of a batch. The figure of each engine is the best of its rounds; cosines are between
-token states. Needs the extra [dev] and the Hugging Face folder of the same model (phrasemate model unpack).
+as they come, padded to the longest of a batch. The runtime also tokenises in its time, torch gets tokens. The figure of
+each engine is the best of its rounds; cosines are between token states. Needs the extra [dev] and the Hugging Face
+folder of the same model (phrasemate model unpack -o .cache/bundled).
 
-    python bench/encode.py --hf .cache/e5-small --threads-list 1 2
+    python bench/encode.py --hf .cache/bundled --threads-list 1 2
     python bench/encode.py --profile      where a batch's milliseconds go, by kind of operation (one thread)
 """
 
@@ -37,6 +38,9 @@ def sentences(data: Path, count: int, seed: int, shortest: int = 120, longest: i
         found = [line.split("\t")[0] for line in file]
     found = sorted({text for text in found if shortest <= len(text) <= longest})
     return random.Random(seed).sample(found, count)
+
+
+SAME = 0.98  # mean cosine of token states to those of the same model; rounding leaves .995
 
 
 class Peer:
@@ -128,6 +132,8 @@ def main() -> None:
         return report("encode_profile", header, profile(model, args.tokens), signature(model, tokens=args.tokens))
     if not args.hf:
         options.error("--hf: which folder to compare with? (or --profile)")
+    if args.threads:
+        options.error("--threads: here it is --threads-list (and a profile is of one)")
     kinds = {
         "of a length": sentences(args.data, args.sentences, args.seed),
         "of all lengths": sentences(args.data, args.sentences, args.seed, 1, 1_000),
@@ -147,6 +153,8 @@ def compared(args: argparse.Namespace, threads: int, kind: str, texts: list[str]
     model = load_model(args.model, threads)
     peer = Peer(args.hf, model, texts)
     like = cosines(model, peer, texts)
+    if like.mean() < SAME:
+        raise SystemExit(f"{args.hf}: token states have a mean cosine of {like.mean():.3f}; it is another model")
     rows: list[list[object]] = []
     for order in ("sorted", "as they come") if kind == "of all lengths" else ("sorted",):
         ours, theirs = [], []

@@ -6,7 +6,8 @@ without the model), bytes on disk, and in a process of its own the time to open,
 queries (phrases of held-out sentences, 32 results), the memory, and recall against exact search. At the largest size
 `optimize(target_recall=...)` is run and measured too, and peers search the same vectors (`--peers N` of them).
 
-Everything is kept in --work and continued there: run it again until it says that it is done.
+Everything is kept in --work and continued there: run it again until it says that it is done. What was measured with
+other settings, another model or on another machine is not continued: that takes a folder of its own.
 
     python bench/scale.py --work FOLDER --phrases 10000000
 """
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -25,12 +25,14 @@ from typing import Any
 
 import numpy as np
 from common import parser, report, signature
-from scale_data import Replay, counts, encode, queries, sentences
-from scale_peers import peer, peers
+from scale_data import Replay, counts, encode, put, queries, sentences
+from scale_peers import peer, peers, wanted
 from scale_plot import draw
 from scale_truth import DEPTH, truth
 
-from phrasemate import Document, Index, load_model
+from phrasemate import Document, Index, Model, load_model
+from phrasemate.index.building import VECTORS_JSON
+from phrasemate.index.manifest import VectorsManifest
 
 SIZES = [10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000]
 K, SINGLES = 32, 200
@@ -38,7 +40,11 @@ HEADER = [
     *("phrases", "sentences", "encode s", "write s", "build s", "bytes/phrase", "open ms", "first ms", "one ms"),
     *("1000 ms", "1000 cpu ms", "recall@1", "recall@10", "memory MB", "mapped MB"),
 ]
-PEER_HEADER = ["engine", "how", "build s", "memory MB", "one ms", "1000 ms", "1000 cpu ms", "recall@1", "recall@10"]
+PEER_HEADER = [
+    *("engine", "how", "build s", "build cpu s", "memory MB", "mapped MB", "one ms", "1000 ms", "1000 cpu ms"),
+    *("recall@1", "recall@10"),
+]
+SETTLED = ("threads", "seed", "model", "phrasemate", "openvino", "faiss-cpu", "numpy", "machine")  # of a work folder
 TARGETS = {"open + first s": 2.0, "one ms": 1.0, "1000 ms": 55.0, "memory MB": 2_000.0, "recall@1": 0.95, "slope": 1.05}
 
 
@@ -49,6 +55,10 @@ def grow(args: argparse.Namespace, texts: list[str], sizes: list[int], results: 
     for size in sizes:
         if str(size) in results:
             continue
+        made = VectorsManifest.found(folder / VECTORS_JSON)
+        if made is not None and made.tuned:
+            raise SystemExit(f"{folder}: was tuned, so {size:,} phrases would be, too; choose another --work")
+        results.pop("tuned", None)  # of an index so small that it was searched exactly
         with _opened(folder, model, args.threads) as index:
             first = index.stats().sentences
             last = int(np.searchsorted(ends, size)) + 1
@@ -56,17 +66,18 @@ def grow(args: argparse.Namespace, texts: list[str], sizes: list[int], results: 
             index._model = replay  # it is the bundled model's own work, read instead of done
             spent = _Spent(results, size, replay, args.work)
             index.add([Document.from_texts(f"{first}-{last}", texts[first:last])], progress=spent.keep)
-            stats, seconds = index.stats(), spent.now()
-        del results["unfinished"]
+            spent.keep(None)  # with what came after the last chunk
+            stats = index.stats()
+        seconds = results["unfinished"]["spent"]
         results[str(size)] = {
             "phrases": stats.phrases,
             "sentences": stats.sentences,
             **seconds,
             "bytes/phrase": sum(stats.files.values()) / stats.phrases,
             "engine": stats.engine,
-            "build peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
             **measured(args, last),
         }
+        del results["unfinished"]
         keep(args.work, results)
         print(f"{size:,}: {results[str(size)]}", flush=True)
 
@@ -103,13 +114,17 @@ def _opened(folder: Path, model: Any, threads: int | None) -> Index:
 
 def tuned(args: argparse.Namespace, results: dict[str, Any]) -> None:
     """The largest size once more, with a target recall."""
-    if "tuned" in results:
+    if results.get("tuned", {}).get("target") == args.target_recall:
         return
+    results.pop("tuned", None)
     with Index.open(args.work / "index", threads=args.threads) as index:
+        used = time.process_time()
         told = index.optimize(target_recall=args.target_recall, seed=args.seed)
+        used = time.process_time() - used
         assert told is not None
         count, files = index.stats().sentences, index.stats().files
-    facts = {name: getattr(told, name) for name in ("engine", "probes", "slack", "candidates", "seconds", "trials")}
+    names = ("target", "engine", "probes", "slack", "candidates", "seconds", "trials")
+    facts = {name: getattr(told, name) for name in names} | {"cpu s": used}
     said = {"said recall@1": told.recall_at_1, "said recall@10": told.recall_at_10}
     sizes = {"phrases": told.phrases, "sentences": count, "bytes/phrase": sum(files.values()) / told.phrases}
     results["tuned"] = {**facts, **said, **sizes, **measured(args, count)}
@@ -141,8 +156,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         together = [_milliseconds(lambda: index.search(asked, K)) for _ in range(7)]
         used = min(_milliseconds(lambda: index.search(asked, K), time.process_time) for _ in range(3))
         found = index.search(asked, K).scores
+        after = memory()
     best = truth(args.work, args.last, asked)
-    after = memory()
     return {
         "open ms": opened,
         "first ms": first,
@@ -176,7 +191,9 @@ def _milliseconds(call: Callable[[], Any], timer: Callable[[], float] = time.per
 
 
 def slope(results: dict[str, Any], sizes: list[int], names: tuple[str, str]) -> float:
-    """Of log(seconds until N) against log(N)."""
+    """Of log(seconds until N) against log(N); not a number for a single N."""
+    if len(sizes) < 2:
+        return float("nan")
     rows = [results[str(size)] for size in sizes]
     seconds = np.cumsum([row[names[0]] + row[names[1]] for row in rows])
     return float(np.polyfit(np.log([row["phrases"] for row in rows]), np.log(seconds), 1)[0])
@@ -201,9 +218,18 @@ def _short(value: float) -> Any:
 
 def keep(work: Path, results: dict[str, Any]) -> None:
     """Write what was measured until now; a stop loses at most what was being measured."""
-    partial = work / "results.partial"
-    partial.write_text(json.dumps(results, indent=1), encoding="utf-8")
-    partial.replace(work / "results.json")
+    put(work / "results.json", json.dumps(results, indent=1).encode())
+
+
+def settle(args: argparse.Namespace, model: Model) -> None:
+    """Refuse a work folder that was begun with other settings: what it holds would be taken for this run's."""
+    facts = signature(model, threads=args.threads or "all", seed=args.seed)
+    now, path = {name: facts[name] for name in SETTLED}, args.work / "settings.json"
+    before = json.loads(path.read_text("utf-8")) if path.exists() else now
+    if differing := [f"{name} {before[name]}, now {now[name]}" for name in SETTLED if before[name] != now[name]]:
+        raise SystemExit(f"{args.work}: was begun with {'; '.join(differing)}; choose another --work")
+    args.work.mkdir(parents=True, exist_ok=True)
+    put(path, json.dumps(now, indent=1).encode())
 
 
 def main() -> None:
@@ -211,8 +237,9 @@ def main() -> None:
     if args.part in ("measure", "peer"):
         print(json.dumps(measure(args) if args.part == "measure" else peer(args)))
         return
-    texts = sentences(args.data, args.work, args.seed)
     model = load_model(args.model, args.threads)
+    settle(args, model)
+    texts = sentences(args.data, args.work, args.seed)
     done = encode(model, texts, args.work, args.phrases, args.seconds)
     queries(model, texts, args.work, args.seed)
     if done < args.phrases:
@@ -222,7 +249,7 @@ def main() -> None:
         return
     path = args.work / "results.json"
     results = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    sizes = [size for size in SIZES if size <= args.phrases]
+    sizes = [size for size in SIZES if size <= args.phrases or str(size) in results]
     grow(args, texts, sizes, results)
     if args.target_recall:
         tuned(args, results)
@@ -233,10 +260,13 @@ def main() -> None:
         "slope, processor": slope(results, sizes, ("encode cpu s", "write cpu s")),
     }
     facts = signature(model, threads=args.threads or "all", seed=args.seed, **slopes)
-    for size, found in results.get("peers", {}).items():
+    if args.peers:
+        found = results["peers"][str(args.peers)]
         each = [[name, *(one.get(key, "") for key in PEER_HEADER[1:])] for name, one in found.items()]
-        report(f"scale_peers_{size}", PEER_HEADER, each, facts | {"phrases": size})
-    report("scale", HEADER, table(results, sizes), facts | {"wanted": TARGETS})
+        asked = {"phrases": args.peers, **wanted(args, "phrasemate")}
+        report(f"scale_peers_{args.peers}", PEER_HEADER, each, facts | asked)
+    tuned_for = {"target recall": results["tuned"]["target"]} if "tuned" in results else {}
+    report("scale", HEADER, table(results, sizes), facts | tuned_for | {"wanted": TARGETS})
     if args.plot:
         draw(results, sizes, slopes["slope"], args.plot)
 
@@ -253,7 +283,12 @@ def _arguments() -> argparse.Namespace:
     made.add_argument("--part", choices=["encode", "measure", "peer"], help="only this")
     for name, kind in (("--last", int), ("--index", Path), ("--peer", str)):
         made.add_argument(name, type=kind, help=argparse.SUPPRESS)
-    return made.parse_args()
+    args = made.parse_args()
+    if not SIZES[0] <= args.phrases <= SIZES[-1]:
+        made.error(f"--phrases {args.phrases}: expected {SIZES[0]:,} to {SIZES[-1]:,}")
+    if not 0 <= args.peers <= args.phrases:
+        made.error(f"--peers {args.peers}: expected no more than --phrases, {args.phrases:,}")
+    return args
 
 
 if __name__ == "__main__":

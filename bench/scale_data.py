@@ -9,6 +9,7 @@ same bytes as one that the model filled.
 from __future__ import annotations
 
 import gzip
+import io
 import random
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from phrasemate.encode import Extracted, Model
 from phrasemate.index import rows
 
-__all__ = ["CHUNK", "Chunk", "Replay", "chunks", "counts", "encode", "queries", "sentences"]
+__all__ = ["CHUNK", "Chunk", "Replay", "chunks", "counts", "encode", "put", "put_array", "queries", "sentences"]
 
 CHUNK = 1_024  # sentences
 SENTENCES = 320_000  # kept of all: more than 10 million phrases need
@@ -46,19 +47,36 @@ class Chunk(NamedTuple):
     processor: float
 
 
+def put(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: half of one would be taken for it when a stopped run goes on."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def put_array(path: Path, array: Any) -> None:
+    """`put` as NumPy has it."""
+    file = io.BytesIO()
+    np.save(file, array)
+    put(path, file.getvalue())
+
+
 def sentences(data: Path, work: Path, seed: int) -> list[str]:
     """All sentences in their order; the file is made at the first call."""
     path = work / "sentences.txt"
     if not path.exists():
         found = set()
-        for file in sorted((data / "parallel").glob("en-*.tsv.gz")):
+        files = sorted((data / "parallel").glob("en-*.tsv.gz"))
+        if not files:
+            raise SystemExit(f"{data / 'parallel'}: no en-*.tsv.gz; name the folder of the corpora with --data")
+        for file in files:
             with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
                 for line in lines:
                     found.update(" ".join(text.split()) for text in line.split("\t")[:2])
         texts = sorted(text for text in found if LEAST <= len(text) <= MOST)
         random.Random(seed).shuffle(texts)
         work.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{text}\n" for text in texts[:SENTENCES]), encoding="utf-8")
+        put(path, "".join(f"{text}\n" for text in texts[:SENTENCES]).encode())
     return path.read_text("utf-8").split("\n")[:-1]
 
 
@@ -159,6 +177,6 @@ def queries(model: Model, texts: Sequence[str], work: Path, seed: int) -> NDArra
         draw = random.Random(seed)
         found = (each for each in model.extract(texts[-HELD_OUT:]) if len(each.starts))
         drawn = [each.vectors[draw.randrange(len(each.starts))] for each in islice(found, QUERIES)]
-        np.save(path, np.stack(drawn))
+        put_array(path, np.stack(drawn))
     made: NDArray[np.float32] = np.load(path)
     return made

@@ -2,8 +2,9 @@
 
 Each on the first so many phrases, built in one process and kept in the work folder, then asked in another, so that what
 takes an hour to build survives a stop: seconds of building, memory, one query, 1,000 at once, recall against exact
-search. Where an engine has a number that trades time for recall, the smallest that reaches the target is taken. Those
-that are missing are left out, with a word: pip install hnswlib usearch pylance
+search. Where an engine has a number that trades time for recall, the smallest that reaches the target is taken (of the
+list below; the last of it where none does). Those that are missing are left out, with a word:
+pip install hnswlib usearch pylance
 """
 
 from __future__ import annotations
@@ -21,17 +22,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scale_data import counts
+from scale_data import counts, put_array
 from scale_truth import DEPTH, best_scores
 
 from phrasemate.index import rows
 
-__all__ = ["PEERS", "peer", "peers"]
+__all__ = ["PEERS", "peer", "peers", "wanted"]
 
 K, SINGLES = 32, 200
+KINDS = ("write s", "write cpu s")
 BLOCK = 1 << 18  # vectors that are decoded, or compared exactly, at once
 TARGET = 0.95  # of the peers' recall@1
-DEPTHS = (32, 48, 64, 96, 128, 192, 256, 384, 512)  # candidates of a graph's search
+DEPTHS = (32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 256, 384, 512)  # candidates of a graph's search; 32 are asked for
+PROBES = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # lists that Lance reads
+BATCH = 100  # queries that Lance is asked at once: a thousand at once take longer, and much memory
+GRAPHS = ("usearch", "hnswlib")
 INSTALL = "pip install hnswlib usearch pylance"
 Search = Callable[[Any], tuple[Any, Any]]  # (queries, dim) -> (queries, 32) places, scores
 Tried = Iterator[tuple[str, Search]]  # the same index, asked ever more thoroughly
@@ -77,7 +82,7 @@ def exact(work: Path, codes: NDArray[np.int8], asked: Any) -> NDArray[np.float32
     path = work / "peers" / f"best-{len(codes)}.npy"
     if not path.exists():
         blocks = (rows.dequantise(codes[at : at + BLOCK]) for at in range(0, len(codes), BLOCK))
-        np.save(path, best_scores(asked, blocks))
+        put_array(path, best_scores(asked, blocks))
     made: NDArray[np.float32] = np.load(path)
     return made
 
@@ -158,15 +163,21 @@ def lance(path: Path, dim: int, effort: Effort) -> Tried:
     table = lance.dataset(path)
     before = np.cumsum([0, *(fragment.count_rows() for fragment in table.get_fragments())])  # rows before each
     lists = max(1, table.count_rows() // 4096)
-    for probes in (16, 32, 64):
+    for probes in PROBES:
 
         def ask(asked: Any, probes: int = probes) -> tuple[Any, Any]:
+            if len(asked) > BATCH:
+                parts = (asked[at : at + BATCH] for at in range(0, len(asked), BATCH))
+                return np.concatenate([ask(part, probes)[0] for part in parts]), None
             found = np.zeros((len(asked), K), np.int64)
-            for at, query in enumerate(asked):
-                near = {"column": "vector", "q": query, "k": K, "nprobes": probes, "refine_factor": 4}
-                got = table.to_table(nearest=near, columns=["_distance"], with_row_id=True)
-                places = got["_rowid"].to_numpy()  # a fragment and a row of it
-                found[at, : len(got)] = before[places >> 32] + (places & 0xFFFFFFFF)
+            query = asked if len(asked) > 1 else asked[0]  # several are a batch, which says whose each row is
+            near = {"column": "vector", "q": query, "k": K, "nprobes": probes, "refine_factor": 4}
+            got = table.to_table(nearest=near, columns=["_distance"], with_row_id=True)
+            owners = got["query_index"].to_numpy() if len(asked) > 1 else np.zeros(len(got), np.int64)
+            places = got["_rowid"].to_numpy()  # a fragment and a row of it
+            for at in range(len(asked)):
+                own = places[owners == at]
+                found[at, : len(own)] = before[own >> 32] + (own & 0xFFFFFFFF)
             return found, None
 
         yield f"IVF_RQ, {lists} lists, {probes} read", ask
@@ -185,6 +196,8 @@ def peer(args: argparse.Namespace) -> dict[str, Any]:
     """Build one engine, or ask one that is built; runs in a process of its own."""
     from scale import memory
 
+    if args.threads:  # FAISS and Lance take no number, but see how many processors there are
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
     effort = Effort(args.threads, args.construction)
     engine, path = PEERS[args.peer], _folder(args) / args.peer.replace(" ", "-")
     spent = path.with_name(f"{path.name}.json")
@@ -200,16 +213,18 @@ def peer(args: argparse.Namespace) -> dict[str, Any]:
     asked, codes = np.load(args.work / "queries.npy"), codes_of(args.work, args.peers)
     best = exact(args.work, codes, asked)
     facts = json.loads(spent.read_text(encoding="utf-8"))
-    before = memory()["RssAnon"]
+    before = memory()
     for how, ask in engine.tried(path, codes.shape[1], effort):
-        facts |= {"how": how, **_asked(ask, asked, codes, best), "memory MB": memory()["RssAnon"] - before}
+        facts |= {"how": how, **_recalls(ask, asked, codes, best)}
         if facts["recall@1"] >= TARGET:
             break
-    return facts
+    facts |= _times(ask, asked)
+    more = {name: value - before[name] for name, value in memory().items()}
+    return facts | {"memory MB": more["RssAnon"], "mapped MB": more["RssFile"]}
 
 
 def _folder(args: argparse.Namespace) -> Path:
-    return Path(args.work) / "peers" / str(args.peers)
+    return Path(args.work) / "peers" / f"{args.peers}-{args.construction}"
 
 
 def _remove(path: Path) -> None:
@@ -218,21 +233,28 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _asked(ask: Search, asked: Any, codes: Any, best: Any) -> dict[str, float]:
-    def seconds(queries: Any, timer: Callable[[], float] = time.perf_counter) -> float:
-        begun = timer()
-        ask(queries)
-        return 1000 * (timer() - begun)
-
+def _recalls(ask: Search, asked: Any, codes: Any, best: Any) -> dict[str, float]:
     found = np.asarray(ask(asked)[0], np.int64)
     vectors = rows.dequantise(codes[found.ravel()]).reshape(*found.shape, -1)
     scores = np.sort(np.einsum("qd,qkd->qk", asked, vectors), axis=1)[:, ::-1]
     return {
-        "one ms": float(np.median([seconds(query[None]) for query in asked[:SINGLES]])),
-        "1000 ms": min(seconds(asked) for _ in range(3)),
-        "1000 cpu ms": seconds(asked, time.process_time),
         "recall@1": float((scores[:, 0] >= best[:, 0] - 1e-5).mean()),
         "recall@10": float((scores[:, :DEPTH] >= best[:, -1:] - 1e-5).mean()),
+    }
+
+
+def _times(ask: Search, asked: Any) -> dict[str, float]:
+    """As `scale.measure` takes them, after a first time: as many of each, and the best of as many."""
+
+    def spent(queries: Any, timer: Callable[[], float] = time.perf_counter) -> float:
+        begun = timer()
+        ask(queries)
+        return 1000 * (timer() - begun)
+
+    return {
+        "one ms": float(np.median([spent(query[None]) for query in asked[:SINGLES]])),
+        "1000 ms": min(spent(asked) for _ in range(7)),
+        "1000 cpu ms": min(spent(asked, time.process_time) for _ in range(3)),
     }
 
 
@@ -245,20 +267,29 @@ def ours(args: argparse.Namespace, texts: list[str], results: dict[str, Any]) ->
 
     last = int(np.searchsorted(np.cumsum(counts(args.work)), args.peers)) + 1
     tuned = results.get("tuned", {})
-    if tuned.get("sentences") == last:
-        written = sum(facts["write s"] for size, facts in results.items() if size.isdigit())
-        return _how(tuned) | {"build s": written + tuned["seconds"], **measured(args, last)}
+    target = wanted(args, "phrasemate")["target"]
+    if (tuned.get("sentences"), tuned.get("target")) == (last, target):
+        written, used = (sum(results[size][kind] for size in results if size.isdigit()) for kind in KINDS)
+        spent = {"build s": written + tuned["seconds"], "build cpu s": used + tuned["cpu s"]}
+        return _how(tuned) | spent | measured(args, last)
     model, folder = load_model(args.model, args.threads), args.work / "peer-index"
     shutil.rmtree(folder, ignore_errors=True)
     replay = Replay(model, texts, args.work, 0)
     with Index.create(folder, replay, threads=args.threads) as index:
         begun, used = time.perf_counter(), time.process_time()
         index.add([Document.from_texts("all", texts[:last])])
-        told = index.optimize(target_recall=args.target_recall or TARGET, seed=args.seed)
+        told = index.optimize(target_recall=target, seed=args.seed)
         assert told is not None
-        spent = [time.perf_counter() - begun - replay.loading, time.process_time() - used - replay.loading_processor]
+        taken = [time.perf_counter() - begun - replay.loading, time.process_time() - used - replay.loading_processor]
     facts = {name: getattr(told, name) for name in ("engine", "probes", "slack", "candidates")}
-    return _how(facts) | {"build s": spent[0], "build cpu s": spent[1], **measured(args, last, folder)}
+    return _how(facts) | {"build s": taken[0], "build cpu s": taken[1], **measured(args, last, folder)}
+
+
+def wanted(args: argparse.Namespace, name: str) -> dict[str, Any]:
+    """The settings of an engine that the command has: what was measured with others is measured again."""
+    if name == "phrasemate":
+        return {"target": args.target_recall or TARGET}
+    return {"construction": args.construction} if name in GRAPHS else {}
 
 
 def _how(facts: dict[str, Any]) -> dict[str, Any]:
@@ -267,27 +298,33 @@ def _how(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def peers(args: argparse.Namespace, texts: list[str], results: dict[str, Any]) -> None:
-    """All of them, into ``results["peers"]``; one that was measured before is not measured again."""
+    """All of them, into ``results["peers"]``; one that was measured before, as is wanted now, is not measured again."""
     from scale import keep
 
     found = results.setdefault("peers", {}).setdefault(str(args.peers), {})
-    if "phrasemate" not in found:
-        found["phrasemate"] = ours(args, texts, results)
+
+    def lacks(name: str) -> bool:
+        return not (name in found and found[name].items() >= wanted(args, name).items())
+
+    if lacks("phrasemate"):
+        found["phrasemate"] = ours(args, texts, results) | wanted(args, "phrasemate")
         keep(args.work, results)
         print("phrasemate", found["phrasemate"], flush=True)
-    for name in PEERS:
-        if name in found:
-            continue
+    for name in filter(lacks, PEERS):
+        found.pop(name, None)
         for stage in ("build", "ask"):
             command = [sys.executable, str(Path(__file__).with_name("scale.py")), *sys.argv[1:]]
-            answer = subprocess.run([*command, "--part", "peer", "--peer", name], stdout=subprocess.PIPE, text=True)
+            command += ["--part", "peer", "--peer", name]
+            answer = subprocess.run(command, stdout=subprocess.PIPE, text=True)
             if answer.returncode:
                 print(f"{name}: {stage} failed (code {answer.returncode}); is it installed? {INSTALL}")
                 break
             facts = json.loads(answer.stdout.splitlines()[-1])
             if facts:
-                found[name] = facts
+                found[name] = facts | wanted(args, name)
                 keep(args.work, results)
                 print(name, facts, flush=True)
-                _remove(_folder(args) / name.replace(" ", "-"))
+                made = _folder(args) / name.replace(" ", "-")
+                for path in (made, made.with_name(f"{made.name}.json")):
+                    _remove(path)
                 break

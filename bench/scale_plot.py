@@ -11,8 +11,6 @@ from phrasemate.evaluate.plots import need_matplotlib
 
 __all__ = ["draw"]
 
-ASKED = [("one query", "one ms"), ("1,000 at once", "1000 ms")]
-
 
 def draw(results: dict[str, Any], sizes: list[int], slope: float, path: Path) -> None:
     """Write the SVG; the same results give the same bytes."""
@@ -22,6 +20,7 @@ def draw(results: dict[str, Any], sizes: list[int], slope: float, path: Path) ->
 
     rows = [results[str(size)] for size in sizes]
     count = np.array([row["phrases"] for row in rows])
+    tuned = results.get("tuned")
     build = np.cumsum([row["encode s"] + row["write s"] for row in rows])
     shown = [
         (f"building: s (slope {slope:.3f})", [("all", build), ("writing", np.cumsum([r["write s"] for r in rows]))]),
@@ -43,12 +42,13 @@ def draw(results: dict[str, Any], sizes: list[int], slope: float, path: Path) ->
             axes.set_xscale("log")
             axes.set_title(title)
             if title == "recall":
-                axes.set_ylim(0.9, 1.005)
+                least = min(r[name] for r in [*rows, *([tuned] if tuned else [])] for name in ("recall@1", "recall@10"))
+                axes.set_ylim(min(0.9, least - 0.01), 1.005)
             elif "bytes" not in title:
                 axes.set_yscale("log")
             else:
                 axes.set_ylim(bottom=0)
-            _mark(axes, title, results.get("tuned"))
+            _mark(axes, title, tuned)
             axes.legend()
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None})

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scale_data import CHUNK
+from scale_data import CHUNK, put_array
 
 from phrasemate.index import rows
 
@@ -24,7 +24,7 @@ def truth(work: Path, last: int, asked: Any) -> NDArray[np.float32]:
         known = sorted(int(each.stem.split("-")[1]) for each in work.glob("truth-*.npy"))
         first = max((count for count in known if count < last), default=0)
         before = np.load(work / f"truth-{first}.npy") if first else None
-        np.save(path, best_scores(asked, _encoded(work, first, last), before))
+        put_array(path, best_scores(asked, _encoded(work, first, last), before))
     made: NDArray[np.float32] = np.load(path)
     return made
 

@@ -4,9 +4,10 @@ Starts ``phrasemate serve`` on an index, in a process of its own. Then, over loo
 
 - alone: one user after another, each with a sentence that nobody has asked about: opens the page with it, clicks a
   phrase, and asks /api/v1/search for a marked phrase of yet another sentence. Median and 99th percentile of each.
-- together: ``--users`` users, each on a connection of its own, do the same without a pause for ``--seconds``; what goes
-  wrong is counted, and the server's memory (anonymous, in MB) is read before and in each quarter.
-- schemathesis: ``--examples`` requests for each operation, half of them against the description.
+- together: ``--users`` users, each on its own connection, do the same without a pause for ``--seconds``, and finish
+  their last round; what goes wrong is counted apart and not timed, and the server's memory (anonymous, in MB) is read
+  before and in each quarter.
+- schemathesis: ``--examples`` requests for each operation, and as many against the description where it takes a body.
 
 Sentences are the German side of Europarl and Tatoeba, each used once; the users run on the server's cores, too.
 
@@ -36,6 +37,8 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 from common import parser, report, signature
 
+from phrasemate import Index
+from phrasemate.evaluate.report import Named
 from phrasemate.marks import marked
 from phrasemate.text import words
 
@@ -61,13 +64,13 @@ class Times:
     errors: Counter[str] = field(default_factory=Counter)
 
     def rows(self, users: int, wall: float) -> list[list[Any]]:
-        kinds = [*self.seconds, "all"]
-        found = {**self.seconds, "all": [x for each in self.seconds.values() for x in each]}
+        wrongly = [name.split(":")[0] for name in self.errors]
+        found = {kind: self.seconds.get(kind, []) for kind in dict.fromkeys([*self.seconds, *wrongly])}
+        found["all"] = [x for each in self.seconds.values() for x in each]
         rows = []
-        for kind in kinds:
+        for kind in found:
             wrong = sum(n for name, n in self.errors.items() if kind in ("all", name.split(":")[0]))
-            middle, most, nearly, worst = 1000 * np.percentile(found[kind], [50, 90, 99, 100])
-            shown = [f"{ms:.0f}" for ms in (middle, most, nearly, worst)]
+            shown = [f"{ms:.0f}" for ms in 1000 * np.percentile(found[kind] or [np.nan], [50, 90, 99, 100])]
             rows.append([users, kind, len(found[kind]), wrong, f"{len(found[kind]) / wall:.1f}", *shown])
         return rows
 
@@ -92,10 +95,10 @@ class Connection:
             self._times.errors[f"{kind}: {type(error).__name__}"] += 1
             self.close()
             return b""
-        self._times.seconds[kind].append(time.perf_counter() - begun)
         if status != 200:
             self._times.errors[f"{kind}: {status}"] += 1
             return b""
+        self._times.seconds[kind].append(time.perf_counter() - begun)
         return answer
 
     async def _exchange(self, sent: bytes) -> tuple[int, bytes]:
@@ -136,27 +139,34 @@ def asked(sentence: str) -> str:
 
 async def metric(at: Place) -> dict[str, float]:
     """The server's memory in MB, and how often its encoder was asked."""
-    text = (await Connection(at.port, Times()).ask("metrics", "/metrics")).decode()
+    connection = Connection(at.port, Times())
+    text = (await connection.ask("metrics", "/metrics")).decode()
+    connection.close()
     memory = MEMORY.search(Path(f"/proc/{at.process}/status").read_text())
     assert memory is not None
-    return {"memory": int(memory[1]) / 1000, **{name: float(value) for name, value in PASSES.findall(text)}}
+    return {"memory": int(memory[1]) * 1024 / 1e6, **{name: float(value) for name, value in PASSES.findall(text)}}
 
 
-async def together(at: Place, users: int, seconds: float, sentences: Iterator[str]) -> tuple[Times, dict[str, Any]]:
+async def together(
+    at: Place, users: int, seconds: float, sentences: Iterator[str]
+) -> tuple[Times, float, dict[str, Any]]:
+    """What users found, the seconds that they took, and what the server tells of itself."""
     times, facts = Times(), {}
     before = await metric(at)
     memory = [before["memory"]]
-    until = time.perf_counter() + seconds
+    begun = time.perf_counter()
+    until = begun + seconds
     tasks = [asyncio.create_task(one_user(at.port, sentences, times, until, -1)) for _ in range(users)]
     for _ in range(4):
         await asyncio.sleep(seconds / 4)
         memory.append((await metric(at))["memory"])
     await asyncio.gather(*tasks)
+    wall = time.perf_counter() - begun  # the last rounds, too, whose answers count
     after = await metric(at)
     facts["memory_mb"] = " ".join(f"{each:.0f}" for each in memory)
     passes = after["passes"] - before["passes"]
-    facts["calls_per_pass"] = round((after["calls"] - before["calls"]) / passes, 2)
-    return times, facts
+    facts["calls_per_pass"] = round((after["calls"] - before["calls"]) / passes, 2) if passes else 0.0
+    return times, wall, facts
 
 
 def german(data: Path, seed: int) -> Iterator[str]:
@@ -184,7 +194,10 @@ def server(index: Path, threads: int | None, quick: bool = False) -> Iterator[Pl
         yield Place(url.port, process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        try:
+            process.wait(60)
+        finally:
+            process.kill()  # nothing, where it has ended
 
 
 def conform(port: int, examples: int) -> Counter[str]:
@@ -233,7 +246,9 @@ def main() -> None:
     sentences = german(options.data, options.seed)
     rows: list[list[Any]] = []
     facts: dict[str, Any] = {"index": options.index.name, "users": options.users, "seconds": options.seconds}
-    facts["quick"] = options.quick
+    facts |= {"warm": options.warm, "quick": options.quick, "threads": options.threads or "all", "seed": options.seed}
+    with Index.open(options.index, readonly=True) as index:
+        model = {"": Named(index.manifest.model_name, index.manifest.model_hash)}
     with server(options.index, options.threads, options.quick) as at:
         asyncio.run(one_user(at.port, sentences, Times(), float("inf"), 20))  # warms up
         if options.alone:
@@ -241,13 +256,14 @@ def main() -> None:
             asyncio.run(one_user(at.port, sentences, times, float("inf"), options.alone))
             rows += times.rows(1, time.perf_counter() - begun)
         if options.users:
-            asyncio.run(together(at, options.users, options.warm, sentences))
-            times, more = asyncio.run(together(at, options.users, options.seconds, sentences))
-            rows += times.rows(options.users, options.seconds)
+            if options.warm:
+                asyncio.run(together(at, options.users, options.warm, sentences))
+            times, wall, more = asyncio.run(together(at, options.users, options.seconds, sentences))
+            rows += times.rows(options.users, wall)
             facts |= {**more, "errors": dict(times.errors)}
         if options.examples:
             facts["schemathesis"] = dict(conform(at.port, options.examples))
-    report("serve", HEADER, rows, signature(None, **facts))
+    report("serve", HEADER, rows, signature(model, **facts))
 
 
 if __name__ == "__main__":
