@@ -8,6 +8,8 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # The tests must pass without a network: nothing may be fetched from a model hub. They start many processes, so what
 # Python compiles is kept, even where the environment says otherwise.
 OFFLINE := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=
+# They write many small files and wait for each to be on the disk, so they write into memory where there is room.
+SHM    := $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4000000 {print "TMPDIR=/dev/shm"}')
 BENCHES := phrase_retrieval sentence_retrieval projection index align
 # The Hugging Face folder of the bundled model: bench/encode.py measures against it.
 HF     ?= .cache/bundled
@@ -23,10 +25,10 @@ demo: $(VENV)/.base ## index the bundled sample and answer 40 marked queries in 
 	@$(BIN)/phrasemate demo --dir demo-index
 
 test: $(VENV)/.dev ## run the tests, offline
-	@$(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not data" --numprocesses auto --dist loadfile --no-loadscope-reorder
+	@$(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not data" --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test-cluster: $(VENV)/.ray ## run the tests that need Ray and Lance, on a cluster of this machine
-	@$(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster
+	@$(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster
 
 test-data: $(VENV)/.dev ## run the checks that need the corpora in DATA
 	@$(OFFLINE) $(BIN)/python -m pytest -m data || [ $$? -eq 5 ]  # 5: there is none yet

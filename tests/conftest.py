@@ -8,13 +8,24 @@ from types import ModuleType
 
 import pytest
 
+_HELD: list[tuple[str, ModuleType, ModuleType, str]] = []  # a module, the package that holds it, under which name
+
 
 @pytest.fixture(autouse=True)
 def one_of_each_module() -> Iterator[None]:
     """A test that imports modules anew must put the old ones back, else others patch a module that nobody uses."""
+    count = len(sys.modules)
     yield
-    ours = [(name, module) for name, module in list(sys.modules.items()) if name.startswith("phrasemate.")]
-    for name, module in ours:
+    if len(sys.modules) == count and all(
+        sys.modules.get(name) is module and package.__dict__.get(last, module) is module
+        for name, module, package, last in _HELD
+    ):
+        return
+    _HELD.clear()
+    for name, module in list(sys.modules.items()):
         package, _, last = name.rpartition(".")
-        held = getattr(sys.modules.get(package), last, None)
-        assert held is module or not isinstance(held, ModuleType), f"{package} holds another {name}"
+        if name.startswith("phrasemate.") and package in sys.modules:
+            held = getattr(sys.modules[package], last, module)
+            if isinstance(held, ModuleType):
+                assert held is module, f"{package} holds another {name}"
+                _HELD.append((name, module, sys.modules[package], last))

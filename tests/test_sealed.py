@@ -24,7 +24,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("opening", "closing"), [('{"a":', "}"), ("[", "]")])
 def test_a_deep_configuration_is_refused_however_deep(tmp_path: Path, opening: str, closing: str) -> None:
-    for depth in (10, *range(900, 1010), 100_000):
+    for depth in (10, *range(900, 1010, 7), 100_000):
         nested = f"{opening * depth}1{closing * depth}"
         (tmp_path / CONFIG).write_text(f'{{"format": "phrasemate-spam", "version": 1, "x": {nested}}}')
         with pytest.raises(ModelDamaged, match=r"altered|not readable as JSON"):

@@ -206,7 +206,7 @@ def test_a_deep_manifest_is_refused_however_deep(few: WordVectors, tmp_path: Pat
     few.save(tmp_path / "de")
     manifest = tmp_path / "de" / "MANIFEST.json"
     sound = manifest.read_text("utf-8")
-    for depth in (*range(900, 1010), 100_000):
+    for depth in (*range(900, 1010, 7), 100_000):
         nested = '{"a":' * depth + "1" + "}" * depth
         manifest.write_text(sound.replace('"by hand"', nested), "utf-8")
         with pytest.raises(ModelDamaged, match=r"altered|not readable as JSON"):

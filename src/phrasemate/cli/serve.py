@@ -10,6 +10,7 @@ import typer
 
 from phrasemate.cli.options import Quick
 from phrasemate.errors import MissingExtra
+from phrasemate.memory import share_heaps
 
 __all__ = ["EXAMPLES", "serve"]
 
@@ -59,7 +60,7 @@ def serve(
     from phrasemate.server.indexes import Library
     from phrasemate.server.settings import Settings
 
-    serving.spare_memory()
+    share_heaps()
     settings = Settings()
     access = serving.access_for(host, serving.read_token(token_file), allow_host or ())
     with serving.bind(host, port) as listening:

@@ -35,6 +35,7 @@ from phrasemate.index.stats import statistics
 from phrasemate.index.store import SentenceRow, Store
 from phrasemate.index.tuning import DEPTHS, TuneReport, tune
 from phrasemate.index.view import View
+from phrasemate.memory import give_back
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence, check_language
 
 if TYPE_CHECKING:
@@ -217,10 +218,13 @@ class Index:
             with self.store.lock, database.mapped(self.path):
                 self.store.connection.execute("VACUUM")
             self.store.checkpoint()
+            told = None
             if target_recall is None:
                 building.build(self.store, self._settings, self._threads)
-                return None
-            return tune(self.store, self._settings, self._threads, target_recall, seed, at)
+            else:
+                told = tune(self.store, self._settings, self._threads, target_recall, seed, at)
+        give_back()
+        return told
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -17,6 +17,7 @@ from phrasemate.index.filling import PER_LIST, Filling
 from phrasemate.index.manifest import Digest, VectorsManifest, install
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
+from phrasemate.memory import give_back
 
 __all__ = ["VECTORS_JSON", "Plan", "build", "plan", "update", "wanted"]
 
@@ -81,6 +82,7 @@ def update(store: Store, settings: Settings, threads: int | None) -> None:
         build(store, settings, threads, old)
     except _Unfit:
         build(store, settings, threads)
+    give_back()
 
 
 class _Unfit(Exception):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -20,10 +18,9 @@ from phrasemate.server.guard import LOOPBACK, Access
 from phrasemate.server.protocol import protocol_for
 from phrasemate.server.settings import Settings
 
-__all__ = ["TOKEN", "access_for", "bind", "read_token", "serve", "server_of", "spare_memory"]
+__all__ = ["TOKEN", "access_for", "bind", "read_token", "serve", "server_of"]
 
 TOKEN = "PHRASEMATE_TOKEN"  # the environment's
-M_ARENA_MAX = -8  # of glibc's malloc.h
 SHORTEST = 16  # characters of a token
 
 Ready = Callable[[str], None]  # called with the URL
@@ -76,15 +73,6 @@ def bind(host: str, port: int) -> socket.socket:
         raise InputError(f"cannot listen on {host}, port {port}: {reason}; choose another with --port") from error
     made.setblocking(False)
     return made
-
-
-def spare_memory() -> None:
-    """Have all threads share two heaps, where the C library can: many threads with their own keep 80 MB that is free.
-
-    To be called before there are threads.
-    """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
 def serve(app: Any, listening: socket.socket, settings: Settings, ready: Ready = lambda _: None) -> None:

@@ -1,0 +1,34 @@
+"""Free memory goes back to the system."""
+
+from __future__ import annotations
+
+import platform
+import re
+from pathlib import Path
+
+import pytest
+
+from phrasemate.memory import give_back, share_heaps
+
+
+def resident() -> float:
+    """MB."""
+    found = re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text("ascii"))
+    assert found is not None
+    return int(found[1]) * 1024 / 1e6
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no malloc_trim")
+def test_what_is_free_between_what_is_not() -> None:
+    held = [bytes(3_000) for _ in range(40_000)]  # 120 MB in blocks too large for Python's own heap
+    held = held[::400]  # what is left keeps the heap from shrinking by itself
+    before = resident()
+    give_back()
+    assert before - resident() > 60
+    assert len(held) == 100
+
+
+def test_a_library_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda _: object())
+    give_back()
+    share_heaps()
