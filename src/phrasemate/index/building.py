@@ -78,6 +78,7 @@ def update(store: Store, settings: Settings, threads: int | None) -> None:
                 old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
             return
+    give_back()  # of what came before, encoding above all: it takes much memory, too
     try:
         build(store, settings, threads, old)
     except _Unfit:

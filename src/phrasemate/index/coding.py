@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from phrasemate.index import rows
 from phrasemate.index.engine import Floats
 
-__all__ = ["WORDS", "Coder", "Codes", "eta", "packed"]
+__all__ = ["SAMPLE", "WORDS", "Coder", "Codes", "eta", "packed", "rotation_of"]
 
 Codes = NDArray[np.uint8]
+SAMPLE = 20_000  # vectors that codewords are fitted to
 WORDS = 16  # of a part: 4 bits
 _THRESHOLD = 0.17  # T: eta is 5.7 for 192 dimensions; from 4 to 6 recall is the same, at 1 and 10 lower
 _PASSES = 2  # over the parts of a code, each chosen with the others held; a third changes nothing
 _ROUNDS = 2  # of encoding a sample and fitting the codewords to it
-_SAMPLE = 20_000
 _STEPS = 20  # of conjugate gradients
 _AT_ONCE = 4_096  # vectors: with fewer, threads spend their time on waiting for each other
 _NUMBERS = np.arange(WORDS, dtype=np.uint8)[:, None]
@@ -50,8 +50,8 @@ class Coder(NamedTuple):
         """
         import faiss
 
-        rotation = _rotation(vectors, parts) if rotation is None else rotation
-        sample = np.ascontiguousarray(rows.spread(vectors, _SAMPLE) @ rotation.T)
+        rotation = rotation_of(vectors.T @ vectors, parts) if rotation is None else rotation
+        sample = np.ascontiguousarray(rows.spread(vectors, SAMPLE) @ rotation.T)
         plain: Any = faiss.ProductQuantizer(sample.shape[1], parts, 4)
         plain.cp.min_points_per_centroid = 1  # it warns otherwise
         plain.train(sample)
@@ -123,9 +123,9 @@ def packed(codes: Codes) -> Codes:
     return np.asarray(even[:, ::2] | even[:, 1::2] << 4, np.uint8)
 
 
-def _rotation(vectors: Floats, parts: int) -> Floats:
-    """(dim, dim) principal components in rows, those of a part side by side."""
-    variances, components = np.linalg.eigh(np.asarray(vectors.T @ vectors, np.float64))
+def rotation_of(products: NDArray[Any], parts: int) -> Floats:
+    """(dim, dim) principal components in rows, those of a part side by side; ``products``: vectors.T @ vectors."""
+    variances, components = np.linalg.eigh(np.asarray(products, np.float64))
     dim = len(variances)
     sizes = np.log(np.maximum(variances, variances[-1] * 1e-9))
     sizes -= sizes.min()

@@ -13,7 +13,7 @@ import numpy as np
 
 from phrasemate.index import rows
 from phrasemate.index.approximate import Layout, inverted
-from phrasemate.index.coding import WORDS, Coder, packed
+from phrasemate.index.coding import SAMPLE, WORDS, Coder, packed, rotation_of
 from phrasemate.index.engine import Floats, Ids, Int8s
 
 __all__ = ["MANY", "PER_LIST", "Filling", "fitting"]
@@ -24,7 +24,8 @@ _FILLING, _ASKING = 8.0, 3.0  # centres that are compared for each that is wante
 _ROUNDS = (4, 4, 4, 4, 4, 4, 1, 1, 1, 1)  # of k-means, each on every fourth vector or on all
 _EVENNESS = 0.05  # of a centre's length, for each factor of e in the length of its list; .02 and .1 do as well
 _QUICK = (1, 2, 4, 8)  # numbers in a part that FAISS is quick with: it takes 3 twice as long as 4
-_AT_ONCE = 1 << 16  # vectors held as float32
+_TURNED = 1 << 18  # vectors whose principal components the rotation has
+_AT_ONCE = 1 << 14  # vectors held as float32
 
 
 class Filling:
@@ -106,7 +107,12 @@ class Filling:
 
 def fitting(sample: Int8s, parts: int, rotation: Floats | None = None) -> Coder:
     """A coder for vectors like the (n, dim) of the sample; ``rotation`` as `Coder.train` has it."""
-    return Coder.train(rows.dequantise(rows.spread(sample, 4 * _AT_ONCE)), parts, rotation)
+    sample = rows.spread(sample, _TURNED)
+    if rotation is None:
+        pieces = (rows.dequantise(sample[at : at + _AT_ONCE]) for at in range(0, len(sample), _AT_ONCE))
+        products = sum((piece.T @ piece for piece in pieces), np.zeros((sample.shape[1], sample.shape[1])))
+        rotation = rotation_of(products, parts)
+    return Coder.train(rows.dequantise(rows.spread(sample, SAMPLE)), parts, rotation)
 
 
 def _for_centres(sample: Int8s, coder: Coder) -> Coder:

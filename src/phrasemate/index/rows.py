@@ -45,13 +45,18 @@ def quantise(vectors: Floats) -> Int8s:
 
 def inverse_norms(codes: Int8s) -> Floats:
     """(n, dim) int8 -> (n,) float32: what makes each row a unit vector."""
-    wide = codes.astype(np.float32)
-    return np.asarray(1 / np.sqrt(np.einsum("nd,nd->n", wide, wide)), np.float32)
+    return _inverse_norms(codes.astype(np.float32))
 
 
 def dequantise(codes: Int8s) -> Floats:
     """(n, dim) int8 -> (n, dim) float32, unit length."""
-    return np.asarray(codes.astype(np.float32) * inverse_norms(codes)[:, None], np.float32)
+    wide = codes.astype(np.float32)  # there may be much of it: no other array of its size is made
+    wide *= _inverse_norms(wide)[:, None]
+    return wide
+
+
+def _inverse_norms(wide: Floats) -> Floats:
+    return np.asarray(1 / np.sqrt(np.einsum("nd,nd->n", wide, wide)), np.float32)
 
 
 def spread(rows: NDArray[Any], count: int) -> NDArray[Any]:
