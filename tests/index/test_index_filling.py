@@ -11,7 +11,7 @@ import pytest
 
 from phrasemate.index import rows
 from phrasemate.index.approximate import Layout, inverted
-from phrasemate.index.coding import packed
+from phrasemate.index.coding import Coder, packed
 from phrasemate.index.filling import Filling, _centres, fitting
 
 
@@ -133,3 +133,10 @@ def test_fewer_vectors_than_lists_are_no_matter() -> None:
     index = filled(Layout(64, 4), few, pieces=1)
     inverted(index).nprobe = 64
     assert sorted(index.search(rows.dequantise(few), 40)[1][0].tolist()) == list(range(40))
+
+
+def test_a_coder_is_fitted_block_by_block_as_at_once(codes: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = Coder.train(rows.dequantise(codes[:3000]), 8)
+    monkeypatch.setattr("phrasemate.index.filling._AT_ONCE", 700)
+    blocks = fitting(codes[:3000], 8)
+    assert np.abs(blocks.rotation @ once.rotation.T) == pytest.approx(np.eye(16), abs=1e-3)  # but for signs
