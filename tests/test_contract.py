@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,7 +74,6 @@ def layer_of(part: str) -> int:
 
 
 @cache
-@lru_cache(maxsize=1)  # asked twice for most
 def nodes_of(source: str) -> list[ast.AST]:
     return list(ast.walk(ast.parse(source)))
 

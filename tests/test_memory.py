@@ -28,7 +28,12 @@ def test_what_is_free_between_what_is_not() -> None:
     assert len(held) == 100
 
 
-def test_a_library_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctypes.CDLL", lambda _: object())
+def raising(_: None) -> None:
+    raise TypeError("as on Windows")
+
+
+@pytest.mark.parametrize("library", [lambda _: object(), raising], ids=["without it", "none"])
+def test_a_library_without_it(library: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", library)
     give_back()
     share_heaps()

@@ -8,6 +8,7 @@ from contextlib import suppress
 __all__ = ["give_back", "share_heaps"]
 
 M_ARENA_MAX = -8  # of glibc's malloc.h
+_ABSENT = (OSError, AttributeError, TypeError)  # TypeError: Windows, where None is no name of a library
 
 
 def share_heaps() -> None:
@@ -15,7 +16,7 @@ def share_heaps() -> None:
 
     To be called before there are threads.
     """
-    with suppress(OSError, AttributeError):
+    with suppress(*_ABSENT):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
@@ -24,5 +25,5 @@ def give_back() -> None:
 
     To be called after work that took much memory and is seldom done.
     """
-    with suppress(OSError, AttributeError):
+    with suppress(*_ABSENT):
         ctypes.CDLL(None).malloc_trim(0)
