@@ -64,7 +64,7 @@ class Job:
         (lambda folder: (folder / "rows").write_text("1"), "rows differ"),
         (lambda folder: (folder / "rows.part").touch(), "files differ"),
         (lambda folder: os._exit(3), "ended with code 3"),
-        (lambda folder: os.kill(os.getpid(), signal.SIGTERM), "ended with code -15"),
+        (lambda folder: os.kill(os.getpid(), signal.SIGKILL), "ended with code -9"),  # for want of memory, say
     ],
     ids=["sound", "lost", "left over", "ended", "killed by another"],
 )
