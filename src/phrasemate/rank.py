@@ -7,7 +7,7 @@ order of their ids, unless a function says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "margin_of",
     "min_max",
     "neighbourhood",
+    "numbered",
     "rank_positions",
     "rerank",
     "rrf",
@@ -219,6 +220,12 @@ def margin_lists(run: Run, back: Run, k: int = 4, how: str = "ratio") -> Run:
 def csls_lists(run: Run, back: Run, k: int = 10) -> Run:
     """`csls` for k-nearest-neighbour lists; see `margin_lists`."""
     return margin_lists(run, back, k, "csls")
+
+
+def numbered(texts: Iterable[str]) -> NDArray[np.int64]:
+    """(n,) a number for each text, the same for equal ones, in the order in which they come first."""
+    place: dict[str, int] = {}
+    return np.array([place.setdefault(text, len(place)) for text in texts], np.int64)
 
 
 def whole(text: str) -> Phrase:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -16,10 +16,10 @@ from phrasemate.encode.views import VOTES, Views
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.marks import EXPECTED, parse_query
-from phrasemate.text import folded
+from phrasemate.text import folded, split_sentences
 from phrasemate.types import Encoder, Hit, Phrase
 
-__all__ = ["DOUBT", "Group", "Result", "Searcher"]
+__all__ = ["DOUBT", "Group", "Result", "Searcher", "is_of"]
 
 FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600
@@ -137,20 +137,27 @@ class Searcher:
         contexts: int = 5,
         documents: Sequence[str] | None = None,
         languages: Sequence[str] | None = None,
+        without: Sequence[str] | None = None,
     ) -> list[Result]:
         """The answers for many queries at once, a result for each marked phrase, in order.
 
-        A query without marks is answered for every phrase that the model's segmenter proposes in it. Arguments and
-        errors as in `search`.
+        A query without marks is answered for every phrase that the model's segmenter proposes in it. ``without``: for
+        each query a text, such as its own translation, of which nothing is to be found, as if the index had neither
+        its sentences nor a longer one that holds it. Arguments and errors as in `search`.
         """
         _check(k, contexts)
-        asked = [(query, phrase) for query in queries for phrase in self.phrases(query)]
+        queries = list(queries)
+        texts = [""] * len(queries) if without is None else without
+        asked = [
+            (query, phrase, text) for query, text in zip(queries, texts, strict=True) for phrase in self.phrases(query)
+        ]
         if not asked:
             return []
-        phrases, views = [phrase for _, phrase in asked], self.views
+        phrases, views = [phrase for _, phrase, _ in asked], self.views
         vectors, mixed = (views or VOTES).queries(self.model, phrases)
-        found = self._groups(vectors, mixed, views, k, contexts, documents, languages)
-        return [Result(query, phrase, *each) for (query, phrase), each in zip(asked, found, strict=True)]
+        banned = [text for _, _, text in asked]
+        found = self._groups(vectors, mixed, views, k, contexts, documents, languages, banned)
+        return [Result(query, phrase, *each) for (query, phrase, _), each in zip(asked, found, strict=True)]
 
     def search_vectors(
         self,
@@ -190,6 +197,7 @@ class Searcher:
         contexts: int,
         documents: Sequence[str] | None,
         languages: Sequence[str] | None,
+        without: Sequence[str] = (),
     ) -> list[tuple[tuple[Group, ...], float | None]]:
         """Up to k groups for each vector q, searched by its q' (``asked``), and how sure the first is.
 
@@ -206,6 +214,8 @@ class Searcher:
                 full = run.ids >= 0
                 left = iter(self.index.hits(run.ids[full], run.scores[full]))
                 hits = [list(islice(left, number)) for number in full.sum(1).tolist()]
+                if any(without):
+                    hits = [_allowed(own, without[row]) for row, own in zip(pending.tolist(), hits, strict=True)]
                 if views:
                     hits = [_new(found[row], own, k) for row, own in zip(pending, hits, strict=True)]
                 if views and views.mixed:
@@ -257,6 +267,20 @@ class Searcher:
         return float(calibrated.of([features([each.votes for each in wordings])])[0])
 
 
+def is_of(text: str) -> Callable[[str], bool]:
+    """Tells of a sentence whether it is the text or one of its sentences, or holds all of it; case and white space
+    aside.
+    """
+    whole = folded(text)
+    parts = {folded(text[start:end]) for start, end in split_sentences(text)} | {whole}
+
+    def told(sentence: str) -> bool:
+        own = folded(sentence)
+        return bool(whole) and (own in parts or whole in own)
+
+    return told
+
+
 def _check(k: int, contexts: int) -> None:
     if k < 1 or contexts < 0:
         raise InputError(f"k {k} and contexts {contexts}: expected k of 1 or more and contexts of 0 or more")
@@ -282,6 +306,13 @@ def _wordings(found: Sequence[tuple[Hit, float]], views: Views | None) -> list[_
         hits.sort(key=lambda hit: hit.score, reverse=True)
         votes.sort(reverse=True)
     return sorted(wordings.values(), key=lambda each: views.support(each.votes), reverse=True)
+
+
+def _allowed(hits: list[Hit], without: str) -> list[Hit]:
+    if not without.strip():
+        return hits
+    known = is_of(without)
+    return [hit for hit in hits if not known(hit.context)]
 
 
 def _new(found: Sequence[tuple[Hit, float]], hits: Sequence[Hit], k: int) -> list[Hit]:

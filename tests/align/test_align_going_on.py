@@ -72,6 +72,20 @@ def test_a_run_that_was_killed_before_its_first_line_begins_anew(tmp_path: Path,
     assert json.loads((tmp_path / "out.part.json").read_text()) == {"method": "first"}
 
 
+def test_force_goes_on_with_what_fits(tmp_path: Path) -> None:
+    """Who stopped a run with --force gives the same command again, as is said then."""
+    (tmp_path / "out").write_text("old\n")
+
+    def attempt(method: str) -> list[str]:
+        with GrowingFile(tmp_path / "out", {"method": method}, force=True) as file:
+            found = list(file.written())
+            file.write(["0-0"])
+        return found
+
+    assert [attempt("one"), attempt("one"), attempt("two")] == [[], ["0-0"], []]
+    assert (tmp_path / "out").read_text() == "old\n"
+
+
 def test_no_lines_of_before_stand_beside_new_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed while --force begins anew: between any two things that it does."""
 

@@ -107,8 +107,20 @@ def test_counting_forgets_rare_words_only(monkeypatch: pytest.MonkeyPatch) -> No
     counter = BorderWords(0.1, 0)
     for i in range(1000):
         counter.update(Worded.of(f"the rare{i} {'odd' if i % 5 == 0 else 'even'}"))
-        assert len(counter.counts) <= 53
+        assert len(counter.counts) <= 100 * (1 + math.log(10))  # 1/e log(e N), e being a tenth of the rate
     assert counter.frequent() == {"the", "odd", "even"}
+
+
+def test_counting_misses_a_tenth_of_the_rate_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word that comes late must not have to catch up with all that was read before it between two clearings."""
+    monkeypatch.setattr(module, "TABLE", 50)
+    counter = BorderWords(0.1, 0)
+    for i in range(5_000):
+        counter.update(Worded.of(f"rare{i}"))
+    for i in range(5_000, 10_000):
+        counter.update(Worded.of(f"late rare{i}"))
+    assert 5_000 - 0.01 * 10_000 <= counter.counts["late"] <= 5_000
+    assert counter.frequent() == {"late"}
 
 
 @pytest.mark.parametrize("arguments", [(0.0, 1), (-1.0, 1), (math.nan, 1), (0.1, -1)])

@@ -47,6 +47,17 @@ def test_an_index_of_one_machine_is_left_alone(tmp_path: Path, invoke: Callable[
     (tmp_path / "a.txt").write_text("A sentence.\n", "utf-8")
     made = invoke("index", tmp_path / "a.txt", "-o", tmp_path / "idx", "--cluster", "auto")
     assert (made.exit_code, "is an index of one machine" in made.stderr) == (1, True)
+    made = invoke("index", "optimize", tmp_path / "idx", "--cluster", "auto")
+    assert (made.exit_code, "optimize it without --cluster" in made.stderr) == (1, True)
+
+
+def test_tables_that_are_being_made_are_said_to_be(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    pytest.importorskip("lance", reason=LANCE)
+    (tmp_path / "idx" / "shards.lance").mkdir(parents=True)
+    (tmp_path / "a.txt").write_text("A sentence.\n", "utf-8")
+    made = invoke("index", tmp_path / "a.txt", "-o", tmp_path / "idx")
+    assert (made.exit_code, "are being made there, or their making was stopped" in made.stderr) == (1, True)
+    assert invoke("search", tmp_path / "idx", "[[a]]").stderr.startswith("error: no index at ")
 
 
 @pytest.mark.parametrize(

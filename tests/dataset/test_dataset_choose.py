@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from unicodedata import normalize
 
 import pytest
 
@@ -25,11 +26,13 @@ def test_each_filter_counts_what_it_removes() -> None:
         ("", "menu"),
         ("eine lange Reihe von Wörtern", "series"),
         ("Karte", "menu"),
+        ("Kaffeehaus", "caf\u00e9"),
+        ("Kaffeehaus", "cafe\u0301"),  # the same in NFD
     ]
     removed = Counter[str]()
     taken = candidates(given, ("de", "en"), Settings(max_words=4), removed)
-    assert taken == [("Speisekarte", "menu"), ("Karte", "menu")]
-    assert removed == {"repeated": 1, "copy": 1, "time": 3, "no word": 2, "long": 1}
+    assert taken == [("Speisekarte", "menu"), ("Karte", "menu"), ("Kaffeehaus", "caf\u00e9")]
+    assert removed == {"repeated": 2, "copy": 1, "time": 3, "no word": 2, "long": 1}
     assert set(removed) <= set(REASONS)
     assert sum(removed.values()) + len(taken) == len(given)
 
@@ -77,6 +80,14 @@ def test_a_target_phrase_is_in_the_same_split_for_every_language() -> None:
     ]
     assert all(where[0][target] == split for target, split in where[1].items())
     assert len(where[1]) == 667
+
+
+def test_the_split_does_not_depend_on_the_form_of_unicode() -> None:
+    words = [f"caf\u00e9 {n}" for n in range(60)]
+    for word in words:
+        given = [ExamplePair("Lokal", word), ExamplePair("Lokal zwei", normalize("NFD", word))]
+        splits = divided(given, Settings(), Counter())
+        assert sum(map(len, splits.values())) == 1  # one phrase, and so one pair of it
 
 
 def test_the_seed_draws_other_splits() -> None:

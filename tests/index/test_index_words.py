@@ -30,7 +30,7 @@ def with_nul() -> Iterator[Sentence]:
 
 def test_an_index_that_holds_such_text_keeps_working(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(adding, "_sound", lambda document: document)
+        patched.setattr(adding, "sound", lambda document: document)
         index.add([Document.from_texts("a", NUL)])
     assert index.containing("hello\0 w") == [0]
     assert index.add([Document.from_texts("a", NUL)]).unchanged == 1

@@ -202,6 +202,12 @@ def test_wrong_settings_are_named(
         CCPRTask(Config.of(tables), pairs)
 
 
+def test_terms_are_not_passed_over_where_positives_are_elsewhere(tables: dict[str, Any]) -> None:
+    tables["data"] |= {"terms": ["t.jsonl"], "term_batch": 2, "positives": "elsewhere"}
+    with pytest.raises(InputError, match="terms have no sentence"):
+        Config.of(tables)
+
+
 def test_unknown_and_missing_tables_are_named(tables: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"\[weather\]: unknown"):
         Config.of({**tables, "weather": {}})

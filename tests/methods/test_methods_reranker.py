@@ -154,11 +154,13 @@ def test_the_loss_leaves_out_what_is_no_negative() -> None:
     assert listwise_loss(made, ignored).item() == pytest.approx((one + other) / 2, abs=1e-6)
 
 
-def test_lists_are_what_the_encoder_ranks_high() -> None:
-    cosines = np.random.default_rng(0).uniform(-1, 1, (12, 12)).astype(np.float32)
+@pytest.mark.parametrize("block", [12, 5, 1])
+def test_lists_are_what_the_encoder_ranks_high(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    first, second = np.random.default_rng(0).normal(size=(2, 12, 5)).astype(np.float32)
     texts = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1])  # the last reads as number 1 does
-    found, ignored = lists(cosines, texts[:, None] == texts, 6)
-    values = csls(cosines, 1)
+    monkeypatch.setattr("phrasemate.vectors.neighbours.BLOCK", 12 * block)
+    found, ignored = lists(first, second, texts, 6)
+    values = csls(first @ second.T, 1)
     for row in range(12):
         others = sorted((each for each in range(12) if each != row), key=lambda each: -values[row, each])[:5]
         assert found[row].tolist() == [row, *others]

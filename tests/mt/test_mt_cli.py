@@ -123,6 +123,16 @@ def test_a_run_that_translates_nothing_is_an_error_and_writes_nothing(
     assert "none of 3 lines was translated, first line 1: the server said 400: too long" in done.stderr
     assert out.read_text("utf-8") == "mine"
     assert [path.name for path in tmp_path.glob("news.en*")] == ["news.en"]
+    for options in ((), ("--json",)):
+        assert translate(text, server, "--form", "plain", *options).stdout == ""
+
+
+def test_lines_before_the_first_translated_one_are_written_with_it(text: Path, server: Double) -> None:
+    answer = server.mood
+    server.mood = lambda number, body: (400, b"too long", {}) if LINES[0] in str(body) else answer(number, body)
+    done = translate(text, server, "--form", "plain")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == ["", *(line.upper() for line in LINES[1:])]
 
 
 def test_a_dry_run_sends_nothing_and_needs_no_server(text: Path, folder: Path, server: Double) -> None:

@@ -17,7 +17,7 @@ from phrasemate.errors import InputError
 from phrasemate.marks import Query, parse_query
 from phrasemate.mt import Hint, Hinter, Hints
 from phrasemate.mt.hints import Equivalent, chosen, cut, within
-from phrasemate.search import Group, Result, Searcher
+from phrasemate.search import Group, Result, Searcher, is_of
 from phrasemate.types import Hit, Phrase, Run, Span
 
 TEXT = "Das alte Motorrad stand vor dem kleinen Haus."
@@ -77,15 +77,20 @@ class FakeSearcher:
         scores = [[self.found[phrase][0][1] if phrase in self.found else -1.0] * k for phrase in phrases]
         return Run(np.zeros((len(vectors), k), np.int64), np.array(scores, np.float32))
 
-    def search_all(self, queries: list[str], k: int, contexts: int) -> list[Result]:
+    def search_all(self, queries: list[str], k: int, contexts: int, without: list[str] | None = None) -> list[Result]:
         made = []
-        for query in queries:
-            parsed = parse_query(query)
+        for query, text in zip(queries, without or [""] * len(queries), strict=True):
+            parsed, banned = parse_query(query), is_of(text)
             self.asked.append(parsed)
             (phrase,) = parsed.phrases
+            found = [
+                (wording, score, [place for place in places if not banned(place)])
+                for wording, score, places in self.found.get(phrase.text, [])
+            ]
             groups = [
                 Group(text, score, len(places), tuple(self.hit(text, place, score) for place in places[:contexts]))
-                for text, score, places in self.found.get(phrase.text, [])[:k]
+                for text, score, places in found[:k]
+                if places
             ]
             made.append(Result(query, phrase, tuple(groups), self.sure))
         return made
@@ -196,6 +201,47 @@ def test_what_must_not_be_found_is_not() -> None:
     (found,) = hinter(contexts=1)([TEXT], without=["A motorcycle."])
     (place,) = found.hints[0].equivalents[0].places
     assert place.context == "My [[motorcycle]]!"  # the wording has another place
+
+
+def test_a_sentence_of_what_must_not_be_found_is_not_either() -> None:
+    (found,) = hinter(contexts=1)([TEXT], without=["He came late.  A MOTORCYCLE. My motorcycle!"])
+    assert [phrase for phrase, _ in shown(found)] == ["kleinen Haus"]
+
+
+def in_support(*groups: tuple[str, float, float]) -> dict[str, list[Group]]:
+    """Groups (wording, support, cosine of the best hit in its sentence) of the phrase Haus."""
+    return {
+        "Haus": [
+            Group(text, support, 1, (Hit(Phrase(text, 0, len(text)), score, "doc", 1, "en"),), support)
+            for text, support, score in groups
+        ]
+    }
+
+
+class SupportSearcher(FakeSearcher):
+    """Finds groups as they are."""
+
+    def __init__(self, found: dict[str, list[Group]], sure: float | None) -> None:
+        super().__init__(FakeModel(("Haus", 0.95)), {"Haus": [("", 0.9, [])]}, sure)
+        self.groups = found
+
+    def search_all(self, queries: list[str], k: int, contexts: int, without: list[str] | None = None) -> list[Result]:
+        phrases = [parse_query(query).phrases[0] for query in queries]
+        return [
+            Result(query, phrase, tuple(self.groups[phrase.text][:k]), self.sure)
+            for query, phrase in zip(queries, phrases, strict=True)
+        ]
+
+
+def test_no_other_takes_the_place_of_the_best_which_is_too_far_away() -> None:
+    groups = in_support(("house", 0.85, 0.66), ("home", 0.82, 0.9))
+    sure = Hinter(None, Hints(floor=0.7), SupportSearcher(groups, 0.93))  # type: ignore[arg-type]
+    assert sure(["Ein Haus."])[0].hints == ()  # .93 is of the wording that does not pass
+    untold = Hinter(None, Hints(floor=0.7), SupportSearcher(groups, None))  # type: ignore[arg-type]
+    assert shown(untold(["Ein Haus."])[0]) == [("Haus", ["home"])]  # at most .08 less
+    groups = in_support(("house", 0.85, 0.66), ("home", 0.76, 0.9))
+    untold = Hinter(None, Hints(floor=0.7), SupportSearcher(groups, None))  # type: ignore[arg-type]
+    assert untold(["Ein Haus."])[0].hints == ()
 
 
 def test_the_budget_goes_to_the_longest_phrases() -> None:

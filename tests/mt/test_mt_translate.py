@@ -170,7 +170,7 @@ PAIRS = [
 
 
 def test_lessons_never_show_a_sentence_its_own_translation(index: Index, tmp_path: Path) -> None:
-    hinter = Hinter(index, Hints(floor=0.0, per_word=0, threshold=0.3, contexts=3))
+    hinter = Hinter(index, Hints(floor=0.0, per_word=0, threshold=0.3, contexts=3, confidence=0))
     prompter = Prompter(FORMS["phrases"], "de", "en")
     made = list(lessons(PAIRS, prompter, Retrieval(hinter)))
     assert [lesson.reference for lesson in made] == [target for _, target in PAIRS]
@@ -183,6 +183,19 @@ def test_lessons_never_show_a_sentence_its_own_translation(index: Index, tmp_pat
     related = RelatedSentences(index, tmp_path)
     (asked, _) = lessons(PAIRS, Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=related))
     assert asked.prompt.ask == f"German: {PAIRS[0][0]}\nEnglish:"
+
+
+def test_nor_one_of_its_sentences(index: Index, tmp_path: Path) -> None:
+    """The index has sentences; a reference may be a paragraph."""
+    both = [tuple(" ".join(side) for side in zip(*PAIRS, strict=True))]
+    hinter = Hinter(index, Hints(floor=0.0, per_word=0, threshold=0.3, contexts=3, confidence=0))
+    (made,) = lessons(both, Prompter(FORMS["phrases"], "de", "en"), Retrieval(hinter))
+    assert " = " in made.prompt.ask
+    told = made.prompt.ask.replace("[[", "").replace("]]", "")
+    assert not any(target[:20] in told for _, target in PAIRS)
+    related = Retrieval(related=lambda sentences: [(PAIRS[1][1], 0.9)] * len(sentences))
+    (asked,) = lessons(both, Prompter(FORMS["sentence"], "de", "en"), related)
+    assert asked.prompt.ask == f"German: {both[0][0]}\nEnglish:"
 
 
 def test_lessons_are_written_as_chat_and_as_plain_text(tmp_path: Path) -> None:

@@ -119,7 +119,11 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
         (("de.txt", "en.txt", "-o", "known.tsv", "--force", "--calibrate", "known.tsv"), 1, "known.tsv: is read, too"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--length-ratio", "0.5"), 1, "length ratio 0.5; expected more than 1"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--margin", "csls"), 1, "have no usual threshold"),
-        (("de.txt", "en.txt", "-o", "x.tsv", "--source-lang", "ru"), 1, "source: none of 31 sentences can be used"),
+        (
+            ("de.txt", "en.txt", "-o", "x.tsv", "--source-lang", "ru"),
+            1,
+            "source: none of 31 sentences can be used; check the text, --source-lang and --check",
+        ),
         (("de.txt", "en.txt", "-o", "x.tsv", "--check", "language"), 1, "no language to check for"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--engine", "approximate"), 1, "approximate search needs 20,000"),
     ],
@@ -139,3 +143,37 @@ def test_text_that_is_none(invoke: Invoke) -> None:
     done = invoke("bad.txt", "en.txt", "-o", "x.tsv", *COMMON, "--on-error", "skip")
     assert "skipped: bad.txt, line 2" in done.stderr
     assert len(Path("x.tsv").read_text("utf-8").splitlines()) == 2
+
+
+def test_what_was_passed_over_is_said_again_and_read_again(invoke: Invoke) -> None:
+    Path("bad.txt").write_bytes(f"{german(20)}\n".encode() + b"\xff\n" + f"{german(21)}\n".encode())
+    command = ("bad.txt", "en.txt", *COMMON, "--work", "work", "--json")
+    first = json.loads(invoke(*command, "-o", "a.tsv", "--on-error", "skip").stdout)
+    again = json.loads(invoke(*command, "-o", "b.tsv", "--on-error", "skip").stdout)
+    assert [(item["file"], item["line"]) for item in first["skipped"]] == [("bad.txt", 2)]
+    assert again["skipped"] == first["skipped"]  # though nothing is read any more
+    done = invoke(*command, "-o", "c.tsv")
+    assert (done.exit_code, "bad.txt, line 2: " in done.stderr) == (1, True)
+    assert json.loads(invoke(*command, "-o", "d.tsv", "--on-error", "skip").stdout)["skipped"] == first["skipped"]
+
+
+@pytest.mark.parametrize("option", ["-o", "--work"])
+def test_nothing_is_written_among_what_is_read(invoke: Invoke, option: str) -> None:
+    Path("german").mkdir()
+    Path("de.txt").rename("german/de.txt")
+    places = {"-o": "pairs.tsv", "--work": "work"} | {option: "german/here.tsv"}
+    done = invoke("german", "en.txt", *COMMON, *(part for place in places.items() for part in place))
+    assert done.exit_code == 1
+    assert "lies in german, which is read; expected a place outside of it" in done.stderr
+    assert [path.name for path in Path("german").iterdir()] == ["de.txt"]
+
+
+@pytest.mark.parametrize("sides", [("few.txt", "en.txt"), ("en.txt", "few.txt")])
+def test_the_smaller_side_decides_about_the_engine(
+    invoke: Invoke, sides: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each side is searched: codes have to be learned from both."""
+    monkeypatch.setattr("phrasemate.mine.neighbours.LEAST", 25)
+    Path("few.txt").write_text("".join(german(n) + "\n" for n in range(10)), "utf-8")
+    done = invoke(*sides, "-o", "x.tsv", *COMMON, "--engine", "approximate")
+    assert (done.exit_code, "10 vectors of length 32; approximate search needs 25" in done.stderr) == (1, True)

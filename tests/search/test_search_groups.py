@@ -11,7 +11,7 @@ from search_fakes import FakeIndex, FakeModel, hit
 
 from phrasemate.encode.confidence import Confidence
 from phrasemate.errors import InputError, QueryError
-from phrasemate.search import FETCH, FETCH_MOST, Group, Result, Searcher
+from phrasemate.search import FETCH, FETCH_MOST, Group, Result, Searcher, is_of
 from phrasemate.types import Hit, Phrase
 
 QUERY = "Er sitzt auf der [[Bank]]."
@@ -211,3 +211,35 @@ def test_nothing_found_is_no_confidence() -> None:
     index = FakeIndex([])
     index.model.confidence = Confidence(5.0, (1.0, 1.0, 1.0))
     assert Searcher(index).search(QUERY).confidence == 0.0  # type: ignore[arg-type]
+
+
+def test_a_search_without_a_text_is_as_if_it_were_not_there() -> None:
+    banned = "He came late.  The BANK was closed."
+    hits = [
+        Hit(Phrase("The bank was closed.", 4, 8), 0.9, "d", 1),
+        Hit(Phrase("He came late.", 3, 7), 0.8, "d", 1),
+        Hit(Phrase("So: he came late. The bank was closed.", 22, 26), 0.7, "d", 1),
+        Hit(Phrase("The bank", 4, 8), 0.6, "d", 1),  # no sentence of it
+        Hit(Phrase("a bank was there", 2, 6), 0.5, "d", 1),
+    ]
+    made, _ = searcher(hits, hits)
+    without, whole = made.search_all([QUERY] * 2, k=1, without=[banned, ""])
+    assert whole.groups[0].hits == (hits[0], hits[2], hits[3], hits[4])
+    assert without.groups == (Group("bank", 0.6, 2, (hits[3], hits[4])),)
+    with pytest.raises(ValueError, match="zip"):
+        made.search_all([QUERY], without=[])
+
+
+def test_more_is_fetched_where_all_that_was_found_must_not_be() -> None:
+    hits = [Hit(Phrase("The bank.", 4, 8), 0.9 - number / 10_000, "d", number) for number in range(FETCH)]
+    made, index = searcher([*hits, hit("bench", 0.1)])
+    (found,) = made.search_all([QUERY], k=1, without=["The bank."])
+    assert [fetched for _, fetched in index.searches] == [FETCH, FETCH * 4]
+    assert [group.text for group in found.groups] == ["bench"]
+
+
+def test_what_is_of_a_text() -> None:
+    told = is_of("He came late. She waited.")
+    assert all(map(told, ["HE came  late.", "She waited.", "X. He came late. She waited. Y."]))
+    assert not any(map(told, ["he", "late", "He came late. She"]))
+    assert not is_of(" ")("He")

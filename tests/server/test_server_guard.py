@@ -246,3 +246,11 @@ def test_a_port_that_is_taken_is_said_so() -> None:
         port = first.getsockname()[1]
         with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1, port {port}: .*choose another with --port"):
             bind("127.0.0.1", port)
+
+
+def test_a_name_is_added_to_those_of_the_server() -> None:
+    assert access_for("192.168.1.5", SECRET, ["Terms.Example"]).hosts == (
+        *("127.0.0.1", "localhost", "[::1]"),
+        *("192.168.1.5", "terms.example"),
+    )
+    assert "[2001:db8::5]" in access_for("2001:db8::5", SECRET, ["terms.example"]).hosts

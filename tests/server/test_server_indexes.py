@@ -86,10 +86,13 @@ def test_a_folder_made_anew_is_opened_again(library: Library, folder: Path, mode
     assert best(library, "[[zebra]]") == ["zebra"]
 
 
-def test_an_index_that_is_gone_may_come_back(library: Library, folder: Path, model: FakeModel) -> None:
+def test_an_index_that_is_gone_may_come_back(
+    library: Library, folder: Path, model: FakeModel, caplog: pytest.LogCaptureFixture
+) -> None:
     shutil.rmtree(folder)
     with pytest.raises(IndexMissing):
         best(library, "[[bank]]")
+    assert "index idx: no index at" in caplog.text  # clients are told that the log says why
     make_index(folder, model)
     assert best(library, "[[bank]]") == ["bank"]
 

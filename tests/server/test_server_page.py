@@ -303,3 +303,15 @@ def test_what_is_added_is_seen_at_once(tmp_path: Path) -> None:
         assert not browser.get().all("#empty")
         assert browser.get(q=TEXT, at=BANK).texts(".candidate .wording")[0] == "bank"
         assert [option.get("value") for option in browser.get(q=TEXT, at=BANK).all("#documents option")] == ["n.txt"]
+
+
+def test_brackets_of_the_text_stay_where_an_address_counts_in_it(browser: Browser) -> None:
+    text = "Siehe [[Bank]] am Markt."
+    page = browser.get(q=text, at=f"{text.index('Markt')}-{text.index('Markt') + 5}")
+    assert page.texts("#asked") == ["Markt"]
+    assert page.all("#q")[0].value.removeprefix("\n") == text
+    marked = browser.get(q=r"see \[[2\]] for [[Markt]]")
+    assert marked.texts("#asked") == ["Markt"]
+    fields = {each.get("name"): each.get("value") for each in marked.all("#sift input[type=hidden]")}
+    again = browser.get(q=fields["q"], at=fields["at"])
+    assert again.texts("#asked") == ["Markt"]

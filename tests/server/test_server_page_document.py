@@ -62,6 +62,7 @@ def test_a_candidate_says_where_it_stands_in_characters(browser: Browser) -> Non
     for button in buttons:
         start, end = map(int, button.get("data-at").split("-"))
         assert button.get("data-evidence")[start:end] == button.get("data-text")
+        assert button.get("data-spoken") == "en"
 
 
 def test_a_document_is_uploaded(browser: Browser) -> None:

@@ -221,6 +221,21 @@ def test_the_copy_of_standard_input_goes_with_its_last_user(monkeypatch: pytest.
     assert list(tmp_path.iterdir()) == []
 
 
+class Stopped(io.BytesIO):
+    """Whose reader is stopped with Ctrl-C."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        raise KeyboardInterrupt
+
+
+def test_a_stopped_copy_of_standard_input_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Stopped()))
+    with pytest.raises(KeyboardInterrupt):
+        list(read("-"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_pipe_is_read_like_standard_input(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

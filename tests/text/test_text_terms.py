@@ -199,3 +199,13 @@ def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory,
     write_pairs(path, [TermPair(Term(text, "de"), Term("x", "en")) for text in ["first", *rows]])
     expected = [text for row in rows if (text := in_a_cell(row, suffix).strip())]
     assert texts(path, "de") == ["first", *expected]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.xlsx"])
+def test_a_table_without_rows_has_its_header(tmp_path: Path, name: str) -> None:
+    write_pairs(tmp_path / name, [])
+    if name != "a.xlsx":
+        (header,) = (tmp_path / name).read_text("utf-8").splitlines()
+        assert header.replace(",", "\t").split("\t")[:2] == ["source", "target"]
+    with pytest.raises(ReadError, match="no term in it"):  # and no longer: no text
+        list(read_terms(tmp_path / name, "de", column="source"))

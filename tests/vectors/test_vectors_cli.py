@@ -58,6 +58,15 @@ def test_distil_two_languages_in_one_space(invoke: Invoke) -> None:
     assert not Path("de.part").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(("--space", "en", "--dim", "4"), "--dim and --space"), (("--least", "9"), "a word has 8 sentences at most")],
+)
+def test_distil_passes_over_no_option(invoke: Invoke, options: tuple[str, ...], said: str) -> None:
+    done = invoke("distil", "en.txt", "-o", "out", *options)
+    assert (done.exit_code, said in done.stderr) == (2, True)
+
+
 def test_distil_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt

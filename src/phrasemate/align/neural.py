@@ -88,7 +88,11 @@ class NeuralAligner:
     def signature(self) -> dict[str, str]:
         """What decides about the links."""
         facts = {"method": self.method, "symmetrisation": self.symmetrisation or "none"}
-        facts |= {"model": self.model.hash, "layer": str(self.layer or "last"), "pooling": self.pooling}
+        facts |= {
+            "model": self.model.hash,
+            "layer": "last" if self.layer is None else str(self.layer),
+            "pooling": self.pooling,
+        }
         if self.method == "softmax":
             facts |= {"threshold": str(self.threshold), "temperature": str(self.temperature)}
         return facts

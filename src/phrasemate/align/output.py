@@ -22,7 +22,8 @@ class GrowingFile:
     """Lines go to ``PATH.part``; `finish` gives it its name. ``done`` is the number of lines that are there already.
 
     A stopped run is continued at its last whole line, if ``settings`` are those it was begun with (they lie beside it,
-    in ``PATH.part.json``). ``force`` starts anew. A context manager; one process at a time.
+    in ``PATH.part.json``). ``force`` writes over a finished file, and starts anew where what was begun has
+    other settings. A context manager; one process at a time.
     Raises InputError if the finished file is there, the settings differ, or another process is writing.
     """
 
@@ -35,7 +36,7 @@ class GrowingFile:
         self._lock = take(self.path.with_name(self.path.name + ".part.lock"), refusal)
         try:
             begun = self._part.exists() and self._part.stat().st_size > 0
-            self.done = self._continue(dict(settings)) if begun and not force else 0
+            self.done = self._done(dict(settings), force) if begun else 0
             if not self.done:
                 self._begin(dict(settings))
             self._file = self._part.open("a", encoding="utf-8", newline="\n")
@@ -67,6 +68,14 @@ class GrowingFile:
         self._part.unlink(missing_ok=True)
         self._facts.write_text(json.dumps(settings, indent=1) + "\n", "ascii")  # names may be of any bytes
         self._part.touch()
+
+    def _done(self, settings: dict[str, str], force: bool) -> int:
+        try:
+            return self._continue(settings)
+        except InputError:
+            if not force:
+                raise
+            return 0
 
     def _continue(self, settings: dict[str, str]) -> int:
         """Cut the last line if it is not whole, and count; raises InputError where the settings differ."""

@@ -117,8 +117,8 @@ class BorderWords:
 
     A word is too frequent with more than ``rate`` occurrences per sentence, and more than ``least`` in all. Memory
     does not grow with the text, unless the rate is so low that most words have to be known: from time to time words
-    that are far from the rate are forgotten (lossy counting, Manku and Motwani 2002), so a count may be too low by a
-    tenth of the rate.
+    that are far from the rate are forgotten (lossy counting, Manku and Motwani 2002, section 4.2), so a count may be
+    too low by a tenth of the rate.
     """
 
     def __init__(self, rate: float = RATE, least: int = LEAST) -> None:
@@ -127,6 +127,8 @@ class BorderWords:
         self.rate, self.least, self.sentences = rate, least, 0
         self.counts: Counter[str] = Counter()
         self._most = TABLE
+        self._missed: dict[str, float] = {}  # how often, at most, a word came before it was counted (their delta)
+        self._floor = 0.0  # the same for words that are new since the last time
 
     def update(self, sentence: Worded) -> None:
         """Count the words of a sentence, case-folded."""
@@ -134,7 +136,10 @@ class BorderWords:
         self.counts.update(word.casefold() for word in sentence.words())
         if len(self.counts) > self._most:
             floor = max(1, self.rate * self.sentences / 10)
-            self.counts = Counter({word: count for word, count in self.counts.items() if count > floor})
+            missed = ((word, self._missed.get(word, self._floor)) for word in self.counts)
+            self._missed = {word: before for word, before in missed if self.counts[word] + before > floor}
+            self.counts = Counter({word: self.counts[word] for word in self._missed})
+            self._floor = floor
             self._most = max(TABLE, 2 * len(self.counts))  # or each sentence would look at all that must stay
 
     def frequent(self) -> frozenset[str]:

@@ -44,6 +44,10 @@ def refuse_elsewhere(directory: Path) -> None:
     from phrasemate.cluster.places import is_tables
 
     place = shown(directory)
+    if (directory / "shards.lance").is_dir() and not is_tables(directory):
+        raise InputError(
+            f"{place}: Lance tables are being made there, or their making was stopped; to go on, give --cluster ADDRESS"
+        )
     if is_tables(directory):
         raise InputError(f"no index at {place}; to make one there, give --cluster ADDRESS (or: local)")
 
@@ -79,9 +83,15 @@ def add_there(
 
 
 def optimize_there(directory: Path, address: str, workers: int | None, target_recall: float | None) -> tuple[int, int]:
-    """Build the vector index of the tables on the cluster; the bytes before and after."""
+    """Build the vector index of the tables on the cluster; the bytes before and after.
+
+    Raises InputError for an index of one machine.
+    """
+    from phrasemate.cluster import is_tables
     from phrasemate.cluster.index import ClusterIndex
 
+    if (directory / "index.json").exists() and not is_tables(directory):
+        raise InputError(f"{directory}: is an index of one machine; optimize it without --cluster")
     with closing(ClusterIndex.open(directory)) as index:
         before = sum(index.stats().files.values())
         index.optimize(address, workers, target_recall=target_recall)

@@ -34,6 +34,14 @@ def two_columns(given: str) -> tuple[int, int]:
     return int(source), int(target)
 
 
+def check_outside(first: str, second: str, *written: Path) -> None:
+    """Raises InputError for what would be written into a folder that is read: the next run would read it, too."""
+    for folder in filter(Path.is_dir, map(Path, (first, second))):
+        for path in written:
+            if folder.resolve() in path.resolve().parents:
+                raise InputError(f"{path}: lies in {folder}, which is read; expected a place outside of it")
+
+
 def check_apart(written: Path, *read: str | Path) -> None:
     """Raises InputError where what is read would be lost, by whatever name it is given."""
     if written.exists() and any(Path(path).exists() and written.samefile(path) for path in read):

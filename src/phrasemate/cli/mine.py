@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.given import check_apart
+from phrasemate.cli.given import check_apart, check_outside
 from phrasemate.cli.options import (
     Encoding,
     JsonAtEnd,
@@ -31,7 +31,7 @@ from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
     from phrasemate.mine import Counts, Mined, Report
-    from phrasemate.text import Corpus
+    from phrasemate.text import Skipped
 
 __all__ = ["EXAMPLES", "mine"]
 
@@ -187,6 +187,8 @@ def mine(
         raise typer.BadParameter(f"--threshold {threshold}: expected a number")
     check_apart(out, source, target, *([calibrate] if calibrate else []))
     check_output(out, force)
+    folder = work or out.with_name(out.name + ".work")
+    check_outside(source, target, out, folder)
     settings = Mining(
         k=k,
         margin=margin.value,
@@ -212,7 +214,6 @@ def mine(
         )
         for side, path, lang in (("source", source, source_lang), ("target", target, target_lang))
     ]
-    folder = work or out.with_name(out.name + ".work")
     options = "--source-lang and --target-lang"
     known = list(pairs_of(calibrate, source_lang, target_lang, options)) if calibrate else []
     encoder = load_model(model, threads=threads)
@@ -224,11 +225,11 @@ def mine(
         write_mates(out, mined, settings.languages)
         if work is None:
             mined.work.remove()
-        _say(out, mined, texts, as_json)
+        _say(out, mined, [*mined.skipped, *(item for text in texts for item in text.skipped)], as_json)
 
 
-def _say(out: Path, mined: Mined, texts: Sequence[Corpus], as_json: bool) -> None:
-    report, skipped = mined.report, [item for text in texts for item in text.skipped]
+def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool) -> None:
+    report, skipped = mined.report, list(dict.fromkeys(passed_over))  # at this time and when the work was begun
     if as_json:
         facts = {"out": str(out), **asdict(report), "skipped": [item._asdict() for item in skipped]}
         typer.echo(json.dumps(facts, ensure_ascii=False))

@@ -209,6 +209,7 @@ def _translate(
     said += f", {cut:,} cut at --max-tokens" if cut else ""
     if failed and failed == sum(1 for line in lines if line.strip()):
         raise EndpointError(f"none of {failed:,} lines was translated, first {first}; give the same command again")
+    sinks.finish()
     typer.echo(said, err=True)
     if failed:
         again = "the same command with --force" if sinks.files else "the same command"
@@ -243,15 +244,29 @@ class _Sinks:
         self._prompts = as_json or out is not None or not (jsonl or show_prompt)  # where translations would be
         self._out = stack.enter_context(NewFile(out)) if out else sys.stdout
         self._jsonl = stack.enter_context(NewFile(jsonl)) if jsonl else None
+        self._held: list[str] | None = []  # lines without a translation, before the first that has one
 
     def translation(self, each: Translation) -> None:
+        """Write it; where none comes that was translated, nothing is written, to standard output neither."""
         facts = each.as_dict()
         self._show(facts)
         line = json.dumps(facts, ensure_ascii=False)
-        self._out.write((line if self._as_json else each.text) + "\n")
-        sys.stdout.flush()
         if self._jsonl:
             self._jsonl.write(line + "\n")
+        line = (line if self._as_json else each.text) + "\n"
+        if self._held is not None and not each.text:
+            self._held.append(line)
+            return
+        self.finish()
+        self._out.write(line)
+        sys.stdout.flush()
+
+    def finish(self) -> None:
+        """Write what is held back."""
+        held, self._held = self._held, None
+        for line in held or ():
+            self._out.write(line)
+        sys.stdout.flush()
 
     def prompt(self, facts: dict[str, Any]) -> None:
         """What would be asked."""

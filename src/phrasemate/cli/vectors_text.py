@@ -79,20 +79,22 @@ def distil(
     out: Out,
     lang: Lang = "",
     words: Words = 50_000,
-    dim: Dim = 300,
+    dim: Annotated[
+        int | None, typer.Option("--dim", metavar="N", min=1, help="Numbers of a vector (default: 300; as in --space).")
+    ] = None,
     contexts: Annotated[
         int,
         typer.Option("--contexts", metavar="N", min=1, help="Sentences that a word's vector is the mean of, at most."),
     ] = 8,
     least: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--least",
             metavar="N",
             min=1,
-            help="Sentences that are encoded for a word's sake; the others are there for other words (more: slower).",
+            help="Sentences that are encoded for a word's sake (default: 2), not for other words (more: slower).",
         ),
-    ] = 2,
+    ] = None,
     space: Annotated[
         Path | None,
         typer.Option("--space", metavar="DIR", help="Word vectors of an earlier run whose space these shall share."),
@@ -125,16 +127,22 @@ def distil(
     from phrasemate.vectors import distil as distilled
     from phrasemate.vectors.folder import check_free
 
+    if space is not None and dim is not None:
+        raise typer.BadParameter(
+            "--dim and --space: vectors have as many numbers as those of --space; give one of them"
+        )
+    if least is not None and least > contexts:
+        raise typer.BadParameter(f"--least {least}: a word has {contexts} sentences at most (--contexts)")
     check_free(out, force)
     started = time.perf_counter()
     corpus = _corpus(texts, column, text_field, lines, lang, on_error, encoding)
     known = None if space is None else WordVectors.load(space)
-    settings = DistilSettings(words, contexts, min(least, contexts), pooling.value, layer, seed)
+    settings = DistilSettings(words, contexts, least or min(2, contexts), pooling.value, layer, seed)
     whole = out if out.name else out.resolve()  # "." has no name
     partial = whole.with_name(whole.name + ".part")
     with stages(lambda: _left(partial)) as show:
         encoder = load_model(model, threads=threads)
-        found = distilled(encoder, Sentences(corpus), settings, dim, known, lang, partial, show)
+        found = distilled(encoder, Sentences(corpus), settings, dim or 300, known, lang, partial, show)
     found.save(out, force)
     report(out, found, started, as_json, corpus)
 

@@ -16,11 +16,11 @@ from phrasemate.cluster.records import Order, Piece, Recipe, Row, Shard
 from phrasemate.cluster.tables import Tables
 from phrasemate.cluster.worker import Worker
 from phrasemate.errors import IndexMissing, InputError
-from phrasemate.index.adding import total_bytes
+from phrasemate.index.adding import sound, total_bytes
 from phrasemate.index.intake import Intake, Item, Task
 from phrasemate.index.opening import same_model
 from phrasemate.index.records import AddReport, IndexModel, Progress, ProgressEvent, Settings
-from phrasemate.types import Document
+from phrasemate.types import Document, check_language
 
 __all__ = ["CHUNKS", "Driver", "Makers", "build"]
 
@@ -50,6 +50,7 @@ def build(
     are kept. Raises ClusterError, MissingExtra, ModelMismatch, IndexLocked (another driver has taken over), InputError,
     ReadError, IndexError_ (the place cannot be used).
     """
+    check_language(lang)
     place = place_of(path)
     tables = Tables(place, options_for(place))
     there = _fits(tables, model, segment or {})
@@ -72,7 +73,8 @@ def _fits(tables: Tables, model: IndexModel | None, segment: Mapping[str, Any]) 
         same_model(tables.place, head.manifest, model)
     if any(head.segment.get(name) != value for name, value in segment.items()):
         known = head.segment or "the settings of its model"
-        raise InputError(f"{tables.place}: was begun with {known}, not {segment}; make another")
+        instead = "make another" if head.next_document else "nothing is in it yet, so delete it, or make another"
+        raise InputError(f"{tables.place}: was begun with {known}, not {dict(segment)}; {instead}")
     return True
 
 
@@ -102,14 +104,14 @@ class Driver:
         self._intake = Intake(known, next_document, lang, settings)
         self._counts = {"sentences": 0, "phrases": 0}
         self._encoder_seconds = 0.0
-        self._ready: dict[int, tuple[Order, Shard]] = {}  # made, and some before them are not
+        self._ready: dict[int, Shard] = {}  # made, and some before them are not
         self._published = monotonic()
 
     def run(self, documents: Iterable[Document], makers: Callable[[Recipe], Makers]) -> AddReport:
         """Have all documents made into shards, and take these into the index."""
         begun = perf_counter()
         self._bytes_total = total_bytes(documents)
-        recipe, stream = self._recipe(documents)
+        recipe, stream = self._recipe(map(sound, documents))
         kept = {shard.key: shard for shard in staged(self._tables, self._writer.head.shards)}
         with closing(makers(recipe)) as pool:
             for order in self._orders(stream, recipe):
@@ -173,7 +175,7 @@ class Driver:
         return self._intake.bytes_before + (0 if task.info.complete else task.document.consumed())
 
     def _made(self, order: Order, shard: Shard) -> None:
-        self._ready[order.number] = order, shard
+        self._ready[order.number] = shard
         self._counts["sentences"] += shard.sentences
         self._counts["phrases"] += shard.phrases
         self._encoder_seconds += shard.seconds
@@ -188,7 +190,7 @@ class Driver:
         """Take into the index what is made and follows it without a gap, so that ids ascend with the input."""
         shards: list[Shard] = []
         while (number := self._writer.head.shards + len(shards)) in self._ready:
-            shards.append(self._ready.pop(number)[1])
+            shards.append(self._ready.pop(number))
         if shards:
             self._writer.publish(shards, self._sizes)
         self._published = monotonic()

@@ -17,8 +17,9 @@ from phrasemate.cluster.layout import Layout
 from phrasemate.cluster.records import MOST
 from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, WORDS, Tables, mapped
 from phrasemate.cluster.words import Stamp
-from phrasemate.errors import IndexDamaged, IndexMissing, InputError
+from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import rows
+from phrasemate.index.manifest import Manifest
 from phrasemate.index.records import DocumentInfo
 from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
 from phrasemate.sealed import is_entry
@@ -51,6 +52,7 @@ class LanceStore:
         self._firsts: OrderedDict[int, tuple[Ids, Ids]] = OrderedDict()
         self._looked = monotonic()
         self.moment = self._read()
+        self._generation = self.moment.layout.head.generation
         self.dim = self.moment.layout.head.dim
 
     def close(self) -> None:
@@ -86,9 +88,18 @@ class LanceStore:
     def _look(self) -> None:
         head, _ = read(self.tables)
         if head != self.moment.layout.head:
+            self._same_model(head.manifest)
             self._firsts.clear()
             self.moment = self._read()
+            self._generation = max(self._generation + 1, self.moment.layout.head.generation)
         self._looked = monotonic()
+
+    def _same_model(self, found: Manifest) -> None:
+        if (found.model_hash, found.dim) != (self.moment.layout.head.model_hash, self.dim):
+            raise ModelMismatch(
+                f"{self.path}: has been made anew with another model, {found.model_name} ({found.model_hash[:12]}), "
+                f"since it was opened; open it again"
+            )
 
     def _read(self) -> Moment:
         head, _ = read(self.tables)
@@ -115,7 +126,8 @@ class LanceStore:
         return None if table is None or stamp is None else (table, stamp.sentences)
 
     def state(self) -> State:
-        return self.layout.head.state
+        """The counts. The generation grows even where the index was deleted and made anew: no two moments share it."""
+        return self.layout.head.state._replace(generation=self._generation)
 
     def extra(self, key: str, **kinds: type) -> dict[str, Any] | None:
         """A stored JSON object with entries of these kinds (see `Head.from_json`), or None."""

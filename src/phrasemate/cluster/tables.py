@@ -71,12 +71,12 @@ def mapped(place: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        said = " ".join(str(error).split(", /home/")[0].split())[:300]
+        said = " ".join(str(error).split(", /home/")[0].split())
         if "was not found" in said:
             raise IndexMissing(
                 f"no index at {place}; make one with: phrasemate index --cluster ADDRESS TEXT -o {place}"
             ) from error
-        raise IndexError_(f"{place}: {said}; check the place, its credentials and free space") from error
+        raise IndexError_(f"{place}: {said[:300]}; check the place, its credentials and free space") from error
 
 
 class Tables:
@@ -90,10 +90,21 @@ class Tables:
         return f"{self.place}/{name}.lance"
 
     def open(self, name: str, version: int | None = None) -> Any:
-        """A table as it is, or as it was at a version. Raises IndexMissing, and IndexDamaged for other columns."""
-        with mapped(self.place):
-            found = self._lance.dataset(self.uri(name), version=version, storage_options=self.options)
-            columns = {field.name: field.type for field in found.schema}
+        """A table as it is, or as it was at a version. Raises IndexMissing, and IndexDamaged for other columns.
+
+        Of an index it is `STATE` that may be missing; where another is (but `WORDS`, which is derived), so is a part.
+        """
+        try:
+            with mapped(self.place):
+                found = self._lance.dataset(self.uri(name), version=version, storage_options=self.options)
+                columns = {field.name: field.type for field in found.schema}
+        except IndexMissing as error:
+            if name in (STATE, WORDS):
+                raise
+            what = f"the table {name}" + ("" if version is None else f" of version {version}")
+            raise IndexDamaged(
+                f"{self.place}: {what} is missing; restore it from a copy or build the index again"
+            ) from error
         expected = schema(name, getattr(columns.get("vector"), "list_size", 0))
         if columns != {field.name: field.type for field in expected}:
             raise IndexDamaged(f"{self.place}: the table {name} has other columns than ours; build the index again")

@@ -12,6 +12,7 @@ from phrasemate.dataset.rouge import UNITS, is_copy
 from phrasemate.dataset.times import is_time
 from phrasemate.errors import InputError
 from phrasemate.text import words
+from phrasemate.text.composing import composed
 
 __all__ = ["REASONS", "SHARES", "Settings", "Split", "candidates", "divided"]
 
@@ -132,4 +133,4 @@ def _reason(pair: Pair, languages: Pair, settings: Settings) -> str:
 
 
 def _keys(pair: Pair) -> Pair:
-    return pair[0].casefold(), pair[1].casefold()
+    return composed(pair[0]).casefold(), composed(pair[1]).casefold()

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 from phrasemate.dataset.rouge import SPACELESS
 from phrasemate.errors import InputError, MissingExtra
@@ -148,7 +149,7 @@ class _Samples:
             heapq.heappushpop(kept, -number)
 
     def _hash(self, line: str) -> int:
-        key = "".join(char for char in line.casefold() if char.isalpha())
+        key = "".join(char for char in composed(line).casefold() if char.isalpha() or category(char)[0] == "M")
         return int.from_bytes(blake2b(key.encode(), digest_size=8, key=self._seed).digest(), "big")
 
 

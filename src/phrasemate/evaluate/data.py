@@ -12,9 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from phrasemate.align import Links, Worded
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.lines import numbered_lines
@@ -28,7 +25,6 @@ __all__ = [
     "languages",
     "links_of",
     "name_of",
-    "numbered",
     "parallel",
 ]
 
@@ -115,12 +111,6 @@ def _linked(source: Any, target: Any, links: Any) -> bool:
         isinstance(link, list) and len(link) == 2 and all(type(end) is int and end >= 0 for end in link)
         for link in links
     )
-
-
-def numbered(texts: Iterable[str]) -> NDArray[np.int64]:
-    """(n,) a number for each text, the same for equal ones, in the order in which they come first."""
-    place: dict[str, int] = {}
-    return np.array([place.setdefault(text, len(place)) for text in texts], np.int64)
 
 
 def languages(pair: str) -> tuple[str, str]:

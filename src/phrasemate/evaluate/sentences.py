@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.evaluate.data import numbered
 from phrasemate.evaluate.metrics import Ranking, check_numbers
+from phrasemate.rank import numbered
 from phrasemate.text.composing import composed
 from phrasemate.types import Run
 

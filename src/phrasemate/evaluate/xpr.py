@@ -24,12 +24,12 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.pool import unit
 from phrasemate.encode.represent import by_examples
 from phrasemate.errors import InputError, ReadError
-from phrasemate.evaluate.data import digest, languages, name_of, numbered
+from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.metrics import Ranking, check_numbers
 from phrasemate.evaluate.report import Named, Result, Table, signature, write_json
 from phrasemate.evaluate.significance import check_seed, randomisation_test, stratified
 from phrasemate.evaluate.xpr_rows import BUNDLED, LISTED, Row, read_rows
-from phrasemate.rank import csls
+from phrasemate.rank import csls, numbered
 from phrasemate.text.composing import composed
 from phrasemate.text.lines import numbered_lines
 from phrasemate.types import Phrase

@@ -56,7 +56,7 @@ class Adder:
         begun = perf_counter()
         self._manifest = written
         self._bytes_total = total_bytes(documents)
-        frequent, stream = self._frequent(map(_sound, documents))
+        frequent, stream = self._frequent(map(sound, documents))
         for items, tasks in self._intake.chunks(stream):
             self._store_chunk(items, tasks, frequent)
         counts = self._intake.counts | self._counts
@@ -120,7 +120,7 @@ class Adder:
         return frozenset(found["words"]), stream
 
 
-def _sound(document: Document) -> Document:
+def sound(document: Document) -> Document:
     """The document; a sentence that the text index would take in only in part raises InputError when it is read."""
 
     def sentences() -> Iterator[Sentence]:

@@ -115,6 +115,8 @@ class Config:
                 at_least(f"[{table}] {name}", getattr(settings, name), value)
         if bool(data.terms) != bool(data.term_batch):
             raise InputError(f"[data] terms {data.terms}, term_batch {data.term_batch}; expected both or neither")
+        if data.terms and data.positives == "elsewhere":
+            raise InputError('[data] terms with positives "elsewhere"; terms have no sentence, expected "same"')
         return made
 
     def facts(self) -> dict[str, Any]:

@@ -24,12 +24,13 @@ from phrasemate.errors import InputError
 from phrasemate.methods.config import at_least, configured, facts_of
 from phrasemate.methods.reranker import Reranker, Tokens, listwise_loss
 from phrasemate.methods.reranker_states import Kept, kept_states
-from phrasemate.rank import csls, run_of
+from phrasemate.rank import numbered
 from phrasemate.reranker.folder import save_reranker
 from phrasemate.reranker.network import Network
 from phrasemate.reranker.scorer import FIRST, NEIGHBOURS
 from phrasemate.topk import falling, greatest
 from phrasemate.train import LoopSettings
+from phrasemate.vectors.neighbours import blocks, csls_penalties, nearest
 
 __all__ = ["Batch", "Config", "RerankerTask", "first_network", "lists"]
 
@@ -279,34 +280,36 @@ def first_network(model: Model, dim: int = 0) -> Network:
     return Network.start(np.linalg.qr(square)[0][:, :dim], np.zeros(dim, np.float32))
 
 
-def lists(cosines: Floats, same: NDArray[np.bool_], count: int) -> tuple[Rows, NDArray[np.bool_]]:
-    """(n, count) for each row of cosines (n, n): its own column, then those with the highest CSLS, best first; and
-    which of them are ``same`` (n, n), no negatives: they read as the mate does.
+def lists(first: Floats, second: Floats, number: Rows, count: int) -> tuple[Rows, NDArray[np.bool_]]:
+    """(n, count) for each row of ``first``, (n, dim): its mate's in ``second``, which has the same row, then those with
+    the highest CSLS, best first; and which of these are no negatives, for they read as the mate does: ``number`` (n,)
+    says which read alike.
     """
-    values = csls(cosines, NEIGHBOURS)
-    np.fill_diagonal(values, np.inf)
-    found = greatest(values, min(count, len(values)))[0]
-    ignored = np.take_along_axis(same, found, 1)
+    found = np.empty((len(first), min(count, len(second))), np.int64)
+    penalties = csls_penalties(first, second, NEIGHBOURS)
+    for part, values in blocks(first, second):
+        values -= penalties
+        values[np.arange(len(values)), np.arange(part.start, part.stop)] = np.inf
+        found[part] = greatest(values, found.shape[1])[0]
+    ignored = number[found] == number[:, None]
     ignored[:, 0] = False
     return found, ignored
 
 
 def _both(texts: tuple[list[str], list[str]], sides: tuple[Kept, Kept], count: int) -> list[Asked]:
-    found = []
-    for own, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0])):
-        number = np.unique(read, return_inverse=True)[1]
-        made = lists(own.vectors @ others.vectors.T, number[:, None] == number, count)
-        found.append(Asked(own, others, *made))
-    return found
+    return [
+        Asked(own, others, *lists(own.vectors, others.vectors, numbered(read), count))
+        for own, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0]))
+    ]
 
 
 def _held(pair: str, texts: tuple[list[str], list[str]], sides: tuple[Kept, Kept], most: int) -> list[Held]:
     found = []
     for own, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0])):
         rows = np.unique(np.linspace(0, len(read) - 1, most or len(read)).astype(np.int64))
-        values = csls(own.vectors @ others.vectors.T, NEIGHBOURS)
-        ids = run_of(values[rows], FIRST).ids
-        found.append(Held(pair, own, others, rows, ids, np.unique(read, return_inverse=True)[1]))
+        penalties = csls_penalties(own.vectors, others.vectors, NEIGHBOURS)
+        ids = nearest(own.vectors[rows], others.vectors, FIRST, penalties)[0]
+        found.append(Held(pair, own, others, rows, ids, numbered(read)))
     return found
 
 

@@ -18,6 +18,7 @@ from phrasemate.mine.language import LanguageCheck
 from phrasemate.mine.work import checked, seal
 from phrasemate.sealed import is_entry
 from phrasemate.text.composing import composed
+from phrasemate.text.damage import Skipped
 from phrasemate.types import Document
 
 __all__ = ["Collection", "Counts", "Place", "collect", "normal"]
@@ -26,6 +27,7 @@ _TELL = 10_000  # sentences between two calls of the progress
 LONGEST = 2_000  # characters: what is longer is no sentence, and its vector says little
 _FILES = ("txt", "starts.npy", "lengths.npy", "places.npy", "first.npy")
 _FACTS = {"made_of": str, "key": str, "counts": dict, "documents": list, "hidden": int, "places": int}
+_FACTS["skipped"] = list
 
 
 class Place(NamedTuple):
@@ -51,7 +53,8 @@ class Collection:
     """The distinct sentences of a side, by number from 0; opened by `collect`.
 
     ``key`` names their content, ``lengths`` (n,) are characters. Sentences are in Unicode's form NFC, on one line, with
-    single spaces. Those from ``hidden`` on stand nowhere: they were added to calibrate.
+    single spaces. Those from ``hidden`` on stand nowhere: they were added to calibrate. ``skipped``: what was passed
+    over when they were read.
     """
 
     def __init__(self, folder: Path, side: str, content: dict[str, Any]) -> None:
@@ -60,6 +63,7 @@ class Collection:
         self.documents: list[str] = content["documents"]
         self.key: str = content["key"]
         self.hidden: int = content["hidden"]
+        self.skipped = [Skipped(*item) for item in content["skipped"]]
         self.starts: NDArray[np.int64] = np.load(paths["starts.npy"])  # (n + 1,) bytes
         self.lengths: NDArray[np.int32] = np.load(paths["lengths.npy"])  # (n,)
         self._places = np.load(paths["places.npy"], mmap_mode="r") if content["places"] else np.zeros((0, 2), np.int64)
@@ -96,24 +100,28 @@ def collect(
     more: Sequence[str],
     keep: LanguageCheck,
     progress: Any = lambda done: None,
+    corpus: Iterable[Document] = (),
 ) -> Collection:
     """The sentences of the documents, read unless they are in the work folder already.
 
-    ``more`` sentences are added that stand in no document. Raises ReadError for what cannot be read, InputError if no
-    sentence is left.
+    ``more`` sentences are added that stand in no document. ``corpus``: whose documents they are; if something was
+    passed over, they are read again for one (`Corpus`) that passes over nothing. Raises ReadError for what cannot be
+    read, InputError if no sentence is left.
     """
     facts, documents = folder / f"{side}.json", list(documents)
     content = checked(facts, **_FACTS)
     key = sha256("\n".join([*(text.digest for text in documents), "", *more]).encode("utf-8", "replace")).hexdigest()
+    if content is not None and content["skipped"] and not getattr(corpus, "skips", True):
+        content = None
     if content is None or content["made_of"] != key or not _is_whole(content, len(documents)):
         made = _Distinct(keep)
         for document in documents:
             made.read(document, progress)
-        content = made.write(folder, side, more) | {"made_of": key}
+        content = made.write(folder, side, more) | {"made_of": key, "skipped": list(getattr(corpus, "skipped", ()))}
         seal(facts, content, [folder / f"{side}.{kind}" for kind in _FILES])
     if not content["counts"]["distinct"]:
         read = content["counts"]["read"]
-        raise InputError(f"{side}: none of {read:,} sentences can be used; check the text, --langs and --check")
+        raise InputError(f"{side}: none of {read:,} sentences can be used; check the text, --{side}-lang and --check")
     return Collection(folder, side, content)
 
 
@@ -122,7 +130,13 @@ def _is_whole(content: dict[str, Any], documents: int) -> bool:
     counts = content["counts"]
     if not is_entry(counts, dict.fromkeys(Counts.__slots__, int)) or min(counts.values()) < 0:
         return False
+    if not all(isinstance(item, list | tuple) and _is_skipped(*item) for item in content["skipped"]):
+        return False
     return content["hidden"] == counts["distinct"] and len(content["documents"]) == documents
+
+
+def _is_skipped(*item: Any) -> bool:
+    return list(map(type, item)) == [str, int, str, bool]
 
 
 def normal(text: str) -> str:

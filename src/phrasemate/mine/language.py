@@ -20,33 +20,53 @@ CONFIDENCE = 0.8  # below it an identifier is not believed: of true sentences it
 SHARE = 0.3  # of the letters: Russian text about programs may be half Latin, a whole English sentence has none
 _CODE = re.compile(r"[a-z]{2,3}")
 _SCRIPTS = {
-    "ARABIC": "ar ckb fa ps sd ug ur",
+    "ARABIC": (
+        "acm acq aeb afb ajp apc ar arb arq ary arz ayl azb bal bqi ckb fa glk ks lrc mzn pnb prs ps sd skr sdh ug ur"
+    ),
     "ARMENIAN": "hy",
-    "BENGALI": "as bn",
-    "CJK": "ja ko yue zh",
-    "CYRILLIC": "ba be bg ce cv kk ky mk mn ru sr tg tt uk",
-    "DEVANAGARI": "bh hi mai mr ne sa",
-    "ETHIOPIC": "am ti",
-    "GEORGIAN": "ka",
-    "GREEK": "el",
+    "BENGALI": "as bn bpy mni rkt syl",
+    "CANADIAN": "cr iu ojb",
+    "CHEROKEE": "chr",
+    "CJK": "cdo cjy cmn cpx gan hak hsn ja ko lzh mnp nan wuu yue zh",
+    "COPTIC": "cop",
+    "CYRILLIC": (
+        "ab abq ady alt ava av az ba be bg bua bxr ce chm crh cu cv dar inh kaa kbd kjh kk koi kpv krc krl "
+        "kum kv ky lbe lez mdf mhr mk mn mns mrj myv nog os ru rue sah sr tab tg tt tyv udm uk uz xal"
+    ),
+    "DEVANAGARI": (
+        "anp awa bgc bh bho brx bra dgo doi dty gom hi hne kfy kok kru ks mag mai mr mwr ne new npi pi raj sa "
+        "sat sck sd"
+    ),
+    "ETHIOPIC": "am gez ti tig",
+    "GEORGIAN": "ka lzz sva xmf",
+    "GOTHIC": "got",
+    "GREEK": "el grc pnt tsd",
     "GUJARATI": "gu",
     "GURMUKHI": "pa",
     "HANGUL": "ko",
-    "HEBREW": "he yi",
+    "HEBREW": "arc he hbo lad yi ydd",
     "HIRAGANA": "ja",
     "KANNADA": "kn",
     "KATAKANA": "ja",
     "KHMER": "km",
     "LAO": "lo",
-    "LATIN": "kk mn sr tg tt ug",  # beside another one; and of every language that is not named here at all
+    # beside another one; and of every language that is not named here at all
+    "LATIN": "az cr crh iu kaa kk krl lad mn mni nan rue sat sr tg tt ug uz",
     "MALAYALAM": "ml",
-    "MYANMAR": "my",
+    "MEETEI": "mni",
+    "MYANMAR": "blk kht ksw mnw my shn",
+    "NKO": "nqo",
+    "OL": "sat",
     "ORIYA": "or",
-    "SINHALA": "si",
+    "SINHALA": "pi si",
+    "SYRIAC": "aii arc syc syr",
     "TAMIL": "ta",
     "TELUGU": "te",
+    "THAANA": "dv",
     "THAI": "th",
-    "TIBETAN": "bo dz",
+    "TIBETAN": "adx bo dz lbj",
+    "TIFINAGH": "ber rif shi tmh tzm zgh",
+    "YI": "ii",
 }
 
 

@@ -56,6 +56,7 @@ class Mined:
 
     def __init__(self, work: WorkFolder, sides: Sequence[Collection], pairs: Candidates, report: Report) -> None:
         self.work, self.report = work, report
+        self.skipped = [item for side in sides for item in side.skipped]  # when the sides were read, in an earlier run
         self._sides, self._pairs = sides, pairs
 
     def __len__(self) -> int:
@@ -111,7 +112,8 @@ def mine(
     try:
         steps = _Steps(folder, settings, look, progress)
         hidden = [list(side) for side in zip(*mates, strict=True)] or [[], []]
-        sides = [steps.read(*each) for each in zip(("source", "target"), documents, hidden, checks, strict=True)]
+        given = zip(("source", "target"), documents, hidden, checks, (source, target), strict=True)
+        sides = [steps.read(*each) for each in given]
         numbers = _numbers(mates, sides)
         limit = settings.threshold
         if limit is None and not mates:
@@ -151,11 +153,12 @@ class _Steps:
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begun
 
-    def read(self, side: str, documents: Sequence[Document], hidden: Sequence[str], check: Any) -> Collection:
+    def read(
+        self, side: str, documents: Sequence[Document], hidden: Sequence[str], check: Any, corpus: Iterable[Document]
+    ) -> Collection:
+        show = lambda done: self.progress(f"reading {side}", done, 0)  # noqa: E731
         with self._timed("reading"):
-            return collect(
-                self.folder.path, side, documents, hidden, check, lambda done: self.progress(f"reading {side}", done, 0)
-            )
+            return collect(self.folder.path, side, documents, hidden, check, show, corpus)
 
     def search(self, sides: Sequence[Collection], model: SentenceEncoder) -> Candidates:
         """All pairs of neighbours that are above the floor."""
@@ -165,7 +168,8 @@ class _Steps:
                 encode(path, name, side, model, lambda *done, name=name: self.progress(f"encoding {name}", *done))
                 for name, side in zip(("source", "target"), sides, strict=True)
             )
-        engine = engine_for(settings.engine, len(source), len(target), model.width)
+        small, large = sorted(map(len, sides))  # each is the database of one direction: the smaller one decides
+        engine = engine_for(settings.engine, large, small, model.width)
         runs: dict[str, Run] = {}
         with self._timed("searching"):
             for name, asked, database in (("forward", source, target), ("backward", target, source)):

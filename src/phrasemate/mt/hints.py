@@ -18,13 +18,13 @@ from phrasemate.errors import InputError
 from phrasemate.examples import occurrences
 from phrasemate.index import Index
 from phrasemate.marks import marked
-from phrasemate.search import Result, Searcher
-from phrasemate.text import folded, words
+from phrasemate.search import Group, Result, Searcher
+from phrasemate.text import words
 from phrasemate.types import Hit, Span
 
-__all__ = ["Equivalent", "Found", "Hint", "Hinter", "Hints", "Place", "chosen", "cut", "marked", "same", "within"]
+__all__ = ["Equivalent", "Found", "Hint", "Hinter", "Hints", "Place", "chosen", "cut", "marked", "within"]
 
-WIDE = 20  # more equivalents to look at where some do not count, or one that occurs in a translation is looked for
+WIDE = 20  # equivalents among which one that occurs in a translation is looked for
 NEAR = 10  # candidates that are compared to tell the nearest: of so few an approximate search misses none in practice
 FLOORS = {True: (0.7, 0.0), False: (0.8, 0.05)}  # where the model tells how sure it is, and where not (docs/mt.md)
 SLACK = 0.02  # by which a cosine may differ that was computed among other sentences (16-bit arithmetic)
@@ -143,7 +143,7 @@ class Hinter:
     ) -> list[Found]:
         """The phrases and hints of each sentence; ``cost`` is in tokens.
 
-        ``without``: for each sentence one in which nothing is to be found, such as its own translation.
+        ``without``: for each sentence a text of which nothing is to be found, such as its own translation.
         """
         spans = self.promising(sentences)
         parts = self.segment(sentences, overlapping=False) if self.apart else [[] for _ in sentences]
@@ -151,13 +151,14 @@ class Hinter:
         asked = [
             marked(text, span.start, span.end) for text, own in zip(sentences, chances, strict=True) for span in own
         ]
-        places = max(1, self.settings.contexts) + (without is not None)
-        wanted = self.settings.k + (WIDE if without is not None else 0)
-        results = iter(self.searcher.search_all(asked, wanted, places))
+        banned = None
+        if without is not None:
+            banned = [text for text, own in zip(without, chances, strict=True) for _ in own]
+        places = max(1, self.settings.contexts)
+        results = iter(self.searcher.search_all(asked, self.settings.k, places, without=banned))
         answers = []
         for number, (text, own) in enumerate(zip(sentences, spans, strict=True)):
-            banned = without[number] if without is not None else ""
-            hints = [hint for _ in chances[number] if (hint := self._hint(next(results), banned)) is not None]
+            hints = [hint for _ in chances[number] if (hint := self._hint(next(results))) is not None]
             free = hints if self.settings.overlapping else chosen(hints)
             kept = within(free, self.settings.budget, cost)
             names = _texts(text, [span for span, _ in own])
@@ -217,29 +218,25 @@ class Hinter:
             kept.append(tuple((hint.phrase, texts_of[hint.start, hint.end]) for hint in free))
         return kept
 
-    def _hint(self, result: Result, banned: str) -> Hint | None:
-        """None where nothing is good enough."""
-        settings, phrase = self.settings, result.phrase
-        if result.confidence is not None and result.confidence < settings.confidence:
+    def _hint(self, result: Result) -> Hint | None:
+        """None where nothing is good enough, or the best one, which the confidence is about, is not."""
+        settings, phrase, groups = self.settings, result.phrase, result.groups
+        sure = None if result.confidence is None else result.confidence >= settings.confidence
+        if not groups or sure is False:
             return None
-        good: list[Equivalent] = []
-        least = -np.inf  # of support: nearly as good as the first
-        for group in result.groups:
-            hits = [hit for hit in group.hits if not same(hit.context, banned)] if banned else group.hits
-            near = bool(hits) and hits[0].score >= self.floor(phrase.text) and group.weight >= least
-            if near and len(good) < settings.k:
-                places = tuple(map(self._place, hits[: settings.contexts]))
-                good.append(Equivalent(group.text, group.score, group.count, places))
-                least = max(least, group.weight - settings.close)
-        return Hint(phrase.text, phrase.start, phrase.end, tuple(good), result.confidence) if good else None
+        floor, least = self.floor(phrase.text), groups[0].weight - settings.close
+        near = [group for group in groups if group.hits[0].score >= floor and group.weight >= least]
+        if not near or (sure and settings.confidence and near[0] is not groups[0]):
+            return None
+        good = tuple(self._equivalent(group) for group in near[: settings.k])
+        return Hint(phrase.text, phrase.start, phrase.end, good, result.confidence)
+
+    def _equivalent(self, group: Group) -> Equivalent:
+        places = tuple(map(self._place, group.hits[: self.settings.contexts]))
+        return Equivalent(group.text, group.score, group.count, places)
 
     def _place(self, hit: Hit) -> Place:
         return Place(cut(hit.context, hit.start, hit.end, self.settings.width), hit.document, hit.line)
-
-
-def same(text: str, other: str) -> bool:
-    """Whether two sentences differ in case and white space at most."""
-    return folded(text) == folded(other)
 
 
 def _texts(text: str, spans: Sequence[Span]) -> tuple[str, ...]:

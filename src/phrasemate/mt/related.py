@@ -38,7 +38,7 @@ class RelatedSentences:
     def __init__(self, index: Index, folder: Path, progress: Progress = lambda what, done, total: None) -> None:
         self.index = index
         self.model: Any = index.model
-        place = str(index.path) if "://" in str(index.path) else str(index.path.resolve())
+        place = str(index.path) if "://" in str(index.path) else str(Path(index.path).resolve())
         place = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
         self._path = folder / f"sentences-{index.manifest.model_hash[:12]}-{place}.npz"
         self._progress = progress

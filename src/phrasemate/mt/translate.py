@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Any, Protocol
 
 from phrasemate.mt.client import Answer
-from phrasemate.mt.hints import Found, Hint, Hinter, same
+from phrasemate.mt.hints import Found, Hint, Hinter
 from phrasemate.mt.prompt import Example, Prompt, Prompter, translation_of
+from phrasemate.search import is_of
 
 __all__ = ["Answers", "Asked", "Retrieval", "Translation", "Translator"]
 
@@ -84,7 +85,7 @@ class Retrieval:
         found = self.hinter(sentences, self.cost, without) if self.hinter else [NONE] * len(sentences)
         related = self.related(sentences) if self.related else [("", 0.0)] * len(sentences)
         if without is not None:
-            related = [("", 0.0) if same(each[0], own) else each for each, own in zip(related, without, strict=True)]
+            related = [("", 0.0) if is_of(own)(each[0]) else each for each, own in zip(related, without, strict=True)]
         return list(zip(found, related, strict=True))
 
     def examples(self, pairs: Sequence[tuple[str, str]]) -> list[Example]:

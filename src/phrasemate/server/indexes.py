@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from phrasemate.cluster import is_tables
+from phrasemate.cluster.places import is_remote, is_tables, place_of
 from phrasemate.errors import IndexError_, IndexMissing, InputError, ModelError, PhrasemateError, ReadError
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
@@ -149,7 +149,10 @@ class _Models:
 
 
 class _Stamp(NamedTuple):
-    """What tells one folder from another in its place: the store's file, and index.json as it was last written."""
+    """What tells one folder from another in its place: the store's file, and index.json as it was last written.
+
+    Of Lance tables it is the folder of their head.
+    """
 
     store: tuple[int, int]
     manifest: tuple[int, int]
@@ -187,7 +190,11 @@ class _Shelf:
 
     @contextmanager
     def use(self) -> Iterator[Searcher]:
-        self._look()
+        try:
+            self._look()
+        except (IndexError_, ModelError) as error:
+            log.error("index %s: %s", self.name, error)
+            raise
         with self._lock:
             used = self._open
             used.users += 1
@@ -284,9 +291,12 @@ def _manifest(folder: Path) -> Manifest:
 
 
 def _stamp(folder: Path) -> _Stamp:
-    if is_tables(folder):  # their changes are seen by the open index
+    if is_remote(place_of(folder)):  # the open index sees changes
         return _Stamp((0, 0), (0, 0))
     try:
+        if is_tables(folder):
+            head = (folder / "state.lance").stat()
+            return _Stamp((head.st_dev, head.st_ino), (0, 0))
         store, manifest = (folder / "store.sqlite").stat(), (folder / "index.json").stat()
     except OSError as error:
         raise IndexMissing(f"no index at {folder}; make one with: phrasemate index TEXT -o DIR") from error

@@ -41,17 +41,20 @@ def read_token(file: Path | None) -> str:
 def access_for(host: str, token: str, names: Sequence[str] = ()) -> Access:
     """Who may ask a server on the address ``host``; ``names``: other names under which it is reached.
 
+    On an address that others can reach any name will do, unless some are given: then those and its own.
+
     Raises InputError for an address that others can reach, without a token.
     """
+    own = f"[{host}]" if ":" in host else host
+    known = tuple(dict.fromkeys([*LOOPBACK, own.lower(), *(name.lower() for name in names)]))
     if _is_loopback(host):
-        own = f"[{host}]" if ":" in host else host
-        return Access(token, tuple(dict.fromkeys([*LOOPBACK, own.lower(), *(name.lower() for name in names)])))
+        return Access(token, known)
     if not token:
         raise InputError(
             f"{host} can be reached by others, so a token is needed: give --token-file FILE, or set {TOKEN}; "
             "without one the server answers on 127.0.0.1 only"
         )
-    return Access(token, tuple(name.lower() for name in names))
+    return Access(token, known if names else ())
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -82,6 +82,11 @@ class Corpus:
         return sum(found.path.stat().st_size for found in self._files() if found.path.exists())
 
     @property
+    def skips(self) -> bool:
+        """Whether it passes over what cannot be read."""
+        return self._damage.skip
+
+    @property
     def skipped(self) -> list[Skipped]:
         """What was passed over so far, each place once; empty under ``on_error="raise"``."""
         return self._damage.skipped()

@@ -32,8 +32,10 @@ def spool(pipe: Path | None, name: str) -> Path:
     try:
         with os.fdopen(handle, "wb") as file, _stream(pipe) as stream:
             shutil.copyfileobj(stream, file, _READ)
-    except OSError as error:
-        Path(path).unlink()
+    except BaseException as error:  # stopped by its user, too: it may be tens of gigabytes
+        Path(path).unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         raise ReadError(name, 0, f"cannot be copied to {path} ({error.strerror})", "check the disk or TMPDIR") from None
     return Path(path)
 

@@ -217,12 +217,12 @@ def _concepts(rows: Iterable[TermPair]) -> Iterator[list[Term]]:
 
 
 def _table(rows: Iterable[TermPair]) -> Iterator[Sequence[Any]]:
-    extra: list[str] = []
-    for number, pair in enumerate(rows):
+    rows = iter(rows)
+    first = next(rows, None)
+    extra = [] if first is None else list(first.metadata)
+    yield [*_COLUMNS, *extra]
+    for pair in rows if first is None else chain([first], rows):
         source, target = pair.source, pair.target
-        if not number:
-            extra = list(pair.metadata)
-            yield [*_COLUMNS, *extra]
         context = source.contexts[0] if source.contexts else ""
         facts = [source.text, target.text, round(pair.score, 6), source.language, target.language]
         facts += [source.id, source.definition, source.note, context]

@@ -109,7 +109,8 @@ class WordVectors:
 
     def using(self, matrix: Floats, **facts: Any) -> WordVectors:
         """The same words with other vectors, and more facts; the projection no longer belongs to them."""
-        return replace(self, matrix=matrix, facts={**self.facts, **facts}, projection=None)
+        own = {name: value for name, value in self.facts.items() if name != "hash"}  # that of the folder they are from
+        return replace(self, matrix=matrix, facts={**own, **facts}, projection=None)
 
     def save(self, folder: str | Path, force: bool = False) -> str:
         """Write a sealed folder; returns its hash. Raises InputError if it is there already, unless ``force``."""

@@ -70,8 +70,9 @@ def parse(parameters: QueryParams, known: Sequence[str], settings: Settings) -> 
         raise Refusal(
             "too_long", f"the text has {len(text):,} characters; {settings.characters:,} are the most at a time"
         )
-    text, marked = _unmarked(text)
-    at = _pair(parameters.get("at", "")) or (marked[0] if marked else None)
+    at = _pair(parameters.get("at", ""))
+    text, marked = (text, ()) if at else _unmarked(text)  # places of our addresses count in a text without marks
+    at = at or (marked[0] if marked else None)
     if at is not None and at[1] > len(text):
         raise Refusal("invalid", f"at={at[0]}-{at[1]} is outside of the text, which has {len(text):,} characters")
     chosen = tuple(dict.fromkeys(parameters.getlist("in")))

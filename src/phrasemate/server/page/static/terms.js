@@ -52,7 +52,10 @@
   }
 
   function choose(row, button) {
-    row.querySelector(".equivalent").value = button.dataset.text;
+    const field = row.querySelector(".equivalent"), spoken = button.dataset.spoken;
+    field.value = button.dataset.text;
+    if (spoken) field.lang = spoken; else field.removeAttribute("lang");
+    row.querySelector("input[name^=spoken]").value = spoken;
     row.querySelector("input[name^=evidence]").value = button.dataset.evidence;
     const evidence = row.querySelector(".found");
     if (evidence) quote(evidence, button.dataset.evidence, button.dataset.at);
