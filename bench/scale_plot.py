@@ -49,7 +49,7 @@ def draw(results: dict[str, Any], sizes: list[int], slope: float, path: Path) ->
             else:
                 axes.set_ylim(bottom=0)
             _mark(axes, title, tuned)
-            axes.legend()
+            axes.legend(loc="lower right" if "bytes" in title else "best")
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None})
 
