@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +18,12 @@ from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.marks import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
+from phrasemate.text.composing import composed
 from phrasemate.types import Encoder, Hit, Phrase
 
 __all__ = ["DOUBT", "Group", "Result", "Searcher", "is_of"]
 
+_END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]」』]*")  # of a sentence
 FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600
 DOUBT = 0.2  # nineteen of twenty such answers are wrong (bench/confidence.py)
@@ -143,11 +146,14 @@ class Searcher:
 
         A query without marks is answered for every phrase that the model's segmenter proposes in it. ``without``: for
         each query a text, such as its own translation, of which nothing is to be found, as if the index had neither
-        its sentences nor a longer one that holds it. Arguments and errors as in `search`.
+        its sentences nor a longer one that holds it (`is_of`). Arguments and errors as in `search`; InputError for
+        another number of such texts than of queries.
         """
         _check(k, contexts)
         queries = list(queries)
         texts = [""] * len(queries) if without is None else without
+        if len(texts) != len(queries):
+            raise InputError(f"{len(texts)} texts to be left out of {len(queries)} queries; expected one for each")
         asked = [
             (query, phrase, text) for query, text in zip(queries, texts, strict=True) for phrase in self.phrases(query)
         ]
@@ -210,12 +216,8 @@ class Searcher:
         pending, fetch = np.arange(len(vectors)), first
         while len(pending):
             with self.index.snapshot():  # or a phrase that is found may be deleted before it is looked up
-                run = self.index.search(asked[pending], fetch, documents, languages)
-                full = run.ids >= 0
-                left = iter(self.index.hits(run.ids[full], run.scores[full]))
-                hits = [list(islice(left, number)) for number in full.sum(1).tolist()]
-                if any(without):
-                    hits = [_allowed(own, without[row]) for row, own in zip(pending.tolist(), hits, strict=True)]
+                banned = [without[row] if without else "" for row in pending.tolist()]
+                hits, more = self._hits(asked[pending], fetch, documents, languages, banned)
                 if views:
                     hits = [_new(found[row], own, k) for row, own in zip(pending, hits, strict=True)]
                 if views and views.mixed:
@@ -231,11 +233,36 @@ class Searcher:
                 most = views.first if views else HITS
                 sure = [self._confidence(_wordings(each[:most], views), views) for each in found]
             short = np.array([len(_wordings(found[row], None)) < k for row in pending], bool)
-            pending, fetch = pending[short & full.all(1)], fetch * 4
+            pending, fetch = pending[short & more], fetch * 4
             if fetch > max(FETCH_MOST, 2 * k):
                 break
         groups = (tuple(_group(own, contexts, views) for own in _wordings(each, views)[:k]) for each in found)
         return list(zip(groups, sure, strict=True))
+
+    def _hits(
+        self,
+        asked: Floats,
+        fetch: int,
+        documents: Sequence[str] | None,
+        languages: Sequence[str] | None,
+        without: Sequence[str],
+    ) -> tuple[list[list[Hit]], NDArray[np.bool_]]:
+        """Up to ``fetch`` hits for each vector, as if the index had nothing of its text in ``without``; and whether
+        there may be more of them.
+        """
+        hits: list[list[Hit]] = [[] for _ in asked]
+        more = np.zeros(len(asked), np.bool_)
+        pending, wide = np.arange(len(asked)), fetch
+        while len(pending) and wide <= 4 * max(FETCH_MOST, fetch):
+            run = self.index.search(asked[pending], wide, documents, languages)
+            full = run.ids >= 0
+            left = iter(self.index.hits(run.ids[full], run.scores[full]))
+            more[pending] = full.all(1)
+            for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
+                hits[row] = _allowed(list(islice(left, number)), without[row])[:fetch]
+            lacking = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # of a full list: left out
+            pending, wide = pending[lacking & more[pending]], wide * 4
+        return hits, more
 
     def _seen_again(
         self, hits: Sequence[Hit], stored: Floats, vectors: Floats, asked: Floats, views: Views
@@ -268,17 +295,31 @@ class Searcher:
 
 
 def is_of(text: str) -> Callable[[str], bool]:
-    """Tells of a sentence whether it is the text or one of its sentences, or holds all of it; case and white space
-    aside.
+    """Tells of a sentence whether it is one or more sentences of the text that follow one another, or holds all of it.
+
+    Case, white space and Unicode's form aside. A sentence may begin and end wherever the text has a mark that ends one,
+    whatever abbreviations a language has: others may have split it otherwise.
     """
-    whole = folded(text)
-    parts = {folded(text[start:end]) for start, end in split_sentences(text)} | {whole}
+    whole = _squeezed(text)
+    ends = {0, len(whole), *(found.end() for found in _END.finditer(whole))}
+    ends |= set(accumulate(len(_squeezed(text[start:end])) for start, end in split_sentences(text)))
 
     def told(sentence: str) -> bool:
-        own = folded(sentence)
-        return bool(whole) and (own in parts or whole in own)
+        own = _squeezed(sentence)
+        if not own or not whole:
+            return False
+        at = whole.find(own)
+        while at >= 0:
+            if at in ends and at + len(own) in ends:
+                return True
+            at = whole.find(own, at + 1)
+        return whole in own
 
     return told
+
+
+def _squeezed(text: str) -> str:
+    return "".join(composed(text).casefold().split())
 
 
 def _check(k: int, contexts: int) -> None:

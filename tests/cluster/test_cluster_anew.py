@@ -83,6 +83,31 @@ def test_it_is_served_when_it_was_made_anew(tmp_path: Path, model: FakeModel) ->
         assert found.groups[0].hits[0].document == "new.txt"
 
 
+def test_it_is_served_when_it_was_made_anew_with_another_model(
+    tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file system may give the new folder the number of the old one."""
+    there, other = tmp_path / "idx", FakeModel(name="other")
+    known = {each.hash: each for each in (model, other)}
+    monkeypatch.setattr("phrasemate.server.indexes._Models.of", lambda self, folder, found: known[found.model_hash])
+    monkeypatch.setattr("phrasemate.server.indexes._Models.release", lambda self, hash: None)
+    monkeypatch.setattr(FakeModel, "alone", property(lambda self: self), raising=False)
+    build_here(there, [Document.from_texts("old.txt", ["the old bank"])], model)
+    with closing(Library([there], threads=1, model=model)) as library:
+        for used in (other, model):
+            shutil.rmtree(there)
+            build_here(there, [Document.from_texts(f"{used.name}.txt", ["the old bank"])], used)
+            sleep(LOOK_SECONDS)
+            found = library.ask("idx", lambda searcher: searcher.search("[[old bank]]", k=1))
+            assert found.groups[0].hits[0].document == f"{used.name}.txt"
+
+
+def test_a_place_may_be_given_as_a_file_uri(tmp_path: Path, model: FakeModel) -> None:
+    build_here(tmp_path / "idx", [Document.from_texts("old.txt", ["the old bank"])], model)
+    with closing(Library([Path(f"file://{tmp_path}/idx")], threads=1, model=model)) as library:
+        assert library.ask("idx", lambda searcher: searcher.index.stats().documents) == 1
+
+
 @pytest.mark.parametrize("name", ["shards", "sentences", "phrases"])
 def test_a_part_that_is_missing_is_damage(tmp_path: Path, model: FakeModel, name: str) -> None:
     there = tmp_path / "idx"
@@ -131,3 +156,8 @@ def test_related_sentences_of_it(tmp_path: Path, model: FakeModel) -> None:
     ((text, score),) = made(["he sat"])
     assert (text, score) == ("he sat", pytest.approx(1, abs=0.01))
     assert len(list(tmp_path.glob("sentences-*.npz"))) == 1
+    shutil.rmtree(tmp_path / "idx")
+    build_here(tmp_path / "idx", [Document.from_texts("b.txt", ["she ran", "a red house"])], model)
+    made.index.store.refresh()
+    made.index.documents()  # which sees the new tables
+    assert made(["a red house"])[0][0] == "a red house"

@@ -66,6 +66,8 @@ def test_half_characters_do_not_stop_a_collection(tmp_path: Path) -> None:
         ("bho", "हम घरे जात बानी", True),
         ("uz", "Ойнани оч", True),
         ("uz", "Oynani och", True),
+        ("ber", "Tom yettwasen aṭas", True),
+        ("hak", "Ngài chhṳ̂n", True),
         ("uz", "افتح", False),
         ("xx", "Any language that is not listed is written in Latin", True),
         ("de", "12 + 34 = 46", False),

@@ -226,7 +226,7 @@ def test_a_search_without_a_text_is_as_if_it_were_not_there() -> None:
     without, whole = made.search_all([QUERY] * 2, k=1, without=[banned, ""])
     assert whole.groups[0].hits == (hits[0], hits[2], hits[3], hits[4])
     assert without.groups == (Group("bank", 0.6, 2, (hits[3], hits[4])),)
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(InputError, match="0 texts to be left out of 1 queries"):
         made.search_all([QUERY], without=[])
 
 
@@ -236,6 +236,25 @@ def test_more_is_fetched_where_all_that_was_found_must_not_be() -> None:
     (found,) = made.search_all([QUERY], k=1, without=["The bank."])
     assert [fetched for _, fetched in index.searches] == [FETCH, FETCH * 4]
     assert [group.text for group in found.groups] == ["bench"]
+
+
+@pytest.mark.parametrize("banned", [FETCH - 1, FETCH, FETCH + 50])
+def test_the_confidence_is_that_of_an_index_without_the_text(banned: int) -> None:
+    own = [Hit(Phrase("The bank.", 4, 8), 0.9, "d", number) for number in range(banned)]
+    others = [hit(f"w{number % 7}", 0.8 - number / 1_000, f" {number}") for number in range(2 * FETCH)]
+    found = []
+    for hits in ([*own, *others], others):
+        made, index = searcher(hits)
+        index.model.confidence = Confidence(-1.0, (1.0, 2.0, 0.5))
+        found += made.search_all([QUERY], k=3, without=["The bank."])
+    assert found[0] == found[1]
+
+
+def test_a_sentence_is_of_a_text_however_it_was_split() -> None:
+    told = is_of("Er kam am 5. Mai nach Hause. Sie wartete. Caf\u00e9 zu.")
+    assert all(map(told, ["Er kam am 5. Mai nach Hause.", "Sie wartete. Cafe\u0301 zu.", "Mai nach Hause."]))
+    assert not any(map(told, ["wartete.", "nach Hause.", "Mai", ""]))
+    assert is_of("\u4ed6\u6765\u4e86\u3002\u5979\u7b49\u7740\u3002")("\u5979\u7b49\u7740\u3002")
 
 
 def test_what_is_of_a_text() -> None:

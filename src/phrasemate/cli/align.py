@@ -74,7 +74,9 @@ Skip = Annotated[
     OnError,
     typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be used, or leave its line empty."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Start anew, write over what is there.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Write over what is there; start anew where what was begun does not fit.")
+]
 
 
 def align(

@@ -9,7 +9,7 @@ import typer
 
 from phrasemate.errors import InputError
 
-__all__ = ["check_apart", "several", "two", "two_columns"]
+__all__ = ["check_apart", "check_outside", "several", "two", "two_columns"]
 
 
 def several(given: str) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def check_outside(first: str, second: str, *written: Path) -> None:
     """Raises InputError for what would be written into a folder that is read: the next run would read it, too."""
     for folder in filter(Path.is_dir, map(Path, (first, second))):
         for path in written:
-            if folder.resolve() in path.resolve().parents:
+            if folder.resolve() in (path.parent.resolve() / path.name).parents:  # a link is replaced, not followed
                 raise InputError(f"{path}: lies in {folder}, which is read; expected a place outside of it")
 
 

@@ -39,7 +39,11 @@ def serve(
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Another name of this server, e.g. a proxy's (repeatable)."),
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="Another name of this server, e.g. a proxy's (repeatable; with --host 0.0.0.0 all of its names).",
+        ),
     ] = None,
     threads: Annotated[
         int | None, typer.Option("--threads", metavar="N", min=1, help="Threads to compute with (default: all cores).")

@@ -88,9 +88,10 @@ class LanceStore:
     def _look(self) -> None:
         head, _ = read(self.tables)
         if head != self.moment.layout.head:
-            self._same_model(head.manifest)
+            moment = self._read()
+            self._same_model(moment.layout.head.manifest)
             self._firsts.clear()
-            self.moment = self._read()
+            self.moment = moment
             self._generation = max(self._generation + 1, self.moment.layout.head.generation)
         self._looked = monotonic()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import mmap
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -35,6 +36,7 @@ _Text = mmap.mmap | BytesIO
 
 _PLACE = 48  # bits of a place in a file: 256 TB
 _FILE = 16  # bits of the number of a file
+_SELECTOR = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")  # of another look of the character before it
 _OFTEN = 1 << 20  # bytes between two reports of progress
 
 
@@ -149,8 +151,21 @@ class _Samples:
             heapq.heappushpop(kept, -number)
 
     def _hash(self, line: str) -> int:
-        key = "".join(char for char in composed(line).casefold() if char.isalpha() or category(char)[0] == "M")
+        key = _letters(_folded(line))
         return int.from_bytes(blake2b(key.encode(), digest_size=8, key=self._seed).digest(), "big")
+
+
+def _letters(text: str) -> str:
+    """The letters of a text with the marks that belong to them, but without selectors of another look."""
+    if text.isascii():
+        return "".join(filter(str.isalpha, text))
+    kept, belongs = [], False
+    for char in text:
+        mark = belongs and category(char) in ("Mn", "Mc")
+        belongs = char.isalpha() or (mark and not _SELECTOR.match(char))
+        if belongs:
+            kept.append(char)
+    return "".join(kept)
 
 
 def _matcher(patterns: list[str]) -> AhoCorasick:

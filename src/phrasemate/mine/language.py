@@ -51,7 +51,10 @@ _SCRIPTS = {
     "KHMER": "km",
     "LAO": "lo",
     # beside another one; and of every language that is not named here at all
-    "LATIN": "az cr crh iu kaa kk krl lad mn mni nan rue sat sr tg tt ug uz",
+    "LATIN": (
+        "az bal ber cdo cpx cr crh gom hak iu kaa kk kok krl lad lzz mn mni nan ojb pi pnt rif rue sat shi sr tg tmh "
+        "tt tzm ug uz zgh"
+    ),
     "MALAYALAM": "ml",
     "MEETEI": "mni",
     "MYANMAR": "blk kht ksw mnw my shn",

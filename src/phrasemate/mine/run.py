@@ -52,11 +52,14 @@ LOST = 0.02  # of known mates, that may be lost to a quick first look
 
 
 class Mined:
-    """The mates of a run, best first: iterate as often as needed. A context manager, for it holds the work folder."""
+    """The mates of a run, best first: iterate as often as needed. A context manager, for it holds the work folder.
+
+    ``skipped``: what was passed over when the sides were read, be it in an earlier run.
+    """
 
     def __init__(self, work: WorkFolder, sides: Sequence[Collection], pairs: Candidates, report: Report) -> None:
         self.work, self.report = work, report
-        self.skipped = [item for side in sides for item in side.skipped]  # when the sides were read, in an earlier run
+        self.skipped = [item for side in sides for item in side.skipped]
         self._sides, self._pairs = sides, pairs
 
     def __len__(self) -> int:

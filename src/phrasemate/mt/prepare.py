@@ -1,7 +1,7 @@
 """Examples for teaching a model the form of a prompt (CCPR, appendix C.3): prompts with their references.
 
-If the parallel text was indexed too, a sentence would find its own translation: hits whose context is the reference are
-left out, as are related sentences that are the reference.
+If the parallel text was indexed too, a sentence would find its own translation: hints and related sentences are those
+of an index without it (`phrasemate.search.is_of`).
 """
 
 from __future__ import annotations

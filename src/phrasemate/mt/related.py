@@ -13,8 +13,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import IndexDamaged, InputError
+from phrasemate.errors import InputError
 from phrasemate.index import Index
+from phrasemate.search import is_of
 from phrasemate.text.formats.writing import NewFile
 
 __all__ = ["RelatedSentences"]
@@ -22,6 +23,8 @@ __all__ = ["RelatedSentences"]
 BLOCK = 4_096  # sentences that are encoded together
 SAVED = 65_536  # sentences after which what is made is kept
 ROWS = 65_536  # vectors that are compared at once: 100 MB as 32-bit numbers
+
+TRIES = 16  # nearest sentences that are looked at, where some may not be found
 
 Progress = Callable[[str, int, int], None]
 
@@ -49,29 +52,49 @@ class RelatedSentences:
             self._generation = self.index.store.state().generation
             self._ids, self._vectors = self._all(self._progress)
 
-    def __call__(self, sentences: Sequence[str]) -> list[tuple[str, float]]:
-        """The nearest sentence of each, with its cosine; ("", 0) from an empty index."""
-        try:
-            return self._nearest(sentences)
-        except IndexDamaged:
-            if self.index.store.state().generation == self._generation:
-                raise
-            self._load()  # another process has deleted a sentence
-            return self._nearest(sentences)
+    def __call__(self, sentences: Sequence[str], without: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """The nearest sentence of each, with its cosine; ("", 0) where there is none.
 
-    def _nearest(self, sentences: Sequence[str]) -> list[tuple[str, float]]:
+        ``without``: for each a text, such as its own translation, of which none may be found (`is_of`).
+        """
+        with self.index.snapshot():
+            if self.index.store.state().generation != self._generation:
+                self._load()  # another process has changed it
+            return self._nearest(sentences, without)
+
+    def _nearest(self, sentences: Sequence[str], without: Sequence[str] | None) -> list[tuple[str, float]]:
+        answers = [("", 0.0)] * len(sentences)
         if not len(self._ids) or not sentences:
-            return [("", 0.0)] * len(sentences)
+            return answers
         queries = self.model.encode_sentences(list(sentences))  # (sentences, width)
+        left_out: list[list[int]] = [[] for _ in sentences]
+        pending = list(range(len(sentences)))
+        for _ in range(min(TRIES, len(self._ids))):
+            rows, scores = self._best(queries[pending], [left_out[number] for number in pending])
+            again = []
+            for number, row, score in zip(pending, rows.tolist(), scores.tolist(), strict=True):
+                (held,) = self.index.store.sentences([int(self._ids[row])])
+                if without is not None and is_of(without[number])(held.text):
+                    left_out[number].append(row)
+                    again.append(number)
+                else:
+                    answers[number] = held.text, score
+            if not (pending := again):
+                break
+        return answers
+
+    def _best(self, queries: NDArray[np.float32], left_out: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+        """(queries,) the row of each one's nearest sentence that is not left out, and its cosine."""
         best = np.full(len(queries), -np.inf, np.float32)
         row = np.zeros(len(queries), np.int64)
         for low in range(0, len(self._ids), ROWS):
-            scores = queries @ self._vectors[low : low + ROWS].astype(np.float32).T  # (sentences, rows)
+            scores = queries @ self._vectors[low : low + ROWS].astype(np.float32).T  # (queries, rows)
+            for number, out in enumerate(left_out):
+                scores[number, [at - low for at in out if low <= at < low + ROWS]] = -np.inf
             found = scores.argmax(1)
             score = scores[np.arange(len(queries)), found]
             row, best = np.where(score > best, found + low, row), np.maximum(score, best)
-        texts = [held.text for at in row for held in self.index.store.sentences([int(self._ids[at])])]
-        return list(zip(texts, map(float, best), strict=True))
+        return row, best
 
     def _all(self, progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Ids (sentences,) and vectors (sentences, width)."""

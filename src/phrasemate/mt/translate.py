@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from phrasemate.mt.client import Answer
 from phrasemate.mt.hints import Found, Hint, Hinter
 from phrasemate.mt.prompt import Example, Prompt, Prompter, translation_of
-from phrasemate.search import is_of
 
 __all__ = ["Answers", "Asked", "Retrieval", "Translation", "Translator"]
 
@@ -70,7 +69,7 @@ class Retrieval:
     def __init__(
         self,
         hinter: Hinter | None = None,
-        related: Callable[[Sequence[str]], list[tuple[str, float]]] | None = None,
+        related: Callable[[Sequence[str], Sequence[str] | None], list[tuple[str, float]]] | None = None,
         cost: Callable[[Hint], int] = lambda hint: 0,
     ) -> None:
         self.hinter, self.related, self.cost = hinter, related, cost
@@ -83,9 +82,7 @@ class Retrieval:
         ``without``: for each a sentence of the target language that must not be found, such as its reference.
         """
         found = self.hinter(sentences, self.cost, without) if self.hinter else [NONE] * len(sentences)
-        related = self.related(sentences) if self.related else [("", 0.0)] * len(sentences)
-        if without is not None:
-            related = [("", 0.0) if is_of(own)(each[0]) else each for each, own in zip(related, without, strict=True)]
+        related = self.related(sentences, without) if self.related else [("", 0.0)] * len(sentences)
         return list(zip(found, related, strict=True))
 
     def examples(self, pairs: Sequence[tuple[str, str]]) -> list[Example]:

@@ -295,8 +295,8 @@ def _stamp(folder: Path) -> _Stamp:
         return _Stamp((0, 0), (0, 0))
     try:
         if is_tables(folder):
-            head = (folder / "state.lance").stat()
-            return _Stamp((head.st_dev, head.st_ino), (0, 0))
+            head = Path(place_of(folder), "state.lance").stat()
+            return _Stamp((head.st_dev, head.st_ino), (head.st_ino, head.st_mtime_ns))
         store, manifest = (folder / "store.sqlite").stat(), (folder / "index.json").stat()
     except OSError as error:
         raise IndexMissing(f"no index at {folder}; make one with: phrasemate index TEXT -o DIR") from error

@@ -41,7 +41,8 @@ def read_token(file: Path | None) -> str:
 def access_for(host: str, token: str, names: Sequence[str] = ()) -> Access:
     """Who may ask a server on the address ``host``; ``names``: other names under which it is reached.
 
-    On an address that others can reach any name will do, unless some are given: then those and its own.
+    On an address that others can reach any name will do, unless some are given: then those, ``host`` and LOOPBACK.
+    With 0.0.0.0 or :: all names and addresses under which others reach it are to be given then.
 
     Raises InputError for an address that others can reach, without a token.
     """
