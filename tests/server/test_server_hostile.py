@@ -284,7 +284,7 @@ def test_an_answer_that_is_not_taken(tmp_path: Path) -> None:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         slow.connect(("127.0.0.1", port))
         slow.sendall(post(SEARCH, query))
-        time.sleep(2)
+        time.sleep(1)
         read = 0
         with suppress(ConnectionError):
             while block := slow.recv(1 << 16):
