@@ -61,6 +61,11 @@ LEFT = ["a", "b", "ab", "USB", "東", "京", "東京", "-", "l'a", "²", ".²a",
 RIGHT = ["a", "b", "ab", "usb", "東", "京", "x", "l'a", "² a'", "5", "a_b"]
 
 
+@pytest.mark.parametrize(("one", "other"), [(".²a", "² a'"), ("½a b", "½ a"), ("a²", "a ³")])
+def test_what_stands_alone_within_letters(one: str, other: str) -> None:
+    assert is_copy(one, other) == (min(rouge_l(one, other)) > 0.5)
+
+
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(LEFT), max_size=6), st.data())
 def test_the_short_cut_changes_nothing(a: list[str], data: st.DataObject) -> None:
