@@ -7,7 +7,7 @@ order of their ids, unless a function says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -222,9 +222,9 @@ def csls_lists(run: Run, back: Run, k: int = 10) -> Run:
     return margin_lists(run, back, k, "csls")
 
 
-def numbered(texts: Iterable[str]) -> NDArray[np.int64]:
+def numbered(texts: Iterable[Hashable]) -> NDArray[np.int64]:
     """(n,) a number for each text, the same for equal ones, in the order in which they come first."""
-    place: dict[str, int] = {}
+    place: dict[Hashable, int] = {}
     return np.array([place.setdefault(text, len(place)) for text in texts], np.int64)
 
 

@@ -24,6 +24,7 @@ from phrasemate.errors import InputError
 from phrasemate.methods.bicla import BiCLA, Padded, Settings, contrastive_loss, pad
 from phrasemate.methods.bicla_folder import save_bicla
 from phrasemate.methods.config import at_least, configured, facts_of
+from phrasemate.rank import numbered
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.topk import greatest
 from phrasemate.train import LoopSettings
@@ -275,8 +276,7 @@ class BiCLATask:
                 f"{path}: {len(kept)} pairs with {data.words} known words or more on both sides; expected more than "
                 f"{data.negatives}; give more text, other vectors, or a lower data.words"
             )
-        number: dict[tuple[str, ...], int] = {}
-        group = np.array([number.setdefault(tuple(own[1]), len(number)) for own, _ in kept])
+        group = numbered(tuple(own[1]) for own, _ in kept)
         first, second = (sums([own[side] for own, _ in kept], self.spaces[side]) for side in (0, 1))
         hard = hardest(first, second, group, data.hard)
         return Pairs([rows[0] for _, rows in kept], [rows[1] for _, rows in kept], group, hard, (first, second))
