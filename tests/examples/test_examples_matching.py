@@ -48,6 +48,13 @@ def test_occurrences(phrase: str, text: str, expected: list[tuple[int, int]]) ->
     assert occurrences(phrase, text) == expected
 
 
+@pytest.mark.parametrize("number", list("²½①⑫❶㈠㊿፩༪௰৴\u0b72\u2cfd\ua830\U00010107\U00010e60\U0001d360\U0001f100"))
+def test_a_word_is_looked_up_where_it_stands_beside_a_number_of_its_own(number: str) -> None:
+    for text in (f"ab{number}", f"{number}ab", f"cd{number}ab"):
+        assert occurrences("ab", text)
+        assert "ab" in tokens(text)
+
+
 @pytest.mark.parametrize(
     ("phrase", "text", "expected"),
     [

@@ -43,6 +43,12 @@ def test_a_phrase_in_another_form(whole: Path, phrase: str) -> None:
         assert {one.context for one in source.find(phrase, extra=0)} == plainly(phrase) != set()
 
 
+def test_a_word_beside_a_number_that_is_a_word_of_its_own() -> None:
+    texts = ["See pin① of plug⑫b here.", "It has ⅔cup and 5㎡ of ground❷ here."]
+    with ExampleIndex.build([Document.from_texts("a", texts)]) as source:
+        assert [len(source.find(phrase)) for phrase in ("pin", "pin①", "plug", "b", "cup", "ground", "①")] == [1] * 7
+
+
 def test_where_an_example_is_from(whole: Path) -> None:
     with ExampleIndex.open(whole) as source:
         (example,) = source.examples("Gießen")
@@ -136,7 +142,7 @@ def test_a_newer_format(whole: Path, tmp_path: Path) -> None:
     content = bytearray(whole.read_bytes())
     content[60:64] = (99).to_bytes(4, "big")
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(IndexUnsupported, match="is of format 99, expected 1"):
+    with pytest.raises(IndexUnsupported, match="is of format 99, expected 2"):
         ExampleIndex.open(tmp_path / "a")
     with ExampleIndex.build(DOCUMENTS, tmp_path / "a") as source:  # ours, so it may be replaced
         assert not source.reused

@@ -23,13 +23,15 @@ _PLAIN: _Case = (("İ", "i"),)  # case folding would make it two characters
 _TURKISH: _Case = (("İ", "i"), ("I", "ı"))
 _ONE_I: _Case = (("İ", "i"), ("ı", "i"))
 
-# Scripts without spaces, Korean with its joined particles, and the numbers that are words of their own (m², 3½) are
-# looked up by pairs of characters, in which every substring can be found.
+# Scripts without spaces, Korean with its joined particles, and the numbers that are words of their own (m², 3½, a①) are
+# looked up by pairs of characters, in which every substring can be found. So are the scripts beyond the first plane,
+# most of which have such numbers.
 _PAIRED = (
-    "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209f\u2150-\u218f\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff"
-    "\u1950-\u19ff\u1a20-\u1aaf\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3130-\u318f\u31f0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaadf\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"
-    "\U00016fe0-\U00018fff\U0001b000-\U0001b2ff\U00020000-\U0003ffff"
+    "\u00b2\u00b3\u00b9\u00bc-\u00be\u09f4-\u09f9\u0b72-\u0b77\u0bf0-\u0bf2\u0c78-\u0c7e\u0d58-\u0d5e\u0d70-\u0d78"
+    "\u0e00-\u0eff\u0f2a-\u0f33\u1000-\u109f\u1100-\u11ff\u1369-\u137c\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf"
+    "\u2070-\u209f\u2150-\u218f\u2460-\u24ff\u2776-\u2793\u2cfd\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff"
+    "\u3130-\u318f\u3192-\u3195\u31f0-\u31ff\u3220-\u3229\u3248-\u32bf\u3400-\u4dbf\u4e00-\u9fff\ua830-\ua835"
+    "\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaadf\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00010100-\U0003ffff"
 )
 _RUN = re.compile(rf"([{_PAIRED}]+)|[^\W_{_PAIRED}]+")
 _LOOKED_UP = 24  # tokens of a phrase that are looked up; the text is compared whole

@@ -31,7 +31,7 @@ from phrasemate.types import Document, Sentence
 __all__ = ["TextStore", "match_query"]
 
 _MAGIC = 0x70_6D_65_78  # "pmex", the application id in the head of the file
-_FORMAT = 1  # counts up when files are written, or sentences looked up, differently
+_FORMAT = 2  # counts up when files are written, or sentences looked up, differently
 _BATCH = 2_000  # sentences that are stored together
 _HASH_BYTES = 16 << 20  # of the full-text table, held in memory before they are written
 _MERGE_PAGES = 500
