@@ -51,6 +51,19 @@ def test_it_answers_as_a_store_of_the_same_text_does(folder: Path) -> None:
             assert {e.phrase for e in source.examples(phrase)} == {e.phrase for e in other.examples(phrase)}
 
 
+def test_turkish_words_are_found_however_they_are_written(tmp_path: Path) -> None:
+    texts = ["İzmir ilinin en iyi yeri", "İZMİR İLİNİN EN İYİ YERİ", "izmir ilinin en iyi yeri", "Izmir, Isparta"]
+    texts += ["Bugün İstanbul'daki evde", "bugün istanbul'daki evde", "Isparta ılıca", "ALİ GELDİ", "ali geldi"]
+    documents = [Document.from_texts("tr", texts)]
+    phrases = ["izmir", "IZMIR", "İZMİR", "İzmir ilinin", "istanbul'daki", "İSTANBUL'DAKİ", "ısparta ılıca", "ALI"]
+    with Index.create(tmp_path / "idx", Silent()) as index, ExampleIndex.build(documents) as other:
+        index.add(documents)
+        source = ExampleIndex.from_index(index)
+        for phrase in phrases:
+            expected = {found.context for found in other.find(phrase, extra=0)}
+            assert {found.context for found in source.find(phrase, extra=0)} == expected != set(), phrase
+
+
 def test_languages(folder: Path) -> None:
     with Index.open(folder) as index:
         source = ExampleIndex.from_index(index, ["ja"])

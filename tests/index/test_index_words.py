@@ -23,6 +23,26 @@ def test_text_that_the_text_index_would_cut_short_is_refused(index: Index) -> No
     assert (index.documents(), index.stats().generation) == ([], 0)
 
 
+@pytest.mark.parametrize(
+    ("phrase", "text"),
+    [
+        ("თბილისი", "ქალაქი ᲗᲑᲘᲚᲘᲡᲘ"),
+        ("ᲗᲑᲘᲚᲘᲡᲘ", "ქალაქი თბილისი"),
+        ("𞤢𞤣𞤤𞤢𞤥", "a 𞤀𞤣𞤤𞤢𞤥 b"),
+        ("ꮳꮃꭹ", "Ꮳꮃꭹ, ᏣᎳᎩ"),
+        ("σ", "ο λόγος"),
+        ("ος", "ΛΌΓΟΣ ΚΑΙ"),
+        ("I", "x İ"),
+        ("İstanbul".lower(), "Bugün İstanbul'da"),
+        ("\uffff", "a\uffffbcd"),
+        ("a", "a\U0010ffffbcd"),
+    ],
+)
+def test_upper_and_lower_case_are_alike_in_every_script(index: Index, phrase: str, text: str) -> None:
+    index.add([Document.from_texts("a", ["another sentence", text])])
+    assert index.containing(phrase)[-1:] == [1]
+
+
 def with_nul() -> Iterator[Sentence]:
     yield Sentence("three four", 6)
     yield Sentence(NUL[0], 7)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import operator
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, islice, product
 
 from phrasemate.errors import InputError
 from phrasemate.index import rows
@@ -19,7 +21,15 @@ _TRIGRAM = 3
 _LOOKED_UP = 64  # characters of a phrase that are looked up
 _FREQUENT = 20_000  # occurrences of a phrase below three characters from which its sentences are not listed
 _TRIGRAMS = 32  # of such a frequent phrase: its most frequent continuations stand for all
+_BEGINS = 3  # words of a phrase that are looked for with İ and with i, each
 _ID_LIMIT = 2**63 - 1
+_CAPITALS = {ord("i"): "İ", ord("ı"): "I"}
+_NONE = re.compile("[\ud800-\udfff\ufffe\uffff]")
+# Of pairs that came with Unicode 7 or later: the text index does not know which are alike.
+_LATER = re.compile(
+    "[\u037f\u0528-\u052f\u13a0-\u13fd\u1c80-\u1cbf\u2c2f\ua698-\ua69b\ua796-\ua79f\ua7ab-\ua7ff\uab70-\uabbf"
+    "\U000104b0-\U000104d3\U00010570-\U00010595\U00010c80-\U00010cb2\U000118a0-\U000118bf\U00016e40-\U00016e5f\U0001e900-\U0001e921]"
+)
 
 _Plan = str | Sequence[int]  # a query of the text index, or the ids themselves
 
@@ -169,7 +179,9 @@ _BEGINNING = "WHERE term >= CAST(? AS TEXT) AND term < CAST(? AS TEXT)"
 
 
 def _range(start: str) -> tuple[bytes, bytes]:
-    return rows.encode_text(start), rows.encode_text(start + "\U0010ffff")
+    """The terms that begin with it; the text index has U+FFFD for what is no character."""
+    first = rows.encode_text(_NONE.sub("\ufffd", start))
+    return first, first + b"\xff"
 
 
 def _check(phrase: str, limit: int) -> None:
@@ -188,14 +200,33 @@ def lowered(text: str) -> str:
 
 
 def _small(text: str) -> str:
-    """Lower case, character by character, as the text index has it."""
-    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    """Small letters, character by character, as the text index has them: σ for ς, too."""
+    return "".join(map(_letter, text))
+
+
+@lru_cache(1 << 14)
+def _letter(character: str) -> str:
+    if _LATER.match(character):
+        return character
+    small = character.lower()
+    return next(one for one in (small.casefold(), small, character) if len(one) == 1)
 
 
 def forms(phrase: str) -> list[str]:
     """The phrase as it may be written; the text index itself takes each lower-case letter for its capital."""
-    turkish = phrase.translate({ord("i"): "İ", ord("ı"): "I"}), phrase.translate({ord("I"): "ı", ord("İ"): "i"})
-    written = [phrase, phrase.lower(), phrase.upper(), phrase.casefold(), *turkish]
-    written += [form.replace("ss", "ß") for form in (phrase.lower(), phrase.casefold())]
-    written += [composed(phrase), decomposed(phrase)]
+    small = phrase.lower()
+    written = [phrase, small, phrase.upper(), phrase.casefold(), small.title(), small.capitalize(), *_turkish(phrase)]
+    written += [form.replace("ss", "ß") for form in (small, phrase.casefold())]
+    written += [composed(phrase), decomposed(phrase), small.replace("i\u0307", "İ")]
     return list({_small(form): form for form in written}.values())
+
+
+def _turkish(phrase: str) -> Iterator[str]:
+    """With İ and ı: for the text index they are letters of their own. All, none or some words have their capital."""
+    small = phrase.replace("I", "ı") if "ı" in phrase else phrase
+    small = small.replace("İ", "i").lower()
+    yield small.translate(_CAPITALS)
+    begins = [found.start() for found in islice(re.finditer(r"\b[iı]", small), _BEGINS)]
+    for chosen in product((False, True), repeat=len(begins)):
+        capitals = {at for at, wanted in zip(begins, chosen, strict=True) if wanted}
+        yield "".join(c.translate(_CAPITALS) if at in capitals else c for at, c in enumerate(small))
