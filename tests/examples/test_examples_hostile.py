@@ -18,6 +18,7 @@ from test_examples_store import DOCUMENTS
 from phrasemate.errors import IndexDamaged
 from phrasemate.examples import ExampleIndex, occurrences
 from phrasemate.examples.matching import tokens
+from phrasemate.types import Document
 
 
 def altered(path: Path, facts: Callable[[dict[str, Any]], Any] | None, *statements: str) -> None:
@@ -124,3 +125,9 @@ def test_marks_without_end_take_no_longer_than_other_text() -> None:
     assert occurrences("b", text) == [(len(text) - 1, len(text))]
     assert len(tokens(text)) > 0
     assert time.process_time() - begun < 20
+
+
+def test_a_phrase_with_half_a_character_is_looked_for() -> None:
+    with ExampleIndex.build([Document.from_texts("a", ["The word\ud800 is here.", "No word of it."])]) as source:
+        assert [found.context for found in source.find("word\ud800")] == ["The word\ud800 is here."]
+        assert source.find("\udcff") == []

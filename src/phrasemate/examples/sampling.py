@@ -118,7 +118,8 @@ class _Choice:
 
 def _rows(source: Source, phrase: str, seed: int, has_some: Callable[[], bool]) -> Iterator[Row]:
     looked = 0
-    for ids in _chunks(source, phrase, Random(f"{seed} {phrase}")):
+    key = f"{seed} {phrase}".encode("utf-8", "surrogatepass")
+    for ids in _chunks(source, phrase, Random(key)):
         yield from _in_turn(source.rows(ids))
         looked += len(ids)
         if looked >= BUDGET and has_some():
