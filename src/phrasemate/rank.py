@@ -308,15 +308,16 @@ def _fused(runs: Sequence[Run], gains: Sequence[Doubles], base: Doubles, shares:
     there = np.concatenate([run.ids.ravel() >= 0 for run in runs])
     rows = np.concatenate([np.repeat(np.arange(len(run.ids)), run.ids.shape[1]) for run in runs])[there]
     ids = np.concatenate([run.ids.ravel() for run in runs])[there]
-    span = int(ids.max(initial=0)) + 1
-    keys, inverse = np.unique(rows * span + ids, return_inverse=True)  # each pair of query and document once
-    row, document = keys // span, keys % span
+    known, places = np.unique(ids, return_inverse=True)  # ids may be as large as 64 bits are
+    span = max(1, len(known))
+    keys, inverse = np.unique(rows * span + places, return_inverse=True)  # each pair of query and document once
+    row, document = keys // span, known[keys % span]
     sums = np.bincount(inverse, np.concatenate([gain.ravel() for gain in gains])[there], len(keys))
     scores = (sums + base[row]).astype(np.float32)
-    places, leader = np.full(len(keys), np.inf), int(np.argmax(shares))
+    ranks, leader = np.full(len(keys), np.inf), int(np.argmax(shares))
     own = np.concatenate([np.full(run.ids.size, number == leader) for number, run in enumerate(runs)])[there]
-    places[inverse[own]] = rank_positions(runs[leader])[runs[leader].ids >= 0]
-    order = np.lexsort((document, places, -scores, row))
+    ranks[inverse[own]] = rank_positions(runs[leader])[runs[leader].ids >= 0]
+    order = np.lexsort((document, ranks, -scores, row))
     return _listed(row[order], document[order], scores[order], len(base), name)
 
 

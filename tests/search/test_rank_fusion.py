@@ -52,6 +52,14 @@ A = run([(0, 0.9), (1, 0.5), (2, 0.1)], [(5, 3.0)])
 B = run([(2, 7.0), (0, 6.0)], [(4, 2.0), (5, 2.0)])
 
 
+def test_ids_may_be_as_large_as_64_bits_are() -> None:
+    great = 2**63 - 1
+    first = run([(great, 2.0), (1, 1.0)], [(2**62, 2.0), (3, 1.0)], [(4, 2.0), (great - 1, 1.0)])
+    second = run([(1, 5.0), (great, 4.0)], [(3, 5.0)], [(great - 1, 5.0), (7, 4.0)])
+    made = weighted_sum([first, second])
+    same(made, [(great, 6.0), (1, 6.0)], [(3, 6.0), (2**62, 2.0)], [(great - 1, 6.0), (7, 4.0), (4, 2.0)])
+
+
 def test_a_run_of_scores() -> None:
     scores = np.array([[0.1, 0.7, 0.7, -INF], [3.0, 1.0, 2.0, 4.0]])
     same(run_of(scores, 3, "x"), [(1, 0.7), (2, 0.7), (0, 0.1)], [(3, 4.0), (0, 3.0), (2, 2.0)])
