@@ -74,6 +74,20 @@ def test_a_write_that_was_killed(few: WordVectors, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["de"]
 
 
+def test_a_write_that_was_killed_among_the_numbers(few: WordVectors, tmp_path: Path) -> None:
+    (tmp_path / "de.new").mkdir()
+    for name in (".tmpjSo7xS", "vectors.safetensors.4711.part"):  # of the library, and of ours
+        (tmp_path / "de.new" / name).write_bytes(bytes(100))
+    few.save(tmp_path / "de")
+    assert [path.name for path in tmp_path.iterdir()] == ["de"]
+
+
+def test_words_with_half_a_character_are_kept(few: WordVectors, tmp_path: Path) -> None:
+    words = ("one", "\ud800", "a\udcff", "four")
+    replace(few, words=words).save(tmp_path / "de")
+    assert WordVectors.load(tmp_path / "de").words == words
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_flipped_byte_and_every_cut_shows(few: WordVectors, tmp_path: Path, name: str) -> None:
     few.save(tmp_path / "de")

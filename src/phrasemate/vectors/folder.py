@@ -14,6 +14,7 @@ deleted but what is ours: a folder that holds other files is refused.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import file_digest, sha256
@@ -32,6 +33,7 @@ FORMAT = "phrasemate-vectors"
 VERSION = 1
 WORDS, VECTORS, MANIFEST = "words.json", "vectors.safetensors", "MANIFEST.json"
 SIDES = ("source", "target")  # folders within the one of a mapping
+PARTIAL = re.compile(rf"\.tmp\w+|{re.escape(VECTORS)}\.\d+\.part")  # left by a run that was killed while it wrote them
 REMEDY = "make the vectors again"
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -46,7 +48,8 @@ def write_folder(
     """
     check_free(folder, force)
     made = begun(folder)
-    (made / WORDS).write_text(json.dumps(list(words), ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    text = json.dumps(list(words), ensure_ascii=False, indent=0) + "\n"
+    (made / WORDS).write_bytes(text.encode("utf-8", "surrogatepass"))
     save_arrays(made / VECTORS, arrays)
     content = _sealed(dict(facts), {name: _entry(made / name) for name in (VECTORS, WORDS)})
     (made / MANIFEST).write_bytes(content)
@@ -89,7 +92,7 @@ def _strangers(folder: Path) -> Iterator[str]:
         side = found.name.removesuffix(".new").removesuffix(".old") in SIDES
         if side and found.is_dir() and not found.is_symlink():
             yield from (f"{found.name}/{name}" for name in _strangers(found))
-        elif found.name not in (WORDS, VECTORS, MANIFEST) or not found.is_file():
+        elif not found.is_file() or not (found.name in (WORDS, VECTORS, MANIFEST) or PARTIAL.fullmatch(found.name)):
             yield found.name
 
 
@@ -106,7 +109,7 @@ def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[
     for name in (VECTORS, WORDS):
         _check(folder / name, manifest["files"].get(name))
     try:
-        words = json.loads((folder / WORDS).read_text(encoding="utf-8"))
+        words = json.loads((folder / WORDS).read_bytes())  # takes half a character, too
         arrays = load_file(folder / VECTORS)
     except (OSError, ValueError, RecursionError, SafetensorError) as error:
         raise ModelDamaged(f"{folder}: not readable ({error}); {REMEDY}") from error
