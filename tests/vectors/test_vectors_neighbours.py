@@ -76,6 +76,9 @@ def test_of_equal_ones_the_first_are_taken(many: int, k: int) -> None:
     similar = x @ z.T
     assert rows.tolist() == [ordered(row)[:k] for row in similar.tolist()]
     np.testing.assert_array_equal(values, np.take_along_axis(similar, rows, 1))
+    for asked in (neighbour_means, csls_penalties):
+        with pytest.raises(InputError, match="k 0; expected 1 or more"):
+            asked(some(40, 4, 0), some(40, 4, 1), 0)
     with pytest.raises(InputError, match="k 0; expected 1 or more"):
         nearest(x, z, 0)
 

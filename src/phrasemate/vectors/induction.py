@@ -43,7 +43,7 @@ def induce(source: WordVectors, target: WordVectors, lexicon: Lexicon, k: int = 
     """Ask for each source word of the lexicon the nearest of all target words, by cosine and by CSLS.
 
     Right is any of its translations there. CSLS takes the hubs from all words of both sides. Raises InputError if the
-    vectors differ in length, or no pair of the lexicon has both.
+    vectors differ in length, no pair of the lexicon has both, or ``k`` is below 1.
     """
     gold: dict[str, set[int]] = {}
     for word, translation in lexicon:

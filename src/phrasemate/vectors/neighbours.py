@@ -42,8 +42,7 @@ def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -
     value lacks only what is the same for all z. k is at most len(z); equal values go by row. Raises InputError for k
     below 1.
     """
-    if k < 1:
-        raise InputError(f"k {k}; expected 1 or more neighbours")
+    _check(k)
     k = min(k, len(z))
     rows, values = np.empty((len(x), k), np.int64), np.empty((len(x), k), np.float32)
     for part, found in blocks(x, z):
@@ -54,7 +53,11 @@ def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -
 
 
 def neighbour_means(x: Floats, z: Floats, k: int = 10, held: Floats | None = None) -> Floats:
-    """(len(x),) r(x): the mean inner product of each row of x with its k nearest of z; ``held`` as in `blocks`."""
+    """(len(x),) r(x): the mean inner product of each row of x with its k nearest of z; ``held`` as in `blocks`.
+
+    Raises InputError for k below 1.
+    """
+    _check(k)
     means = np.empty(len(x), np.float32)
     for part, found in blocks(x, z, held):
         means[part] = greatest(found, min(k, len(z)))[1].mean(1)
@@ -62,5 +65,13 @@ def neighbour_means(x: Floats, z: Floats, k: int = 10, held: Floats | None = Non
 
 
 def csls_penalties(x: Floats, z: Floats, k: int = 10) -> Floats:
-    """(len(z),) r(z) / 2, for `nearest` of x among z: cos(x, z) - r(z) / 2 has the order of CSLS."""
+    """(len(z),) r(z) / 2, for `nearest` of x among z: cos(x, z) - r(z) / 2 has the order of CSLS.
+
+    Raises InputError for k below 1.
+    """
     return neighbour_means(z, x, k) * np.float32(0.5)
+
+
+def _check(k: int) -> None:
+    if k < 1:
+        raise InputError(f"k {k}; expected 1 or more neighbours")
