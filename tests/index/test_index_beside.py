@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -267,6 +268,19 @@ def test_a_log_that_cannot_be_read_is_a_writer_at_work(immutable: Index) -> None
         immutable.documents()
     log.unlink()
     assert len(immutable.documents()) == 1
+
+
+def test_an_index_that_was_made_anew_is_not_answered_from_what_is_known_of_the_old_one(
+    immutable: Index, model: FakeModel
+) -> None:
+    immutable.search(QUERIES, 3)
+    generation = immutable.store.state().generation
+    shutil.rmtree(immutable.path)
+    with Index.create(immutable.path, model, settings=SMALL, threads=1) as anew:
+        anew.add([document("a", 2)], lang="en")
+        assert anew.store.state().generation == generation
+    with pytest.raises(IndexError_, match="was made anew, or taken away, since it was opened; open it again"):
+        immutable.search(QUERIES, 3)
 
 
 def read_while_changed(index: Index) -> None:

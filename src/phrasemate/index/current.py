@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from phrasemate.errors import IndexError_, ModelMismatch
-from phrasemate.index import database
+from phrasemate.errors import ModelMismatch
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import Store
 
@@ -16,8 +15,7 @@ def current(store: Store) -> Manifest:
     Raises IndexError_ if the store is no more the file that was opened, which what is written and derived would not
     belong to, ModelMismatch if the index was begun anew with another model, IndexMissing, IndexDamaged.
     """
-    if database.mark(store.path).file != store.file:
-        raise IndexError_(f"{store.path}: was made anew, or taken away, since it was opened; open it again")
+    store.same()
     found = Manifest.read(store.path / "index.json")
     if found.dim != store.dim or store.model_hash not in (None, found.model_hash):
         raise ModelMismatch(

@@ -34,6 +34,11 @@ class Session:
         with self.lock:  # SQLite ends the process where a connection is closed that another thread reads
             self.connection.close()
 
+    def same(self) -> None:
+        """Raises IndexError_ if the file is no more the one that was opened."""
+        if database.mark(self.path).file != self.file:
+            raise IndexError_(f"{self.path}: was made anew, or taken away, since it was opened; open it again")
+
     def checkpoint(self) -> None:
         """Merge the log into the file, as far as readers allow at once: what is left is merged another time."""
         with self.lock, database.mapped(self.path):
@@ -63,9 +68,14 @@ class Session:
     # -- a file that was opened as immutable
 
     def _renew(self) -> None:
-        """Open it again if a writer came since. Raises IndexLocked where a writer's log cannot be read."""
+        """Open it again if a writer came since.
+
+        Raises IndexLocked where a writer's log cannot be read, IndexError_ as `same` does: what is known of another
+        file is not of this one.
+        """
         if not self._has_writer():
             return
+        self.same()
         try:
             with database.mapped(self.path):
                 opened = database.connect(self.path, readonly=True)
