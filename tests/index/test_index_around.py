@@ -22,6 +22,7 @@ def test_neighbours_are_of_the_same_document_and_in_its_order(index: Index, mode
     before, after = index.around(phrase_of(index, "six f"))
     assert (before, [(s.text, s.line) for s in after]) == ([], [("seven g", 2)])
     assert index.around(phrase_of(index, "two b"), 0) == ([], [])
+    assert [len(found) for found in index.around(phrase_of(index, "two b"), 1 << 64)] == [1, 3]
 
 
 def test_sentences_without_phrases_are_neighbours_too(index: Index) -> None:

@@ -175,3 +175,9 @@ def test_more_than_can_be_held(index: Index) -> None:
         index.search(np.eye(16, dtype=np.float32)[:1], (1 << 27) + 1)
     with pytest.raises(InputError, match="ask for fewer"):
         index.search(np.eye(16, dtype=np.float32)[:1], 10**20)
+
+
+@pytest.mark.parametrize("vectors", ["x", [[1.0, 2.0], [3.0]], [None], object()])
+def test_what_are_no_vectors(index: Index, vectors: Any) -> None:
+    with pytest.raises(InputError, match=r"cannot search with .*expected"):
+        index.search(vectors, 3)

@@ -211,6 +211,11 @@ def test_a_senseless_target_is_refused(tmp_path: Path, target: float) -> None:
         index.optimize(target_recall=target)
 
 
+def test_a_seed_below_zero_is_refused(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", FakeModel()) as index, pytest.raises(InputError, match="seed -1: expected 0"):
+        index.optimize(target_recall=0.9, seed=-1)
+
+
 @pytest.mark.parametrize(
     "asking", [{"probes": 0, "slack": 0.1, "candidates": 3}, {"probes": "x", "slack": 0.1, "candidates": 3}, {"a": 1}]
 )

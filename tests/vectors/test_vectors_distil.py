@@ -156,3 +156,5 @@ def test_what_cannot_be_distilled(encoder: Model, few: WordVectors) -> None:
         distil(encoder, TEXTS, replace(SETTINGS, layer=1), space=space)
     with pytest.raises(InputError, match="no more contexts at least than at most"):
         DistilSettings(contexts=2, least=3)
+    with pytest.raises(InputError, match="a seed from 0"):
+        DistilSettings(seed=-1)

@@ -177,3 +177,5 @@ def test_what_cannot_be_mapped(few: WordVectors) -> None:
         self_learn(few.matrix, few.matrix, (np.array([0, 2]), np.array([0, 1])), SelfLearning(vocabulary=2))
     with pytest.raises(InputError, match="keep=0"):
         SelfLearning(keep=0)
+    with pytest.raises(InputError, match="a seed from 0"):
+        SelfLearning(seed=-1)

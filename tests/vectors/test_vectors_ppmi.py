@@ -88,6 +88,8 @@ def test_what_cannot_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:
         train_ppmi(["one two"], PPMISettings(least=1))
     with pytest.raises(InputError, match="expected numbers from 1"):
         PPMISettings(window=0)
+    with pytest.raises(InputError, match="a seed from 0"):
+        PPMISettings(seed=-1)
     with pytest.raises(InputError, match="no two words"):
         train_ppmi(["one", "two", "three", "four"], PPMISettings(least=1, dim=2))
     monkeypatch.setitem(sys.modules, "scipy", None)

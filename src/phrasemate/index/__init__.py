@@ -54,6 +54,7 @@ __all__ = [
 
 INDEX_JSON = "index.json"
 _MOST_FOUND = 1 << 27  # results of all queries together: 1.6 GB
+_FAR = 1 << 53  # sentences that a document has not
 
 
 class Index:
@@ -214,6 +215,8 @@ class Index:
                 raise InputError(f"target recall {target_recall}: expected above 0 and at most 1")
             if at not in DEPTHS:
                 raise InputError(f"recall@{at}: expected at {' or '.join(map(str, DEPTHS))}")
+            if seed < 0:
+                raise InputError(f"seed {seed}: expected 0 or more")
             writing.optimise_words(self.store)
             with self.store.lock, database.mapped(self.path):
                 self.store.connection.execute("VACUUM")
@@ -325,7 +328,7 @@ class Index:
 
         Raises InputError if there is no such phrase, or if it was deleted.
         """
-        phrase, count = operator.index(phrase), operator.index(count)
+        phrase, count = operator.index(phrase), min(operator.index(count), _FAR)
         with self.store.reading():
             own = self.store.sentence_of(phrase)
             if own is None:
@@ -380,7 +383,10 @@ def _some(names: set[str]) -> str:
 
 
 def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
-    queries = np.ascontiguousarray(vectors, np.float32)
+    try:
+        queries = np.ascontiguousarray(vectors, np.float32)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"cannot search with what are no vectors ({error}); expected (queries, {dim})") from error
     if queries.ndim != 2 or queries.shape[1] != dim or not np.isfinite(queries).all():
         raise InputError(
             f"cannot search with vectors of shape {queries.shape}; expected finite numbers of shape (queries, {dim})"

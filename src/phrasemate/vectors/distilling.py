@@ -50,8 +50,10 @@ class DistilSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.words < 1 or not 1 <= self.least <= self.contexts:
-            raise InputError(f"{self}: expected numbers from 1, and no more contexts at least than at most")
+        if self.words < 1 or not 1 <= self.least <= self.contexts or self.seed < 0:
+            raise InputError(
+                f"{self}: expected numbers from 1, a seed from 0 and no more contexts at least than at most"
+            )
 
 
 def distil(

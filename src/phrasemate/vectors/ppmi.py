@@ -36,8 +36,8 @@ class PPMISettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.words, self.dim, self.window, self.least) < 1 or self.shift <= 0:
-            raise InputError(f"{self}: expected numbers from 1, and a shift above 0")
+        if min(self.words, self.dim, self.window, self.least) < 1 or self.shift <= 0 or self.seed < 0:
+            raise InputError(f"{self}: expected numbers from 1, a seed from 0 and a shift above 0")
 
 
 def train_ppmi(

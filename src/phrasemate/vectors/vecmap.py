@@ -42,8 +42,10 @@ class SelfLearning:
 
     def __post_init__(self) -> None:
         whole = (self.vocabulary, self.initial, self.neighbours, self.patience, self.most)
-        if min(whole) < 1 or not 0 < self.keep <= 1 or self.growth <= 1:
-            raise InputError(f"{self}: expected counts from 1, a keep above 0 up to 1 and a growth above 1")
+        if min(whole) < 1 or not 0 < self.keep <= 1 or self.growth <= 1 or self.seed < 0:
+            raise InputError(
+                f"{self}: expected counts from 1, a seed from 0, a keep above 0 up to 1 and a growth above 1"
+            )
 
 
 @dataclass(frozen=True, slots=True)
