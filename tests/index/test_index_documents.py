@@ -207,3 +207,23 @@ def test_an_index_of_before_segment_options_opens(tmp_path: Path) -> None:
     write_json(path, content)
     with Index.open(tmp_path / "idx", FakeModel()) as index:
         assert index.stats().segment == {}
+
+
+def deep(brackets: int) -> Any:
+    found: Any = "x"
+    for _ in range(brackets):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("metadata", [{("a", "b"): 1}, {"a": deep(100)}, {"a": deep(900)}, {"a": deep(100_000)}])
+def test_metadata_that_could_not_be_read_again_are_refused(index: Index, metadata: dict[Any, Any]) -> None:
+    texts = [Sentence("one two"), Sentence("three four", 5, metadata)]
+    with pytest.raises(InputError, match=r"document 'a', sentence 2 \(line 5\): its metadata cannot be kept \(.*JSON"):
+        index.add([Document("a", "d", lambda: iter(texts))])
+    assert index.documents() == []
+
+
+def test_metadata_may_be_nested_as_those_of_json_lines(index: Index) -> None:
+    index.add([Document("a", "d", lambda: iter([Sentence("one two", 0, {"a": deep(99)})]))])
+    assert next(index.store.all_sentences()).metadata == {"a": deep(99)}

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from phrasemate.errors import InputError, ModelError
-from phrasemate.index import writing
+from phrasemate.index import rows, writing
 from phrasemate.index.intake import Intake, Item, Task
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.records import AddReport, IndexModel, PhraseSet, Progress, ProgressEvent, Settings
@@ -121,7 +121,7 @@ class Adder:
 
 
 def sound(document: Document) -> Document:
-    """The document; a sentence that the text index would take in only in part raises InputError when it is read."""
+    """The document; a sentence that would be kept only in part raises InputError when it is read."""
 
     def sentences() -> Iterator[Sentence]:
         for number, sentence in enumerate(document.sentences(), 1):
@@ -130,9 +130,27 @@ def sound(document: Document) -> Document:
                     f"document {document.name!r}, sentence {number} (line {sentence.line}): holds the character "
                     f"U+0000, behind which nothing would be found; take it out"
                 )
+            if sentence.metadata and (reason := _unkept(sentence.metadata)):
+                raise InputError(
+                    f"document {document.name!r}, sentence {number} (line {sentence.line}): its metadata cannot be "
+                    f"kept ({reason}); expected what JSON has, at most {rows.NESTING} brackets within one another"
+                )
             yield sentence
 
     return replace(document, sentences=sentences)
+
+
+def _unkept(metadata: Mapping[str, Any]) -> str:
+    """Why metadata cannot be kept; nothing where they can. What is nested deeply could not be read everywhere."""
+    try:
+        raw = rows.encode_metadata(metadata)
+    except (TypeError, ValueError, RecursionError) as error:
+        return str(error)
+    level: list[Any] = [metadata] if raw.count(b"[") + raw.count(b"{") > rows.NESTING else []
+    for _ in range(rows.NESTING):
+        inner = (each.values() if isinstance(each, Mapping) else each for each in level)
+        level = [one for each in inner for one in each if isinstance(one, dict | list | tuple)]
+    return "they are nested too deeply" if level else ""
 
 
 def total_bytes(documents: Iterable[Document]) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import IndexDamaged
 
 __all__ = [
+    "NESTING",
     "checksum",
     "decode_metadata",
     "decode_text",
@@ -34,6 +35,7 @@ __all__ = [
 
 Int8s = NDArray[np.int8]
 Floats = NDArray[np.float32]
+NESTING = 100  # brackets of metadata within one another: what is kept must be read again, wherever that is
 _SPAN_BYTES = 10  # int32 start, int32 end, float16 score
 
 
