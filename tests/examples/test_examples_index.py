@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from example_texts import SENTENCES, TEXTS, Silent, phrases_of, plainly
 
-from phrasemate.errors import InputError
+from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.examples import ExampleIndex
-from phrasemate.index import Index, containing
+from phrasemate.index import Index, containing, rows
 from phrasemate.index.containing import TextSearch
 from phrasemate.types import Document
 
@@ -128,3 +128,14 @@ def test_containing_reads_what_trigrams_cannot_show(tmp_path: Path, phrase: str)
     with Index.create(tmp_path / "idx", Silent()) as index:
         index.add([Document.from_texts("a", texts)])
         assert index.containing(phrase) == [i for i, text in enumerate(texts) if phrase in text.lower()]
+
+
+def test_a_sentence_of_a_document_that_is_not_there(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", Silent()) as index:
+        index.add([Document.from_texts("a", ["the art of it, and more"])])
+        (row,) = index.store.all_sentences()
+        numbers = (row.id, 7, row.position, row.line, row.first_phrase, row.phrases)
+        crc = rows.checksum(b"sentence", numbers, row.text.encode(), b"", row.spans)
+        index.store.connection.execute("UPDATE sentences SET document = 7, crc = ?", (crc,))
+        with pytest.raises(IndexDamaged, match="document 7 of sentence 0 is missing"):
+            ExampleIndex.from_index(index).find("art")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -230,3 +231,14 @@ def test_a_phrase_takes_milliseconds() -> None:
         for n in range(50):
             assert len(source.find(f"word{n}")) > 3
         assert (time.process_time() - began) / 50 < 0.1
+
+
+def test_a_temporary_store_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr("phrasemate.examples.textstore._fill", full)
+    with pytest.raises(IndexError_, match="temporary store of examples: no space is left to write"):
+        ExampleIndex.build(DOCUMENTS)

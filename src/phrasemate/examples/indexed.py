@@ -51,13 +51,13 @@ class IndexSource:
         with self._store.reading() as state:
             if self._documents[0] != state.generation:
                 self._documents = (state.generation, {d.id: d for d in self._store.documents()})
-            documents = self._documents[1]
-            found = [(row, documents[row.document]) for row in self._store.sentences(ids)]
-        return [
-            Row(row.text, document.name, row.line, document.language)
-            for row, document in found
-            if self._languages is None or document.language in self._languages
-        ]
+            documents, found = self._documents[1], []
+            for row in self._store.sentences(ids):
+                if (document := documents.get(row.document)) is None:
+                    raise self._store.damaged(f"document {row.document} of sentence {row.id} is missing")
+                if self._languages is None or document.language in self._languages:
+                    found.append(Row(row.text, document.name, row.line, document.language))
+        return found
 
     def close(self) -> None:
         """Nothing of its own is open."""

@@ -105,13 +105,15 @@ class TextStore:
         and what the documents raise.
         """
         if path is None:
-            connection = _connect("")  # SQLite's own temporary file: it goes with the process, however that ends
-            try:
-                _fill(connection, documents, language, progress)
-                return cls(connection, Path("temporary store of examples"))
-            except BaseException:
-                connection.close()
-                raise
+            temporary = Path("temporary store of examples")
+            with database.mapped(temporary):
+                connection = _connect("")  # SQLite's own temporary file: it goes with the process, however that ends
+                try:
+                    _fill(connection, documents, language, progress)
+                    return cls(connection, temporary)
+                except BaseException:
+                    connection.close()
+                    raise
         with database.mapped(path):
             _write(path, documents, language, progress)
         return cls.open(path)
