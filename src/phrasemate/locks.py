@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["give_back", "take"]
 
 
-def take(path: Path, refusal: str) -> BaseFileLock:
-    """The lock at ``path``, at once. Raises InputError, which says ``refusal``, if another process has it."""
+def take(path: Path, refusal: str, seconds: float = 0) -> BaseFileLock:
+    """The lock at ``path``, at once or within some seconds.
+
+    Raises InputError, which says ``refusal``, if another process has it until then.
+    """
     from filelock import FileLock, Timeout  # it loads asyncio: only writers pay for that
 
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=seconds)
     except Timeout:
         raise InputError(refusal) from None
     return lock

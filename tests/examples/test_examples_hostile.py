@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,8 @@ from zlib import crc32
 import pytest
 from test_examples_store import DOCUMENTS
 
-from phrasemate.errors import IndexDamaged
-from phrasemate.examples import ExampleIndex, occurrences
+from phrasemate.errors import IndexDamaged, PhrasemateError
+from phrasemate.examples import ExampleIndex, occurrences, textstore
 from phrasemate.examples.matching import tokens
 from phrasemate.types import Document
 
@@ -116,6 +117,30 @@ def test_a_store_is_locked_until_it_has_its_name(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("phrasemate.examples.textstore.os.fsync", other_run)
     ExampleIndex.build(DOCUMENTS, tmp_path / "a").close()
     assert left == [1]
+
+
+def test_a_run_that_begins_meanwhile_takes_nothing_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of the first one is there, and has no lock of SQLite yet."""
+    connect, errors = textstore._connect, []
+
+    def build(text: str) -> None:
+        try:
+            ExampleIndex.build([Document.from_texts("a", [text])], tmp_path / "a").close()
+        except PhrasemateError as error:
+            errors.append(error)
+
+    def connected(uri: str) -> sqlite3.Connection:
+        connection = connect(uri)
+        if uri.endswith(".part") and not second.ident:
+            second.start()
+            second.join(0.1)
+        return connection
+
+    second = threading.Thread(target=build, args=("of the second",))
+    monkeypatch.setattr(textstore, "_connect", connected)
+    build("of the first")
+    second.join()
+    assert (errors, [found.name for found in tmp_path.iterdir()]) == ([], ["a"])
 
 
 def test_marks_without_end_take_no_longer_than_other_text() -> None:

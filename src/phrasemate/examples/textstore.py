@@ -26,6 +26,7 @@ from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, IndexUnsu
 from phrasemate.examples.matching import characters, lookup, tokens
 from phrasemate.examples.sampling import Row
 from phrasemate.index import ProgressEvent, database, rows
+from phrasemate.locks import give_back, take
 from phrasemate.types import Document, Sentence
 
 __all__ = ["TextStore", "match_query"]
@@ -46,6 +47,7 @@ _SCHEMA = (
     f"INSERT INTO words (words, rank) VALUES ('hashsize', {_HASH_BYTES})",
 )
 
+_PATIENCE = 10.0  # seconds, in which another run has looked or renamed
 _PART = r"\.[0-9]+-[0-9a-f]{8}\.part"  # after the name of a store: of a run that makes it
 _SHADOW = "CREATE TABLE 'words_"  # of the full-text table, which makes them itself
 _MOST = 2**53  # sentences
@@ -102,7 +104,7 @@ class TextStore:
 
         A file appears under its name when it is whole; until then its name ends in .part, and what a killed run has
         left goes with the next. Raises IndexExists for a file that is not ours, IndexError_ if it cannot be written,
-        and what the documents raise.
+        InputError if another run holds its lock for seconds, and what the documents raise.
         """
         if path is None:
             temporary = Path("temporary store of examples")
@@ -246,23 +248,38 @@ def _write(path: Path, documents: Iterable[Document], language: str, progress: P
     """Make the file under another name; it takes its own when it is whole and on the disk."""
     if path.exists() and not _is_ours(_head(path)):
         raise IndexExists(f"{path}: holds something else already; choose another file")
-    _clear(path)
-    part = path.with_name(f"{path.name}.{os.getpid()}-{token_hex(4)}.part")
-    part.touch()  # the system says why it cannot be written, SQLite would not
-    connection = _connect(part.absolute().as_uri())
-    try:
+    path.parent.stat()  # a folder that is not there would be made for the lock
+    with _alone(path):
+        _clear(path)
+        part = path.with_name(f"{path.name}.{os.getpid()}-{token_hex(4)}.part")
+        part.touch()  # the system says why it cannot be written, SQLite would not
+        connection = _connect(part.absolute().as_uri())
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # a lock that is taken stays
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("COMMIT")
+    try:
         _fill(connection, documents, language, progress)
         with part.open("rb") as file:
             os.fsync(file.fileno())
-            connection.close()  # only now does its lock go, or another run would take the file for a dead one's
-            part.replace(path)
+            with _alone(path):
+                connection.close()  # only now does its lock go, or another run would take the file for a dead one's
+                part.replace(path)
     except BaseException:
         connection.close()
         part.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """No other run looks for what dead ones left while a file of this one has no lock of SQLite."""
+    lock = take(path.with_name(f"{path.name}.lock"), f"{path}: another process is making it; try again", _PATIENCE)
+    try:
+        yield
+    finally:
+        give_back(lock)
 
 
 def _clear(path: Path) -> None:
