@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.vectors import Mapped, Projection, WordVectors
+from phrasemate.vectors.folder import write_folder
 
 FILES = ("MANIFEST.json", "vectors.safetensors", "words.json")
 
@@ -117,6 +118,28 @@ def test_sealed_but_senseless(few: WordVectors, tmp_path: Path, monkeypatch: pyt
     replace(few, words=("one",)).save(tmp_path / "de")
     monkeypatch.undo()
     with pytest.raises(ModelDamaged, match="1 words and vectors of shape"):
+        WordVectors.load(tmp_path / "de")
+
+
+@pytest.mark.parametrize("others", [{"kernel": (5, 3)}, {"kernel": (5, 7), "bias": (3,)}, {"kernel": (3,), "bias": ()}])
+def test_sealed_with_a_projection_that_is_none(tmp_path: Path, others: dict[str, tuple[int, ...]]) -> None:
+    arrays = {name: np.ones(shape, np.float32) for name, shape in (others | {"matrix": (1, 3)}).items()}
+    write_folder(tmp_path / "de", ["one"], arrays, {})
+    with pytest.raises(ModelDamaged, match="makes no sense"):
+        WordVectors.load(tmp_path / "de")
+
+
+@pytest.mark.parametrize(("kind", "size"), [("BF16", 2), ("F8_E4M3", 1)])
+def test_sealed_with_numbers_that_numpy_lacks(
+    tmp_path: Path, kind: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(path: Path, _: object) -> None:
+        head = json.dumps({"matrix": {"dtype": kind, "shape": [1, 3], "data_offsets": [0, 3 * size]}}).encode()
+        path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(3 * size))
+
+    monkeypatch.setattr("phrasemate.vectors.folder.save_arrays", save)
+    write_folder(tmp_path / "de", ["one"], {}, {})
+    with pytest.raises(ModelDamaged, match="not readable"):
         WordVectors.load(tmp_path / "de")
 
 

@@ -20,7 +20,7 @@ from phrasemate.vectors.words import WordVectors
 __all__ = ["read_fasttext", "write_fasttext"]
 
 _DIGITS = 19  # of a count that means something
-_UNWRITABLE = re.compile("[ \n\r\ud800-\udfff]")
+_UNWRITABLE = re.compile("[ \0\n\r\ud800-\udfff]")
 _EVERY = 1000  # rows between two calls of progress
 _MEND = "mend or delete the line, or use --on-error skip"
 _COUNT = "copy it again, mend line 1 or use --on-error skip"
@@ -78,12 +78,12 @@ def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) 
     """Write a .vec file (packed where the name ends in .gz), whole or not at all, seven significant digits a number.
 
     Raises InputError if it is there already (unless ``force``) or cannot be written, and for a word with white space
-    that would split it or with half of a surrogate pair.
+    that would split it, with U+0000 or with half of a surrogate pair.
     """
     path = Path(path)
     check_new(path, force)
     if bad := next(filter(_UNWRITABLE.search, vectors.words), None):
-        raise InputError(f"the word {bad!r} holds a space, a line end or half a character; take it out")
+        raise InputError(f"the word {bad!r} holds a space, a line end, U+0000 or half a character; take it out")
     with NewFile(path, binary=True) as new:
         raw = cast("IO[bytes]", new.stream)
         if path.suffix != ".gz":

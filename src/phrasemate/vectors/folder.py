@@ -111,7 +111,7 @@ def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[
     try:
         words = json.loads((folder / WORDS).read_bytes())  # takes half a character, too
         arrays = load_file(folder / VECTORS)
-    except (OSError, ValueError, RecursionError, SafetensorError) as error:
+    except (OSError, ValueError, RecursionError, SafetensorError, TypeError, AttributeError) as error:  # other floats
         raise ModelDamaged(f"{folder}: not readable ({error}); {REMEDY}") from error
     return words, arrays, manifest["facts"], digest
 

@@ -130,10 +130,12 @@ class WordVectors:
         words, arrays, facts, digest = read_folder(Path(folder))
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ModelDamaged(f"{folder}: the words are no list of texts; {REMEDY}")
-        projection = Projection(arrays["kernel"], arrays["bias"]) if "kernel" in arrays else None
         language = str(facts.pop("language", ""))
         facts["hash"] = digest
         try:
+            projection = Projection(arrays["kernel"], arrays["bias"]) if "kernel" in arrays else None
+            if projection and (projection.kernel.ndim != 2 or projection.bias.shape != projection.kernel.shape[1:]):
+                raise InputError(f"a projection of {projection.kernel.shape} and {projection.bias.shape}")
             return cls(words, arrays["matrix"], language, arrays.get("counts"), facts, projection)
         except (InputError, KeyError) as error:
             raise ModelDamaged(f"{folder}: makes no sense ({error}); {REMEDY}") from error
