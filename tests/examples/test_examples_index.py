@@ -64,6 +64,16 @@ def test_turkish_words_are_found_however_they_are_written(tmp_path: Path) -> Non
             assert {found.context for found in source.find(phrase, extra=0)} == expected != set(), phrase
 
 
+def test_white_space_is_a_single_space_or_that_of_the_phrase(tmp_path: Path) -> None:
+    texts = ["We like open source.", "They use open\u00a0source too.", "Is that open  source?"]
+    with Index.create(tmp_path / "idx", Silent()) as index:
+        index.add([Document.from_texts("a", texts)])
+        source = ExampleIndex.from_index(index)
+        for phrase, count in (("open source", 1), ("open\u00a0source", 2), (" open  source ", 2)):
+            found = {found.context for found in source.find(phrase, extra=0)}
+            assert (len(found), texts[0] in found, any(phrase.strip() in text for text in found)) == (count, True, True)
+
+
 def test_languages(folder: Path) -> None:
     with Index.open(folder) as index:
         source = ExampleIndex.from_index(index, ["ja"])

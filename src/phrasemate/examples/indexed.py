@@ -36,10 +36,12 @@ class IndexSource:
             return state.sentences
 
     def candidates(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
-        """As the text index has them; none for a phrase without letter or digit."""
+        """As the text index has them, with single spaces or with its own; none for a phrase without letter or digit."""
         if not any(map(str.isalnum, phrase)):
             return []
-        return self._search.candidates(" ".join(phrase.split()), first, before, limit)
+        written = dict.fromkeys((" ".join(phrase.split()), phrase.strip()))
+        found = [self._search.candidates(each, first, before, limit) for each in written]
+        return found[0] if len(found) == 1 else sorted({*found[0], *found[1]})[:limit]
 
     def likely(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
         """Candidates in which it stands between spaces, if its script has them: not all that hold "art" are of art."""
