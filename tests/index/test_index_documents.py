@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake import SMALL, FakeModel, sentences
+from fake import SMALL, FakeModel, sentences, vector_of
 
 from phrasemate.errors import IndexExists, IndexMissing, InputError, ModelError, ModelMismatch
 from phrasemate.index import Index
@@ -227,3 +227,13 @@ def test_metadata_that_could_not_be_read_again_are_refused(index: Index, metadat
 def test_metadata_may_be_nested_as_those_of_json_lines(index: Index) -> None:
     index.add([Document("a", "d", lambda: iter([Sentence("one two", 0, {"a": deep(99)})]))])
     assert next(index.store.all_sentences()).metadata == {"a": deep(99)}
+
+
+def test_a_filter_is_not_gone_through_for_each_document(index: Index) -> None:
+    class Named(list[str]):
+        def __contains__(self, name: object) -> bool:
+            raise AssertionError("a list is compared one by one")
+
+    index.add([Document.from_texts(name, ["one two"]) for name in "abc"], lang="en")
+    run = index.search(vector_of("one two", 16)[None], 5, documents=Named("ca"), languages=Named(["en"]))
+    assert {hit.document for hit in index.hits(run.ids[0], run.scores[0])} == {"a", "c"}

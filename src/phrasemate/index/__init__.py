@@ -366,15 +366,12 @@ class Index:
         """Ids of the documents that a filter lets through. Raises InputError for a name or language that is unknown."""
         with self.store.reading():
             known = self._documents().values()
-        for kind, asked, there in (
-            ("document", names, {d.name for d in known}),
-            ("language", languages, {d.language for d in known}),
-        ):
-            for unknown in [x for x in asked or () if x not in there]:
-                raise InputError(f"{self.path}: has no {kind} {unknown!r}; it has {_some(there)}")
-        return [
-            d.id for d in known if (names is None or d.name in names) and (languages is None or d.language in languages)
-        ]
+        there = {d.name for d in known}, {d.language for d in known}
+        for kind, asked, held in zip(("document", "language"), (names, languages), there, strict=True):
+            for unknown in [x for x in asked or () if x not in held]:
+                raise InputError(f"{self.path}: has no {kind} {unknown!r}; it has {_some(held)}")
+        wanted, spoken = (there[0] if names is None else {*names}), (there[1] if languages is None else {*languages})
+        return [d.id for d in known if d.name in wanted and d.language in spoken]
 
 
 def _some(names: set[str]) -> str:
