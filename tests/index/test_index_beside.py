@@ -283,6 +283,32 @@ def test_an_index_that_was_made_anew_is_not_answered_from_what_is_known_of_the_o
         immutable.search(QUERIES, 3)
 
 
+def test_what_is_closed_holds_nothing(writer: Index) -> None:
+    writer.search(QUERIES, 3)
+    assert writer._view.faiss is not None
+    writer.close()
+    assert (writer._view.faiss, len(writer._view.exact)) == (None, 0)
+    with pytest.raises(IndexError_, match="has been closed; open it again"):
+        writer.search(QUERIES, 3)
+
+
+def test_patience_comes_back_after_a_log_that_could_not_be_merged(writer: Index) -> None:
+    class Full:
+        def __init__(self, connection: Any) -> None:
+            self.connection = connection
+
+        def execute(self, statement: str) -> Any:
+            if "wal_checkpoint" in statement:
+                raise database.sqlite3.OperationalError("disk I/O error")
+            return self.connection.execute(statement)
+
+    held, writer.store.connection = writer.store.connection, Full(writer.store.connection)
+    with pytest.raises(IndexError_):
+        writer.store.checkpoint()
+    writer.store.connection = held
+    assert held.execute("PRAGMA busy_timeout").fetchone() == (1000 * database.BUSY_SECONDS,)
+
+
 def read_while_changed(index: Index) -> None:
     with index.snapshot():
         index.documents()

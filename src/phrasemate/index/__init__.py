@@ -140,7 +140,10 @@ class Index:
         return cls(folder, manifest, store, model, settings or Settings(), threads)
 
     def close(self) -> None:
-        self.store.close()
+        """Close the store, and let go of the FAISS file and of the vectors in memory."""
+        with self.store.lock:  # another thread may be searching
+            self._view.reset()
+            self.store.close()
 
     def __enter__(self) -> Index:
         return self

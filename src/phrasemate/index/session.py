@@ -43,8 +43,10 @@ class Session:
         """Merge the log into the file, as far as readers allow at once: what is left is merged another time."""
         with self.lock, database.mapped(self.path):
             self.connection.execute("PRAGMA busy_timeout = 0")
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * database.BUSY_SECONDS)}")
+            try:
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * database.BUSY_SECONDS)}")
 
     @contextmanager
     def moment(self) -> Iterator[None]:
