@@ -84,6 +84,31 @@ def test_near_is_a_share_of_the_tokens() -> None:
     assert [sum(each) for each in taken] == [1, 2]
 
 
+def test_near_is_told_as_by_comparing_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = Random(1)
+    held = [" ".join(["art", *(draw.choice(NAMES[:9]) for _ in range(draw.randrange(9)))]) for _ in range(300)]
+    rows = [Row(text, "a.txt", line) for line, text in enumerate(held)]
+    made = texts(Listed(rows), 300)
+    monkeypatch.setattr(sampling, "_telling", sorted)
+    assert made == texts(Listed(rows), 300)
+
+
+def test_many_sentences_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    class Tokens(frozenset[str]):
+        def __and__(self, other: object) -> frozenset[str]:
+            compared.append(1)
+            return super().__and__(other)
+
+    monkeypatch.setattr(sampling, "frozenset", Tokens, raising=False)
+    draw = Random(2)
+    names = [first + last for first in NAMES for last in NAMES]
+    rows = [Row(f"art {' '.join(draw.choices(names, k=9))}", "a.txt", line) for line in range(400)]
+    assert len(texts(Listed(rows), 400)) == 400
+    assert len(compared) < 400 * 399 / 2 / 5
+
+
 def test_sentences_of_numbers_are_not_repetitions() -> None:
     assert len(texts(Listed([Row("7 8 9", "a", 1), Row("7 10 11", "a", 2)]), 2, "7")) == 2
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
-from math import gcd
+from itertools import chain, islice
+from math import ceil, gcd
 from random import Random
 from typing import NamedTuple, Protocol
 
@@ -94,7 +94,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self.found: list[Found] = []
-        self._tokens: list[frozenset[str]] = []
+        self._tokens: dict[str, list[frozenset[str]]] = {}  # of the sentences taken, by some of their tokens
         self._texts: set[str] = set()
 
     def is_new(self, text: str) -> bool:
@@ -107,13 +107,24 @@ class _Choice:
     def take(self, found: Found) -> bool:
         """Keep a sentence unless it nearly repeats one: numbers aside, they share most of their tokens."""
         own = frozenset(token for token in tokens(found.row.text) if not token.isdecimal())
-        for other in self._tokens:
+        few = _telling(own)
+        for other in chain.from_iterable(self._tokens.get(token, ()) for token in few):
             common = len(own & other)
-            if common and common >= NEAR * (len(own) + len(other) - common):
+            if common >= NEAR * (len(own) + len(other) - common):
                 return False
         self.found.append(found)
-        self._tokens.append(own)
+        for token in few:
+            self._tokens.setdefault(token, []).append(own)
         return True
+
+
+def _telling(own: frozenset[str]) -> list[str]:
+    """So many of the tokens that two sentences which share `NEAR` of all share one of these.
+
+    They are the first ones in one order of all tokens; the longest are the rarest. If the first that is shared were
+    beyond them in one of the two, too few tokens would be left there to be shared.
+    """
+    return sorted(own, key=lambda token: (-len(token), token))[: len(own) - ceil(NEAR * len(own)) + 1]
 
 
 def _rows(source: Source, phrase: str, seed: int, has_some: Callable[[], bool]) -> Iterator[Row]:
