@@ -50,7 +50,10 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         '{"source": "a", "target": "b", "target_examples": [{"text": "b", "start": 1, "end": 1}]}',
         '{"source": "a", "target": "b", "source_examples": [{"text": "b", "start": 1, "end": 1}]}',
         '{"source": "a", "target": "b", "target_examples": [], "source_examples": [{"text": "b", "start": 0}]}',
+        '{"source": "a", "target": "b", "source_examples": [{"text": "b", "start": 1e999, "end": 1}]}',
+        "[" * 100_000,
     ],
+    ids=lambda line: line[-20:],
 )
 def test_a_broken_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "de-en").mkdir()

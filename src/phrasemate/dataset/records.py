@@ -85,6 +85,6 @@ def _parsed(path: Path, number: int, line: str) -> ExamplePair:
             for side in ("source", "target")
         ]
         return ExamplePair(str(row["source"]), str(row["target"]), *sides)
-    except (ValueError, TypeError, KeyError, InputError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, InputError) as error:
         reason = f"not a phrase pair with examples ({type(error).__name__}: {error})"
         raise ReadError(str(path), number, reason, "make the data set again with phrasemate dataset xpr") from error
