@@ -175,6 +175,14 @@ def test_a_second_pair_is_added(folder: Path) -> None:
     assert sorted(json.loads(Path("out/stats.json").read_text("utf-8"))) == ["de-en", "en-de"]
 
 
+@pytest.mark.parametrize("noted", ["[]", "null", "{", "[" * 100_000], ids=lambda text: text[:4])
+def test_statistics_that_are_none_are_written_anew(folder: Path, noted: str) -> None:
+    Path("out").mkdir()
+    Path("out/stats.json").write_text(noted)
+    made()
+    assert list(json.loads(Path("out/stats.json").read_text("utf-8"))) == ["de-en"]
+
+
 def test_dumps_and_links(folder: Path) -> None:
     german = {
         a: f"'''{a}''' ist ein [[Tier]].<ref>x</ref> Dort lebt {a} gern{{{{x}}}}. {a} ist {{{{y}}}} alt."

@@ -176,9 +176,10 @@ def _note(out: Path, report: Report, settings: Settings) -> None:
     """Add a pair's report to the statistics of the folder."""
     path = out / STATS
     try:
-        known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    except ValueError:
-        known = {}
+        found = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    except (ValueError, RecursionError):
+        found = {}
+    known = found if isinstance(found, dict) else {}
     known[report.pair] = report.as_dict() | {"settings": asdict(settings)}
     temporary = path.with_name(path.name + ".part")
     temporary.write_text(json.dumps(known, ensure_ascii=False, indent=1) + "\n", "utf-8")
