@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,25 @@ def test_a_changed_text_is_read_again(folder: Path) -> None:
     assert Counter(len(one.source_examples) for one in everything("out")) == {2: 8, 3: 2}
 
 
+@pytest.mark.parametrize("kind", [".txt", ".titles.tsv", ".skipped.jsonl", ".json"])
+@pytest.mark.parametrize(
+    "damage", [lambda raw: raw[: len(raw) // 2], lambda raw: b"\xff" + raw[1:], None], ids=["cut", "changed", "gone"]
+)
+def test_what_was_altered_is_made_again(folder: Path, kind: str, damage: Callable[[bytes], bytes] | None) -> None:
+    Path("de.xml").write_text(articles({"Tier": "Hund läuft über die Wiese.", "Zu": "{{a|[[b" * 9000}), "utf-8")
+    source = Side("de", ["de.xml", "de.txt"])
+    first = made(source=source)
+    before = {path: path.read_bytes() for path in Path("out/.work").glob("*")}
+    (titles,) = Path("out/.work").glob("*.titles.tsv")
+    altered = titles.with_name(titles.name.removesuffix(".titles.tsv") + kind)
+    if damage is None:
+        altered.unlink()
+    else:
+        altered.write_bytes(damage(before[altered]))
+    assert made(source=source, force=True) == first
+    assert {path: path.read_bytes() for path in Path("out/.work").glob("*")} == before
+
+
 def test_a_stop_leaves_only_whole_files(folder: Path) -> None:
     def stop(what: str, done: int, total: int) -> None:
         if what == "en examples":
@@ -126,7 +146,8 @@ def test_a_stop_leaves_only_whole_files(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         made(progress=stop)
     assert not list(Path("out").glob("de-en/*"))
-    assert sorted(path.name[:3] for path in Path("out/.work").iterdir()) == ["de-", "en-"]
+    assert sorted(path.name[:3] for path in Path("out/.work").glob("*.txt")) == ["de-", "en-"]
+    assert not list(Path("out/.work").glob("*.part"))
     assert made().given == 10
 
 

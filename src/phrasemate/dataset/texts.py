@@ -1,7 +1,7 @@
 """What a data set is made from, read once and kept: sentences, one a line, and the titles of a wiki.
 
 Each stage leaves a file in the work folder, named by what it was made from and how; it gets its name when it is whole,
-so that a stopped run does again only what it was doing.
+so that a stopped run does again only what it was doing. What no longer holds its checksum is made again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import IO, NamedTuple
 from phrasemate.dataset.dump import Page, is_dump, pages
 from phrasemate.dataset.markup import paragraphs
 from phrasemate.errors import InputError
+from phrasemate.sealed import sha256_of
 from phrasemate.text import Skipped, read, split_sentences
 from phrasemate.text.formats.writing import NewFile
 from phrasemate.text.lines import numbered_lines
@@ -73,7 +74,7 @@ def staged(
 def _from_dump(work: Path, path: Path, language: str, encoding: str | None, progress: Progress) -> tuple[Path, Path]:
     stem = work / f"{language}-{_digest(_HOW, language, str(encoding), *_identity(path))}"
     sentences, titles = stem.with_suffix(".txt"), stem.with_suffix(".titles.tsv")
-    if sentences.exists() and titles.exists():
+    if _is_whole(sentences, titles):
         return sentences, titles
     namespaces: set[str] = set()
     skipped: list[Skipped] = []
@@ -96,6 +97,7 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
         if more:
             skipped.append(Skipped(str(path), 0, f"{more:,} more pages, whose markup would take too long to parse"))
         _keep(sentences, skipped)
+    _seal(sentences, titles)
     return sentences, titles
 
 
@@ -104,7 +106,7 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
     corpus = read(*paths, **how, lang=language)
     documents = list(corpus)
     out = work / f"{language}-{_digest(_HOW, *(document.digest for document in documents))}.txt"
-    if out.exists() and (reading.on_error == "skip" or not _skipped(out)):
+    if _is_whole(out) and (reading.on_error == "skip" or not _skipped(out)):
         return out
     total, before, count = sum(document.size for document in documents), 0, 0
     with _whole(out) as file:
@@ -116,6 +118,7 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
                     progress(f"reading {language} text", before + document.consumed(), total)
             before += document.size
         _keep(out, corpus.skipped)
+    _seal(out)
     return out
 
 
@@ -133,6 +136,27 @@ def _keep(sentences: Path, skipped: Sequence[Skipped]) -> None:
         with NewFile(path) as file:
             for item in skipped:
                 file.write(json.dumps(item._asdict(), ensure_ascii=False) + "\n")
+
+
+def _seal(sentences: Path, *others: Path) -> None:
+    """Notes the checksums of all that a stage has made."""
+    with NewFile(sentences.with_suffix(".json")) as file:
+        file.write(json.dumps(_sums(sentences, *others)) + "\n")
+
+
+def _is_whole(sentences: Path, *others: Path) -> bool:
+    """Whether a stage is done, and nothing that it made was altered since."""
+    try:
+        sealed = json.loads(sentences.with_suffix(".json").read_text("utf-8"))
+        return bool(sealed == _sums(sentences, *others))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _sums(*made: Path) -> dict[str, str]:
+    """SHA-256 by name; also of what was passed over. Raises OSError."""
+    skipped = made[0].with_suffix(".skipped.jsonl")
+    return {path.name: sha256_of(path) for path in (*made, skipped) if path != skipped or path.exists()}
 
 
 def _sentences(line: str, language: str) -> Iterator[str]:
