@@ -117,6 +117,22 @@ def test_an_output_in_no_folder(tmp_path: Path) -> None:
         GrowingFile(tmp_path / "nowhere" / "out", {})
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("", "is a folder"), (".", "is a folder"), ("made", "is a folder"), ("out.gz", "without .gz")],
+)
+def test_a_name_that_no_plain_file_has(
+    text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, expected: str
+) -> None:
+    """A folder would show when all is aligned, and .gz when it is read."""
+    monkeypatch.chdir(tmp_path)
+    Path("made").mkdir()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(InputError, match=expected):
+        align_files(text, name, Diagonal(), force=True)
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_files_of_different_length_are_told_before_any_work(text: ParallelText, tmp_path: Path) -> None:
     write(tmp_path / "en.txt", "The house.", "the dog")
     aligner = Diagonal()

@@ -24,11 +24,13 @@ class GrowingFile:
     A stopped run is continued at its last whole line, if ``settings`` are those it was begun with (they lie beside it,
     in ``PATH.part.json``). ``force`` writes over a finished file, and starts anew where what was begun has
     other settings. A context manager; one process at a time.
-    Raises InputError if the finished file is there, the settings differ, or another process is writing.
+    Raises InputError for a name that no plain file can have, if the finished file is there, the settings differ, or
+    another process is writing.
     """
 
     def __init__(self, path: str | Path, settings: Mapping[str, str], force: bool = False) -> None:
         self.path = Path(path)
+        _check_name(self.path)
         self._part = self.path.with_name(self.path.name + ".part")
         self._facts = self.path.with_name(self.path.name + ".part.json")
         check_new(self.path, force)
@@ -112,3 +114,11 @@ class GrowingFile:
                     self._file.close()
         finally:
             give_back(self._lock)
+
+
+def _check_name(path: Path) -> None:
+    """What would show when all is written, or when it is read."""
+    if not path.name or path.is_dir():
+        raise InputError(f"{path}: is a folder; expected the name of a file")
+    if path.suffix == ".gz":
+        raise InputError(f"{path}: lines are not written packed; take a name without .gz, and pack the file afterwards")
