@@ -11,7 +11,7 @@ import pytest
 from phrasemate.align import ParallelText, Worded, align_files, pair_files
 from phrasemate.align.links import Links
 from phrasemate.align.output import GrowingFile
-from phrasemate.errors import InputError, ReadError
+from phrasemate.errors import InputError, PhrasemateError, ReadError
 
 
 class Once:
@@ -113,6 +113,26 @@ def test_damaged_notes_are_one_error(tmp_path: Path, notes: str) -> None:
     with pytest.raises(InputError, match="cannot tell how it was begun; --force starts anew"):
         GrowingFile(tmp_path / "out", {"a": "b"})
     assert not (tmp_path / "out.part.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("begun", "expected"),
+    [
+        (b"9-9\n", r"out.part, line 1: links of other sentences than 'ein Haus'"),
+        (b"0-9\n", r"out.part, line 1: links of other sentences"),
+        (b"\xff\n", r"out.part, line 1: '\ufffd' is not a word link"),
+        (b"0-0\n" * 3, r"out.part: 3 lines; expected at most 2"),
+    ],
+)
+def test_lines_of_something_else_are_one_error(tmp_path: Path, begun: bytes, expected: str) -> None:
+    (tmp_path / "a").write_text("ein Haus\nein Hund\n")
+    text = ParallelText(tmp_path / "a", tmp_path / "a")
+    with pytest.raises(KeyboardInterrupt):
+        align_files(text, tmp_path / "out", Once(1))
+    (tmp_path / "out.part").write_bytes(begun)
+    with pytest.raises(PhrasemateError, match=expected):
+        align_files(text, tmp_path / "out", Once())
+    assert not (tmp_path / "out").exists()
 
 
 def test_names_of_any_bytes(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def align_files(
     started, total = time.perf_counter(), text.count()
     settings = _inputs(text) | aligner.signature | {"tokenised": str(tokenised)}
     found = blank = 0
-    with GrowingFile(out, settings, force) as file:
+    with GrowingFile(out, settings, force, total) as file:
         first = done = file.done
         rows = ((Worded.of(source, tokenised), Worded.of(target, tokenised)) for source, target in text)
         if done:
@@ -84,10 +84,20 @@ def align_files(
 
 def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: GrowingFile) -> None:
     """Pass over what is aligned already, and let the aligner see the first part of it."""
-    aligned = zip(islice(rows, file.done), map(parse_links, file.written()), strict=True)
-    aligner.learn((*pair, links) for pair, links in islice(aligned, aligner.chunk))
+    aligned = _aligned(rows, file)
+    aligner.learn(islice(aligned, aligner.chunk))
     for _ in aligned:
         pass
+
+
+def _aligned(rows: Iterator[tuple[Worded, Worded]], file: GrowingFile) -> Iterator[tuple[Worded, Worded, Links]]:
+    """Raises ReadError for lines that are no links of these pairs."""
+    for number, ((source, target), line) in enumerate(zip(islice(rows, file.done), file.written(), strict=True), 1):
+        links = parse_links(line, str(file.part), number)
+        if any(a >= len(source.spans) or b >= len(target.spans) for a, b in links):
+            reason = f"links of other sentences than {source.text[:40]!r} and its mate"
+            raise ReadError(str(file.part), number, reason, "delete it, and give the command again")
+        yield source, target, links
 
 
 def pair_files(
@@ -109,7 +119,7 @@ def pair_files(
     total = text.count(Path(links))
     facts = _inputs(text) | {"links": _identity(Path(links)), "tokenised": str(tokenised), "settings": str(settings)}
     found = blank = 0
-    with GrowingFile(out, facts, force) as file:
+    with GrowingFile(out, facts, force, total) as file:
         first = done = file.done
         finder = PhraseFinder(
             _frequent(text, tokenised, settings, lambda lines: progress("counting", lines, total)),
