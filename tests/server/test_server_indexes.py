@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,29 @@ def test_a_model_that_no_index_uses_any_more_is_let_go(
         time.sleep(0.01)
     assert threading.active_count() <= before
     assert library.passes[0] >= asked + 3  # what is counted never falls
+
+
+class Meanwhile:
+    """A lock; when it is let go for the first time, something else gets it."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        self._lock, self._then = threading.Lock(), [then]
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        while self._then:
+            self._then.pop()()
+
+
+def test_a_model_that_is_taken_while_its_last_index_goes_is_open(library: Library, folder: Path) -> None:
+    models, manifest = library._models, Manifest.read(folder / "index.json")
+    models._lock = Meanwhile(lambda: models.release(manifest.model_hash))  # type: ignore[assignment]
+    taken = models.of(folder, manifest)
+    assert taken.encode([Phrase("bank", 0, 4)]).shape == (1, 16)
+    assert models._loaded == {manifest.model_hash: taken}
 
 
 def test_the_folder_is_looked_at_once_in_a_while(

@@ -117,13 +117,14 @@ class _Models:
         from phrasemate.encode import load_model
 
         with self._loading:
-            with self._lock:
-                made = self._loaded.get(manifest.model_hash)
-            if made is None:
-                model = self._given or load_model(manifest.model_path, threads=self._threads)
-                same_model(folder, manifest, model)
-                made = SharedModel(model, self._settings.vectors)
             with self._lock:  # `release` does not wait for a model to load
+                if (made := self._loaded.get(manifest.model_hash)) is not None:
+                    self._users[manifest.model_hash] += 1  # at once: the last index that uses it may just be closed
+                    return made
+            model = self._given or load_model(manifest.model_path, threads=self._threads)
+            same_model(folder, manifest, model)
+            made = SharedModel(model, self._settings.vectors)
+            with self._lock:
                 self._loaded[manifest.model_hash] = made
                 self._users[manifest.model_hash] += 1
             return made
