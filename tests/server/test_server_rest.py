@@ -26,6 +26,8 @@ from phrasemate.server.settings import Settings
 from phrasemate.types import Document, Span
 
 API = "/api/v1"
+SIDES = "".join(f'<tuv xml:lang="{name}"><seg>Bank</seg></tuv>' for name in ("de", "en"))
+TWO_LANGUAGES = f'<tmx version="1.4"><body><tu>{SIDES}</tu></body></tmx>'.encode()
 
 
 def ask(client: TestClient, path: str, **body: Any) -> Any:
@@ -179,6 +181,8 @@ def test_mine_finds_mates(client: TestClient, monkeypatch: pytest.MonkeyPatch) -
     assert [pair["cosine"] for pair in found["pairs"]] == pytest.approx([1, 1], abs=1e-3)  # 16-bit vectors
     assert found["threshold"] == 0.3
     assert "source: 201 items" in refused(client, "/mine", 413, "too_long", source=["a"] * 201, target=[])
+    none = refused(client, "/mine", 422, "invalid", source=["!"], target=target)
+    assert none == "source: none of 1 sentences can be used; check the text and source_language"
 
 
 def test_indexes(client: TestClient, model: FakeModel) -> None:
@@ -272,6 +276,8 @@ def test_an_upload_may_be_any_document_that_is_read(client: TestClient) -> None:
         ("a.txt", b"\xff\xfex\0", {}, 422, "the document: begins with the byte-order mark of UTF-16"),
         ("a.docx", b"PK\3\4", {}, 422, "the document: not a ZIP archive"),
         ("a.txt", b"Bank. " * 90_000, {}, 413, "the document has more than 400,000 characters"),
+        ("a.tmx", TWO_LANGUAGES, {}, 422, "languages (de, en); expected one; choose one as its language"),
+        ("a.tmx", TWO_LANGUAGES, {"language": "fr"}, 422, "are de, en; choose one of them as its language"),
         ("a.txt", b"Bank.", {"most": "501"}, 422, "most: expected at most 500"),
         ("a.txt", b"Bank.", {"most": "NaN"}, 422, "most: Input should be a valid integer"),
         ("a.txt", b"Bank.", {"path": "/etc"}, 422, "path: Extra inputs are not permitted"),

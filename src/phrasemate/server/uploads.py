@@ -43,7 +43,8 @@ def uploaded(name: str, content: bytes, settings: Settings, language: str = "") 
             with without_options():
                 yield [_limited(document, settings) for document in read(path, lang=language)]
         except ReadError as error:
-            raise ReadError(f"the {NAME}", error.line, error.reason, error.remedy) from error
+            remedy = error.remedy.replace(" with --lang", " as its language")  # which is a field here
+            raise ReadError(f"the {NAME}", error.line, error.reason, remedy) from error
 
 
 def terms_of(searcher: Searcher, asked: Terms, name: str, content: bytes, settings: Settings) -> list[dict[str, Any]]:
