@@ -344,7 +344,7 @@ def _wordings(found: Sequence[tuple[Hit, float]], views: Views | None) -> list[_
     if views is None:  # they came by falling score
         return list(wordings.values())
     for hits, votes in wordings.values():
-        hits.sort(key=lambda hit: hit.score, reverse=True)
+        hits.sort(key=lambda hit: (-hit.score, hit.phrase_id))  # or what the first look rounded would order equal ones
         votes.sort(reverse=True)
     return sorted(wordings.values(), key=lambda each: views.support(each.votes), reverse=True)
 
