@@ -113,6 +113,9 @@ def test_most_cuts_each_split_to_its_share() -> None:
         ({"examples": 0}, "expected at least one example"),
         ({"least": 33}, "least=33; expected"),
         ({"most": 4}, "most=4; expected 0"),
+        ({"extra": -1}, "extra=-1, .*; expected 0 or more characters"),
+        ({"longest": 0}, "longest=0, .* a sentence of at least one"),
+        ({"max_words": -1}, "max_words=-1; .* 0 or more words"),
     ],
 )
 def test_senseless_settings(wrong: dict[str, float], message: str) -> None:

@@ -58,6 +58,9 @@ class Settings:
         if self.examples < 1 or not 0 <= self.least <= self.examples:
             reason = f"examples={self.examples}, least={self.least}"
             raise InputError(f"{reason}; expected at least one example, and no more needed than are taken")
+        if self.extra < 0 or self.longest < 1 or self.max_words < 0:
+            reason = f"extra={self.extra}, longest={self.longest}, max_words={self.max_words}"
+            raise InputError(f"{reason}; expected 0 or more characters, a sentence of at least one, 0 or more words")
         if self.most and self.most < sum(SHARES.values()):
             raise InputError(f"most={self.most}; expected 0 (all) or at least {sum(SHARES.values())} pairs")
 
