@@ -204,6 +204,15 @@ def test_statistics_that_are_none_are_written_anew(folder: Path, noted: str) -> 
     assert list(json.loads(Path("out/stats.json").read_text("utf-8"))) == ["de-en"]
 
 
+@pytest.mark.parametrize(
+    ("language", "kept"), [("zh", ["他在家。"]), ("ja", ["他用-{zh-hans:计;zh-hant:計}-写。", "他在-{家}-。"])]
+)
+def test_variants_are_those_of_the_language(tmp_path: Path, language: str, kept: list[str]) -> None:
+    (tmp_path / "wiki.xml").write_text(articles({"写": "他用-{zh-hans:计;zh-hant:計}-写。他在-{家}-。"}), "utf-8")
+    (made,) = texts.staged(tmp_path / "work", [tmp_path / "wiki.xml"], language, Reading()).sentences
+    assert made.read_text("utf-8").splitlines() == kept
+
+
 def test_dumps_and_links(folder: Path) -> None:
     german = {
         a: f"'''{a}''' ist ein [[Tier]].<ref>x</ref> Dort lebt {a} gern{{{{x}}}}. {a} ist {{{{y}}}} alt."

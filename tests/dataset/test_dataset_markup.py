@@ -48,6 +48,25 @@ def test_text_of_a_page(wikitext: str, expected: list[str]) -> None:
     assert list(paragraphs(wikitext, {"Datei", "Kategorie", ""})) == expected
 
 
+@pytest.mark.parametrize(
+    ("wikitext", "expected"),
+    [
+        ("他用-{zh-hans:计算机; zh-hant:電腦}-写作。", ["他用\ufffc写作。"]),
+        ("-{H|zh-cn:打印;zh-tw:列印}-\n他在-{[[北京]]}-。", ["他在北京。"]),
+        ("Фирма -{Microsoft}- ради.", ["Фирма Microsoft ради."]),
+        ("Ein -{offenes", ["Ein -{offenes"]),
+        ("-{" * 100_000, ["-{" * 100_000]),
+    ],
+    ids=["both", "rule", "as it is", "open", "many"],
+)
+def test_variants_of_a_wiki_in_several_scripts(wikitext: str, expected: list[str]) -> None:
+    assert list(paragraphs(wikitext, variants=True)) == expected
+
+
+def test_braces_of_other_wikis_are_text() -> None:
+    assert list(paragraphs("Man nimmt 2-{4-Chlorphenyl}-ethanol.")) == ["Man nimmt 2-{4-Chlorphenyl}-ethanol."]
+
+
 def test_deep_nesting_ends() -> None:
     assert list(paragraphs("{{a|" * 3000 + "x" + "}}" * 3000)) == []
     assert list(paragraphs("[[a|" * 3000 + "x" + "]]" * 3000)) == []

@@ -28,6 +28,7 @@ _CITED = re.compile(f"(?<=[^\\s({_GONE}]){_GONE}+")  # right behind a word or fu
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;])\n(?=[a-zà-öø-ÿа-яё])")  # a paragraph goes on
 _LEFT = re.compile(r"^[|!]|\{\{|\}\}|\[\[|\]\]|\{\||\|\}|<[a-z/]|__[A-Z]+__")  # markup that was not closed
 _EMPTY = re.compile(r" ?\( ?[;,:]* ?\)")  # in folded text: with \s* the time would grow with the square of a gap
+_VARIANTS = re.compile(r"-\{([^{}\n]*)\}-")  # of wikis in several scripts: -{zh-hans:计;zh-hant:計}-, and -{as it is}-
 _MARK = re.compile(
     r"(?P<open>\{\{+|\[\[(?:[a-z][a-z0-9+.-]*:|//)?|^[^\S\n]*\{\|)|(?P<close>\}\}|\]\]|^[^\S\n]*\|\})|</(?P<end>[a-z]\w*)"
     r"|<(?P<tag>[a-z]\w*)(?P<whole>(?:[^<>{}\[\]\"']|\"[^<>{}\[\]\"]*\"|'[^<>{}\[\]']*')*+>)?|(?P<comment><!--)"
@@ -41,22 +42,28 @@ _READ = 50_000_000  # characters that it may read for one page, some ten seconds
 
 
 def paragraphs(
-    wikitext: str, namespaces: Iterable[str] = (), left_out: Callable[[], None] = lambda: None
+    wikitext: str,
+    namespaces: Iterable[str] = (),
+    left_out: Callable[[], None] = lambda: None,
+    variants: bool = False,
 ) -> Iterator[str]:
     """The lines of text of a page, without markup, white space made single.
 
     ``namespaces`` are the names that the wiki gives to its own: links to their pages are no text. A line keeps the
     character U+FFFC where a template or formula stood in the middle of a sentence, so that the sentence can be left
     out. Lines with markup that was never closed are left out, and pages with so much of it, or with tables so deep in
-    one another, that to parse them would take out of all proportion: then ``left_out`` is called. Raises MissingExtra
-    where the parser is absent.
+    one another, that to parse them would take out of all proportion: then ``left_out`` is called. ``variants``: the
+    wiki shows its text in several scripts, and what a reader's decides about is a hole, too. Raises MissingExtra where
+    the parser is absent.
     """
     foreign = _CANONICAL | {name.casefold() for name in namespaces if name}
     code = _parsed(wikitext)
     if code is None:
         left_out()
-    text = _plain(code, foreign)
-    for line in _WRAPPED.sub(" ", _CITED.sub("", text)).split("\n"):
+    text = _CITED.sub("", _plain(code, foreign))
+    if variants:
+        text = _VARIANTS.sub(lambda found: _GONE if set("|:;") & set(found[1]) else found[1], text)
+    for line in _WRAPPED.sub(" ", text).split("\n"):
         line = _folded(_EMPTY.sub("", _folded(line)))
         if line.strip(_GONE + " ") and not _LEFT.search(line):
             yield line
