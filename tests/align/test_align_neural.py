@@ -211,3 +211,19 @@ def test_long_sentences_are_held_one_after_the_other(model: Any, monkeypatch: py
     tracemalloc.stop()
     assert found == [expected] * 60
     assert peak < 60 * 300 * 300 * 4 / 3  # a third of what the similarities of all take
+
+
+@pytest.mark.parametrize("method", ["intersection", "itermax", "softmax"])
+@pytest.mark.parametrize("symmetrisation", [None, "union"])
+def test_a_pair_of_too_many_words_gets_no_links(
+    model: Any, monkeypatch: pytest.MonkeyPatch, method: str, symmetrisation: str | None
+) -> None:
+    """Of a line of 1,000,000 characters on both sides there would be 250 billion similarities."""
+    if method == "itermax" and symmetrisation:
+        return
+    aligner = NeuralAligner(model, method=method, symmetrisation=symmetrisation)
+    pairs = [pair("ein haus", "a house"), pair("ein haus rot", "a house"), pair("tür", "a red door")]
+    first, second, third = aligner.align(pairs)
+    assert second
+    monkeypatch.setattr("phrasemate.align.neural.CELLS", 4)
+    assert aligner.align(pairs) == [first, [], third]

@@ -34,6 +34,7 @@ __all__ = ["METHODS", "TEMPERATURE", "NeuralAligner", "intersection", "itermax",
 METHODS = ("intersection", "itermax", "softmax")
 CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
 WORDS = 30_000  # of a side whose vectors are held at once: of long lines fewer pairs are
+CELLS = 25_000_000  # similarities of a pair, e.g. of 5,000 words with as many: up to 600 MB while it is linked
 
 ALPHA = 0.9  # SimAlign, section 3.3
 ITERATIONS = 2  # SimAlign, section 3.3
@@ -98,7 +99,10 @@ class NeuralAligner:
         return facts
 
     def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
-        """The links of each sentence pair; one pass of the encoder for each side of a chunk."""
+        """The links of each sentence pair; one pass of the encoder for each side of a chunk.
+
+        None where one side's words times the other's are more than 25 million: that is no sentence pair.
+        """
         if self.symmetrisation is not None:
             return [symmetrise(*each, self.symmetrisation) for each in self.directions(pairs)]
         link: Callable[[Floats], Bools] = {
@@ -131,14 +135,21 @@ class NeuralAligner:
     def _similarities(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[Floats]:
         """(source words, target words) of each pair: dot products of states for softmax, else cosines.
 
-        One after the other: of long sentences, those of a whole chunk would take gigabytes.
+        One after the other: of long sentences, those of a whole chunk would take gigabytes. (0, 0) where a pair alone
+        would.
         """
-        for some in parts(pairs, _longer, WORDS, self.chunk):
+        for some in parts(map(_bounded, pairs), _longer, WORDS, self.chunk):
             sources = word_vectors(self.model, [source for source, _ in some], self.layer, self.pooling)
             targets = word_vectors(self.model, [target for _, target in some], self.layer, self.pooling)
             if self.method != "softmax" or self.pooling == "head":
                 sources, targets = [unit(each) for each in sources], [unit(each) for each in targets]
             yield from (source @ target.T for source, target in zip(sources, targets, strict=True))
+
+
+def _bounded(pair: tuple[Worded, Worded]) -> tuple[Worded, Worded]:
+    """The pair, without its words if they have too many similarities."""
+    few = len(pair[0].spans) * len(pair[1].spans) <= CELLS
+    return pair if few else (Worded("", []), Worded("", []))
 
 
 def _longer(pair: tuple[Worded, Worded]) -> int:
