@@ -129,6 +129,8 @@ def test_spellings_are_one_term_under_the_usual_one() -> None:
     assert term.count == 5
     assert term.variants == (("Right-click", 3), ("right click", 2))
     assert term.text == "right click"  # capitals of a sentence's beginning are no vote, where there are others
+    (term,) = terms(Believer({"right-click": 1.0}), "“Right-click” it.", "- (Right-click) it.", "Do right-click it.")
+    assert term.text == "right-click"  # behind marks it is the beginning, too
     (alone,) = terms(Believer({"right-click": 1.0}), *sentences[:1])
     assert alone.text == "Right-click"
 

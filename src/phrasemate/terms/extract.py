@@ -23,6 +23,7 @@ from phrasemate.types import Document, Phrase, Span
 __all__ = ["Found", "extract_terms", "find_phrases", "ranked", "wording"]
 
 AT_ONCE = 256  # sentences between two calls of progress
+MARKS = 8  # characters that may stand before the first word of a sentence
 
 
 @dataclass(slots=True)
@@ -140,9 +141,14 @@ def _passes(each: Found, settings: TermSettings) -> bool:
 
 def _term(each: Found, score: float) -> DocumentTerm:
     variants = Counter(place.phrase.text for place in each.places)
-    inside = Counter(place.phrase.text for place in each.places if place.phrase.start)  # no capital of a beginning
+    inside = Counter(place.phrase.text for place in each.places if not _begins(place.phrase))
     usual = (inside or variants).most_common(1)[0][0]
     return DocumentTerm(usual, score, each.count, each.belief, tuple(variants.most_common()), tuple(each.places))
+
+
+def _begins(phrase: Phrase) -> bool:
+    """Whether no word comes before it, so that its capital says nothing; a quotation mark or a dash may."""
+    return phrase.start <= MARKS and not any(map(str.isalnum, phrase.context[: phrase.start]))
 
 
 # -- rankings
