@@ -141,6 +141,14 @@ def test_files_of_different_length_are_told_before_any_work(text: ParallelText, 
     assert aligner.aligned == 0
 
 
+@pytest.mark.parametrize("skip", [False, True])
+def test_files_of_different_length_that_are_only_read(tmp_path: Path, skip: bool) -> None:
+    long, short = write(tmp_path / "a", "eins", "zwei"), write(tmp_path / "b", "one")
+    for text in (ParallelText(long, short, skip=skip), ParallelText(short, long, skip=skip)):
+        with pytest.raises(ReadError, match=r"b, line 1: the file ends here, but .*a has 2 lines"):
+            list(text)
+
+
 def test_a_pair_that_is_blank_on_one_side(tmp_path: Path) -> None:
     files = write(tmp_path / "a", "eins", "zwei", "drei"), write(tmp_path / "b", "one", "", "three")
     with pytest.raises(ReadError, match="b, line 2: blank, its other side is not"):

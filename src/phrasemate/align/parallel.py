@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, cast
 
@@ -68,7 +69,10 @@ class ParallelText:
         return pairs
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Both sides of each line, without white space around them."""
+        """Both sides of each line, without white space around them.
+
+        Raises ReadError for what cannot be read, and where one file ends before the other.
+        """
         with without_options(encoding_only=True):
             yield from self._pairs()
 
@@ -79,8 +83,11 @@ class ParallelText:
         if self.target is None:
             yield from (self._split(number, line) for number, line in enumerate(self._lines(self.source), 1))
             return
-        lines = zip(self._lines(self.source), self._lines(self.target), strict=True)
+        lines = zip_longest(self._lines(self.source), self._lines(self.target))
         for number, (source, target) in enumerate(lines, 1):
+            if source is None or target is None:
+                same_length(*self.files)
+                return
             yield self._pair(number, source, target)
 
     def _split(self, number: int, line: str) -> tuple[str, str]:
