@@ -89,6 +89,13 @@ def test_a_term_outside_of_a_language_has_none(tmp_path: Path) -> None:
     assert found == [("Bank", "de"), ("one", ""), ("two", "")]
 
 
+def test_what_is_said_of_a_term_outside_of_a_language_is_said_of_no_other(tmp_path: Path) -> None:
+    terms = "<tig><term>one</term><note>n</note></tig><tig><term>two</term></tig><note>of both</note>"
+    text = f"<martif><text><body><termEntry>{terms}</termEntry></body></text></martif>"
+    found = [(term.text, term.note) for term in read_terms(write(tmp_path / "a.tbx", text), "*")]
+    assert found == [("one", "n\nof both"), ("two", "of both")]
+
+
 @pytest.mark.parametrize(
     "inner",
     [

@@ -82,16 +82,18 @@ class TbxStream(XmlStream[Term]):
         if tag in _SECTIONS:
             self._spoken = self.language(attributes)
             self.charge(len(self._spoken))
-            self._levels[1:] = [{}]
-        else:
-            self._levels[2:] = [{}]
+        self._levels[self._around(tag) :] = [{}]
 
     def _leave(self, tag: str) -> None:
         if tag in _DESIGNATIONS and self._term:
             self._found.append((self._term, self._spoken, list(self._levels)))
         self._term = ""
         self._spoken = "" if tag in _SECTIONS else self._spoken
-        del self._levels[1 if tag in _SECTIONS else 2 :]
+        del self._levels[self._around(tag) :]
+
+    def _around(self, tag: str) -> int:
+        """How many levels lie around a section or a designation, which may stand outside of the sections."""
+        return 1 if tag in _SECTIONS or _SECTIONS.isdisjoint(self.path) else 2
 
     def _note(self, tag: str, text: str) -> None:
         """Files what an element says; in a group, what follows the first is about the first ("definition.source")."""
