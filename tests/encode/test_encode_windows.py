@@ -112,6 +112,7 @@ def test_stretches(text: str, most: int) -> None:
     assert all(text[at : at + len(part)] == part and len(part) <= most for at, part in parts)
     assert "".join("".join(part.split()) for _, part in parts) == "".join(text.split())
     assert len(text) > most or parts == [(0, text)]
+    assert len(text) <= most or len(parts) == 1 or all(part == part.lstrip() for _, part in parts)
     ends = [text[at + len(part) :][:1] for at, part in parts if any(c.isspace() for c in part.strip())]
     assert all(not end or end.isspace() for end in ends)  # a word is cut only where it is longer than a stretch
 
@@ -151,6 +152,15 @@ def test_what_is_found_in_a_long_text(model: Model, monkeypatch: pytest.MonkeyPa
     sentences = model.encode_sentences([text, "the old bank"])
     np.testing.assert_allclose(np.linalg.norm(sentences, axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(sentences[1], model.encode_sentences(["the old bank"])[0], atol=1e-4)
+
+
+def test_white_space_at_the_end_of_a_long_text_is_no_stretch(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    few(model, monkeypatch, 200)
+    text = long_text(60)[:200].rstrip()
+    one, *others = model.encode_sentences([text, text + " " * 300, text + "\n" * (201 - len(text))])
+    for other in others:
+        np.testing.assert_allclose(other, one, atol=1e-4)
+    assert model.encode_sentences([" " * 300]).shape == (1, tiny.HIDDEN)
 
 
 def test_the_tokenizer_takes_so_many_characters_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

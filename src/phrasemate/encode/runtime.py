@@ -206,12 +206,13 @@ class Runtime:
 def stretches(text: str) -> list[tuple[int, str]]:
     """The text itself if it has at most `STRETCH` characters, else pieces of it and where each begins.
 
-    They end before white space where there is any, and none begins with it.
+    They end before white space where there is any, and none begins with it (but of a text that holds nothing else).
     """
     if len(text) <= STRETCH:
         return [(0, text)]
     piece = re.compile(rf"\s*(.{{1,{STRETCH}}}(?!\S)|.{{1,{STRETCH}}})", re.DOTALL)
-    return [(match.start(1), match[1]) for match in piece.finditer(text)]
+    end = len(text.rstrip()) or 1  # what follows would be a piece of nothing but white space
+    return [(match.start(1), match[1]) for match in piece.finditer(text, 0, end)]
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
