@@ -186,6 +186,14 @@ def test_openpyxl_reads_what_is_written(tmp_path: Path) -> None:
     assert len(third[0]) == 32_767
 
 
+@pytest.mark.parametrize(
+    "text", ["_x0041_x0042_", "_x005F_x0041_", "_x0041\x01", "_x0041__x0042_", "\x01x0041_", "_x0041", "__x005f__"]
+)
+def test_what_looks_like_an_escape_is_text(tmp_path: Path, text: str) -> None:
+    write_sheet(tmp_path / "a.xlsx", [[text]])
+    assert rows_of(tmp_path / "a.xlsx") == [("terms", 1, [text])]
+
+
 def test_an_absent_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     with pytest.raises(MissingExtra, match=r"pip install 'phrasemate\[formats\]'"):

@@ -26,6 +26,7 @@ _MAIN = frozenset(
 _RELATIONS = "officeDocument/2006/relationships id", "officeDocument/relationships id"
 _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")  # ECMA-376, part 1, 22.9.2.19
 _CONTROL = re.compile("[\x01-\x08\x0b-\x1f]")
+_LOOKS_ESCAPED = re.compile("_(?=x[0-9A-Fa-f]{4}[_\x01-\x08\x0b-\x1f])")  # the escape of a control begins with _, too
 
 
 def sheet_rows(file: TextFile) -> Iterator[tuple[str, int, list[str]]]:
@@ -187,5 +188,5 @@ def _cell(sheet: Any, value: Any) -> Any:
 
 def _held(text: str) -> str:
     """A text as a cell can hold it: there is an escape for what XML lacks, and one for what looks like an escape."""
-    text = _ESCAPED.sub(lambda found: "_x005F" + found[0], text[:_CELL])
+    text = _LOOKS_ESCAPED.sub("_x005F_", text[:_CELL])
     return writable(_CONTROL.sub(lambda found: f"_x{ord(found[0]):04X}_", text))
