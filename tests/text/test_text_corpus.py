@@ -204,6 +204,20 @@ def test_standard_input_can_be_read_again(monkeypatch: pytest.MonkeyPatch, raw: 
         assert document.consumed() == document.size == len(raw)
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-be", "utf-32-be", "cp037"])
+@pytest.mark.parametrize("text", ['{"text": "Schön."}\n{"text": "Gut."}\n', "<html><p>Schön.<p>Gut."])
+def test_standard_input_in_another_encoding(monkeypatch: pytest.MonkeyPatch, encoding: str, text: str) -> None:
+    stdin(monkeypatch, text.encode(encoding))
+    found = [s.text for document in read("-", encoding=encoding) for s in document.sentences()]
+    assert found == ["Schön.", "Gut."]
+
+
+def test_a_long_line_of_json_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, json.dumps({"text": "语" * 400_000}, ensure_ascii=False).encode())
+    corpus = read("-", lines="sentence")
+    assert [len(s.text) for document in corpus for s in document.sentences()] == [400_000]
+
+
 def test_text_that_only_resembles_json_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, b"{curly} text\n")
     assert [s.text for document in read("-") for s in document.sentences()] == ["{curly} text"]

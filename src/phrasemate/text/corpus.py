@@ -111,7 +111,8 @@ class Corpus:
             name = "stdin" if given == "-" else shown(given)
             path = spool(None if given == "-" else Path(given), name)
             weakref.finalize(self, path.unlink, missing_ok=True)
-            self._spooled[given] = Found(path, name, *sniffed(path, self._options.column is not None))
+            found = sniffed(path, self._options.column is not None, self._options.encoding)
+            self._spooled[given] = Found(path, name, *found)
         return self._spooled[given]
 
     def _document(self, found: Found) -> Document | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import os
@@ -10,17 +11,19 @@ import sys
 import tempfile
 import zlib
 from contextlib import AbstractContextManager, nullcontext
-from io import BytesIO
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from typing import IO
 
 from phrasemate.errors import ReadError
 from phrasemate.text.formats.xml import kind_of
+from phrasemate.text.lines import LINE_LIMIT
 
 __all__ = ["sniffed", "spool"]
 
 _READ = 1 << 20
 _HEAD = 4096
+_LINE = 4 * LINE_LIMIT  # bytes: a character has up to four
 
 
 def spool(pipe: Path | None, name: str) -> Path:
@@ -40,7 +43,7 @@ def spool(pipe: Path | None, name: str) -> Path:
     return Path(path)
 
 
-def sniffed(path: Path, has_column: bool) -> tuple[str, bool]:
+def sniffed(path: Path, has_column: bool, encoding: str = "utf-8") -> tuple[str, bool]:
     """Format of nameless content, and whether it is gzip: a table if ``has_column``, else what it begins like."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -48,12 +51,24 @@ def sniffed(path: Path, has_column: bool) -> tuple[str, bool]:
         return "tsv", packed
     try:
         with gzip.open(path) if packed else path.open("rb") as stream:
-            first = stream.readline(_READ).removeprefix(b"\xef\xbb\xbf").strip()
-            if format_ := kind_of(first + b"\n" + stream.read(_HEAD)):
-                return format_, packed
+            begins = _beginning(stream, encoding).removeprefix(codecs.BOM_UTF8)
+        if format_ := kind_of(begins.lstrip()):
+            return format_, packed
+        first = begins.partition(b"\n")[0].strip()
         return ("jsonl" if isinstance(json.loads(first), dict) else "txt"), packed
     except (OSError, EOFError, zlib.error, ValueError, RecursionError):
         return "txt", packed  # what is wrong with it, if anything, shows when it is read
+
+
+def _beginning(stream: BufferedIOBase, encoding: str) -> bytes:
+    """The first line and some bytes more; in UTF-8 if another encoding was named, else as they are."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    begins, whole = bytearray(), False
+    while (not whole or len(begins) < _HEAD) and len(begins) < _LINE and (block := stream.read1(_READ)):
+        piece = block if encoding == "utf-8" else decoder.decode(block).encode()
+        begins += piece
+        whole = whole or b"\n" in piece
+    return bytes(begins)
 
 
 def _stream(pipe: Path | None) -> AbstractContextManager[IO[bytes]]:
