@@ -213,6 +213,8 @@ def _workbook(file: TextFile, options: Options) -> Iterator[Record]:
         width = options.column if isinstance(options.column, int) else COLUMNS
         cells = ((line, row + [""] * (width - len(row)), {"sheet": sheet}) for _, line, row in rows)
         yield from _column(file, options, cells)
+        if file.ended:  # a sheet without the column: what is listed is all from there on
+            break
     return None
 
 
