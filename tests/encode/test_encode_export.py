@@ -233,6 +233,32 @@ def test_weights_that_are_none(source: Path) -> None:
     assert "no model.safetensors; if it holds a pytorch_model.bin, convert it first with transformers" in message
 
 
+@pytest.mark.parametrize("kind", ["F8_E4M3", "F8_E5M2"])
+def test_weights_of_other_numbers(source: Path, kind: str) -> None:
+    header = json.dumps({"x": {"dtype": kind, "shape": [4], "data_offsets": [0, 4]}}).encode()
+    (source / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    assert "weights not readable" in refusal(source, ModelError)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "embeddings__position_embeddings__weight",
+        "embeddings__token_type_embeddings__weight",
+        "encoder__layer__1__attention__self__key__bias",
+        "encoder__layer__1__output__LayerNorm__weight",
+        "encoder__layer__0__intermediate__dense__weight",
+    ],
+)
+def test_a_tensor_of_another_shape_or_of_no_numbers(source: Path, name: str) -> None:
+    value = load_file(source / "model.safetensors")[name.replace("__", ".")]
+    for changed in (value[:0], value.reshape(1, *value.shape), value.reshape(-1)[:3]):
+        tiny.alter(source, **{name: np.ascontiguousarray(changed)})
+        assert f"{name.replace('__', '.')} has the shape {changed.shape}, expected (" in refusal(source, ModelError)
+    tiny.alter(source, **{name: np.full_like(value, np.nan)})
+    assert f"{name.replace('__', '.')} holds a value that is not finite" in refusal(source, ModelError)
+
+
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("empty", "none"):
@@ -243,6 +269,11 @@ def test_a_width_that_does_not_divide(source: Path) -> None:
     table = np.zeros((300, 40), np.float32)
     tiny.alter(source, embeddings__word_embeddings__weight=table)
     assert "token vectors of shape (300, 40); not of one model" in refusal(source, ModelError)
+    path = source / "model.safetensors"
+    shapes = {
+        name: [40 if size == tiny.HIDDEN else size for size in value.shape] for name, value in load_file(path).items()
+    }
+    save_file({name: np.zeros(shape, np.float32) for name, shape in shapes.items()}, path)
     configure(source, hidden_size=40)
     assert "a width of 40 is not a multiple of 32" in refusal(source, ModelUnsupported)
 

@@ -19,6 +19,7 @@ from phrasemate.encode.heads import Arrays, segmenter_of
 from phrasemate.encode.huggingface import (
     additive,
     averaged,
+    check_weights,
     read_config,
     read_heads,
     read_tokenizer,
@@ -98,6 +99,7 @@ def export_model(
     table = weights["embeddings.word_embeddings.weight"]
     if table.shape[1:] != (width,):
         raise ModelError(f"{folder}: hidden_size {width}, and token vectors of shape {table.shape}; not of one model")
+    check_weights(source, weights, folder)
     kept, heads = _layers(layers, depth), read_heads(folder, width)
     if heads and project is not None:
         raise InputError(f"{folder / names.HEADS}: has a trained projection, so none is learned; leave out --project")

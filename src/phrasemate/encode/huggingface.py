@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "TRAINING",
     "additive",
     "averaged",
+    "check_weights",
     "read_config",
     "read_heads",
     "read_tokenizer",
@@ -48,6 +49,8 @@ SPECIAL = {  # how transformers calls the special tokens, and what they may look
     "mask_token": ("[MASK]", "<mask>"),
 }
 KINDS = "embeddings.token_type_embeddings.weight"
+POSITIONS = "embeddings.position_embeddings.weight"
+LEAST = 3  # positions: a token between two special ones
 Floats = NDArray[np.float32]
 Weights = dict[str, Floats]
 
@@ -116,7 +119,7 @@ def read_weights(folder: Path) -> Weights:
         )
     try:
         tensors = {key: value for file in files for key, value in load_file(file).items()}
-    except (OSError, SafetensorError, ValueError, TypeError) as error:
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:  # of float8
         raise ModelError(
             f"{folder}: weights not readable ({error}); expected float32 or float16 safetensors"
         ) from error
@@ -139,11 +142,47 @@ class _Complete(Weights):
         raise ModelError(f"{self.folder}: the weights lack {key}; the file is not whole, or of another architecture")
 
 
+def check_weights(config: Mapping[str, Any], weights: Weights, folder: Path) -> None:
+    """Raises ModelError for a tensor of another shape than the configuration says, or of values that are no numbers."""
+    for name, shape in _shapes(config, weights):
+        value = weights[name]
+        if value.shape != shape:
+            raise ModelError(f"{folder}: {name} has the shape {value.shape}, expected {shape}; not of one model")
+        if not np.isfinite(value.sum(dtype=np.float64)):
+            raise ModelError(f"{folder}: {name} holds a value that is not finite, expected numbers; train it again")
+
+
+def _shapes(config: Mapping[str, Any], weights: Weights) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """What each tensor must be; tables may have any number of rows, the inner layers any width."""
+    width, wide = int(config["hidden_size"]), max(1, weights["encoder.layer.0.intermediate.dense.bias"].size)
+    rows = {"embeddings.word_embeddings.weight": 1, POSITIONS: _first(config) + LEAST, KINDS: 1}
+    for name, least in rows.items():
+        yield name, (max(least, *weights[name].shape[:1], 0), width)
+    products = {
+        f"attention.{name}": (width, width) for name in ("self.query", "self.key", "self.value", "output.dense")
+    }
+    products |= {"intermediate.dense": (wide, width), "output.dense": (width, wide)}
+    yield from _norm("embeddings.", width)
+    for layer in (f"encoder.layer.{number}." for number in range(int(config["num_hidden_layers"]))):
+        for name, shape in products.items():
+            yield f"{layer}{name}.weight", shape
+            yield f"{layer}{name}.bias", shape[:1]
+        yield from _norm(f"{layer}attention.output.", width)
+        yield from _norm(f"{layer}output.", width)
+
+
+def _norm(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    return ((f"{name}LayerNorm.{part}", (width,)) for part in ("weight", "bias"))
+
+
+def _first(config: Mapping[str, Any]) -> int:
+    """The number of a text's first position."""
+    return int(config.get("pad_token_id", 1)) + 1 if FAMILIES[str(config["model_type"])] else 0
+
+
 def additive(config: Mapping[str, Any], weights: Weights) -> NDArray[np.float32]:
     """(positions, dim): the vectors of positions and of token type 0, for a text that is not padded on its left."""
-    first = int(config.get("pad_token_id", 1)) + 1 if FAMILIES[str(config["model_type"])] else 0
-    kinds = weights[KINDS][0]
-    positions: NDArray[np.float32] = weights["embeddings.position_embeddings.weight"][first:] + kinds
+    positions: NDArray[np.float32] = weights[POSITIONS][_first(config) :] + weights[KINDS][0]
     return np.ascontiguousarray(positions)
 
 
