@@ -95,6 +95,12 @@ def test_another_width(folder: Path, width: int, pooling: str) -> None:
     assert f"{width} in {CONFIG}" in refused(folder)
 
 
+def test_a_projection_that_is_not_there(folder: Path) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(config | {"pooling": "head"}))
+    assert f"pooling is head, and there is no {HEADS}" in refused(folder)
+
+
 @pytest.mark.parametrize("options", [{"max_words": 1 << 80}, {"max_words": -1}, {"threshold": "x"}, {"threshold": 2}])
 def test_options_of_the_segmenter(folders: dict[str, Path], tmp_path: Path, options: dict[str, Any]) -> None:
     import tiny

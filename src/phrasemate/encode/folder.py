@@ -89,6 +89,8 @@ def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
         raise ModelDamaged(f"{folder / CONFIG}: does not belong to its manifest; {REMEDY}")
     if wrong := _senseless(config):
         raise ModelDamaged(f"{folder / CONFIG}: {wrong}; {REMEDY}")
+    if config["pooling"] == "head" and HEADS not in manifest["files"]:
+        raise ModelDamaged(f"{folder / CONFIG}: pooling is head, and there is no {HEADS}; {REMEDY}")
     return config, digest
 
 
