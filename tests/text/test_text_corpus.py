@@ -156,10 +156,10 @@ def test_the_digest_tells_content_and_reading(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"One!\n")
     others.append(digest(tmp_path / "a.txt"))
     assert len({a, *others}) == 7
-    how = "\0".join(["2", "txt", "paragraph", "", "utf-8", "False", ""]).encode()
+    how = "\0".join(["3", "txt", "paragraph", "", "utf-8", "False", ""]).encode()
     assert a == sha256(how + b"One.\n").hexdigest()
     (tmp_path / "c.txt").write_bytes("One.".encode("utf-16"))
-    how = "\0".join(["3", "txt", "paragraph", "", "utf-16", "False", ""]).encode()
+    how = "\0".join(["4", "txt", "paragraph", "", "utf-16", "False", ""]).encode()
     assert digest(tmp_path / "c.txt", encoding="utf-16") == sha256(how + "One.".encode("utf-16")).hexdigest()
 
 

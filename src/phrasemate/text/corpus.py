@@ -19,8 +19,8 @@ from phrasemate.types import Document, Sentence, check_language
 
 __all__ = ["Corpus", "read"]
 
-_HOW_READ = "2"  # counts up when the same file and options come to give other sentences
-_HOW_CONVERTED = "3"  # the same, of files in UTF-16 and the like
+_HOW_READ = "3"  # counts up when the same file and options come to give other sentences
+_HOW_CONVERTED = "4"  # the same, of files in UTF-16 and the like
 
 
 def read(

@@ -29,6 +29,8 @@ _SPACED_DOTS = re.compile(r"(?:(?<=\s)|(?<=[(\[\"'“„«])|^)(?:\w{1,2}\.\s){1
 _DOTTED_LETTERS = re.compile(r"[^\W\d_](?:\.[^\W\d_]){1,4}")
 _LIST_MARK = re.compile(r"[(\[]?(?:\d{1,3}|[^\W\d_]|[ivxIVX]{1,5})[.)\]]{1,2}")
 _CLOSED_APART = re.compile(r"([»”]+)\s+")
+_SPACE = re.compile(r"\s")
+_LETTER = re.compile(r"[^\W\d_]")
 _LETTER_DOT = re.compile(r"[^\W\d_]{1,3}\.")
 _ROMAN = re.compile(r"[IVXLC]+\b")
 _NEAR = 100  # characters on each side of a break that the rules look at: it keeps their time linear
@@ -141,18 +143,18 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
     """The last word is an abbreviation, an initial or, where the language writes it so, an ordinal number."""
     if not before.endswith("."):
         return False
-    spaced = _SPACED_DOTS.search(before)
-    found = spaced or _LAST_WORD.search(before)
-    if found is None:
-        return False
-    word = re.sub(r"\s", "", found[0])[:-1]
-    small = word.lower()
-    if small in before_word(lang):
-        return True
-    if small in before_number(lang) and (after[:1].isdigit() or _ROMAN.match(after)):
-        return True
-    ordinal = ordinal_dot(lang) and word.isdecimal() and len(word) < 3 and int(word) <= _LAST_ORDINAL
-    return ordinal or _initial(word, after, found.start(), lang)
+    spaced, last = _SPACED_DOTS.search(before), _LAST_WORD.search(before)
+    for found in filter(None, (spaced, last)):  # "z. B." is one abbreviation, "Dr. H." are two
+        word = _SPACE.sub("", found[0])[:-1]
+        small = word.lower()
+        if small in _MAY_END:
+            return False
+        if small in before_word(lang) or _initial(word, after, found.start(), lang):
+            return True
+        if small in before_number(lang) and (after[:1].isdigit() or _ROMAN.match(after)):
+            return True
+    number = last[0][:-1] if last and (spaced is None or not _LETTER.search(spaced[0])) else ""
+    return ordinal_dot(lang) and number.isdecimal() and len(number) < 3 and int(number) <= _LAST_ORDINAL
 
 
 def _initial(word: str, after: str, start: int, lang: str) -> bool:
@@ -160,7 +162,7 @@ def _initial(word: str, after: str, start: int, lang: str) -> bool:
     if len(word) == 1 and word.isalpha():
         capital = word.isupper() and not (word == "I" and start and lang in ("", "en"))
         return capital or _LETTER_DOT.match(after) is not None
-    return word.lower() not in _MAY_END and _DOTTED_LETTERS.fullmatch(word) is not None
+    return _DOTTED_LETTERS.fullmatch(word) is not None
 
 
 _RULES: tuple[Callable[[str, str, str], bool], ...] = (_no_word, _list_mark, _lower_case, _quoted, _abbreviation)
