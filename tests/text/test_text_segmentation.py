@@ -83,6 +83,7 @@ def test_any_text_gives_ordered_spans_in_range(text: str) -> None:
         ("de", "„Hallo.“ | Er ging. | »Wer da?« | Niemand."),
         ("", "Herr Prof. Weber wohnt z. B. Unter den Linden. | Mme. Dupont aussi."),
         ("fr", "« Quoi ? » | Il sortit. | Voir p. ex. Paris."),
+        ("en", "He left . | ( See it . ) | [ He ran . ] | Then he sat ."),
         ("es", "El Sr. García vino. | ¿Quién es? | ¡Hola!"),
         ("cs", "Dne 5. Května přišel např. Karel. | Pak odešel."),
         ("ru", "Проф. Иванов живёт на ул. Ленина. | Он пришёл, т. е. Приехал."),

@@ -28,7 +28,7 @@ _LAST_WORD = re.compile(r"[^\s(\[{\"'“”„‘’«»‹›\-–—/]+$")
 _SPACED_DOTS = re.compile(r"(?:(?<=\s)|(?<=[(\[\"'“„«])|^)(?:\w{1,2}\.\s){1,3}\w{1,2}\.$")
 _DOTTED_LETTERS = re.compile(r"[^\W\d_](?:\.[^\W\d_]){1,4}")
 _LIST_MARK = re.compile(r"[(\[]?(?:\d{1,3}|[^\W\d_]|[ivxIVX]{1,5})[.)\]]{1,2}")
-_CLOSED_APART = re.compile(r"([»”]+)\s+")
+_CLOSED_APART = re.compile(r"([»”)\]}]+)\s+")
 _SPACE = re.compile(r"\s")
 _LETTER = re.compile(r"[^\W\d_]")
 _LETTER_DOT = re.compile(r"[^\W\d_]{1,3}\.")
@@ -101,7 +101,7 @@ def _trimmed(text: str, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[i
 
 
 def _closed(text: str, found: Offsets, start: int, end: int) -> int:
-    """Gives a quotation mark that stands apart, as in "Quoi ? » Il", to the last sentence; where the next begins."""
+    """Gives a mark that closes and stands apart, as in "Quoi ? » Il", to the last sentence; where the next begins."""
     apart = _CLOSED_APART.match(text, start, end)
     if apart is None:
         return start
