@@ -51,6 +51,11 @@ def test_paragraphs_as_a_reader_sees_them(tmp_path: Path) -> None:
     ]
 
 
+def test_what_follows_an_embedded_film_is_seen(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.html", "<body><p>a <embed src=x>film</p><embed src=y><p>b</p><object><embed></object>c")
+    assert texts(path) == ["a film", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("head", "encoding"),
     [

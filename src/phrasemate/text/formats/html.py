@@ -20,10 +20,10 @@ _HEAD = 1024  # bytes in which a page says its encoding (WHATWG HTML, section 4.
 _INLINE = frozenset(
     {"a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img"}
     | {"ins", "kbd", "label", "mark", "nobr", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup"}
-    | {"time", "tt", "u", "var", "wbr", "ruby", "rb"}
+    | {"time", "tt", "u", "var", "wbr", "ruby", "rb", "embed"}  # embed is empty, and the parser leaves it open
 )
 _UNSEEN = frozenset(
-    {"applet", "audio", "canvas", "datalist", "embed", "iframe", "math", "noscript", "object", "rp", "rt", "script"}
+    {"applet", "audio", "canvas", "datalist", "iframe", "math", "noscript", "object", "rp", "rt", "script"}
     | {"select", "style", "svg", "template", "textarea", "video"}
 )
 _ALSO_CALLED = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
