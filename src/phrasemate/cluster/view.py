@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from phrasemate.cluster.store import LanceStore, codes_of
 from phrasemate.cluster.tables import PHRASES, mapped
+from phrasemate.encode.runtime import cores
 from phrasemate.index import rows
 from phrasemate.index.engine import Exact, Floats, Ids, best, scan
 from phrasemate.index.records import Settings
@@ -33,7 +33,7 @@ class LanceView:
 
     def __init__(self, store: LanceStore, settings: Settings, threads: int | None) -> None:
         self._store, self._settings = store, settings
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = threads or cores()
         self.reset()
 
     def reset(self) -> None:

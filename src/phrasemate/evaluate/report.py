@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from phrasemate import __version__
 from phrasemate.encode import Model
+from phrasemate.encode.runtime import cores
 from phrasemate.evaluate.significance import Estimate
 from phrasemate.text.formats.writing import NewFile
 
@@ -73,7 +73,7 @@ def signature(models: Model | Mapping[str, Model | Named] | None, **settings: An
             facts[package] = version(package)
         except PackageNotFoundError:
             continue
-    facts["machine"] = f"{_processor()}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}"
+    facts["machine"] = f"{_processor()}, {cores()} cores, Python {platform.python_version()}"
     facts["date"] = time.strftime("%Y-%m-%d")
     return facts
 
