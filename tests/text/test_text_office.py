@@ -173,19 +173,6 @@ def test_sheets_and_named_columns_as_openpyxl_writes_them(tmp_path: Path) -> Non
         texts(tmp_path / "a.xlsx", column="en")
 
 
-def test_a_sheet_without_the_column_ends_the_workbook(tmp_path: Path) -> None:
-    book = openpyxl.Workbook(write_only=True)
-    for title, names in {"A": ["en"], "B": ["de"], "C": ["en"], "D": ["fr"]}.items():
-        sheet = book.create_sheet(title)
-        sheet.append(names)
-        sheet.append([f"In {title}."])
-    book.save(tmp_path / "a.xlsx")
-    corpus = read(tmp_path / "a.xlsx", column="en", on_error="skip")
-    assert [s.text for document in corpus for s in document.sentences()] == ["In A."]
-    (skipped,) = corpus.skipped
-    assert (skipped.whole, skipped.reason) == (True, "no column 'en' in the sheet 'B'; the columns here are 'de'")
-
-
 def test_openpyxl_reads_what_is_written(tmp_path: Path) -> None:
     rows = [["=1+1", 3, 0.5, True], ["a\rb\x01_x000D_", "", " space ", "\ud800\ufffe"], ["x" * 40_000]]
     write_sheet(tmp_path / "a.xlsx", rows, "T")
@@ -197,14 +184,6 @@ def test_openpyxl_reads_what_is_written(tmp_path: Path) -> None:
     assert first == ["=1+1", "3", "0.5", "TRUE"]
     assert second == ["a\rb\x01_x000D_", "", " space ", "\ufffd\ufffd"]
     assert len(third[0]) == 32_767
-
-
-@pytest.mark.parametrize(
-    "text", ["_x0041_x0042_", "_x005F_x0041_", "_x0041\x01", "_x0041__x0042_", "\x01x0041_", "_x0041", "__x005f__"]
-)
-def test_what_looks_like_an_escape_is_text(tmp_path: Path, text: str) -> None:
-    write_sheet(tmp_path / "a.xlsx", [[text]])
-    assert rows_of(tmp_path / "a.xlsx") == [("terms", 1, [text])]
 
 
 def test_an_absent_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
