@@ -97,6 +97,11 @@ def test_blocks_change_nothing(model: Model, monkeypatch: pytest.MonkeyPatch) ->
         assert (again.vectors * part.vectors).sum(1).min(initial=1) > 0.9999
 
 
+def test_blank_texts_fill_a_block(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_module, "BLOCK_TOKENS", 100)
+    assert [part for part, _ in model.runtime.blocks([""] * 250)] == [slice(0, 100), slice(100, 200), slice(200, 250)]
+
+
 def few(model: Model, monkeypatch: pytest.MonkeyPatch, characters: int) -> None:
     """A stretch of so many characters."""
     monkeypatch.setattr(runtime_module, "STRETCH", characters)

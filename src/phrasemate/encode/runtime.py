@@ -112,7 +112,7 @@ class Runtime:
         for last, tokens in enumerate(self._tokens(texts), 1):
             held.append(tokens)
             count += len(tokens.ids)
-            if count >= BLOCK_TOKENS or last == len(texts):
+            if max(count, len(held)) >= BLOCK_TOKENS or last == len(texts):  # a blank text has none but special tokens
                 yield slice(first, last), self._states(texts[first:last], held, output_name(layer))
                 first, count, held = last, 0, []
 
