@@ -62,6 +62,7 @@ def test_paragraphs_headings_and_tables(tmp_path: Path) -> None:
         paragraph("The title", '<w:pPr><w:pStyle w:val="Titel"/></w:pPr>')
         + paragraph("A heading", '<w:pPr><w:pStyle w:val="berschrift2"/></w:pPr>')
         + paragraph("Own level", '<w:pPr><w:outlineLvl w:val="2"/></w:pPr>')
+        + paragraph("No level", '<w:pPr><w:outlineLvl w:val="12"/></w:pPr>')
         + paragraph("  ")
         + paragraph("One. Two &amp; three.", '<w:pPr><w:tabs><w:tab w:val="left"/></w:tabs></w:pPr>')
         + table.format(paragraph("a"), paragraph("b"), inner, paragraph("c"))
@@ -71,12 +72,13 @@ def test_paragraphs_headings_and_tables(tmp_path: Path) -> None:
         Sentence("The title", 1, {"heading": 0}),
         Sentence("A heading", 2, {"heading": 2}),
         Sentence("Own level", 3, {"heading": 3}),
-        Sentence("One.", 4, {}),
-        Sentence("Two & three.", 4, {}),
-        Sentence("a", 5, {"table": 1, "row": 1, "column": 1}),
-        Sentence("b", 6, {"table": 1, "row": 1, "column": 2}),
-        Sentence("inner", 7, {"table": 2, "row": 1, "column": 1}),
-        Sentence("c", 8, {"table": 1, "row": 2, "column": 1}),
+        Sentence("No level", 4, {}),
+        Sentence("One.", 5, {}),
+        Sentence("Two & three.", 5, {}),
+        Sentence("a", 6, {"table": 1, "row": 1, "column": 1}),
+        Sentence("b", 7, {"table": 1, "row": 1, "column": 2}),
+        Sentence("inner", 8, {"table": 2, "row": 1, "column": 1}),
+        Sentence("c", 9, {"table": 1, "row": 2, "column": 1}),
     ]
 
 

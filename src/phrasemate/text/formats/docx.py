@@ -121,7 +121,7 @@ class _Body(XmlStream[Paragraph]):
         if self._open and self.path[-2] == "pPr":
             if tag == "pStyle" and value in self._headings:
                 self._open[-1][1]["heading"] = self._headings[value]
-            elif tag == "outlineLvl" and value in "012345678" and value:
+            elif tag == "outlineLvl" and value in tuple("012345678"):
                 self._open[-1][1].setdefault("heading", int(value) + 1)
 
     def _table(self, tag: str) -> None:
