@@ -262,6 +262,13 @@ def test_a_pipe_is_read_like_standard_input(tmp_path: Path) -> None:
     assert [s.text for s in document.sentences()] == [s.text for s in document.sentences()] == ["One.", "Two."]
 
 
+@pytest.mark.parametrize("name", ["a\ud800", "a\0"])
+def test_a_name_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(ReadError, match="no such file or folder") as caught:
+        list(read(name))
+    assert str(caught.value).encode()
+
+
 def test_a_name_that_is_no_unicode_can_be_stored(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
     with open(path, "wb") as file:  # noqa: PTH123

@@ -179,6 +179,8 @@ def test_no_pairs_and_a_writer_that_fails(tmp_path: Path, suffix: str) -> None:
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     with pytest.raises(InputError, match=r"cannot be written \(No such file or directory\)"):
         write_pairs(tmp_path / "no" / path.name, PAIRS)
+    with pytest.raises(InputError, match=r"cannot be written \(embedded null byte\)"):
+        write_pairs(tmp_path / f"\0.{suffix}", PAIRS)
 
 
 def in_a_cell(text: str, suffix: str) -> str:

@@ -21,6 +21,7 @@ SUFFIXES: Mapping[str, str] = {  # -> format
 }
 _ZIPPED = ("docx", "xlsx")  # no use as gzip: it could not be read from the middle
 _READABLE = ".txt, .tsv, .csv, .jsonl, .tmx, .tbx, .xliff, .html (each also with .gz), .docx and .xlsx"
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # halves of surrogate pairs that no file system has
 _HEAD = 4096  # bytes of a file that may be an index's
 _FOREIGN = re.compile(r"\.(7z|bz2|doc[mx]?|epub|json|od[st]|parquet|pdf|pptx?|rtf|tar|tgz|xls[mx]?|xml|xz|zip|zst)")
 
@@ -82,7 +83,7 @@ def _find_below(folder: Path, given: str, damage: Damage) -> Iterator[Found]:
 
 def shown(name: str) -> str:
     """A path as text that can be stored and printed, whatever bytes the file system holds."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    return os.fsencode(_NO_BYTE.sub("\ufffd", name)).decode("utf-8", "backslashreplace")
 
 
 def _walk(folder: Path, damage: Damage) -> Iterator[Path]:

@@ -49,7 +49,7 @@ class NewFile:
                 self.stream = self._part.open("wb")
             else:
                 self.stream = self._part.open("w", encoding="utf-8", newline="\n")
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: of a path with a NUL or half a character
             raise self._trouble(error) from None
 
     def __enter__(self) -> NewFile:
@@ -71,10 +71,9 @@ class NewFile:
         """Writes text, with U+FFFD for halves of surrogate pairs."""
         self.stream.write(_HALVES.sub("\ufffd", text))  # type: ignore[call-overload]
 
-    def _trouble(self, error: OSError) -> InputError:
-        return InputError(
-            f"{self.path}: cannot be written ({error.strerror}); check the folder, its permissions and the disk"
-        )
+    def _trouble(self, error: OSError | ValueError) -> InputError:
+        reason = getattr(error, "strerror", None) or error
+        return InputError(f"{self.path}: cannot be written ({reason}); check the folder, its permissions and the disk")
 
 
 class XmlFile(NewFile):
