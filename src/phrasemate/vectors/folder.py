@@ -113,6 +113,9 @@ def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[
         arrays = load_file(folder / VECTORS)
     except (OSError, ValueError, RecursionError, SafetensorError, TypeError, AttributeError) as error:  # other floats
         raise ModelDamaged(f"{folder}: not readable ({error}); {REMEDY}") from error
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":  # numpy has bfloat16 where another library has brought it along
+            raise ModelDamaged(f"{folder}: not readable ({name} is of {array.dtype}); {REMEDY}")
     return words, arrays, manifest["facts"], digest
 
 
