@@ -89,6 +89,12 @@ def test_files(run: Invoke, idx: str, name: str) -> None:
     assert json.loads(forced.stdout)["out"] == name
 
 
+def test_a_folder_is_not_written_over_by_a_file(run: Invoke) -> None:
+    Path("o.tsv").mkdir()
+    done = run("de.txt", "--lang", "de", "-o", "o.tsv", "--force")
+    assert (done.exit_code, done.stderr) == (1, "error: o.tsv: is a folder; expected the name of a file\n")
+
+
 def test_the_side_of_a_translation_memory(run: Invoke) -> None:
     from phrasemate.text import Side, Unit, write_units
 

@@ -102,6 +102,7 @@ def test_nothing_is_written_over_unasked(text: Path, server: Double, tmp_path: P
         (("-o", text, "--force"), "given for -o and as the text"),
         (("-o", why, "--jsonl", why), "given for --jsonl and as the file of -o"),
         (("-o", tmp_path / "none" / "x"), "no such folder"),
+        (("-o", tmp_path, "--force"), "is a folder; expected the name of a file"),
     ):
         done = translate(text, server, "--form", "plain", *options)
         assert done.exit_code == 1

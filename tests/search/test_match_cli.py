@@ -228,6 +228,7 @@ def test_without_text(invoke: Invoke) -> None:
         (("de.txt", "en.tsv", *TEXT, "-o", "out.doc"), 1, "out.doc: no format by its name; expected .tsv"),
         (("de.txt", "en.tsv", *TEXT, "-o", "no/out.tsv"), 1, "no: no such folder"),
         (("de.txt", "en.tsv", *TEXT, "-o", "old.tsv"), 1, "old.tsv: is there already"),
+        (("de.txt", "en.tsv", *TEXT, "--force", "--unmatched", "."), 1, ".: is a folder; expected the name of a file"),
         (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "a.tsv"), 1, "expected two files"),
         (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "../{here}/a.tsv"), 1, "expected two files"),
         (("de.txt", "en.tsv", *TEXT, "--force", "-o", "../{here}/en.tsv"), 1, "/en.tsv: is read, too; expected"),

@@ -32,10 +32,12 @@ class GrowingFile:
         self, path: str | Path, settings: Mapping[str, str], force: bool = False, most: int | None = None
     ) -> None:
         self.path, self._most = Path(path), most
-        _check_name(self.path)
+        if self.path.suffix == ".gz":
+            reason = "lines are not written packed; take a name without .gz, and pack the file afterwards"
+            raise InputError(f"{self.path}: {reason}")
+        check_new(self.path, force)
         self.part = self.path.with_name(self.path.name + ".part")
         self._facts = self.path.with_name(self.path.name + ".part.json")
-        check_new(self.path, force)
         refusal = f"{self.path}: another process is writing it; wait for it to end"
         self._lock = take(self.path.with_name(self.path.name + ".part.lock"), refusal)
         try:
@@ -120,11 +122,3 @@ class GrowingFile:
                     self._file.close()
         finally:
             give_back(self._lock)
-
-
-def _check_name(path: Path) -> None:
-    """What would show when all is written, or when it is read."""
-    if not path.name or path.is_dir():
-        raise InputError(f"{path}: is a folder; expected the name of a file")
-    if path.suffix == ".gz":
-        raise InputError(f"{path}: lines are not written packed; take a name without .gz, and pack the file afterwards")

@@ -135,7 +135,7 @@ def tune(
 
     if not data.is_file():
         raise InputError(f"{data}: no such file; expected one that phrasemate mt prepare wrote")
-    check_new(out, force)
+    check_new(out, force, folder=True)
     _check_base(base)
     try:
         from phrasemate.methods.lora import LoraSettings, read_lessons, train_lora

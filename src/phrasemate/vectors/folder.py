@@ -121,7 +121,7 @@ def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[
 
 def check_free(folder: Path, force: bool = False) -> None:
     """Raises InputError unless word vectors may be written to ``folder``; to be asked before long work, too."""
-    check_new(folder, force)
+    check_new(folder, force, folder=True)
     for suffix in (".new", ".old"):
         _beside(folder, suffix)
     if folder.exists() and not any((folder / place / MANIFEST).is_file() for place in ("", *SIDES)):

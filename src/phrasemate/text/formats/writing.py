@@ -23,11 +23,14 @@ def writable(text: str) -> str:
     return _UNWRITABLE.sub("\ufffd", text)
 
 
-def check_new(path: Path, force: bool = False) -> None:
-    """Raises InputError unless a file or folder may be made at ``path``: to be asked before long work.
+def check_new(path: Path, force: bool = False, folder: bool = False) -> None:
+    """Raises InputError unless a file, or ``folder``, may be made at ``path``: to be asked before long work.
 
-    Its folder must be there, and itself not, unless ``force`` allows to write over it.
+    The folder around it must be there, and itself not, unless ``force`` allows to write over it; a folder is not
+    written over by a file.
     """
+    if not folder and (not path.name or path.is_dir()):
+        raise InputError(f"{path}: is a folder; expected the name of a file")
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path.parent}: no such folder; make it first")
     if path.exists() and not force:
