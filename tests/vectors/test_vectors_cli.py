@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -65,6 +66,15 @@ def test_distil_two_languages_in_one_space(invoke: Invoke) -> None:
 def test_distil_passes_over_no_option(invoke: Invoke, options: tuple[str, ...], said: str) -> None:
     done = invoke("distil", "en.txt", "-o", "out", *options)
     assert (done.exit_code, said in done.stderr) == (2, True)
+
+
+def test_what_is_done_goes_only_when_the_vectors_are_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ("distil", "en.txt", "-o", "en", "--dim", "4")
+    with monkeypatch.context() as patch:
+        patch.setattr("phrasemate.vectors.folder.save_arrays", Mock(side_effect=OSError(28, "No space left on device")))
+        full = invoke(*options)
+    assert (full.exit_code, "No space left" in full.stderr, Path("en.part").exists()) == (1, True, True)
+    assert (invoke(*options).exit_code, Path("en.part").exists()) == (0, False)
 
 
 def test_distil_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

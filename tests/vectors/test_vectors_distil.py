@@ -111,7 +111,9 @@ def test_a_stopped_run_goes_on(encoder: Model, monkeypatch: pytest.MonkeyPatch, 
     assert partial.exists()
     again = distil(encoder, TEXTS, SETTINGS, dim=5, partial=partial)
     np.testing.assert_array_equal(again.matrix, whole.matrix)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [partial]
+    monkeypatch.setattr(Model, "encode", lambda *_: pytest.fail("all is done"))
+    np.testing.assert_array_equal(distil(encoder, TEXTS, SETTINGS, dim=5, partial=partial).matrix, whole.matrix)
     all_at_once: list[int] = []
     monkeypatch.setattr(
         Model, "encode", lambda self, phrases, *rest: (all_at_once.append(1), real(self, phrases, *rest))[1]

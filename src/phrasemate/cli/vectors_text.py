@@ -144,6 +144,7 @@ def distil(
         encoder = load_model(model, threads=threads)
         found = distilled(encoder, Sentences(corpus), settings, dim or 300, known, lang, partial, show)
     found.save(out, force)
+    partial.unlink(missing_ok=True)
     report(out, found, started, as_json, corpus)
 
 

@@ -69,7 +69,8 @@ def distil(
     """A vector for each of the most frequent words of ``texts``, unit length; the projection comes along.
 
     ``space``: vectors of an earlier run, of any language, whose projection is used; without it one to ``dim`` numbers
-    is learnt from these words. ``partial``: a file for what is done, so that a run that was stopped goes on there.
+    is learnt from these words. ``partial``: a file for what is done, so that a run that was stopped goes on there; it
+    is not needed any more when the vectors are saved.
     Raises InputError for a ``dim`` above the encoder's width or above the number of words, a ``space`` of another
     model, pooling or layer, and texts without words or that can be read only once.
     """

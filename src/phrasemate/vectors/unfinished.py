@@ -26,7 +26,8 @@ class Unfinished:
     """A context manager around the sum: ``sums`` gets what is in the file, ``done`` says how far that is.
 
     ``path`` None keeps nothing. ``facts`` tell what is being summed: raises InputError if the file was begun with
-    others. Left with an exception (Ctrl-C, too) the state is saved; left in peace the file goes.
+    others. The state is saved when it is left, in peace or with an exception (Ctrl-C, too): the file goes when what is
+    made of the sums is kept, which is the caller's part.
     """
 
     def __init__(self, path: Path | None, facts: Mapping[str, Any], sums: NDArray[np.float32]) -> None:
@@ -88,8 +89,5 @@ class Unfinished:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
-            if self._whole:
-                self._save()
-        elif self._path is not None:
-            self._path.unlink(missing_ok=True)
+        if self._whole:
+            self._save()
