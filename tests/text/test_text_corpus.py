@@ -212,6 +212,12 @@ def test_standard_input_in_another_encoding(monkeypatch: pytest.MonkeyPatch, enc
     assert found == ["Schön.", "Gut."]
 
 
+@pytest.mark.parametrize("begins", ["<!DOCTYPE html>\n", "<!doctype html><title>Schön.</title>"])
+def test_a_page_on_standard_input_need_not_have_its_element(monkeypatch: pytest.MonkeyPatch, begins: str) -> None:
+    stdin(monkeypatch, f"{begins}<p>Gut.".encode())
+    assert [s.text for document in read("-") for s in document.sentences()][-1] == "Gut."
+
+
 def test_a_long_line_of_json_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, json.dumps({"text": "语" * 400_000}, ensure_ascii=False).encode())
     corpus = read("-", lines="sentence")

@@ -309,5 +309,5 @@ def kind_of(raw: bytes) -> str:
 
 
 _HEAD = 4096
-_ROOT = re.compile(rb"<(html|martif|tbx|tmx|xliff)[\s>]")
+_ROOT = re.compile(rb"<(?:!doctype\s+)?(html|martif|tbx|tmx|xliff)[\s>]")  # a page may leave its element out
 _KINDS = {b"html": "html", b"martif": "tbx", b"tbx": "tbx", b"tmx": "tmx", b"xliff": "xliff"}
