@@ -18,6 +18,7 @@ from phrasemate.text.formats.records import Side, Unit
 
 Invoke = Callable[..., Any]
 COMMON = ("--rerank", "none", "--lines", "sentence")
+LANGUAGES = ("--source-lang", "de", "--target-lang", "en")  # a translation memory needs them
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_calibrated_and_json(invoke: Invoke) -> None:
     assert facts["threshold"] == facts["calibration"]["threshold"]
     assert facts["source"] == {"read": 31, "long": 0, "foreign": 0, "distinct": 30}
     assert len(Path("pairs.jsonl").read_text("utf-8").splitlines()) == 10
-    done = invoke("de.txt", "en.txt", "-o", "pairs.tmx", *COMMON, "--calibrate", "known.tsv")
+    done = invoke("de.txt", "en.txt", "-o", "pairs.tmx", *COMMON, *LANGUAGES, "--calibrate", "known.tsv")
     assert "calibrated: 30 of 30 known pairs found" in done.stdout
 
 
@@ -110,6 +111,8 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("none.txt", "en.txt", "-o", "x.tsv"), 1, "none.txt: no such file"),
         (("de.txt", "en.txt", "-o", "x.txt"), 1, "expected a name that ends in .jsonl, .tmx, .tsv"),
+        (("de.txt", "en.txt", "-o", "x.tmx"), 1, "needs to know the source language; give --source-lang"),
+        (("de.txt", "en.txt", "-o", "x.tmx", "--source-lang", "de"), 1, "the target language; give --target-lang"),
         (("de.txt", "en.txt", "-o", "known.tsv"), 1, "is there already"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--threshold", "1", "--calibrate", "known.tsv"), 2, "give one of them"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--calibrate", "de.txt"), 1, "separated by tabs; mend it\n"),

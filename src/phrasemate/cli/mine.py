@@ -28,6 +28,7 @@ from phrasemate.cli.options import (
     sided,
 )
 from phrasemate.cli.progress import stages
+from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
     from phrasemate.mine import Counts, Mined, Report
@@ -187,6 +188,7 @@ def mine(
         raise typer.BadParameter(f"--threshold {threshold}: expected a number")
     check_apart(out, source, target, *([calibrate] if calibrate else []))
     check_output(out, force)
+    _check_languages(out, source_lang, target_lang)
     folder = work or out.with_name(out.name + ".work")
     check_outside(source, target, out, folder)
     settings = Mining(
@@ -226,6 +228,13 @@ def mine(
         if work is None:
             mined.work.remove()
         _say(out, mined, [*mined.skipped, *(item for text in texts for item in text.skipped)], as_json)
+
+
+def _check_languages(out: Path, source: str, target: str) -> None:
+    """The sides of a translation memory are known by their languages alone."""
+    if out.suffix.lower() == ".tmx" and not (source and target):
+        name = "target" if source else "source"
+        raise InputError(f"{out}: a translation memory needs to know the {name} language; give --{name}-lang")
 
 
 def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool) -> None:
