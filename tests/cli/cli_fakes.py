@@ -82,8 +82,8 @@ class FakeIndex:
     def optimize(self, target_recall: float | None = None, at: int = 1, seed: int = 0) -> None:
         self.calls.append(("optimize", target_recall, at, seed))
 
-    def delete(self, name: str) -> None:
-        self.calls.append(("delete", name))
+    def delete(self, *names: str) -> None:
+        self.calls.append(("delete", *names))
 
     def __enter__(self) -> FakeIndex:
         return self

@@ -139,8 +139,7 @@ def test_optimize_and_delete(invoke: Invoke, library: Library) -> None:
     assert invoke("index", "delete", "idx", "a.txt", "b.txt").exit_code == 0
     assert [call for call in library.index.calls if call[0] in ("optimize", "delete")] == [
         ("optimize", None, 1, 0),
-        ("delete", "a.txt"),
-        ("delete", "b.txt"),
+        ("delete", "a.txt", "b.txt"),
     ]
 
 

@@ -188,7 +188,7 @@ def test_a_driver_that_took_over_goes_on(
     with pytest.raises(IndexLocked, match=r"process \d+ on .* has taken over"):
         first._writer.publish(staged(tables, 0)[:1], {})
     with pytest.raises(IndexLocked, match=r"process \d+ on .* has taken over"):
-        first._writer.delete(0, 1, 1)
+        first._writer.delete([(0, 1, 1)])
     assert {name: tables.open(name).version for name in DATA} == versions
     append_some(tables)  # it had asked just before
     second.run(MORE, lambda recipe: InProcess(recipe, model, tables))

@@ -80,8 +80,10 @@ def test_appended_replaced_and_deleted(one: Index, place: Path, model: FakeModel
     one.add(more, lang="en")
     build_here(place, more, model)
     assert rows_of(opened(place, model)) == rows_of(one)
-    one.delete("0-3.txt")
-    opened(place, model).delete("0-3.txt")
+    with pytest.raises(InputError, match="has no document 'none'"):
+        opened(place, model).delete("0-3.txt", "none")
+    one.delete("0-3.txt", "0-2.txt")
+    opened(place, model).delete("0-3.txt", "0-2.txt")
     made = opened(place, model)
     assert rows_of(made) == rows_of(one)
     assert made.verify().problems == []

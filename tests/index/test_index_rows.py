@@ -9,7 +9,7 @@ from fake import sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemate.errors import IndexDamaged
+from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import Index, rows
 from phrasemate.types import Document
 
@@ -64,8 +64,7 @@ def test_lone_surrogates_come_back() -> None:
 def test_a_sample_of_what_was_not_deleted(index: Index, kept: range) -> None:
     """As many as are wanted are drawn, wherever in the store they are left."""
     index.add([Document.from_texts(str(n), sentences(25, n)) for n in range(40)], lang="en")
-    for number in set(range(40)) - set(kept):
-        index.delete(str(number))
+    index.delete(*map(str, set(range(40)) - set(kept)))
     phrases = index.stats().phrases
     wanted = min(phrases, 500)
     drawn = index.store.sampled_rows(wanted, pieces=100)
@@ -74,6 +73,18 @@ def test_a_sample_of_what_was_not_deleted(index: Index, kept: range) -> None:
     assert {row.document for row in drawn} == {document.id for document in index.documents()}
     whole = index.store.sampled_rows(phrases, pieces=100)
     assert sum(row.phrases for row in whole) >= 0.7 * phrases
+
+
+def test_documents_are_deleted_all_or_none(index: Index) -> None:
+    index.add([Document.from_texts(name, sentences(3, n)) for n, name in enumerate("abc")], lang="en")
+    before = index.stats().generation
+    with pytest.raises(InputError, match="has no document 'x'"):
+        index.delete("a", "x")
+    index.delete()
+    assert ([each.name for each in index.documents()], index.stats().generation) == (["a", "b", "c"], before)
+    index.delete("a", "c", "a")
+    assert ([each.name for each in index.documents()], index.stats().generation) == (["b"], before + 1)
+    assert index.verify().ok
 
 
 def test_a_sample_of_nothing(index: Index) -> None:

@@ -317,10 +317,10 @@ def delete(
     directory: Directory,
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Documents, named as in the answers.")],
 ) -> None:
-    """Delete documents from an index."""
+    """Delete documents from an index, all of them or, if one is not there, none."""
     from phrasemate.index import Index
 
     with Index.open(directory) as index:
-        for name in names:
-            index.delete(name)
-            typer.echo(f"{shown(directory)}: {name} deleted")
+        index.delete(*names)
+    for name in dict.fromkeys(names):
+        typer.echo(f"{shown(directory)}: {name} deleted")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -120,10 +120,13 @@ class Writer:
         self._commit(replace(head, versions=head.versions | {SHARDS: self._settled(kept, head.shards)}))
         self._kept = kept
 
-    def delete(self, document: int, sentences: int, phrases: int) -> None:
-        """Take a document out."""
+    def delete(self, documents: Iterable[tuple[int, int, int]]) -> None:
+        """Take documents out, all or none: the id of each, its sentences and its phrases."""
         self._may_go_on()
-        self._commit(self._without(self.head, document, sentences, phrases))
+        head = self.head
+        for document in documents:
+            head = self._without(head, *document)
+        self._commit(head)
 
     def put(self, key: str, value: Any) -> None:
         """Keep a JSON value under a key."""

@@ -123,15 +123,17 @@ class ClusterIndex(Index):
             f"phrasemate.cluster.build (the address 'local' starts them on this machine)"
         )
 
-    def delete(self, name: str) -> None:
-        """Remove a document. Raises InputError if there is none of that name, IndexLocked, IndexError_."""
+    def delete(self, *names: str) -> None:
+        """Remove documents, all or none. Raises InputError if there is none of a name, IndexLocked, IndexError_."""
         self._may_write()
-        (identity,) = self._chosen([name], None)
+        chosen = self._chosen(names, None)
+        if not chosen:
+            return
         writer = Writer(self._tables)
         self._lance.refresh()
         with self._lance.reading():
-            document = self._lance.document(identity)
-        writer.delete(identity, document.sentences, document.phrases)
+            documents = [self._lance.document(identity) for identity in chosen]
+        writer.delete((each.id, each.sentences, each.phrases) for each in documents)
         self._seen()
 
     def optimize(

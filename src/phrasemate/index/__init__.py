@@ -196,12 +196,14 @@ class Index:
             self._derive()
         return report
 
-    def delete(self, name: str) -> None:
-        """Remove a document. Raises InputError if there is none of that name, IndexLocked."""
+    def delete(self, *names: str) -> None:
+        """Remove documents, all or none. Raises InputError if there is none of a name, IndexLocked."""
         with self._writing():
-            (document,) = self._chosen([name], None)
+            documents = self._chosen(names, None)
+            if not documents:
+                return
             writing.mend_words(self.store)
-            state = writing.delete(self.store, document)
+            state = writing.delete(self.store, documents)
             self.manifest = replace(self.manifest, generation=state.generation)
             self.manifest.write(self.path / INDEX_JSON)
             self._derive()

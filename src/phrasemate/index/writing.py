@@ -75,10 +75,11 @@ def commit(
     return state
 
 
-def delete(store: Store, document: int) -> State:
-    """Remove a document with all its sentences."""
+def delete(store: Store, documents: Sequence[int]) -> State:
+    """Remove documents with all their sentences, all or none."""
     with transaction(store) as state:
-        state = _remove(store, state, document)
+        for document in documents:
+            state = _remove(store, state, document)
         state = state._replace(generation=state.generation + 1)
         _put_state(store, state)
     return state
