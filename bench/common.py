@@ -10,10 +10,16 @@ from typing import Any
 
 from phrasemate.evaluate.report import signature, signature_line, text_table
 
-__all__ = ["DATA", "OUT", "parser", "report", "signature"]
+__all__ = ["DATA", "OUT", "anonymous", "parser", "report", "signature"]
 
 OUT = Path(__file__).parent / "out"
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
+
+
+def anonymous(process: int | str = "self") -> float | None:
+    """MB that belong to a process alone and to no file; None if it has ended."""
+    lines = Path(f"/proc/{process}/status").read_text("utf-8").splitlines()
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("RssAnon:")), None)
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from common import anonymous
 from numpy.typing import NDArray
 
 from phrasemate import Document, Index
@@ -153,11 +154,14 @@ def opened(folder: Path, pool: Pool, readonly: bool = False) -> Index:
 
 
 def write(folder: Path, seconds: float, pause: float, seed: int) -> None:
-    """Adds, replaces, deletes and optimises at random; logs every commit; leaves writer.json."""
+    """Adds, replaces, deletes and optimises at random; logs every commit; leaves writer.json.
+
+    Memory is taken after each change: tuning an index takes more for its while, and gives it back.
+    """
     pool, draw = Pool.load(folder), random.Random(seed)
     done: dict[str, int] = {"add": 0, "replace": 0, "delete": 0, "optimize": 0, "commits": 0}
     wanted: dict[str, int] = {}  # document -> version
-    problems = []
+    problems, memory = [], []
     with opened(folder, pool) as index, (folder / "log.jsonl").open("a", encoding="utf-8") as log:
 
         def tell(_: Any = None) -> None:
@@ -178,10 +182,12 @@ def write(folder: Path, seconds: float, pause: float, seed: int) -> None:
             if held != wanted or not all(d.complete for d in index.documents()):
                 problems.append(f"after {kind}: holds {held}, expected {wanted}")
                 wanted = held
+            memory.append(anonymous())
             time.sleep(pause)
         whole = index.verify()
     problems += whole.problems
-    (folder / "writer.json").write_text(json.dumps({"done": done, "problems": problems}), encoding="utf-8")
+    told = {"done": done, "memory": memory, "problems": problems}
+    (folder / "writer.json").write_text(json.dumps(told), encoding="utf-8")
 
 
 def _change(kind: str, index: Index, pool: Pool, draw: random.Random, wanted: dict[str, int], tell: Any) -> None:

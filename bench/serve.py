@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import numpy as np
-from common import parser, report, signature
+from common import anonymous, parser, report, signature
 
 from phrasemate import Index
 from phrasemate.evaluate.report import Named
@@ -45,7 +45,6 @@ from phrasemate.text import words
 HEADER = ["users", "request", "answers", "errors", "per s", "median ms", "p90 ms", "p99 ms", "worst ms"]
 LEAST, MOST = 20, 400  # characters of a sentence
 AT = re.compile(rb'name="at" value="(\d+-\d+)"')
-MEMORY = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)  # without files that are mapped into memory
 PASSES = re.compile(r"^phrasemate_encoder_(calls|passes)_total (\S+)$", re.MULTILINE)
 
 
@@ -142,9 +141,9 @@ async def metric(at: Place) -> dict[str, float]:
     connection = Connection(at.port, Times())
     text = (await connection.ask("metrics", "/metrics")).decode()
     connection.close()
-    memory = MEMORY.search(Path(f"/proc/{at.process}/status").read_text())
+    memory = anonymous(at.process)
     assert memory is not None
-    return {"memory": int(memory[1]) * 1024 / 1e6, **{name: float(value) for name, value in PASSES.findall(text)}}
+    return {"memory": memory, **{name: float(value) for name, value in PASSES.findall(text)}}
 
 
 async def together(

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import random
 import time
-from pathlib import Path
 
-from common import parser, report, signature
+from common import anonymous, parser, report, signature
 
 from phrasemate import load_model
 
@@ -34,12 +33,6 @@ WORDS = [
 ]
 BATCHES, TEXTS, LONGEST = 150, 6, 60
 HEADER = ["round", "anonymous MB", "CPU seconds"]
-
-
-def anonymous() -> float:
-    """MB that belong to this process alone and to no file."""
-    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024 / 1e6
 
 
 def main() -> None:
