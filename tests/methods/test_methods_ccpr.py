@@ -148,6 +148,14 @@ def test_components_keep_what_tells_phrases_apart(model: PhraseModel) -> None:
     assert entries.pow(2).mean().sqrt().item() == pytest.approx(1 / math.sqrt(2 * width), rel=1e-3)
 
 
+@pytest.mark.parametrize(("phrases", "dim"), [(500, 129), (8, 8), (0, 1)])
+def test_more_dimensions_than_components(base: Path, phrases: int, dim: int) -> None:
+    """Two ends of an encoder of 64 numbers have 128 components; centred, eight phrases have seven."""
+    model = PhraseModel(Backbone(base), dim)
+    with pytest.raises(InputError, match=rf"dim: {dim}; head 'components' takes at most 128.*begin with, {phrases};"):
+        model.start_from_components(torch.randn(phrases, 2 * model.backbone.width))
+
+
 def test_held_out_figures_are_those_of_a_plain_loop(tables: dict[str, Any], pairs: Path) -> None:
     config = Config.of(tables)
     task = CCPRTask(config, pairs)

@@ -113,10 +113,17 @@ class PhraseModel(nn.Module):
     def start_from_components(self, ends: Tensor) -> None:
         """Begin the projection with the principal components of phrases' two ends, (phrases, 2 x width).
 
-        They retrieve well before any training; a random projection has to be learnt first.
+        They retrieve well before any training; a random projection has to be learnt first. Raises InputError for more
+        dimensions than two ends have, or than so many phrases tell apart.
         """
+        dim, most = self.start.out_features, min(ends.shape[1], len(ends) - 1)
+        if dim > most:
+            raise InputError(
+                f"[loss] dim: {dim}; head 'components' takes at most {ends.shape[1]}, twice the encoder's width, and "
+                f"less than there are phrases to begin with, {len(ends)}; give a smaller dim, more text or another head"
+            )
         wide = ends.double().numpy()
-        kernel, bias = principal_axes(wide.mean(0), wide.T @ wide / len(wide), self.start.out_features)
+        kernel, bias = principal_axes(wide.mean(0), wide.T @ wide / len(wide), dim)
         scale = 1 / (float(np.sqrt((kernel**2).mean())) * np.sqrt(len(kernel)))  # as large as a random one
         width = self.backbone.width
         self.start.weight.copy_(torch.from_numpy(kernel[:width].T * scale))
