@@ -29,6 +29,7 @@ from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.locks import give_back, take
 from phrasemate.methods.checkpoint import Checkpoint
 from phrasemate.methods.loop import LoopSettings, learning_rate
+from phrasemate.methods.memory import short_of_memory
 
 __all__ = ["Event", "LoopSettings", "Remembering", "Task", "Trainer", "autocast", "chosen_device", "learning_rate"]
 
@@ -152,10 +153,13 @@ class Trainer(Generic[B]):
                 f"{self.folder}: the run stopped ({reason}); check free space, memory and permissions, then give the "
                 "command again: it goes on from the last checkpoint"
             ) from error
-        except torch.OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            said = short_of_memory(error)
+            if not said:
+                raise
             raise InputError(
-                f"{self.folder}: the run stopped ({_first_line(error)}); give a lower optimizer.chunk, "
-                "optimizer.cached = true or a smaller data.batch, and another folder"
+                f"{self.folder}: the run stopped ({said}); give a smaller data.batch (for ccpr and xpr "
+                "also a lower optimizer.chunk or optimizer.cached = true) and another folder"
             ) from error
 
     def _run(self, minutes: float, progress: Callable[[Event], None]) -> Metrics:
@@ -201,6 +205,8 @@ class Trainer(Generic[B]):
             try:
                 self._load(*self._checkpoint.load())
             except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RuntimeError) as error:
+                if short_of_memory(error):
+                    raise
                 raise CheckpointDamaged(
                     f"{self._checkpoint.folder}: not one of this run ({type(error).__name__}: {_first_line(error)}); "
                     "remove it to begin anew"

@@ -139,14 +139,53 @@ def test_weights_that_a_checkpoint_lacks(tables: dict[str, Any], pairs: Path, tm
         trainer(tables, pairs, tmp_path / "run").run()
 
 
-def test_memory_that_is_short(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore."), "CUDA out of memory"),
+        (MemoryError("Unable to allocate 2.00 GiB"), "Unable to allocate 2"),
+        (None, "can't allocate memory: you tried to allocate"),
+    ],
+)
+def test_memory_that_is_short(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, error: Exception | None, said: str
+) -> None:
     run = trainer(tables, pairs, tmp_path / "run")
 
     def full(*_: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore.")
+        if error is not None:
+            raise error
+        return torch.empty(1 << 50)  # more than any machine has
 
     run.task.backward = full
-    with pytest.raises(InputError, match=r"the run stopped \(CUDA out of memory\); give a lower optimizer.chunk"):
+    with pytest.raises(InputError, match=rf"the run stopped \({said}.*; give a smaller data.batch") as caught:
+        run.run()
+    assert "\n" not in str(caught.value)
+
+
+def test_memory_that_is_short_is_no_damage(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody should remove a checkpoint because a GPU was full when it was read."""
+    trainer(tables, pairs, tmp_path / "run").run(minutes=0)
+
+    def full(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    again = trainer(tables, pairs, tmp_path / "run")
+    monkeypatch.setattr(again, "_load", full)
+    with pytest.raises(InputError, match=r"the run stopped \(CUDA out of memory\)"):
+        again.run()
+
+
+def test_other_errors_of_a_step_are_none_of_memory(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    run = trainer(tables, pairs, tmp_path / "run")
+
+    def wrong(*_: Any) -> Any:
+        raise RuntimeError("shapes")
+
+    run.task.backward = wrong
+    with pytest.raises(RuntimeError, match="shapes"):
         run.run()
 
 
