@@ -18,6 +18,7 @@ from phrasemate import load_model
 from phrasemate.cli import app
 from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.methods.ccpr_task import CCPRTask, Config
+from phrasemate.methods.checkpoint import Checkpoint
 from phrasemate.methods.config import overridden
 from phrasemate.train import LoopSettings, Trainer, learning_rate
 
@@ -215,6 +216,27 @@ def test_the_command_names_what_is_wrong(tables: dict[str, Any], pairs: Path, tm
     wrong = CliRunner().invoke(app, [*command, "--set", "loss.temperature=warm"])
     assert wrong.exit_code == 1
     assert "[loss] temperature: 'warm'" in wrong.stderr
+
+
+def test_curves_that_cannot_be_drawn_hide_nothing(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: the result of a run is told, and so is why one stopped."""
+    config, run = write_toml(tmp_path / "small.toml", tables), tmp_path / "run"
+    (run / "curves.svg").mkdir(parents=True)
+    command = ["train", "ccpr", str(config), "-o", str(run), "--data", str(pairs), "--device", "cpu"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "trained for 6 steps" in done.stdout
+    assert "no curves: " in done.stderr
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoint, "save", full)
+    stopped = CliRunner().invoke(app, command)
+    assert stopped.exit_code == 1
+    assert "run: the run stopped ([Errno 28] No space left on device); check free space" in stopped.stderr
 
 
 def test_ctrl_c_waits_for_the_end_of_the_step(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:

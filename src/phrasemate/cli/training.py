@@ -148,5 +148,5 @@ def _draw(run: Path) -> None:
 
     try:
         draw_curves(run / "metrics.jsonl", run / "curves.svg")
-    except MissingExtra as error:
+    except (MissingExtra, OSError) as error:  # of a full disk, which must not hide what the run itself has to say
         typer.echo(f"no curves: {error}", err=True)
