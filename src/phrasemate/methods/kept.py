@@ -9,7 +9,8 @@ CRC-32 of those before, and one that does not hold it is made again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -21,11 +22,12 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasemate.errors import InputError
 from phrasemate.methods.backbone import grouped, padded
 from phrasemate.methods.contexts import Contexts, Integers, Sampled
 from phrasemate.methods.halves import Lower
 
-__all__ = ["Feed", "Inputs", "Piece", "Progress", "add_checksum", "checksum_holds"]
+__all__ = ["Feed", "Inputs", "Piece", "Progress", "checked_file", "checksum_holds"]
 
 BLOCK = 2_048  # contexts computed between two writes
 _SUM = 4  # bytes of the checksum at the end
@@ -71,7 +73,7 @@ class Feed:
     def keep(self, folder: Path, precision: str, show: Progress = lambda what, done, total: None) -> None:
         """From now on read the lower states of all contexts from files in ``folder``; those that lack are made.
 
-        ``precision``: the name of what ``autocast`` computes in.
+        ``precision``: the name of what ``autocast`` computes in. Raises InputError where a file cannot be written.
         """
         folder.mkdir(parents=True, exist_ok=True)
         weights = f"{self.lower.digest()} {precision}\n".encode()
@@ -121,15 +123,12 @@ class Feed:
         return kept
 
     def _write(self, path: Path, shape: tuple[int, int], contexts: Contexts, show: Progress) -> None:
-        made = path.with_suffix(".part")
         total = len(contexts.first)
-        with made.open("wb+") as file:  # not a map: a full disk is an error here, and there the end of the process
+        with checked_file(path) as file:  # not a map: a full disk is an error here, and there the end of the process
             file.write(_header(shape))
             for at in range(0, total, BLOCK):
                 show(f"states of {contexts.name}", at, total)
                 file.write(self._computed(contexts, at, min(at + BLOCK, total)).data)
-            add_checksum(file)
-        made.replace(path)
         show(f"states of {contexts.name}", total, total)
 
     def _computed(self, contexts: Contexts, start: int, stop: int) -> Halves:
@@ -144,7 +143,28 @@ class Feed:
         return states
 
 
-def add_checksum(file: BinaryIO) -> None:
+@contextmanager
+def checked_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that is written beside its place, gets the CRC-32 of what is in it as its end, and is put there whole.
+
+    Raises InputError if it cannot be written; nothing of it is left then.
+    """
+    made = path.with_name(f"{path.name}.part")
+    try:
+        with made.open("wb+") as file:
+            yield file
+            _add_checksum(file)
+        made.replace(path)
+    except BrokenPipeError:  # of who listens to the progress
+        raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{path}: cannot be written ({reason}); check free space and permissions") from error
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _add_checksum(file: BinaryIO) -> None:
     """Write the CRC-32 of a file, which is open for both, to its end."""
     size = file.tell()
     file.seek(0)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import Model
 from phrasemate.encode.pool import pool_mean, unit
-from phrasemate.methods.kept import add_checksum, checksum_holds
+from phrasemate.methods.kept import checked_file, checksum_holds
 
 __all__ = ["Kept", "Progress", "kept_states"]
 
@@ -43,7 +43,10 @@ class Kept(NamedTuple):
 def kept_states(
     model: Model, texts: Sequence[str], folder: Path, progress: Progress = lambda done, total: None
 ) -> Kept:
-    """The states of the sentences, read from the folder; made and written there where they are not, or not whole."""
+    """The states of the sentences, read from the folder; made and written there where they are not, or not whole.
+
+    Raises InputError where a file cannot be written.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     key = sha256("\n".join([FORMAT, model.hash, *texts]).encode("utf-8", "replace")).hexdigest()[:24]
     paths = {name: folder / f"{key}.{name}.npy" for name in ("vectors", "bounds", "values")}
@@ -60,11 +63,8 @@ def kept_states(
 
 def _write(paths: dict[str, Path], made: Kept) -> None:
     for name, path in paths.items():
-        part = path.with_name(f"{path.name}.part")
-        with part.open("wb+") as file:
+        with checked_file(path) as file:
             np.save(file, getattr(made, name))
-            add_checksum(file)
-        part.replace(path)
 
 
 def _computed(model: Model, texts: Sequence[str], progress: Progress) -> Kept:
