@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,16 @@ def test_held_out_accuracy_by_a_plain_loop(base: Path, data: Path, tmp_path: Pat
             shares[name] = right / len(pairs)
     assert {name: found[name] for name in shares} == pytest.approx(shares)
     assert found["score"] == pytest.approx(sum(shares.values()) / 4)
+
+
+def test_a_pair_of_languages_both_ways_round(base: Path, data: Path, tmp_path: Path) -> None:
+    """All four directions have a figure, and acc@1 is their mean."""
+    for source, pair in (("xx-en", "xx-en"), ("yy-en", "en-xx")):
+        shutil.copytree(data / source, tmp_path / "data" / pair)
+    found = task(base, tmp_path / "data", tmp_path).evaluate(nullcontext)
+    names = ("en>xx", "xx>en", "xx>en (xx-en)", "en>xx (xx-en)")
+    assert set(found) == {"score", "acc@1", *names}
+    assert found["acc@1"] == found["score"] == pytest.approx(sum(found[name] for name in names) / 4)
 
 
 @pytest.mark.parametrize("projection", ["pooled", "tokens"])

@@ -260,7 +260,8 @@ class XPRTask:
     def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
         """Held-out phrases as retrieval has them, each language pair by itself: acc@1 (eq. 5) in both directions.
 
-        ``score`` is the mean over language pairs of the mean of the directions; what reads as the mate is right.
+        ``score`` and ``acc@1`` are the mean over language pairs of the mean of the directions; what reads as the mate
+        is right. Of a data set that has a pair of languages both ways round, the second one's figures name it.
         """
         found: dict[str, float] = {}
         scores = []
@@ -268,10 +269,12 @@ class XPRTask:
             vectors = self.held_out(number, autocast)  # (2, pairs, width)
             wordings = torch.from_numpy(contexts.wordings).view(2, -1)
             rights = [_right(vectors[side], vectors[1 - side], wordings[1 - side]) for side in (0, 1)]
-            source, _, target = contexts.name.split()[0].rpartition("-")
-            found |= {f"{source}>{target}": rights[0], f"{target}>{source}": rights[1]}
+            pair = contexts.name.split()[0]
+            source, _, target = pair.rpartition("-")
+            for name, right in zip((f"{source}>{target}", f"{target}>{source}"), rights, strict=True):
+                found[f"{name} ({pair})" if name in found else name] = right
             scores.append(sum(rights) / 2)
-        return {"score": float(np.mean(scores)), "acc@1": float(np.mean(list(found.values()))), **found}
+        return {"score": float(np.mean(scores)), "acc@1": float(np.mean(scores)), **found}
 
     @torch.no_grad()
     def held_out(self, file: int, autocast: Callable[[], Any]) -> Tensor:
