@@ -286,6 +286,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("data", {"evenness": -1.0}, r"\[data\] evenness: -1.0; expected 0 or more"),
     ("optimizer", {"heads": -1.0}, r"\[optimizer\] heads: -1.0; expected 0 or more"),
     ("optimizer", {"epochs": math.nan}, r"\[optimizer\] epochs: nan; expected a finite number"),
+    ("optimizer", {"warmup": 100.0}, r"\[optimizer\] warmup: 100.0; expected a share of the steps, 1 at most"),
     ("optimizer", {"chunk": 0}, r"\[optimizer\] chunk: 0; expected 1 or more"),
     ("loss", {"queue": 0, "negatives": "queue"}, r"\[loss\] queue: 0; expected 1 or more"),
 ]

@@ -114,6 +114,11 @@ class Config:
             ("[optimizer] chunk", made.optimizer.chunk, 1),
         ):
             at_least(name, value, least)
+        if made.optimizer.warmup > 1:
+            raise InputError(
+                f"[optimizer] warmup: {made.optimizer.warmup}; expected a share of the steps, 1 at most (loop.warmup "
+                "counts steps)"
+            )
         if made.loss.temperature <= 0 or not 0 <= made.loss.momentum <= 1:
             raise InputError("[loss] temperature must be above 0, and momentum from 0 to 1")
         return made
