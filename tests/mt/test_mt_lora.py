@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
@@ -78,6 +81,70 @@ def test_the_adapter_learns_is_saved_and_changes_the_model_when_loaded(base: Pat
         untouched = plain(input_ids=ids).logits
         adapted = PeftModel.from_pretrained(plain, str(tmp_path / "adapter")).eval()(input_ids=ids).logits
     assert (adapted - untouched).abs().max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("cut short", "no causal language model that transformers reads"),
+        ("another shape", "no causal language model that transformers reads"),
+        ("no tokenizer", "no causal language model that transformers reads"),
+        ("pickled", "no causal language model that transformers reads"),
+        ("lacking", "1 weights of a causal language model are not there, such as model.layers.1.self_attn.q_proj"),
+    ],
+)
+def test_weights_that_are_not_whole(base: Path, data: Path, tmp_path: Path, damage: str, said: str) -> None:
+    """What a model lacks would be drawn at random, and the adapter trained on that."""
+    folder, name = tmp_path / "damaged", "model.layers.1.self_attn.q_proj.weight"
+    shutil.copytree(base, folder)
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    if damage == "cut short":
+        path.write_bytes(path.read_bytes()[:-100])
+    elif damage == "no tokenizer":
+        (folder / "tokenizer.json").write_text('{"model": {}}')
+    elif damage == "pickled":
+        path.unlink()
+        torch.save(weights, folder / "pytorch_model.bin")
+    else:
+        value = {name: torch.zeros(3, 3)} if damage == "another shape" else {}
+        others = {key: array for key, array in weights.items() if key != name}
+        save_file(others | value, path, metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=said) as caught:
+        train_lora(data, folder, tmp_path / "adapter", QUICK)
+    assert "\n" not in str(caught.value)
+
+
+def test_tied_weights_are_no_lack(base: Path, data: Path, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path / "tied"
+    config = LlamaConfig.from_pretrained(str(base), tie_word_embeddings=True)
+    LlamaForCausalLM(config).save_pretrained(str(folder))
+    AutoTokenizer.from_pretrained(str(base)).save_pretrained(str(folder))
+    assert "lm_head.weight" not in load_file(folder / "model.safetensors")
+    assert len(train_lora(data, folder, tmp_path / "adapter", LoraSettings(steps=1, batch=2))) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SafetensorError("I/O error:\nNo space"), r"adapter: cannot be written \(I/O error: No space\); check free"),
+        (OSError(28, "No space left"), r"adapter: cannot be written \(.*No space left\); check free space"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried."), r"the training stopped \(CUDA out of memory\); give"),
+    ],
+)
+def test_no_room(
+    base: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    from peft import PeftModel
+
+    def full(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(PeftModel, "save_pretrained", full)
+    with pytest.raises(InputError, match=said):
+        train_lora(data, base, tmp_path / "adapter", LoraSettings(steps=1, batch=2))
 
 
 def test_the_same_seed_gives_the_same_losses(base: Path, data: Path, tmp_path: Path) -> None:

@@ -11,14 +11,17 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from phrasemate.errors import InputError, MissingExtra, ModelError
+from phrasemate.methods.memory import short_of_memory
 from phrasemate.sealed import unlock
 from phrasemate.text.lines import numbered_lines
 
@@ -79,9 +82,8 @@ def train_lora(
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
         raise MissingExtra("peft", "train") from error
+    lessons = read_lessons(data)
     torch.manual_seed(settings.seed)
-    tokenizer, model = _loaded(base)
-    items, left_out = encoded(read_lessons(data), tokenizer, settings.max_tokens)
     config = LoraConfig(
         task_type="CAUSAL_LM",
         r=settings.rank,
@@ -89,7 +91,42 @@ def train_lora(
         lora_dropout=settings.dropout,
         target_modules="all-linear",
     )
-    adapted = get_peft_model(model, config).to(device).train()
+    with _in_one_line(base, out):
+        tokenizer, model = _loaded(base)
+        items, left_out = encoded(lessons, tokenizer, settings.max_tokens)
+        adapted = get_peft_model(model, config).to(device).train()
+        losses = _trained(adapted, items, settings, out, tokenizer.pad_token_id or 0, device, progress)
+        adapted.save_pretrained(str(out))  # as safetensors
+        for weights in out.glob("*.safetensors"):
+            unlock(weights)
+        facts = asdict(settings) | {"base": str(base), "examples": len(items), "left out": left_out}
+        (out / "lora.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    return losses
+
+
+@contextmanager
+def _in_one_line(base: str | Path, out: Path) -> Iterator[None]:
+    """What is raised where memory is short, or where ``out`` cannot be written, as an InputError."""
+    try:
+        yield
+    except BrokenPipeError:  # of who listens to the progress
+        raise
+    except (OSError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{out}: cannot be written ({reason}); check free space and permissions") from error
+    except (RuntimeError, MemoryError) as error:
+        said = short_of_memory(error)
+        if not said:
+            raise
+        raise InputError(
+            f"{base}: the training stopped ({said}); give smaller batches, a lower max_tokens or a smaller model"
+        ) from error
+
+
+def _trained(
+    adapted: Any, items: Sequence[Encoded], settings: LoraSettings, out: Path, pad: int, device: str, progress: Progress
+) -> list[float]:
+    """The loss of each step."""
     trained = [each for each in adapted.parameters() if each.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=settings.rate)
     out.mkdir(parents=True, exist_ok=True)
@@ -98,7 +135,7 @@ def train_lora(
         for step, batch in enumerate(_batches(items, settings), 1):
             for group in optimiser.param_groups:
                 group["lr"] = settings.rate * _share(step, settings)
-            ids, mask, labels = (each.to(device) for each in padded(batch, tokenizer.pad_token_id or 0))
+            ids, mask, labels = (each.to(device) for each in padded(batch, pad))
             loss = adapted(input_ids=ids, attention_mask=mask, labels=labels).loss
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
@@ -106,14 +143,9 @@ def train_lora(
             optimiser.step()
             losses.append(float(loss.detach()))
             if not math.isfinite(losses[-1]):
-                raise ModelError(f"{base}: the loss of step {step} is {losses[-1]}; try a lower rate")
+                raise ModelError(f"{out}: the loss of step {step} is {losses[-1]}; try a lower rate")
             print(json.dumps({"step": step, "loss": losses[-1]}), file=log, flush=True)
             progress(step, settings.steps, losses[-1])
-    adapted.save_pretrained(str(out))  # as safetensors
-    for weights in out.glob("*.safetensors"):
-        unlock(weights)
-    facts = asdict(settings) | {"base": str(base), "examples": len(items), "left out": left_out}
-    (out / "lora.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     return losses
 
 
@@ -206,11 +238,23 @@ def _share(step: int, settings: LoraSettings) -> float:
 
 
 def _loaded(base: str | Path) -> tuple[Any, Any]:
+    """Tokenizer and model; ModelError where there is none, or weights lack, which would be drawn at random."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True, "use_safetensors": True}
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(base))
-        return tokenizer, AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32)
-    except (OSError, ValueError, KeyError) as error:
+        found: Any = AutoModelForCausalLM.from_pretrained(str(base), **options)
+    except Exception as error:  # tokenizers raises bare Exceptions
+        if short_of_memory(error):
+            raise
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"{base}: no causal language model that transformers reads ({reason})") from None
+    model, info = found
+    lacking = sorted(info["missing_keys"])
+    if lacking:
+        raise ModelError(
+            f"{base}: {len(lacking)} weights of a causal language model are not there, such as {lacking[0]}; download "
+            "it again, or give another model"
+        )
+    return tokenizer, model
