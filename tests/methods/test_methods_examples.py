@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 import unicodedata
 from pathlib import Path
 
@@ -26,6 +27,28 @@ def test_a_file_is_read_by_line_number(pairs: Path) -> None:
     assert len(file) == 40
     first = file[0]
     assert first.pairs[0] == (0, len(first.source.split()[0]), 0, len(first.target.split()[0]))
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("block", [1, 7, 10_000])
+def test_lines_are_found_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: str) -> None:
+    monkeypatch.setattr("phrasemate.methods.examples.BLOCK", block)
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(f'{{"source":"{"a" * n}","target":"b"}}' for n in range(9)) + end)
+    file = PairFile(path)
+    assert [file[row].source for row in range(len(file))] == ["a" * n for n in range(9)]
+
+
+def test_only_the_places_of_a_files_lines_are_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    with path.open("wb") as sparse:
+        sparse.truncate(1 << 27)  # 134 MB in one line
+    tracemalloc.start()
+    try:
+        assert len(PairFile(path)) == 1
+        assert tracemalloc.get_traced_memory()[1] < 30e6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("content", ['{"source": "a"}\n', "no json\n", '{"source":"a","target":"b","pairs":[[1,2]]}\n'])

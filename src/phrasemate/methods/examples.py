@@ -10,7 +10,7 @@ import json
 import mmap
 import random
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from phrasemate.errors import InputError, ReadError
 __all__ = ["Alteration", "Example", "PairFile", "Pairs", "Schedule"]
 
 Rows = NDArray[np.int64]
+BLOCK = 1 << 24  # bytes of a file that are looked through at once
 _MARKS = frozenset('.,;:!?()[]"„“”«»…')
 
 
@@ -51,8 +52,14 @@ class PairFile:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise ReadError(str(path), 0, f"cannot be read ({error})", "make it with phrasemate pairs") from error
-        ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n")) + 1
-        self._bounds = np.concatenate([[0], ends, *([[len(self._data)]] if ends[-1:].sum() != len(self._data) else [])])
+        ends = np.concatenate([[0], *self._line_ends()])
+        self._bounds = np.append(ends, len(self._data)) if ends[-1] != len(self._data) else ends
+
+    def _line_ends(self) -> Iterator[Rows]:
+        """The places after its line breaks, block by block: the mask of a whole file would be as large as the file."""
+        whole = np.frombuffer(self._data, np.uint8)
+        for at in range(0, len(whole), BLOCK):
+            yield np.flatnonzero(whole[at : at + BLOCK] == ord("\n")) + (at + 1)
 
     def __len__(self) -> int:
         return len(self._bounds) - 1
