@@ -259,7 +259,8 @@ class Searcher:
             left = iter(self.index.hits(run.ids[full], run.scores[full]))
             more[pending] = full.all(1)
             for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
-                hits[row] = _allowed(list(islice(left, number)), without[row])[:fetch]
+                allowed = _allowed(list(islice(left, number)), without[row])
+                hits[row], more[row] = allowed[:fetch], more[row] or len(allowed) > fetch
             lacking = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # of a full list: left out
             pending, wide = pending[lacking & more[pending]], wide * 4
         return hits, more

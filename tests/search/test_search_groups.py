@@ -238,6 +238,14 @@ def test_more_is_fetched_where_all_that_was_found_must_not_be() -> None:
     assert [group.text for group in found.groups] == ["bench"]
 
 
+def test_hits_behind_those_that_must_not_be_are_looked_at_though_the_index_has_no_more() -> None:
+    own = [Hit(Phrase("The bank.", 4, 8), 0.9, "d", number) for number in range(FETCH)]
+    others = [*(hit("bench", 0.8, f" {number}") for number in range(FETCH)), hit("seat", 0.1)]
+    for hits in ([*own, *others], others):
+        (found,) = searcher(hits)[0].search_all([QUERY], k=2, without=["The bank."])
+        assert [group.text for group in found.groups] == ["bench", "seat"]
+
+
 @pytest.mark.parametrize("banned", [FETCH - 1, FETCH, FETCH + 50])
 def test_the_confidence_is_that_of_an_index_without_the_text(banned: int) -> None:
     own = [Hit(Phrase("The bank.", 4, 8), 0.9, "d", number) for number in range(banned)]
