@@ -127,6 +127,23 @@ def test_map_by_a_lexicon_and_evaluate(invoke: Invoke) -> None:
     )
 
 
+def test_what_is_read_is_not_written_over(invoke: Invoke) -> None:
+    by = ("--lexicon", "lexicon.tsv", "--columns", "2,1", "--force")
+    invoke("distil", "en.txt", "-o", "en", "--dim", "4")
+    invoke("map", "xx.vec", "yy.vec.gz", "-o", "out", *by)
+    for arguments in (
+        ("map", "en", "en", "-o", "en", *by),
+        ("map", "out/source", "yy.vec.gz", "-o", "out", *by),
+        ("distil", "both.tsv", "--column", "2", "-o", "../" + Path.cwd().name + "/en", "--space", "en", "--force"),
+        ("cover", "en", "en.txt", "-o", "en", "--force"),
+        ("export", "en", "-o", "en/words.json", "--force"),
+    ):
+        result = invoke(*arguments)
+        assert (result.exit_code, "is read, too; expected another" in result.stderr) == (1, True), arguments
+    assert WordVectors.load("en").facts["method"] == "distilled"
+    assert WordVectors.load("out/source").facts["mapping"] == "procrustes"
+
+
 def test_map_without_a_lexicon(invoke: Invoke) -> None:
     done = invoke("map", "xx.vec", "yy.vec.gz", "-o", "out", "--unsupervised", "--json", "--vocabulary", "40")
     facts = json.loads(done.stdout)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phrasemate.cli import vectors_text
-from phrasemate.cli.given import two_columns
+from phrasemate.cli.given import check_apart, two_columns
 from phrasemate.cli.options import OnError, say_skipped
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out as console
@@ -127,6 +127,8 @@ def map_(
     if initial != learning.initial and not unsupervised:
         raise typer.BadParameter("--initial is of --unsupervised; leave it out")
     check_free(out, force)
+    read = (source, target, source.resolve().parent, target.resolve().parent)  # out/source may be one of them
+    check_apart(out, *read)
     pairs = None if lexicon is None else _lexicon(lexicon, columns, entries)
     sides = _vectors(source, limit, on_error), _vectors(target, limit, on_error)
     if pairs is not None and not self_learning:
@@ -228,6 +230,7 @@ def export(
     """Write word vectors in the text format of fastText, which other programs read."""
     from phrasemate.vectors import WordVectors, write_fasttext
 
+    check_apart(out, *folder.glob("*"))
     found = WordVectors.load(folder)
     write_fasttext(found, out, force)
     typer.echo(f"{out}: {len(found):,} words of {found.dim} numbers")

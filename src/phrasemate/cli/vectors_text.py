@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phrasemate.cli.given import check_apart
 from phrasemate.cli.options import (
     Column,
     Encoding,
@@ -134,6 +135,7 @@ def distil(
     if least is not None and least > contexts:
         raise typer.BadParameter(f"--least {least}: a word has {contexts} sentences at most (--contexts)")
     check_free(out, force)
+    check_apart(out, *([] if space is None else [space]))
     started = time.perf_counter()
     corpus = _corpus(texts, column, text_field, lines, lang, on_error, encoding)
     known = None if space is None else WordVectors.load(space)
@@ -172,6 +174,7 @@ def cover(
     from phrasemate.vectors.folder import check_free
 
     check_free(out, force)
+    check_apart(out, vectors)
     started = time.perf_counter()
     space = WordVectors.load(vectors)
     corpus = _corpus(texts, column, text_field, lines, space.language, on_error, encoding)
