@@ -116,6 +116,9 @@ class Counted:
     def questions(self, pair: str) -> np.ndarray:
         return np.ones(8, bool)
 
+    def lessons(self, pair: str) -> list[ExamplePair]:
+        return self.data(pair, "train")
+
     def words(self, folder: Path) -> WordVectors:
         return WordVectors.load(str(folder))
 

@@ -76,6 +76,36 @@ def test_the_signature_names_every_model_and_the_data(tmp_path: Path, monkeypatc
     assert run(settings).signature["data"] != before
 
 
+MAPPED = "".join(
+    f'[[row]]\ntable = "t"\nname = "{name}"\nvectors = "v/{{lang}}"\nmapped = {mapped}\n'
+    for name, mapped in (("a", "false"), ("b", "true"))
+)
+
+
+@pytest.mark.parametrize(("content", "expected"), [("", "no phrase pairs in its part train"), ("x\n", "line 1: not a")])
+def test_what_a_mapping_learns_from_is_read_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, expected: str
+) -> None:
+    settings = one_row(tmp_path)
+    settings.rows.write_text(MAPPED)
+    (settings.data / "de-en" / "train.jsonl").write_text(content)
+    monkeypatch.setattr("phrasemate.evaluate.xpr.evaluate_rows", lambda *_: pytest.fail("computed"))
+    with pytest.raises(InputError, match=expected):
+        run(settings)
+
+
+def test_the_signature_names_what_a_mapping_learns_from(tmp_path: Path) -> None:
+    settings = one_row(tmp_path)
+    assert "training" not in run(settings).signature
+    settings.rows.write_text(MAPPED)
+    train, found = settings.data / "de-en" / "train.jsonl", []
+    for some in (WORDS, WORDS[:5]):
+        write(train, some)
+        found.append(run(settings).signature["training"])
+        assert found[-1] == sha256(train.read_bytes()).hexdigest()[:12]
+    assert found[0] != found[1]
+
+
 def test_a_seed_below_zero_is_named_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

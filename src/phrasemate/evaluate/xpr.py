@@ -37,6 +37,7 @@ from phrasemate.vectors import WordVectors, procrustes, tokens
 
 __all__ = ["Result", "Settings", "evaluate_rows", "phrase_pairs", "rank_mates", "run"]
 
+TRAINING = "train"  # the part that a mapping is learnt from
 EPSILON = 2e-6  # two ways to compute the same float32 dot product differ by less
 
 Floats = NDArray[np.float32]
@@ -79,6 +80,9 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     measured = _Measured(settings, pairs)
     for pair in dict.fromkeys(pair for row in rows for pair in row.pairs or pairs):
         measured.questions(pair)
+    mapped = sorted({pair for row in rows if row.mapped for pair in row.pairs or pairs})
+    for pair in mapped:
+        measured.lessons(pair)
     if settings.out is not None:
         from phrasemate.evaluate.plots import need_matplotlib
 
@@ -93,6 +97,8 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         "most": settings.most,
         "seed": settings.seed,
     }
+    if mapped:
+        facts["training"] = digest(settings.data / pair / f"{TRAINING}.jsonl" for pair in mapped)
     if measured.spaces:  # one hash over all: there may be dozens
         every = " ".join(measured.spaces[folder] for folder in sorted(measured.spaces))
         facts["word_vectors"] = f"{sha256(every.encode()).hexdigest()[:12]} ({len(measured.spaces)} folders)"
@@ -150,6 +156,13 @@ class _Measured:
                 raise InputError(f"{pair}: all {len(test)} phrase pairs are among those that are not to be asked")
             self.asked[pair] = found
         return self.asked[pair]
+
+    def lessons(self, pair: str) -> list[ExamplePair]:
+        """The phrase pairs that a mapping is learnt from. Raises InputError where there are none."""
+        found = self.data(pair, TRAINING)
+        if not found:
+            raise InputError(f"{self.settings.data}, {pair}: no phrase pairs in its part {TRAINING} to learn a mapping")
+        return found
 
     def model(self, folder: Path | None) -> Model:
         """The model of a folder; only the latest stays in memory."""
@@ -263,7 +276,7 @@ def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
     test = of(measured.data(pair, measured.settings.split))
     if not row.mapped:
         return test
-    source, target = of(measured.data(pair, "train"))
+    source, target = of(measured.lessons(pair))
     known = source.any(1) & target.any(1)
     return unit(test[0] @ procrustes(source[known], target[known])), test[1]
 
