@@ -138,7 +138,14 @@ def test_one_folder_for_both_languages_is_another_system(tmp_path: Path) -> None
     assert two != one
 
 
-@pytest.mark.parametrize("table", ["signature", "by layer"])
+def test_a_table_cannot_be_named_like_a_language_pair(tmp_path: Path) -> None:
+    settings = one_row(tmp_path)
+    settings.rows.write_text('[[row]]\ntable = "de-en"\nname = "a"\nvectors = "v/{lang}"\n')
+    with pytest.raises(InputError, match="a table is named 'de-en', as a language pair is"):
+        run(settings)
+
+
+@pytest.mark.parametrize("table", ["signature", "by layer", "mean", "p"])
 def test_a_table_cannot_be_named_like_what_stands_beside_it(tmp_path: Path, table: str) -> None:
     (tmp_path / "rows.toml").write_text(f'[[row]]\ntable = "{table}"\nname = "a"\nmodel = "bundled"\n')
     with pytest.raises(InputError, match=f"'{table}' is no name for a table"):

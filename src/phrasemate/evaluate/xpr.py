@@ -76,6 +76,9 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     pairs = language_pairs(settings.data)
     if not pairs:
         raise InputError(f"{settings.data}: no data set; expected folders such as de-en with train, dev, test.jsonl")
+    for row in rows:
+        if row.table in pairs:  # two columns of one name
+            raise InputError(f"{settings.rows}: a table is named {row.table!r}, as a language pair is; give it another")
     _check_folders(rows, pairs, settings.rows.parent)
     measured = _Measured(settings, pairs)
     for pair in dict.fromkeys(pair for row in rows for pair in row.pairs or pairs):

@@ -39,6 +39,7 @@ __all__ = ["BUNDLED", "LISTED", "Row", "read_rows"]
 BUNDLED = "bundled"
 LISTED = ("examples", "layer")
 RESERVED = ("signature", *(f"by {what}" for what in LISTED))  # beside the tables in the results
+COLUMNS = ("mean", "p")  # of a table, beside the language pairs; the one of its rows is named as the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Row:
     def __post_init__(self) -> None:
         if bool(self.model) == bool(self.vectors):
             raise InputError(f"row {self.name!r}: expected either model or vectors, and one of them")
-        if self.table in RESERVED:
+        if self.table in (*RESERVED, *COLUMNS):
             raise InputError(f"row {self.name!r}: {self.table!r} is no name for a table; the results have another so")
         if min(self.examples, self.layer, self.csls) < 0 or not 0 <= self.bare < inf or not self.seeds:
             raise InputError(f"row {self.name!r}: examples, layer, bare and csls are 0 or more, seeds one or more")
