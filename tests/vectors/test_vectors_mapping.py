@@ -34,6 +34,15 @@ def test_procrustes_finds_a_rotation() -> None:
     np.testing.assert_allclose(procrustes(x, z, order[:40], np.arange(40)), turn, atol=1e-5)
 
 
+def test_symmetric_maps_of_zeros_are_refused() -> None:
+    """A word that is alone is all zeros once it is centred; others may be so in their file."""
+    zeros, others = WordVectors(["a", "b"], np.zeros((2, 3))), WordVectors(["x", "y", "z"], np.eye(3))
+    with pytest.raises(InputError, match="all zeros, so nothing can be learnt"):
+        map_supervised(WordVectors(["a"], np.eye(3)[:1]), others, [("a", "x")], "symmetric")
+    with pytest.raises(InputError, match="all zeros, so nothing can be learnt"):
+        map_unsupervised(zeros, others, replace(QUICK, patience=1))
+
+
 def test_procrustes_is_the_best_of_all_rotations() -> None:
     x, z = clustered(40, 4, 3, 0), clustered(40, 4, 3, 1)
     best = ((x @ procrustes(x, z) - z) ** 2).sum()

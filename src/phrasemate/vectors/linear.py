@@ -37,7 +37,7 @@ def symmetric_maps(x: Floats, z: Floats) -> tuple[Floats, Floats]:
     """Maps (dim, dim) of paired rows into one space, by symmetric re-weighting (Artetxe et al. 2018, section 3.4).
 
     Whitening x (x'x)^-1/2, the rotations U and V of the whitened rows, the factor S^1/2 on both sides, and de-whitening
-    of each by its own U' (x'x)^1/2 U.
+    of each by its own U' (x'x)^1/2 U. Raises InputError where all rows of a side are zeros.
     """
     white_x, coloured_x = _whitening(x)
     white_z, coloured_z = _whitening(z)
@@ -51,6 +51,8 @@ def symmetric_maps(x: Floats, z: Floats) -> tuple[Floats, Floats]:
 def _whitening(x: Floats) -> tuple[Doubles, Doubles]:
     """(x'x)^-1/2 and (x'x)^1/2."""
     values, axes = np.linalg.eigh(_product(x, x))
+    if not values[-1] > 0:
+        raise InputError("the paired vectors of one side are all zeros, so nothing can be learnt; give others")
     deviations = np.sqrt(np.maximum(values, FLOOR * values[-1]))
     return (axes / deviations) @ axes.T, (axes * deviations) @ axes.T
 

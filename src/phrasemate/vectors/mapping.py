@@ -49,7 +49,8 @@ def map_supervised(source: WordVectors, target: WordVectors, lexicon: Lexicon, m
 
     ``procrustes``: the source is rotated onto the target, which only is prepared (Smith et al. 2017, on vectors that
     are centred too); ``symmetric``: both are mapped, with re-weighting (Artetxe et al. 2018, section 3.4).
-    Raises InputError for another method, vectors of different length, or a lexicon without a usable pair.
+    Raises InputError for another method, vectors of different length, a lexicon without a usable pair, or for
+    ``symmetric`` where all paired vectors of a side are zeros, as they are of a single word once they are centred.
     """
     if method not in METHODS:
         raise InputError(f"method {method!r}; expected {' or '.join(METHODS)}")
