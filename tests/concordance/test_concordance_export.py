@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from kwic_fakes import group, hit, result
 
-from phrasemate.concordance import FORMATS, Column, column, write
+from phrasemate.concordance import FORMATS, ORDERS, Column, arranged, column, write
 from phrasemate.errors import InputError
 from phrasemate.text import read_terms
 from phrasemate.text.formats.bilingual import read_units
@@ -100,6 +100,14 @@ def test_tmx_has_a_unit_for_each_candidate(tmp_path: Path, columns: list[Column]
     ]
     assert units[0].metadata["score"] == "0.7123"
     assert units[0].metadata["document"] == "news.txt:3"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_tmx_has_the_best_sentence_in_any_order(tmp_path: Path, order: str) -> None:
+    found = column("news", result(group(hit("the [[bank]] closed", 0.9, "x", 1), hit("a [[bank]] by it", 0.3, "x", 2))))
+    write(tmp_path / "a.tmx", "Bank", [arranged(found, order)], "de")
+    (unit,) = read_units(tmp_path / "a.tmx")
+    assert (unit.metadata["context"], unit.metadata["document"]) == ("the bank closed", "x:1")
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -65,7 +65,7 @@ def _units(phrase: str, columns: Sequence[Column], language: str) -> Iterator[Un
     for candidate in _candidates(columns):
         said = {"score": f"{candidate.score:.4f}", "count": str(candidate.count)}
         if candidate.lines:
-            best = candidate.lines[0]
+            best = max(candidate.lines, key=lambda line: line.hit.score)  # they may be in another order
             said |= {"document": f"{best.hit.document}:{best.hit.line}", "context": best.hit.context}
         yield Unit((Side(phrase, language), Side(candidate.text, _language(candidate))), said)
 
