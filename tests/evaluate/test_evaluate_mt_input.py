@@ -84,12 +84,12 @@ def test_a_system_that_is_not_there_is_named(make: Make) -> None:
         read_runs(make(), only=("plain", "palin"))
 
 
-@pytest.mark.parametrize("score", ["", "BLEU", "BERTScore", "lines", "signature"])
+@pytest.mark.parametrize("score", ["", "BLEU", "BERTScore", "COMET", "lines", "signature"])
 def test_scores_have_names_of_their_own(make: Make, tmp_path: Path, score: str) -> None:
     """Another table of that name would take the place of the first in the JSON."""
     (tmp_path / "x").write_text("1\n" * len(REFERENCES))
     with pytest.raises(InputError, match="give the score a name of its own"):
-        run(Settings(make(), scores={f"{score}:de-en:plain": tmp_path / "x"}, bertscore=Path("bundled")))
+        run(Settings(make(), scores={f"{score}:de-en:plain": tmp_path / "x"}, bertscore=Path("bundled"), comet="x"))
 
 
 def test_scores_are_resampled_as_often_as_asked(make: Make, tmp_path: Path) -> None:
@@ -128,6 +128,13 @@ def test_the_signature_says_what_was_measured(make: Make) -> None:
     found = run(Settings(folder, samples=100, only=("plain",))).signature
     read = b"".join((folder / name).read_bytes() for name in ("reference.txt", "plain.txt"))
     assert (found["data"], found["seed"]) == (sha256(read).hexdigest()[:12], SEED)
+
+
+def test_the_signature_says_what_scores_depend_on(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("1\n" * len(REFERENCES))
+    given = {"scores": {"X:de-en:plain": tmp_path / "x"}, "bertscore": Path("bundled"), "layer": 12}
+    found = run(Settings(make(), samples=100, **given)).signature  # type: ignore[arg-type]
+    assert (found["layer"], found["scores"]) == ("12", sha256((tmp_path / "x").read_bytes()).hexdigest()[:12])
 
 
 def test_a_folder_that_cannot_be_made_is_named_before_anything_is_computed(

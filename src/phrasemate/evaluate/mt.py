@@ -89,12 +89,13 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         note = "F1 of token states, 0 to 1; no idf weights, no rescaling by a baseline"
         result.tables.append(_score_table("BERTScore", note, scores, directions, baseline, settings.samples))
     if settings.comet:
-        foreign["COMET"] = foreign.get("COMET", {}) | _comet(settings.comet, sources, directions)
+        foreign["COMET"] = _comet(settings.comet, sources, directions)
     for name, scores in foreign.items():
         note = "scores that were made elsewhere"
         result.tables.append(_score_table(name, note, scores, directions, baseline, settings.samples))
     result.tables += [_hint_table(directions), _line_table(directions)]
     facts = {"runs": name_of(settings.runs), "data": digest([path for each in directions for path in each.paths])}
+    facts |= _made_by(settings)
     result.signature = signature(models, **facts, samples=settings.samples, seed=SEED, **_signatures(directions))
     if settings.out is not None:
         path = settings.out / "mt.json"
@@ -196,7 +197,9 @@ def _baseline(directions: Sequence[Direction], wanted: str) -> str:
 def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
     """Scores that were made elsewhere."""
     known = {each.name: each for each in directions}
-    taken = {*METRICS, "hints", "lines", "signature", *(["BERTScore"] if settings.bertscore is not None else [])}
+    taken = {*METRICS, "hints", "lines", "signature"}
+    taken |= {"BERTScore"} if settings.bertscore is not None else set()
+    taken |= {"COMET"} if settings.comet else set()
     found: Foreign = {}
     for key, path in settings.scores.items():
         score, direction, system = [*key.split(":"), "", ""][:3]
@@ -209,6 +212,14 @@ def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
         values = numbers(_lines(path), len(known[direction].references), str(path))
         found.setdefault(score, {})[direction, system] = values
     return found
+
+
+def _made_by(settings: Settings) -> dict[str, str]:
+    """What scores depend on beside the translations: a layer, files of scores, a command."""
+    found = {} if settings.layer is None else {"layer": str(settings.layer)}
+    if settings.scores:
+        found["scores"] = digest([path for _, path in sorted(settings.scores.items())])
+    return found | ({"comet": settings.comet} if settings.comet else {})
 
 
 def _sources(settings: Settings, directions: Sequence[Direction]) -> Sources:
