@@ -191,6 +191,8 @@ def test_lists_make_rows(tmp_path: Path) -> None:
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nbare = -0.5", "bare and csls are 0 or more"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nbare = nan", "bare and csls are 0 or more"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\nbare = inf", "bare and csls are 0 or more"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\npooling = 'mean+haed'", "pooling 'mean.haed' holds 'haed'"),
+        ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\npooling = 'mean+'", "expected some of cls, ends, head, mean"),
         ("[[row]]\nname = 'a'\nmodel = 'x'", "table"),
         ("[[row]]\nname = 'a'\ntable = 't'\nmodel = 'x'\n" * 2, "two rows"),
         ("row = ", "not readable as TOML"),

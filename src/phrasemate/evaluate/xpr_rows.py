@@ -32,6 +32,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from phrasemate.encode.pool import POOLINGS
 from phrasemate.errors import InputError
 
 __all__ = ["BUNDLED", "LISTED", "Row", "read_rows"]
@@ -62,6 +63,10 @@ class Row:
     def __post_init__(self) -> None:
         if bool(self.model) == bool(self.vectors):
             raise InputError(f"row {self.name!r}: expected either model or vectors, and one of them")
+        unknown = [name for name in self.pooling.split("+") if name not in POOLINGS]
+        if unknown:
+            expected = f"some of {', '.join(POOLINGS)}, with + between several"
+            raise InputError(f"row {self.name!r}: pooling {self.pooling!r} holds {unknown[0]!r}; expected {expected}")
         if self.table in (*RESERVED, *COLUMNS):
             raise InputError(f"row {self.name!r}: {self.table!r} is no name for a table; the results have another so")
         if min(self.examples, self.layer, self.csls) < 0 or not 0 <= self.bare < inf or not self.seeds:
