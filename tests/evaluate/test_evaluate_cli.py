@@ -108,6 +108,14 @@ def test_an_unknown_part_is_wrong_usage(command: Run) -> None:
     assert "spelling" in done.stderr
 
 
+@pytest.mark.parametrize("option", [("--muse",), ("--against", "a")])
+def test_what_only_the_table_of_phrases_has_is_refused_without_it(
+    command: Run, folder: Path, option: tuple[str, ...]
+) -> None:
+    done = command("--model", f"a={folder}", "--only", "polysemy", *option)
+    assert (done.exit_code, "are of the part phrases" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("part", ["ccpr", "xpr"])
 def test_a_seed_below_zero_is_wrong_usage(part: str) -> None:
     done = CliRunner().invoke(app, ["evaluate", part, "--seed", "-1"])

@@ -98,9 +98,12 @@ def ccpr(
     """
     from phrasemate.evaluate.ccpr import Settings, run
 
+    parts = parts_of(Part, only)
+    if Part.PHRASES.value not in parts and (muse or against is not None):
+        raise typer.BadParameter("--muse and --against are of the part phrases; leave them out")
     settings = Settings(
         data=data,
-        parts=parts_of(Part, only),
+        parts=parts,
         models=tuple(model or ()),
         bundled=bundled,
         muse=muse,
