@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from clustering import CHUNKS, SETTINGS, Deadly, Fragile, Once, documents, rows_
 
 from phrasemate.cluster import build
 from phrasemate.cluster.head import staged
-from phrasemate.cluster.pool import connected
+from phrasemate.cluster.pool import connected, cpus
 from phrasemate.cluster.tables import Tables
 from phrasemate.cluster.worker import Worker
 from phrasemate.encode import Model, load_model
@@ -42,14 +43,23 @@ def one(tmp_path_factory: pytest.TempPathFactory, model: Model):
         yield made
 
 
-def built(place: str | Path, address: str, model: Model, worker: type[Worker] = Worker) -> Index:
+class Busy:
+    """Somebody else's actor."""
+
+    def there(self) -> bool:
+        return True
+
+
+def built(
+    place: str | Path, address: str, model: Model, worker: type[Worker] = Worker, workers: int | None = 2
+) -> Index:
     build(
         str(place),
         documents(),
         address,
         model=model,
         lang="en",
-        workers=2,
+        workers=workers,
         settings=SETTINGS,
         chunks=CHUNKS,
         worker=worker,
@@ -79,6 +89,35 @@ def test_the_driver_is_killed_and_started_again(cluster: str, tmp_path: Path, on
     made = built(place, cluster, model)
     assert rows_of(made) == rows_of(one)
     assert kept <= {shard.attempt for shard in staged(Tables(str(place), {}), 0)}  # none of them was made again
+
+
+def test_workers_that_get_no_cpu_are_not_waited_for(
+    cluster: str, tmp_path: Path, one: Index, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    monkeypatch.setattr("phrasemate.cluster.pool.START_SECONDS", 2.0)
+    places = [tmp_path / "more", tmp_path / "fewer"]
+
+    def run() -> None:
+        built(places[0], cluster, model, workers=5)  # on two CPUs
+        taken = ray.remote(num_cpus=1)(Busy).remote()  # by somebody else
+        ray.get(taken.there.remote())
+        built(places[1], cluster, model)
+        ray.kill(taken)
+
+    working = Thread(target=run, daemon=True)
+    working.start()
+    working.join(60)
+    assert not working.is_alive(), "it waits"
+    for place in places:
+        assert rows_of(Index.open(place, model, settings=SETTINGS)) == rows_of(one)
+
+
+def test_a_cluster_without_cpus(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"memory": 1.0})
+    with pytest.raises(ClusterError, match="no CPU to compute with"):
+        cpus()
 
 
 def test_a_shard_that_kills_every_worker_is_given_up(

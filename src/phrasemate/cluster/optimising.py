@@ -9,7 +9,7 @@ from typing import Any
 
 from phrasemate.cluster.compacting import compact
 from phrasemate.cluster.head import Writer
-from phrasemate.cluster.pool import connected
+from phrasemate.cluster.pool import connected, cpus
 from phrasemate.cluster.tables import DATA, PHRASES, SHARDS, STATE, WORDS, Tables, mapped
 from phrasemate.cluster.words import update
 from phrasemate.errors import ClusterError, IndexLocked, MissingExtra
@@ -76,10 +76,10 @@ def _build_there(tables: Tables, lists: int, address: str, workers: int | None) 
         import lance_ray
     except ImportError as error:
         raise MissingExtra("lance-ray", "ray") from error
-    import ray
 
     with connected(address, workers):
-        count = workers or max(1, int(ray.cluster_resources()["CPU"]))
+        there = cpus()
+        count = min(workers or there, there)  # lance-ray waits for those that have no CPU
         for attempt in range(1, TRIES + 1):
             try:
                 lance_ray.create_index(

@@ -14,13 +14,14 @@ from phrasemate.cluster.records import Order, Recipe, Shard
 from phrasemate.cluster.worker import Outcome, Worker
 from phrasemate.errors import ClusterError, MissingExtra, PhrasemateError
 
-__all__ = ["Pool", "connected", "ray"]
+__all__ = ["Pool", "connected", "cpus", "ray"]
 
 log = logging.getLogger("phrasemate.cluster")
 
 TRIES = 4  # of a shard whose workers die
 AHEAD = 2  # orders that a worker has: one in work, one waiting, so that it never waits for the driver
 CONNECT_SECONDS = 5.0  # Ray itself waits for minutes
+START_SECONDS = 30.0  # that all workers for which there are CPUs have to start; those that start later are taken then
 _LOCAL_STORE = 100 << 20  # bytes; an order is about a megabyte
 
 
@@ -77,6 +78,14 @@ def _knock(address: str) -> None:
         ) from error
 
 
+def cpus() -> int:
+    """How many CPUs the cluster has, in use or not. Raises ClusterError if there is none."""
+    found = int(ray().cluster_resources().get("CPU", 0))
+    if not found:
+        raise ClusterError("the Ray cluster has no CPU to compute with; add a machine: ray start --address HEAD:PORT")
+    return found
+
+
 class _Job(NamedTuple):
     order: Order
     actor: Any
@@ -84,7 +93,10 @@ class _Job(NamedTuple):
 
 
 class Pool:
-    """``workers`` actors, or as many as the cluster has CPUs."""
+    """``workers`` actors, or as many as the cluster has CPUs.
+
+    Orders go to those that have started: Ray keeps the others waiting while there is no CPU for them, perhaps for ever.
+    """
 
     def __init__(
         self,
@@ -95,19 +107,29 @@ class Pool:
     ) -> None:
         self._ray, self._recipe, self._committed = ray(), recipe, committed
         self._remote = self._ray.remote(num_cpus=1, max_restarts=0)(kind)
-        self._actors = [self._actor() for _ in range(workers or max(1, int(self._ray.cluster_resources()["CPU"])))]
+        self._actors: list[Any] = []  # that have started
+        self._starting: dict[Any, Any] = {}  # the others, by Ray's reference to a call that they answer then
         self._jobs: dict[Any, _Job] = {}  # by Ray's reference to what they give, in the order of giving
         self._found: list[tuple[Order, Shard]] = []
+        there = cpus()
+        for _ in range(wanted := workers or there):
+            self._hire()
+        self._admit(min(wanted, there), START_SECONDS)
 
-    def _actor(self) -> Any:
-        return self._remote.remote(self._recipe)
+    def _hire(self) -> None:
+        actor = self._remote.remote(self._recipe)
+        self._starting[actor.pid.remote()] = actor
 
-    def __len__(self) -> int:
-        return len(self._actors)
+    def _admit(self, count: int, seconds: float) -> None:
+        """Take those that have started, up to a number, and wait so long for as many. One that failed will say so."""
+        if waiting := list(self._starting):
+            ready, _ = self._ray.wait(waiting, num_returns=min(count, len(waiting)), timeout=seconds)
+            self._actors += [self._starting.pop(each) for each in ready]
 
     @property
     def full(self) -> bool:
-        return len(self._jobs) >= AHEAD * len(self._actors)
+        self._admit(len(self._starting), 0)
+        return len(self._jobs) >= AHEAD * max(1, len(self._actors))
 
     @property
     def idle(self) -> bool:
@@ -115,6 +137,10 @@ class Pool:
 
     def give(self, order: Order, tries: int = 1) -> None:
         """Hand an order to the worker that has the fewest."""
+        while not self._actors:
+            self._admit(1, START_SECONDS)
+            if not self._actors:
+                log.warning("no worker has started so far: all CPUs of the Ray cluster are in use, or it has none now")
         held = [job.actor for job in self._jobs.values()]
         actor = min(self._actors, key=held.count)
         self._jobs[actor.run.remote(order)] = _Job(order, actor, tries)
@@ -144,7 +170,8 @@ class Pool:
         lost = [ready for ready, job in self._jobs.items() if job.actor is actor]
         with suppress(Exception):
             self._ray.kill(actor)
-        self._actors[self._actors.index(actor)] = self._actor()
+        self._actors.remove(actor)
+        self._hire()
         blamed = False
         for job in [self._jobs.pop(ready) for ready in lost]:
             if (shard := self._committed(job.order)) is not None:  # it died after its commit
@@ -165,7 +192,7 @@ class Pool:
         self.give(job.order, job.tries + 1)
 
     def close(self) -> None:
-        for actor in self._actors:
+        for actor in (*self._actors, *self._starting.values()):
             with suppress(Exception):
                 self._ray.kill(actor)
 
