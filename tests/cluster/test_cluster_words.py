@@ -125,6 +125,18 @@ def test_sigma_at_the_end_of_a_word_as_on_one_machine(tmp_path: Path, model: Fak
             assert set(one.containing(phrase, 9)) <= set(made.texts.candidates(phrase)), phrase
 
 
+def test_half_a_character_is_no_question_mark(tmp_path: Path, model: FakeModel) -> None:
+    texts = ["\udc80half", "\ud83dhalf", "is it?half", "half?", "\udc80\udc81"]
+    build_here(tmp_path / "idx", [Document.from_texts("one.txt", texts)], model)
+    opened(tmp_path / "idx", model).optimize()
+    made = opened(tmp_path / "idx", model)
+    for phrase in ("?half", "?", "\udc80half", "\udc81half", "half", "\udc80"):
+        assert made.containing(phrase, 9) == read_through(made, phrase), phrase
+        assert set(read_through(made, phrase)) <= set(made.texts.candidates(phrase)), phrase
+    assert made.verify().problems == []
+    assert made.verify().checked["text index"] == "trigrams of 5 sentences"
+
+
 def test_a_table_of_texts_that_were_lowered_otherwise_is_made_anew(tmp_path: Path, model: FakeModel) -> None:
     place = tmp_path / "idx"
     build_here(place, [Document.from_texts("greek.txt", ["ΛΟΓΟΣΑ", "ο λόγος μου"])], model)

@@ -6,6 +6,7 @@ sentences it knows (`Stamp`). Newer ones are read one by one, deleted ones are p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -20,8 +21,9 @@ __all__ = ["INDEX", "Stamp", "condition", "lowered", "update"]
 
 INDEX = "text_idx"
 _BATCH = 8192
+_HALF = re.compile("[\ud800-\udfff]")
 _KEY = "words"
-_LOWERING = 2  # of `lowered`: a table that was made by another is made anew
+_LOWERING = 3  # of `lowered`: a table that was made by another is made anew
 
 
 class Stamp(NamedTuple):
@@ -41,8 +43,8 @@ class Stamp(NamedTuple):
 
 
 def lowered(text: str) -> str:
-    """As the table has it: half a character of UTF-16, which Arrow cannot hold, is a question mark."""
-    return containing.lowered(text).encode("utf-8", "replace").decode("utf-8")
+    """As the table has it: half a character of UTF-16, which Arrow cannot hold, is U+0000, which no text holds."""
+    return _HALF.sub("\0", containing.lowered(text))
 
 
 def condition(small: Sequence[str]) -> str | None:
