@@ -132,6 +132,8 @@ def test_verify_leaves_with_1_on_a_problem(invoke: Invoke, library: Library) -> 
     assert (result.exit_code, result.stdout) == (1, "idx: damaged (checked: sentences 3)\n")
     assert result.stderr == "problem: sentence 2: offset 9 lies beyond its 5 characters\n"
     assert json.loads(invoke("index", "verify", "idx", "--json").stdout)["ok"] is False
+    library.index.problems[0] = "document a\x9b2Jb"
+    assert invoke("index", "verify", "idx").stderr == "problem: document a 2Jb\n"
 
 
 def test_optimize_and_delete(invoke: Invoke, library: Library) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -81,6 +82,27 @@ def test_lines_that_fail_stay_empty_are_counted_and_asked_again(text: Path, serv
     second = translate(text, server, "--form", "plain", "--concurrency", 1)
     assert second.stdout.splitlines() == [line.upper() for line in LINES]
     assert "2 answers known before, 1 asked" in second.stderr
+
+
+def test_neither_a_server_nor_a_text_steers_the_terminal(text: Path, server: Double) -> None:
+    text.write_text("eins \x9b2J\x07\nzwei\n", "utf-8")
+    evil = {"choices": [{"message": {"content": "one \x1b[2J\x9b2J\x07"}}]}
+    refusal = json.dumps({"error": {"message": "no \x9b2J\x07"}}).encode()
+    server.mood = lambda number, body: (
+        (200, json.dumps(evil).encode(), {}) if "eins" in str(body) else (400, refusal, {})
+    )
+    plain = ("mt", text, "--from", "de", "--to", "en", "--form", "plain")
+    screen, writing = os.openpty()
+    asked = ("--llm", server.url, "--show-prompt")
+    program = "import sys; from phrasemate.cli import main; main()"
+    for more in (asked, ("--dry-run",)):
+        command = [sys.executable, "-c", program, *map(str, (*plain, *more))]
+        subprocess.run(command, stdout=writing, stderr=writing, check=True)
+        seen = os.read(screen, 1 << 16).decode("utf-8")
+        assert not any(each in seen for each in ("\x07", "\x1b[2J", "\x9b")), seen  # ESC is of the bar, too
+    os.close(writing)
+    os.close(screen)
+    assert "one \x1b[2J\x9b2J\x07" in mt(*plain[1:], "--llm", server.url).stdout  # data stays as it is
 
 
 @pytest.mark.parametrize("answer", ["", "<think>on and on"])

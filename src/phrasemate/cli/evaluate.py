@@ -12,7 +12,7 @@ import typer
 from phrasemate.cli.given import several
 from phrasemate.cli.options import Threads
 from phrasemate.cli.progress import stages
-from phrasemate.cli.shell import out
+from phrasemate.cli.shell import clean, out
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -138,7 +138,7 @@ def print_result(result: Any, as_json: bool) -> None:
         return
     for table in result.tables:
         print_table(table)
-    typer.echo(signature_line(result.signature))
+    typer.echo(clean(signature_line(result.signature)))
     for path in result.written:
         typer.echo(f"wrote {path}", err=True)
 
@@ -165,8 +165,6 @@ def print_table(table: Table) -> None:
 def _plain(text: str, style: str = "") -> Text:
     """What rich reads no markup in: names come from folders and files."""
     from rich.text import Text
-
-    from phrasemate.cli.render import clean
 
     return Text(clean(text), style)
 

@@ -12,7 +12,7 @@ import typer
 
 from phrasemate.cli.cluster import Cluster, Workers, add_there, check, optimize_there, refuse_elsewhere, shown
 from phrasemate.cli.options import Column, Encoding, Lines, OnError, OrList, SplitLines, TextField, Threads, say_skipped
-from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, out
+from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, clean, out
 from phrasemate.cli.tuning import At, Seed, Target, said
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def stats(
 
 
 def _line(document: DocumentInfo) -> str:
-    from phrasemate.cli.render import clean, count
+    from phrasemate.cli.render import count
 
     language = f", {document.language}" if document.language else ""
     rest = "" if document.complete else ", to be continued"
@@ -254,7 +254,7 @@ def verify(directory: Directory, as_json: Json = False) -> None:
         typer.echo(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
     else:
         for problem in report.problems:
-            typer.echo(f"problem: {problem}", err=True)
+            typer.echo(clean(f"problem: {problem}"), err=True)
         checked = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in report.checked.items())
         typer.echo(f"{shown(directory)}: {'whole' if report.ok else 'damaged'} (checked: {checked})")
     if not report.ok:

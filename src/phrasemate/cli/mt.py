@@ -31,7 +31,7 @@ from phrasemate.cli.hinting import (
 )
 from phrasemate.cli.options import Threads, pairs_of
 from phrasemate.cli.progress import stages
-from phrasemate.cli.shell import DefaultGroup
+from phrasemate.cli.shell import DefaultGroup, clean
 from phrasemate.errors import EndpointError, InputError
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _translate(
     typer.echo(said, err=True)
     if failed:
         again = "the same command with --force" if sinks.files else "the same command"
-        typer.echo(f"not translated (empty lines; {again} tries once more), first {first}", err=True)
+        typer.echo(clean(f"not translated (empty lines; {again} tries once more), first {first}"), err=True)
 
 
 def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path | None, force: bool) -> None:
@@ -244,6 +244,7 @@ class _Sinks:
         self._prompts = as_json or out is not None or not (jsonl or show_prompt)  # where translations would be
         self._out = stack.enter_context(NewFile(out)) if out else sys.stdout
         self._jsonl = stack.enter_context(NewFile(jsonl)) if jsonl else None
+        self._on_screen = out is None and sys.stdout.isatty()
         self._held: list[str] | None = []  # lines without a translation, before the first that has one
 
     def translation(self, each: Translation) -> None:
@@ -253,7 +254,7 @@ class _Sinks:
         line = json.dumps(facts, ensure_ascii=False)
         if self._jsonl:
             self._jsonl.write(line + "\n")
-        line = (line if self._as_json else each.text) + "\n"
+        line = (line if self._as_json else self._screened(each.text)) + "\n"
         if self._held is not None and not each.text:
             self._held.append(line)
             return
@@ -273,13 +274,21 @@ class _Sinks:
         line = json.dumps(facts, ensure_ascii=False)
         self._show(facts)
         if self._prompts:
-            self._out.write((line if self._as_json else facts["prompt"] + "\n") + "\n")
+            self._out.write((line if self._as_json else self._screened(facts["prompt"]) + "\n") + "\n")
         if self._jsonl:
             self._jsonl.write(line + "\n")
 
     def _show(self, facts: dict[str, Any]) -> None:
         if self._show_prompt:
-            typer.echo(f"--- line {facts['number']}\n{facts['prompt']}\n", err=True)
+            typer.echo(f"--- line {facts['number']}\n{_lines_clean(facts['prompt'])}\n", err=True)
+
+    def _screened(self, text: str) -> str:
+        """As a terminal gets it, which neither a corpus nor a server may steer."""
+        return _lines_clean(text) if self._on_screen else text
+
+
+def _lines_clean(text: str) -> str:
+    return "\n".join(map(clean, text.split("\n")))
 
 
 def _pairs(path: Path, source: str, target: str, shots: int) -> list[tuple[str, str]]:
