@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 import tiny
@@ -11,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.runtime import cores
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 
@@ -107,12 +104,6 @@ def test_the_same_bits_with_two_threads(model: Model) -> None:
     for bad in (0, -1):
         with pytest.raises(InputError, match=f"threads: {bad}; expected 1 or more"):
             load_model(model.folder, threads=bad)
-
-
-def test_a_system_that_does_not_say_which_processors_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cores() == len(os.sched_getaffinity(0))
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert cores() == os.cpu_count()
 
 
 def test_extract_is_segment_and_encode(model: Model) -> None:

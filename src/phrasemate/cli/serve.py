@@ -10,7 +10,7 @@ import typer
 
 from phrasemate.cli.options import Quick
 from phrasemate.errors import MissingExtra
-from phrasemate.memory import share_heaps
+from phrasemate.machine import share_heaps
 
 __all__ = ["EXAMPLES", "serve"]
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from phrasemate.cluster.store import LanceStore, codes_of
 from phrasemate.cluster.tables import PHRASES, mapped
-from phrasemate.encode.runtime import cores
 from phrasemate.index import rows
 from phrasemate.index.engine import Exact, Floats, Ids, best, scan
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State
+from phrasemate.machine import cores
 
 __all__ = ["LanceView", "index_of"]
 

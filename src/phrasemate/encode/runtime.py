@@ -25,8 +25,9 @@ from phrasemate.encode import folder as names
 from phrasemate.encode.embedding import EmbeddingTable
 from phrasemate.encode.graph import output_name
 from phrasemate.errors import InputError, ModelDamaged
+from phrasemate.machine import cores
 
-__all__ = ["STRETCH", "Runtime", "States", "cores", "load_tokenizer", "options", "stretches", "tokenizer_bytes"]
+__all__ = ["STRETCH", "Runtime", "States", "load_tokenizer", "options", "stretches", "tokenizer_bytes"]
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
 BATCHES = 8  # into which few texts are cut, so that all threads have some ...
@@ -201,11 +202,6 @@ class Runtime:
         embeddings = self.table(ids[:, : len(self.table.additive)])
         with _mapped(self._graph):
             self._queue.submit({"embeddings": embeddings, "mask": mask[:, : embeddings.shape[1]]}, output, keep)
-
-
-def cores() -> int:
-    """How many processors this process may use; macOS and Windows only tell how many there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def stretches(text: str) -> list[tuple[int, str]]:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from phrasemate import __version__
 from phrasemate.encode import Model
-from phrasemate.encode.runtime import cores
 from phrasemate.evaluate.significance import Estimate
+from phrasemate.machine import cores
 from phrasemate.text.formats.writing import NewFile
 
 __all__ = ["Named", "Result", "Table", "cell", "signature", "signature_line", "text_table", "write_json"]

@@ -35,7 +35,7 @@ from phrasemate.index.stats import statistics
 from phrasemate.index.store import SentenceRow, Store
 from phrasemate.index.tuning import DEPTHS, TuneReport, tune
 from phrasemate.index.view import View
-from phrasemate.memory import give_back
+from phrasemate.machine import give_back
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence, check_language
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from phrasemate.index import faissfile
 from phrasemate.index.engine import Floats, Ids, Int8s, Runs, best
 from phrasemate.index.manifest import FACTORY, VectorsManifest, differing
 from phrasemate.index.records import Settings
+from phrasemate.machine import cores
 
 __all__ = ["Asking", "Faiss", "Layout", "inverted"]
 
@@ -261,7 +262,7 @@ class Faiss:
 
     @property
     def _workers(self) -> int:
-        return self._threads or os.cpu_count() or 1
+        return self._threads or cores()
 
     def rescore(self, vectors: Floats, positions: Ids, k: int) -> tuple[Ids, Floats]:
         """Exact products with the int8 vectors: (queries, dim) and (queries, n) rows -> the k best of each."""

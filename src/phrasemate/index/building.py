@@ -17,7 +17,7 @@ from phrasemate.index.filling import PER_LIST, Filling
 from phrasemate.index.manifest import Digest, VectorsManifest, install
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
-from phrasemate.memory import give_back
+from phrasemate.machine import give_back
 
 __all__ = ["VECTORS_JSON", "Plan", "build", "plan", "update", "wanted"]
 

@@ -19,6 +19,7 @@ from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsupported
 from phrasemate.index.records import IndexModel
+from phrasemate.machine import cores
 
 __all__ = [
     "FACTORY",
@@ -282,7 +283,7 @@ def differing(files: Sequence[tuple[Path, int, str, list[str]]], threads: int | 
         if len(wanted) != len(cuts):
             return file
         pieces += [(file, at, PART if parts else size, each) for at, each in zip(cuts, wanted, strict=True)]
-    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+    with ThreadPoolExecutor(threads or cores()) as pool:
         same = list(pool.map(lambda piece: _hashed(*piece[:3]) == piece[3], pieces))
     return next((file for (file, *_), good in zip(pieces, same, strict=True) if not good), None)
 

@@ -1,14 +1,15 @@
-"""Free memory goes back to the system."""
+"""Processors that may be used; free memory goes back to the system."""
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from pathlib import Path
 
 import pytest
 
-from phrasemate.memory import give_back, share_heaps
+from phrasemate.machine import cores, give_back, share_heaps
 
 
 def resident() -> float:
@@ -37,3 +38,9 @@ def test_a_library_without_it(library: object, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("ctypes.CDLL", library)
     give_back()
     share_heaps()
+
+
+def test_a_system_that_does_not_say_which_processors_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cores() == len(os.sched_getaffinity(0))
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert cores() == os.cpu_count()
