@@ -19,7 +19,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # Lowest first; a module imports from lower layers only.
 LAYERS = (
-    {"types", "errors", "sealed", "marks", "locks", "topk", "memory"},
+    {"types", "errors", "sealed", "marks", "locks", "topk", "machine"},
     {"text", "align", "encode", "index", "cluster", "vectors"},
     {"search", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset", "methods", "train"}
     | {"reranker"},
