@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors import SafetensorError
+from typer.testing import CliRunner
 
+from phrasemate.cli import app
 from phrasemate.errors import CheckpointDamaged, InputError, ModelError, ModelUnsupported
 from phrasemate.methods.backbone import Backbone, Tokenizer
 from phrasemate.methods.ccpr_task import CCPRTask, Config
@@ -176,6 +178,20 @@ def test_memory_that_is_short_is_no_damage(
     monkeypatch.setattr(again, "_load", full)
     with pytest.raises(InputError, match=r"the run stopped \(CUDA out of memory\)"):
         again.run()
+
+
+def test_memory_that_is_short_before_the_first_step(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    given = ["train", "ccpr", "ccpr-small", "-o", str(tmp_path / "run"), "--data", str(pairs), "--device", "cpu"]
+    for name, value in (
+        ("model.base", tables["model"]["base"]),
+        ("model.frozen", 0),
+        ("data.dev", 4),
+        ("loss.dim", 1 << 40),
+    ):
+        given += ["--set", f"{name}={value}"]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 1
+    assert "error: not enough memory to begin (can't allocate memory: you tried to allocate" in done.stderr
 
 
 def test_other_errors_of_a_step_are_none_of_memory(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from phrasemate.cli.training import (
     Threads,
     config_argument,
     counter,
+    enough_memory,
     needs_training,
     tables_of,
     train,
@@ -86,7 +87,8 @@ def ccpr(
     settings = Config.of(tables_of(config, changes))
     if data is None and not config.is_file():
         raise InputError(f"{config} comes with phrasemate: say with --data where the files of phrasemate pairs are")
-    task = CCPRTask(settings, data or config.parent, chosen_device(device, threads))
+    with enough_memory():
+        task = CCPRTask(settings, data or config.parent, chosen_device(device, threads))
     train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json)
 
 
@@ -111,7 +113,7 @@ def xpr(
         from phrasemate.methods.xpr_task import Config, XPRTask
         from phrasemate.train import Trainer, chosen_device
     settings = Config.of(tables_of(config, changes))
-    with counter() as count:
+    with counter() as count, enough_memory():
         task = XPRTask(settings, data, states or run / "states", chosen_device(device, threads), count)
     for remark in task.remarks:
         typer.echo(remark, err=True)

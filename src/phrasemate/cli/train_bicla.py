@@ -16,6 +16,7 @@ from phrasemate.cli.training import (
     Run,
     Threads,
     config_argument,
+    enough_memory,
     needs_training,
     tables_of,
     train,
@@ -58,5 +59,6 @@ def bicla(
         from phrasemate.methods.bicla_task import BiCLATask, Config
         from phrasemate.train import Trainer, chosen_device
     settings = Config.of(tables_of(config, changes))
-    task = BiCLATask(settings, data, vectors, chosen_device(device, threads))
+    with enough_memory():
+        task = BiCLATask(settings, data, vectors, chosen_device(device, threads))
     train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json, "phrasemate evaluate bicla")

@@ -16,6 +16,7 @@ from phrasemate.cli.training import (
     Threads,
     config_argument,
     counter,
+    enough_memory,
     needs_training,
     tables_of,
     train,
@@ -60,6 +61,6 @@ def reranker(
     settings = Config.of(tables_of(config, changes))
     device = chosen_device(device, threads)
     encoder = load_model(model, threads)
-    with counter() as count:
+    with counter() as count, enough_memory():
         task = RerankerTask(settings, data, encoder, states or run / "states", device, count)
     train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json, "phrasemate evaluate bicla")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phrasemate.cli.shell import EXIT_INTERRUPTED, err
-from phrasemate.errors import MissingExtra
+from phrasemate.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     from phrasemate.train import Event
@@ -26,6 +26,7 @@ __all__ = [
     "Threads",
     "config_argument",
     "counter",
+    "enough_memory",
     "needs_training",
     "tables_of",
     "train",
@@ -65,6 +66,23 @@ def needs_training() -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingExtra(error.name or "torch", "train") from error
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """Raises InputError where memory is short for what comes before the first step: weights, states that are kept."""
+    from phrasemate.methods.memory import short_of_memory
+
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        said = short_of_memory(error)
+        if not said:
+            raise
+        raise InputError(
+            f"not enough memory to begin ({said}); free some, give another --device, a smaller model, or for ccpr and "
+            "xpr a lower optimizer.chunk"
+        ) from error
 
 
 def tables_of(config: Path, changes: list[str] | None) -> dict[str, Any]:
