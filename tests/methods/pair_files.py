@@ -1,10 +1,11 @@
-"""Small files of phrase pairs."""
+"""Small files of phrase pairs, and of a configuration."""
 
 from __future__ import annotations
 
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 PAIRS = {"haus": "house", "fluss": "river", "bank": "bank", "buch": "book", "fenster": "window", "rot": "red"}
 
@@ -29,3 +30,11 @@ def _places(text: str) -> list[tuple[int, int]]:
         found.append((at, at + len(word)))
         at += len(word) + 1
     return found
+
+
+def write_toml(path: Path, tables: dict[str, Any]) -> Path:
+    rows = [
+        f"[{name}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in table.items()) for name, table in tables.items()
+    ]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    return path

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from pair_files import write_toml
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
@@ -18,7 +19,6 @@ from phrasemate import load_model
 from phrasemate.cli import app
 from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.methods.ccpr_task import CCPRTask, Config
-from phrasemate.methods.checkpoint import Checkpoint
 from phrasemate.methods.config import overridden
 from phrasemate.train import LoopSettings, Trainer, learning_rate
 
@@ -180,14 +180,6 @@ def test_settings_from_the_command_line() -> None:
         overridden({}, ["steps=5"])
 
 
-def write_toml(path: Path, tables: dict[str, Any]) -> Path:
-    rows = [
-        f"[{name}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in table.items()) for name, table in tables.items()
-    ]
-    path.write_text("\n".join(rows), encoding="utf-8")
-    return path
-
-
 def test_the_command_trains_and_its_model_searches(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
     config = write_toml(tmp_path / "small.toml", tables)
     run, model = tmp_path / "run", tmp_path / "model"
@@ -216,27 +208,6 @@ def test_the_command_names_what_is_wrong(tables: dict[str, Any], pairs: Path, tm
     wrong = CliRunner().invoke(app, [*command, "--set", "loss.temperature=warm"])
     assert wrong.exit_code == 1
     assert "[loss] temperature: 'warm'" in wrong.stderr
-
-
-def test_curves_that_cannot_be_drawn_hide_nothing(
-    tables: dict[str, Any], pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a full disk: the result of a run is told, and so is why one stopped."""
-    config, run = write_toml(tmp_path / "small.toml", tables), tmp_path / "run"
-    (run / "curves.svg").mkdir(parents=True)
-    command = ["train", "ccpr", str(config), "-o", str(run), "--data", str(pairs), "--device", "cpu"]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    assert "trained for 6 steps" in done.stdout
-    assert "no curves: " in done.stderr
-
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Checkpoint, "save", full)
-    stopped = CliRunner().invoke(app, command)
-    assert stopped.exit_code == 1
-    assert "run: the run stopped ([Errno 28] No space left on device); check free space" in stopped.stderr
 
 
 def test_ctrl_c_waits_for_the_end_of_the_step(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from pair_files import write_toml
 from safetensors import SafetensorError
 from typer.testing import CliRunner
 
@@ -45,6 +46,27 @@ def test_a_full_disk(
     kept = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "run")]
     assert kept[0] == kept[1]
     assert not (tmp_path / "run" / "model.old").exists()
+
+
+def test_curves_that_cannot_be_drawn_hide_nothing(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: the result of a run is told, and so is why one stopped."""
+    config, run = write_toml(tmp_path / "small.toml", tables), tmp_path / "run"
+    (run / "curves.svg").mkdir(parents=True)
+    command = ["train", "ccpr", str(config), "-o", str(run), "--data", str(pairs), "--device", "cpu"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "trained for 6 steps" in done.stdout
+    assert "no curves: " in done.stderr
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoint, "save", full)
+    stopped = CliRunner().invoke(app, command)
+    assert stopped.exit_code == 1
+    assert "run: the run stopped ([Errno 28] No space left on device); check free space" in stopped.stderr
 
 
 def test_an_encoder_that_was_cut_short(base: Path, tmp_path: Path) -> None:
