@@ -121,6 +121,7 @@ class Trainer(Generic[B]):
         self.optimizer = self._make_optimizer()
         self.facts = json.loads(json.dumps({**facts, "loop": asdict(settings)}))
         self.step, self.evaluated, self.best, self.seconds, self.stale = 0, 0, -math.inf, 0.0, 0
+        self.saved = 0  # the step of the last checkpoint
         self.last: Metrics = {}
         self._sums: Metrics = {}  # of the steps that have not been logged
         self._checkpoint = Checkpoint(folder / "checkpoint")
@@ -329,6 +330,7 @@ class Trainer(Generic[B]):
         facts: dict[str, Any] = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
         facts |= {"seconds": self.seconds, "metrics": lines, "sums": self._sums}
         self._checkpoint.save(tensors, facts)
+        self.saved = self.step
 
     @torch.no_grad()
     def _load(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -345,6 +347,7 @@ class Trainer(Generic[B]):
         if "random/cuda" in tensors and self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random/cuda"], self.device)
         self.step, self.evaluated = int(facts["step"]), int(facts["evaluated"])
+        self.saved = self.step
         self.best, self.seconds = float(facts["best"]), float(facts["seconds"])
         self.stale = int(facts.get("stale", 0))
         self._sums = {name: float(value) for name, value in facts.get("sums", {}).items()}

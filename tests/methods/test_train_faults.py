@@ -69,6 +69,26 @@ def test_curves_that_cannot_be_drawn_hide_nothing(
     assert "run: the run stopped ([Errno 28] No space left on device); check free space" in stopped.stderr
 
 
+def test_a_second_ctrl_c_says_where_the_run_goes_on(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is raised at once, so what has been done since the last checkpoint comes again."""
+    one_step = Trainer._one_step
+
+    def interrupted(self: Trainer[Any], batches: Any) -> Any:
+        if self.step == 5:
+            raise KeyboardInterrupt
+        return one_step(self, batches)
+
+    monkeypatch.setattr(Trainer, "_one_step", interrupted)
+    config = write_toml(tmp_path / "small.toml", tables)
+    command = ["train", "ccpr", str(config), "-o", str(tmp_path / "run"), "--data", str(pairs), "--device", "cpu"]
+    for _ in range(2):
+        stopped = CliRunner().invoke(app, command)
+        assert stopped.exit_code == 130
+        assert "stopped after step 5; the same command goes on from step 3" in stopped.stderr
+
+
 def test_an_encoder_that_was_cut_short(base: Path, tmp_path: Path) -> None:
     for path in base.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -99,7 +99,7 @@ def train(  # a Trainer: only there with torch
         with _progress() as show:
             last = trainer.run(float("inf") if minutes is None else minutes, show)
     except KeyboardInterrupt:
-        typer.echo(f"stopped after step {trainer.step}; the same command goes on from there", err=True)
+        typer.echo(f"stopped after step {trainer.step}; the same command goes on from step {trainer.saved}", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
         _draw(run)
