@@ -77,6 +77,7 @@ def test_a_sharp_attention_takes_the_nearest_token_and_does_not_overflow() -> No
         ("weigh", np.zeros(5, np.float32), r"weigh: float32 \(5,\); expected finite float32 \(4,\)"),
         ("mix", np.zeros(3), r"mix: float64 \(3,\); expected"),
         ("match", np.full((4, 4), np.nan, np.float32), "match: .* expected finite"),
+        ("project", np.zeros(3, np.float32), r"project: float32 \(3,\); expected finite float32 \(width, d\)"),
         ("another", np.zeros(3, np.float32), "arrays another, attend, .*; expected attend,"),
     ],
 )

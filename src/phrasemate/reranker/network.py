@@ -55,7 +55,10 @@ class Network:
     arrays: Arrays
 
     def __post_init__(self) -> None:
-        width, dim = self.arrays["project"].shape if "project" in self.arrays else (0, 0)
+        project = self.arrays.get("project", np.zeros((0, 0), np.float32))
+        if project.ndim != 2:
+            raise InputError(f"project: {project.dtype} {project.shape}; expected finite float32 (width, d)")
+        width, dim = project.shape
         expected = shapes(width, dim)
         if set(expected) != set(self.arrays):
             raise InputError(
