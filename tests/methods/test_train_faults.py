@@ -187,7 +187,7 @@ def test_weights_that_a_checkpoint_lacks(tables: dict[str, Any], pairs: Path, tm
     ("error", "said"),
     [
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore."), "CUDA out of memory"),
-        (MemoryError("Unable to allocate 2.00 GiB"), "Unable to allocate 2"),
+        (MemoryError("Unable to allocate 2. TiB for an array"), "Unable to allocate 2. TiB for an array"),
         (None, "can't allocate memory: you tried to allocate"),
     ],
 )

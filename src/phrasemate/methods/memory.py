@@ -11,7 +11,9 @@ _ON_CPU = "DefaultCPUAllocator: "  # a plain RuntimeError
 
 def short_of_memory(error: BaseException) -> str:
     """What it says of memory, in one line; empty where it is about something else."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+    if isinstance(error, MemoryError):
+        return " ".join(str(error).split()) or "out of memory"
+    if isinstance(error, torch.OutOfMemoryError):
         said = str(error) or "out of memory"
     elif isinstance(error, RuntimeError) and _ON_CPU in str(error):
         said = str(error).partition(_ON_CPU)[2]
