@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from common import parser, report, signature
+from common import parser, report
 
 from phrasemate import load_model
 from phrasemate.evaluate.alignment import NEURAL, evaluate_alignment
 from phrasemate.evaluate.data import LANGS
+from phrasemate.evaluate.report import signature
 
 
 def main() -> None:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import report, signature
+from common import report
 
 from phrasemate.encode.huggingface import averaged, read_weights
+from phrasemate.evaluate.report import signature
 from phrasemate.methods.ccpr_task import CCPRTask, Config
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from common import parser, report, signature
+from common import parser, report
 from numpy.typing import NDArray
 
+from phrasemate.evaluate.report import signature
 from phrasemate.methods.bicla import BiCLA, Settings, contrastive_loss, pad, score_matrix
 
 DIM, COUNT, STEPS = 300, 1000, 20

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 from numpy.typing import NDArray
 
 from phrasemate.baselines import sums
 from phrasemate.encode.pool import unit
 from phrasemate.evaluate.bicla import SETS
 from phrasemate.evaluate.data import digest
+from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.sentences import SentenceSet, average_precisions, read_set
 from phrasemate.methods.bicla import score_matrix
 from phrasemate.methods.bicla_task import BiCLATask, Config, within

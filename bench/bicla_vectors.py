@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import parser, report, signature
+from common import parser, report
 
 from phrasemate import load_model
 from phrasemate.evaluate.bicla import PAIRS, SETS
+from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.sentences import read_set
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.vectors import WordVectors, cover

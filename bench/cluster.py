@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import OUT, parser, report, signature
+from common import OUT, parser, report
 from index import english
 
 from phrasemate import Index, load_model, read
@@ -38,6 +38,7 @@ from phrasemate.cluster.optimising import KIND
 from phrasemate.cluster.records import Order, Recipe, Shard
 from phrasemate.cluster.tables import DATA, PHRASES, Tables
 from phrasemate.encode import Extracted
+from phrasemate.evaluate.report import signature
 from phrasemate.index import Settings
 from phrasemate.index.engine import scan
 from phrasemate.index.rows import dequantise, unpack_spans

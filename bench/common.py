@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from phrasemate.evaluate.report import signature, signature_line, text_table
-
-__all__ = ["DATA", "OUT", "anonymous", "parser", "report", "signature"]
+from phrasemate.evaluate.report import signature_line, text_table
 
 OUT = Path(__file__).parent / "out"
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"

@@ -32,12 +32,13 @@ from urllib.request import Request, urlopen
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 import numpy as np
-from common import anonymous, parser, report, signature
+from common import anonymous, parser, report
 from concurrency_parts import SETTINGS, Log, Pool, Recorded, State, fits, read, write
 from scale_data import sentences
 from serve import asked, server
 
 from phrasemate import Index, load_model
+from phrasemate.evaluate.report import signature
 from phrasemate.text import words
 
 DOCUMENTS, VERSIONS, LINES = 40, 4, 40

@@ -24,8 +24,6 @@ from phrasemate import Document, Index
 from phrasemate.encode import Extracted
 from phrasemate.index import Settings, rows
 
-__all__ = ["SETTINGS", "Log", "Pool", "State", "fits", "opened", "read", "write"]
-
 # Small chunks make many commits, and FAISS begins early: all of an index's machinery is at work on little text.
 SETTINGS = Settings(chunk=16, learn=0, exact_below=1_500, forced_rebuild=4_000, train=2_000, block=1_000)
 DEPTH = 10

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 from numpy.typing import NDArray
 
 from phrasemate import load_model
@@ -32,6 +32,7 @@ from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings, align_
 from phrasemate.encode import Model
 from phrasemate.encode.confidence import HITS, OTHERS, Confidence, features, fit_confidence
 from phrasemate.encode.views import VOTES, Views
+from phrasemate.evaluate.report import signature
 from phrasemate.search import DOUBT, folded
 from phrasemate.types import Phrase
 

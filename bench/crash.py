@@ -28,9 +28,11 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}  # forks and threads: no
 
-from common import report, signature
+from common import report
 from crash_child import Child
 from crash_jobs import Job, jobs
+
+from phrasemate.evaluate.report import signature
 
 NAMES = ("indexer", "appender", "deleter", "optimiser", "trainer")
 MOST = 6  # kills of one trial

@@ -9,8 +9,6 @@ import time
 import traceback
 from collections.abc import Callable
 
-__all__ = ["Child", "Say"]
-
 Say = Callable[[int], None]
 
 

@@ -22,8 +22,6 @@ from crash_jobs import Job
 
 import phrasemate.errors
 
-__all__ = ["HEADER", "faults"]
-
 HEADER = ["job", "fault", "tries", "errors", "went well", "first error", "problems"]
 PATIENCE = 120.0
 FREE_KB = (0, 8, 40, 100, 250, 700, 1_500)  # left on the full disk

@@ -29,13 +29,12 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
-from common import report, signature
+from common import report
 from crash_child import Child
 from damage_kinds import KINDS, Kind, digest
 
 import phrasemate.errors
-
-__all__ = ["FOREIGN", "Case", "cases", "damages", "judged", "main"]
+from phrasemate.evaluate.report import signature
 
 PATIENCE = 60.0
 MEMORY_MB = 1_000

@@ -23,8 +23,6 @@ import hostile
 import numpy as np
 from test_index_forged import forge
 
-__all__ = ["Hostile", "hostile_cases"]
-
 HUGE = 10**15
 Read = Callable[[Path], Any]
 

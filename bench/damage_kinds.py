@@ -26,8 +26,6 @@ import hostile  # noqa: E402
 import pair_files  # noqa: E402
 import wiki_files  # noqa: E402
 
-__all__ = ["KINDS", "Kind", "digest"]
-
 SEALED, CLOSED, OPEN = "sealed", "closed", "open"
 TEXTS = fake.sentences(60, seed=1)
 MODEL = fake.FakeModel(dim=16)

@@ -17,7 +17,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import parser, report, signature
+from common import parser, report
+
+from phrasemate.evaluate.report import signature
 
 PARAGRAPHS = 12  # of an article
 READ = """

@@ -24,12 +24,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import parser, report, signature
+from common import parser, report
 from transformers import AutoModel
 
 from phrasemate import Model, load_model
 from phrasemate.encode import runtime
 from phrasemate.encode.folder import ENCODER
+from phrasemate.evaluate.report import signature
 
 
 def sentences(data: Path, count: int, seed: int, shortest: int = 120, longest: int = 260) -> list[str]:

@@ -34,9 +34,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 
 from phrasemate import Index, read
+from phrasemate.evaluate.report import signature
 from phrasemate.examples import ExampleIndex
 from phrasemate.examples.matching import characters, lookup, tokens
 from phrasemate.examples.sampling import EACH, STRATA, WHOLE

@@ -28,8 +28,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from common import report, signature
+from common import report
 
+from phrasemate.evaluate.report import signature
 from phrasemate.text import read
 from phrasemate.text.damage import Damage
 from phrasemate.text.formats.bilingual import read_units, write_units

@@ -14,8 +14,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["JSON", "LONGEST", "MARKUP", "mutated", "reshaped", "revalued"]
-
 LONGEST = 4_096  # bytes of an input
 TOKENS = (
     *(b"\0", b"\xff", b"\xed\xa0\x80", b"\xe2\x80\xae", b"\xef\xbb\xbf", b"99999999999", b"-1", b"<", b"]]>", b"<!--"),

@@ -33,8 +33,6 @@ import wiki_files  # noqa: E402
 
 from phrasemate.errors import PhrasemateError  # noqa: E402
 
-__all__ = ["SEEDS", "TARGETS", "run"]
-
 MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
 MOST = 5_000  # sentences that are looked at of one input
 Target = Callable[[bytes], None]

@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 
 from phrasemate import Index, Model, Phrase, Searcher, load_model, read
+from phrasemate.evaluate.report import signature
 from phrasemate.marks import marked, parse_query
 
 LEAST = 20  # characters: what is shorter is a heading

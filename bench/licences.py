@@ -22,8 +22,6 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-__all__ = ["KNOWN", "REASONS", "bound", "dependencies", "licence_of", "main"]
-
 PYPROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 # Why something under a strong copyleft is there at all: nothing of it is in the package, nobody is made to install it.
 REASONS = {

@@ -27,13 +27,14 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 from numpy.typing import NDArray
 from training_data import LANGS, chosen, key, pairs, terms, tested
 
 from phrasemate import Document, Model, Phrase, load_model
 from phrasemate.encode.pool import pool_mean, token_rows, unit
 from phrasemate.encode.represent import by_examples
+from phrasemate.evaluate.report import signature
 from phrasemate.examples import ExampleIndex
 from phrasemate.match import Candidates, MatchSettings, assign, candidates, pooling_of, select
 

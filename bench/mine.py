@@ -35,10 +35,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 from numpy.typing import NDArray
 
 from phrasemate import Document, Model, load_model
+from phrasemate.evaluate.report import signature
 from phrasemate.mine import Mate, Mined, Mining, mine
 from phrasemate.mine.choose import is_copy
 from phrasemate.mine.collection import normal

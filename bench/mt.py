@@ -42,8 +42,6 @@ from phrasemate.mt import (
     Translator,
 )
 
-__all__ = ["DIRECTIONS", "FLOORS", "HINTS", "SYSTEMS", "index_of", "lines", "main"]
-
 DIRECTIONS = ("de-en", "cs-en", "ru-en", "en-de")
 # system: form, segmenter, whose text is indexed
 SYSTEMS = {

@@ -16,11 +16,12 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from common import OUT, parser, report, signature
+from common import OUT, parser, report
 from mt import DIRECTIONS, FLOORS, HINTS, index_of, lines
 
 from phrasemate import Model, load_model
 from phrasemate.encode.segment import LETTER
+from phrasemate.evaluate.report import signature
 from phrasemate.examples import occurrences
 from phrasemate.mt import Hint, Hinter
 from phrasemate.mt.hints import chosen

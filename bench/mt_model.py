@@ -15,8 +15,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main", "serve"]
-
 OUT = Path(__file__).parent / "out"
 
 

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import parser, report, signature
+from common import parser, report
 from training_data import terms
 from xpr_data import rows, write
 
 from phrasemate import read
 from phrasemate.dataset import SentenceFiles
+from phrasemate.evaluate.report import signature
 from phrasemate.examples import ExampleIndex
 
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from itertools import islice
 
-from common import parser, report, signature
+from common import parser, report
 
 from phrasemate import load_model
 from phrasemate.evaluate.data import LANGS
 from phrasemate.evaluate.distractors import distractor_sentences, spans_of
 from phrasemate.evaluate.phrases import MEASURES, evaluate_phrases
+from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.systems import ModelSource
-
-__all__ = ["main", "spans"]
 
 
 def spans(text: str) -> list[tuple[int, int]]:

@@ -15,13 +15,14 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 
 from phrasemate import Model, Phrase, load_model
 from phrasemate.encode.pool import unit
 from phrasemate.evaluate.data import LANGS
 from phrasemate.evaluate.distractors import distractor_sentences, spans_of
 from phrasemate.evaluate.phrases import evaluate_phrases
+from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.systems import Block, ModelSource
 
 Projection = tuple[np.ndarray, np.ndarray] | None

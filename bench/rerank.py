@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 from numpy.typing import NDArray
 
 from phrasemate import Model, load_model
 from phrasemate.align import ParallelText
+from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.sentences import SentenceSet, read_set, run_precisions
 from phrasemate.methods.reranker_states import Kept, kept_states
 from phrasemate.methods.reranker_task import first_network

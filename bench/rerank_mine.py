@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 from mine import LOW, WITHOUT, Task, tell
 
 from phrasemate import Document, Model, load_model
+from phrasemate.evaluate.report import signature
 from phrasemate.mine import Mined, Mining, mine
 from phrasemate.reranker import load_reranker
 

@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 from scale_data import Replay, counts, encode, put, queries, sentences
 from scale_peers import peer, peers, wanted
 from scale_plot import draw
 from scale_truth import DEPTH, truth
 
 from phrasemate import Document, Index, Model, load_model
+from phrasemate.evaluate.report import signature
 from phrasemate.index.building import VECTORS_JSON
 from phrasemate.index.manifest import VectorsManifest
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from phrasemate.encode import Extracted, Model
 from phrasemate.index import rows
 
-__all__ = ["CHUNK", "Chunk", "Replay", "chunks", "counts", "encode", "put", "put_array", "queries", "sentences"]
-
 CHUNK = 1_024  # sentences
 SENTENCES = 320_000  # kept of all: more than 10 million phrases need
 HELD_OUT = 4_000  # from the end of these: nothing of them is ever indexed

@@ -27,8 +27,6 @@ from scale_truth import DEPTH, best_scores
 
 from phrasemate.index import rows
 
-__all__ = ["PEERS", "peer", "peers", "wanted"]
-
 K, SINGLES = 32, 200
 KINDS = ("write s", "write cpu s")
 BLOCK = 1 << 18  # vectors that are decoded, or compared exactly, at once

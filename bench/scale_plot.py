@@ -9,8 +9,6 @@ import numpy as np
 
 from phrasemate.evaluate.plots import need_matplotlib
 
-__all__ = ["draw"]
-
 
 def draw(results: dict[str, Any], sizes: list[int], slope: float, path: Path) -> None:
     """Write the SVG; the same results give the same bytes."""

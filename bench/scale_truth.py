@@ -12,8 +12,6 @@ from scale_data import CHUNK, put_array
 
 from phrasemate.index import rows
 
-__all__ = ["DEPTH", "best_scores", "truth"]
-
 DEPTH = 10
 
 

@@ -183,9 +183,9 @@ def our_starts(text: str, lang: str) -> list[int]:
 def speed(options: argparse.Namespace) -> None:
     """Prints the table of times; writes bench/out/extraction.json."""
     from common import report
-    from common import signature as signed
 
     from phrasemate import load_model
+    from phrasemate.evaluate.report import signature as signed
 
     model = load_model(options.model, options.threads)
     with gzip.open(options.data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as stream:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 from numpy.typing import NDArray
 
 from phrasemate import Model, load_model
 from phrasemate.evaluate import accuracy, mean_reciprocal_rank, ranks_of
+from phrasemate.evaluate.report import signature
 
 EUROPARL = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
 TATOEBA = tuple(f"{lang}-en" for lang in ("ar", "cs", "de", "es", "fi", "fr", "hu", "ja", "ko", "ro", "ru", "tr", "zh"))

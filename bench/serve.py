@@ -35,10 +35,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import numpy as np
-from common import anonymous, parser, report, signature
+from common import anonymous, parser, report
 
 from phrasemate import Index
-from phrasemate.evaluate.report import Named
+from phrasemate.evaluate.report import Named, signature
 from phrasemate.marks import marked
 from phrasemate.text import words
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import random
 import time
 
-from common import anonymous, parser, report, signature
+from common import anonymous, parser, report
 
 from phrasemate import load_model
+from phrasemate.evaluate.report import signature
 
 WORDS = [
     "der",

@@ -38,9 +38,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import parser, report, signature
+from common import parser, report
 
 from phrasemate import Document, Index, Model, Searcher, load_model
+from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.significance import randomisation_test
 from phrasemate.terms import TermSettings, document_terms, extract_terms, translate_terms, wording
 from phrasemate.terms.extract import SCORES, Found, find_phrases

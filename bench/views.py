@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import report, signature
+from common import report
 from confidence import Collection, Query, judged, looked_up, material, options_of
 
 from phrasemate import demo, load_model
 from phrasemate.encode import Model
 from phrasemate.encode.views import Views
 from phrasemate.evaluate.polysemy import BUNDLED_SET, Ambiguous, read_polysemy, score_senses
+from phrasemate.evaluate.report import signature
 from phrasemate.search import Searcher
 
 QUERY = (0.0, 0.1, 0.2, 0.3, 0.5)

@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import parser, report, signature
+from common import parser, report
 from word_vectors import HEADER, Side, show, told
 
+from phrasemate.evaluate.report import signature
 from phrasemate.vectors import (
     Mapped,
     SelfLearning,

@@ -19,9 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from common import parser, report, signature
+from common import parser, report
 
 from phrasemate import load_model
+from phrasemate.evaluate.report import signature
 from phrasemate.vectors import (
     DistilSettings,
     WordVectors,

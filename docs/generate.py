@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import Any
 
 import typer.main
@@ -122,8 +123,16 @@ def api() -> str:
 
 def _module(name: str) -> str:
     module = importlib.import_module(name)
-    members = [_member(getattr(module, export), export) for export in module.__all__]
+    members = [_member(getattr(module, export), export) for export in exports(module)]
     return "\n\n".join([f"## {name}", _fenced((module.__doc__ or "").strip()), *members])
+
+
+def exports(module: ModuleType) -> list[str]:
+    """What a package names in ``__all__``; of a module its public classes, then its public functions."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    homes = {name: getattr(member, "__module__", "") for name, member in vars(module).items() if name[0] != "_"}
+    return sorted((name for name, home in homes.items() if home == module.__name__), key=lambda n: (n[0].islower(), n))
 
 
 def _member(member: Any, name: str) -> str:

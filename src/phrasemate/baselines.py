@@ -17,8 +17,6 @@ from phrasemate.errors import InputError
 from phrasemate.vectors.neighbours import nearest
 from phrasemate.vectors.words import WordVectors
 
-__all__ = ["MU", "agg", "qlm", "sums", "tbt", "translated"]
-
 MU = 0.95  # the paper, section 4.1
 AT_ONCE = 1_000_000  # scores that are added up together
 

@@ -24,27 +24,6 @@ Each message says what was seen, what was expected and what to do, in one line.
 
 from __future__ import annotations
 
-__all__ = [
-    "CheckpointDamaged",
-    "ClusterError",
-    "EndpointError",
-    "IndexDamaged",
-    "IndexError_",
-    "IndexExists",
-    "IndexLocked",
-    "IndexMissing",
-    "IndexUnsupported",
-    "InputError",
-    "MissingExtra",
-    "ModelDamaged",
-    "ModelError",
-    "ModelMismatch",
-    "ModelUnsupported",
-    "PhrasemateError",
-    "QueryError",
-    "ReadError",
-]
-
 
 class PhrasemateError(Exception):
     """Root of the tree: ``except PhrasemateError`` catches all that phrasemate raises on purpose."""

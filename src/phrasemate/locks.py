@@ -13,8 +13,6 @@ from phrasemate.errors import InputError
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = ["give_back", "take"]
-
 
 def take(path: Path, refusal: str, seconds: float = 0) -> BaseFileLock:
     """The lock at ``path``, at once or within some seconds.

@@ -6,8 +6,6 @@ import ctypes
 import os
 from contextlib import suppress
 
-__all__ = ["cores", "give_back", "share_heaps"]
-
 M_ARENA_MAX = -8  # of glibc's malloc.h
 _ABSENT = (OSError, AttributeError, TypeError)  # TypeError: Windows, where None is no name of a library
 

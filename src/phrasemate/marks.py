@@ -13,8 +13,6 @@ from typing import NamedTuple
 from phrasemate.errors import QueryError
 from phrasemate.types import Phrase
 
-__all__ = ["EXPECTED", "Query", "marked", "parse_query"]
-
 EXPECTED = r"mark one phrase or several as [[phrase]]; write \[[ or \]] for literal brackets"
 _SLASHES = r"(?<!\\)(\\*)"  # a whole run of them: looked at once, however long
 _MARKS = re.compile(_SLASHES + r"(\[{2,}|\]{2,})")

@@ -17,27 +17,6 @@ from phrasemate.errors import InputError
 from phrasemate.topk import falling, greatest
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
 
-__all__ = [
-    "MARGINS",
-    "csls",
-    "csls_lists",
-    "interpolate",
-    "margin",
-    "margin_lists",
-    "margin_of",
-    "min_max",
-    "neighbourhood",
-    "numbered",
-    "rank_positions",
-    "rerank",
-    "rrf",
-    "run_of",
-    "softmax",
-    "weighted_sum",
-    "whole",
-    "z_scores",
-]
-
 MARGINS = ("absolute", "csls", "distance", "quarter", "ratio")
 
 Floats = NDArray[np.float32]

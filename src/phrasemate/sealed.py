@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 
-__all__ = ["CONFIG", "WEIGHTS", "Seal", "is_entry", "save_arrays", "sha256_of", "unlock"]
-
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
 

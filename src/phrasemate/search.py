@@ -21,8 +21,6 @@ from phrasemate.text import folded, split_sentences
 from phrasemate.text.composing import composed
 from phrasemate.types import Encoder, Hit, Phrase
 
-__all__ = ["DOUBT", "Group", "Result", "Searcher", "is_of"]
-
 _END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]」』]*")  # of a sentence
 FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600

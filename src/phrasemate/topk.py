@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["falling", "greatest", "promising", "side_by_side"]
-
 Floats = NDArray[np.float32]
 Columns = NDArray[np.int64]
 GROUP = 16  # columns whose greatest is looked at first

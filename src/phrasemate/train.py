@@ -31,8 +31,6 @@ from phrasemate.methods.checkpoint import Checkpoint
 from phrasemate.methods.loop import LoopSettings, learning_rate
 from phrasemate.methods.memory import short_of_memory
 
-__all__ = ["Event", "LoopSettings", "Remembering", "Task", "Trainer", "autocast", "chosen_device", "learning_rate"]
-
 B = TypeVar("B")
 Metrics = dict[str, float]
 NEWER = {"weights", "lines"}  # facts that older runs do not have

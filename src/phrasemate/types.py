@@ -17,19 +17,6 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 
-__all__ = [
-    "Document",
-    "Encoder",
-    "Hit",
-    "Phrase",
-    "PhrasePair",
-    "Run",
-    "Scorer",
-    "Sentence",
-    "Span",
-    "check_language",
-]
-
 Floats = NDArray[np.float32]
 _LANGUAGE = re.compile("(?:[A-Za-z]{2,3}|[xi](?=[-_]))(?:[-_][A-Za-z0-9]{1,8})*")  # BCP 47, as far as its form goes
 

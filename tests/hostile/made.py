@@ -18,8 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 FORMATS = ROOT / "tests" / "data" / "formats"
 sys.path[:0] = [str(ROOT / "bench")]
 
-__all__ = ["FORMATS", "asked", "versions"]
-
 
 def versions() -> dict[str, int]:
     """Kinds of ``damage_kinds`` and the version of their format."""

@@ -20,7 +20,8 @@ from phrasemate.cli import app
 from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.methods.ccpr_task import CCPRTask, Config
 from phrasemate.methods.config import overridden
-from phrasemate.train import LoopSettings, Trainer, learning_rate
+from phrasemate.methods.loop import LoopSettings, learning_rate
+from phrasemate.train import Trainer
 
 
 def trainer(tables: dict[str, Any], pairs: Path, run: Path) -> Trainer[Any]:

@@ -11,7 +11,8 @@ import torch
 
 from phrasemate.errors import InputError
 from phrasemate.evaluate.curves import draw_curves
-from phrasemate.train import LoopSettings, Trainer, learning_rate
+from phrasemate.methods.loop import LoopSettings, learning_rate
+from phrasemate.train import Trainer
 
 
 class Scripted:

@@ -9,8 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-__all__ = ["ENGLISH", "Double"]
-
 ENGLISH = (
     "She opened a savings account at a small bank near the station.",
     "The children sat on a wooden bench in the park.",

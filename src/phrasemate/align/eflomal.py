@@ -17,8 +17,6 @@ from phrasemate.align.links import Links, parse_links, symmetrise
 from phrasemate.align.worded import Worded
 from phrasemate.errors import InputError, MissingExtra
 
-__all__ = ["EflomalAligner"]
-
 CHUNK = 200_000  # sentence pairs: enough to learn from, and about 1 GB
 LONGEST = 1_000  # words; eflomal leaves a sentence of more than 1,023 without a word
 MODELS = (1, 2, 3)  # IBM model 1; and HMM; and fertility

@@ -10,8 +10,6 @@ from pathlib import Path
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.lines import numbered_lines
 
-__all__ = ["SYMMETRISATIONS", "Links", "format_links", "parse_links", "read_links", "symmetrise"]
-
 Links = list[tuple[int, int]]
 """(source word, target word), counted from 0, sorted, each once."""
 

@@ -29,8 +29,6 @@ from phrasemate.encode.parts import parts
 from phrasemate.encode.pool import pool_mean, token_rows, unit
 from phrasemate.errors import InputError
 
-__all__ = ["METHODS", "TEMPERATURE", "NeuralAligner", "intersection", "itermax", "softmax", "word_vectors"]
-
 METHODS = ("intersection", "itermax", "softmax")
 CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
 WORDS = 30_000  # of a side whose vectors are held at once: of long lines fewer pairs are

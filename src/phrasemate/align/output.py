@@ -13,8 +13,6 @@ from phrasemate.errors import InputError
 from phrasemate.locks import give_back, take
 from phrasemate.text.formats.writing import check_new
 
-__all__ = ["GrowingFile"]
-
 _BLOCK = 1 << 20
 
 

@@ -20,8 +20,6 @@ from phrasemate.align.worded import Worded
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase, PhrasePair
 
-__all__ = ["LEAST", "MAX_WORDS", "RATE", "BorderWords", "Box", "PhraseFinder", "consistent_boxes"]
-
 MAX_WORDS = 6  # CCPR's code has 6 sub-words; words leave room for what one language splits and another joins
 RATE = 0.003  # CCPR, appendix A.1: 30,000 occurrences in 10 million sentence pairs
 LEAST = 10  # occurrences; in a small text a rate alone would bar every word that comes twice

@@ -14,8 +14,6 @@ from phrasemate.text.damage import Damage, Skipped, without_options
 from phrasemate.text.formats.bilingual import format_of, read_bilingual
 from phrasemate.text.lines import TextFile
 
-__all__ = ["ParallelText", "count_lines", "same_length"]
-
 _BLOCK = 1 << 20
 
 

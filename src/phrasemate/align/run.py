@@ -19,8 +19,6 @@ from phrasemate.sealed import sha256_of
 from phrasemate.text.lines import numbered_lines
 from phrasemate.types import Phrase, PhrasePair
 
-__all__ = ["PhraseSettings", "Progress", "Report", "align_files", "pair_files", "read_pairs"]
-
 BATCH = 1000  # sentence pairs between two writes of phrase pairs
 
 Progress = Callable[[str, int, int], None]

@@ -10,8 +10,6 @@ from typing import NamedTuple, Protocol
 from phrasemate.align.links import Links
 from phrasemate.text import words
 
-__all__ = ["Aligner", "Worded"]
-
 _TOKEN = re.compile(r"\S+")
 
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from phrasemate.align import Aligner, ParallelText, Report
     from phrasemate.text import Skipped
 
-__all__ = ["ALIGN_EXAMPLES", "PAIRS_EXAMPLES", "align", "pairs"]
-
-
 ALIGN_EXAMPLES = """Examples:
 
 \b

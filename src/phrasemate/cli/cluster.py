@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from phrasemate.index import AddReport, ProgressEvent
     from phrasemate.text import Corpus
 
-__all__ = ["Cluster", "Workers", "add_there", "check", "optimize_there", "refuse_elsewhere", "shown"]
-
 Cluster = Annotated[
     str | None,
     typer.Option(

@@ -16,8 +16,6 @@ from phrasemate.cli.progress import stages
 if TYPE_CHECKING:
     from phrasemate.dataset import Report
 
-__all__ = ["XPR_EXAMPLES", "app", "statistics", "xpr"]
-
 XPR_EXAMPLES = """Examples:
 
 \b

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from phrasemate.demo import Answer
 
-__all__ = ["EXAMPLES", "demo"]
-
 LANGUAGES = {"de": "German", "fr": "French", "es": "Spanish", "zh": "Chinese", "ru": "Russian", "tr": "Turkish"}
 
 EXAMPLES = """Examples:

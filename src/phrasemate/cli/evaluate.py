@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from phrasemate.evaluate.report import Table
 
-__all__ = ["CCPR_EXAMPLES", "app", "ccpr", "print_result", "print_table"]
-
 WIDTH = 200  # cells
 
 CCPR_EXAMPLES = """Examples:

@@ -17,8 +17,6 @@ from phrasemate.errors import InputError, MissingExtra
 if TYPE_CHECKING:
     from phrasemate.evaluate.bicla import Floats, TrainedRanker
 
-__all__ = ["EXAMPLES", "bicla", "trained_in"]
-
 EXAMPLES = """Examples:
 
 \b

@@ -11,8 +11,6 @@ from phrasemate.cli.evaluate import print_result
 from phrasemate.cli.given import several
 from phrasemate.cli.progress import stages
 
-__all__ = ["EXAMPLES", "mt"]
-
 EXAMPLES = """Examples:
 
 \b

@@ -12,8 +12,6 @@ from phrasemate.cli.given import several
 from phrasemate.cli.options import Threads
 from phrasemate.cli.progress import stages
 
-__all__ = ["EXAMPLES", "xpr"]
-
 EXAMPLES = """Examples:
 
 \b

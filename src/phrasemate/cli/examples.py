@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from phrasemate.examples import Example, ExampleIndex
     from phrasemate.text import Corpus
 
-__all__ = ["EXAMPLES", "examples"]
-
-
 EXAMPLES = """Examples:
 
 \b
@@ -200,7 +197,8 @@ def _print(found: Iterable[tuple[str, list[Example]]], as_json: bool) -> Counter
 def _print_phrase(console: Console, phrase: str, examples: Sequence[Example]) -> None:
     from rich.text import Text
 
-    from phrasemate.cli.render import clean, count, marked
+    from phrasemate.cli.render import count, marked
+    from phrasemate.cli.shell import clean
 
     said = count(len(examples), "example") if examples else "no example found"
     console.print(Text.assemble((clean(phrase), "bold cyan"), (f"  {said}", "dim")))

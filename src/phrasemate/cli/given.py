@@ -9,8 +9,6 @@ import typer
 
 from phrasemate.errors import InputError
 
-__all__ = ["check_apart", "check_outside", "several", "two", "two_columns"]
-
 
 def several(given: str) -> tuple[str, ...]:
     """The values of an option such as ``--only phrases,segmenter``; there may be none."""

@@ -16,23 +16,6 @@ from phrasemate.errors import InputError
 if TYPE_CHECKING:
     from phrasemate.mt import Form, Prompter, Retrieval
 
-__all__ = [
-    "Budget",
-    "Confidence",
-    "Contexts",
-    "Equivalents",
-    "FormName",
-    "HintIndex",
-    "IndexModel",
-    "Segmenter",
-    "SegmenterName",
-    "Template",
-    "Threshold",
-    "cache_folder",
-    "chosen_form",
-    "opened_retrieval",
-]
-
 
 class FormName(StrEnum):
     """The prompt forms."""

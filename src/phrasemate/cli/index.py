@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from phrasemate.index import AddReport, DocumentInfo, Index
     from phrasemate.text import Skipped
 
-__all__ = ["app"]
-
-
 app = typer.Typer(
     cls=DefaultGroup,
     no_args_is_help=True,

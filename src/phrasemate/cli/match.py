@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from phrasemate.examples import ExampleIndex
     from phrasemate.match import Side
     from phrasemate.text import Corpus
-    from phrasemate.text.terms import Term
-
-__all__ = ["EXAMPLES", "match"]
+    from phrasemate.text.formats.records import Term
 
 WRITTEN = (".tsv", ".csv", ".jsonl", ".xlsx", ".tbx")
 

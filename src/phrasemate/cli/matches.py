@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from phrasemate.cli.render import clean, count, marked
-from phrasemate.cli.shell import out
+from phrasemate.cli.render import count, marked
+from phrasemate.cli.shell import clean, out
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from phrasemate.match import Match, Matching
-    from phrasemate.text.terms import Term
+    from phrasemate.text.formats.records import Term
     from phrasemate.types import Phrase
-
-__all__ = ["print_matches", "say_matches", "write_matches", "write_unmatched"]
 
 INDENT = "    "
 SHOWN = 20  # terms without a match that are named; the rest are counted

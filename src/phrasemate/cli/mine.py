@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from phrasemate.mine import Counts, Mined, Report
     from phrasemate.text import Skipped
 
-__all__ = ["EXAMPLES", "mine"]
-
-
 EXAMPLES = """Examples:
 
 \b

@@ -12,8 +12,6 @@ import typer
 
 from phrasemate.cli.shell import out
 
-__all__ = ["app"]
-
 DIM = 192  # numbers of a projected phrase vector
 
 app = typer.Typer(

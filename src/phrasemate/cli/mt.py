@@ -37,8 +37,6 @@ from phrasemate.errors import EndpointError, InputError
 if TYPE_CHECKING:
     from phrasemate.mt import Translation, Translator
 
-__all__ = ["EXAMPLES", "app", "translate"]
-
 EXAMPLES = """Examples:
 
 \b

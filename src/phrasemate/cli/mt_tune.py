@@ -29,8 +29,6 @@ from phrasemate.cli.options import JsonAtEnd, Threads, pairs_of
 from phrasemate.cli.progress import stages
 from phrasemate.errors import InputError, MissingExtra
 
-__all__ = ["PREPARE_EXAMPLES", "TUNE_EXAMPLES", "prepare", "tune"]
-
 _HUGGING_FACE = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*")  # NAME or OWNER/NAME
 
 PREPARE_EXAMPLES = """Examples:

@@ -17,23 +17,6 @@ from phrasemate.errors import ReadError
 if TYPE_CHECKING:
     from phrasemate.text import Skipped
 
-__all__ = [
-    "Column",
-    "Encoding",
-    "JsonAtEnd",
-    "Lines",
-    "Model",
-    "OnError",
-    "OrList",
-    "Quick",
-    "SplitLines",
-    "TextField",
-    "Threads",
-    "pairs_of",
-    "say_skipped",
-    "sided",
-]
-
 SHOWN = 20  # skipped lines that are listed; the rest are counted
 _NO_OPTION = re.compile(r", give --columns or use --on-error skip| or use --on-error skip")
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from phrasemate.index import ProgressEvent
 
-__all__ = ["IndexingBar", "stages"]
-
 
 @contextmanager
 def stages(kept: Callable[[], str] | None = None) -> Iterator[Callable[[str, int, int], None]]:
@@ -106,7 +104,7 @@ class IndexingBar:
 
 
 def _short(name: str, cells: int = 24) -> str:
-    from phrasemate.cli.render import clean
+    from phrasemate.cli.shell import clean
 
     name = clean(name).replace("[", "(").replace("]", ")")  # rich would read [x] as markup
     return name if len(name) <= cells else "…" + name[-(cells - 1) :]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from phrasemate.search import Group, Result
     from phrasemate.types import Hit, Phrase
 
-__all__ = ["clean", "count", "facts", "kwic", "marked", "print_results"]
-
 INDENT = 6
 PLACE_CELLS = 32  # at most, and a quarter of the line, for document:line; a longer one keeps its end
 MOST = 12  # members of a list of facts that are shown

@@ -18,8 +18,6 @@ from phrasemate.errors import InputError
 if TYPE_CHECKING:
     from phrasemate.search import Result
 
-__all__ = ["EXAMPLES", "search"]
-
 BATCH = 1000  # queries from a pipe that are answered together
 
 EXAMPLES = """Examples:

@@ -12,8 +12,6 @@ from phrasemate.cli.options import Quick
 from phrasemate.errors import MissingExtra
 from phrasemate.machine import share_heaps
 
-__all__ = ["EXAMPLES", "serve"]
-
 EXAMPLES = """Examples:
 
 \b

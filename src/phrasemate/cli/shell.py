@@ -20,20 +20,6 @@ from phrasemate.errors import PhrasemateError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "EXIT_ERROR",
-    "EXIT_INTERRUPTED",
-    "EXIT_PIPE",
-    "DefaultGroup",
-    "Offer",
-    "RootGroup",
-    "clean",
-    "err",
-    "fail",
-    "out",
-    "settle_streams",
-]
-
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 EXIT_PIPE = 141  # 128 + SIGPIPE

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from phrasemate.search import Searcher
     from phrasemate.terms import DocumentTerm
 
-__all__ = ["EXAMPLES", "terms"]
-
 INDENT = " " * 6
 
 EXAMPLES = """Examples:
@@ -218,7 +216,8 @@ def _give(found: Sequence[DocumentTerm], to: Path | None, lang: str, contexts: i
 
 def _line(rank: int, term: DocumentTerm) -> str:
     """A term, and its candidate translations below it."""
-    from phrasemate.cli.render import clean, count
+    from phrasemate.cli.render import count
+    from phrasemate.cli.shell import clean
 
     sure = "" if term.confidence is None else f", confidence {term.confidence:.2f}"
     line = f"{rank:>4}. {clean(term.text)}  {term.score:.3f}, {count(term.count, 'time')}{sure}"

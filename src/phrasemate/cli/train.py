@@ -24,8 +24,6 @@ from phrasemate.cli.training import (
 )
 from phrasemate.errors import InputError
 
-__all__ = ["CCPR_EXAMPLES", "XPR_EXAMPLES", "app"]
-
 CCPR_EXAMPLES = """Examples:
 
 \b

@@ -22,8 +22,6 @@ from phrasemate.cli.training import (
     train,
 )
 
-__all__ = ["EXAMPLES", "reranker"]
-
 EXAMPLES = """Examples:
 
 \b

@@ -16,22 +16,6 @@ from phrasemate.errors import InputError, MissingExtra
 if TYPE_CHECKING:
     from phrasemate.train import Event
 
-__all__ = [
-    "Changes",
-    "Device",
-    "Minutes",
-    "Pairs",
-    "Run",
-    "States",
-    "Threads",
-    "config_argument",
-    "counter",
-    "enough_memory",
-    "needs_training",
-    "tables_of",
-    "train",
-]
-
 Pairs = Annotated[
     Path, typer.Option("--data", metavar="DIR", help="Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")
 ]

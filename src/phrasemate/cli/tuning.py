@@ -9,8 +9,6 @@ import typer
 if TYPE_CHECKING:
     from phrasemate.index import TuneReport
 
-__all__ = ["At", "Seed", "Target", "said"]
-
 Target = Annotated[
     float | None,
     typer.Option(

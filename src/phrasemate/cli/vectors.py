@@ -19,8 +19,6 @@ from phrasemate.cli.vectors_text import Force, Json
 if TYPE_CHECKING:
     from phrasemate.vectors import WordVectors
 
-__all__ = ["app"]
-
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from phrasemate.text import Corpus
     from phrasemate.vectors import WordVectors
 
-__all__ = ["COVER_EXAMPLES", "DISTIL_EXAMPLES", "TRAIN_EXAMPLES", "Force", "Json", "cover", "distil", "report", "train"]
-
-
 DISTIL_EXAMPLES = """Examples:
 
 \b

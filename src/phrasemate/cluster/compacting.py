@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from phrasemate.cluster.tables import Tables, mapped
 
-__all__ = ["compact", "first_rewritten"]
-
 ROWS = 1 << 20  # of a file that is made here
 _SMALL = ROWS // 2  # rows from which a file is left as it is
 _LOOSE = 100  # small files before large ones that are put up with: all behind them would have to be rewritten

@@ -22,8 +22,6 @@ from phrasemate.index.opening import same_model
 from phrasemate.index.records import AddReport, IndexModel, Progress, ProgressEvent, Settings
 from phrasemate.types import Document, check_language
 
-__all__ = ["CHUNKS", "Driver", "Makers", "build"]
-
 CHUNKS = 16  # of 1,024 sentences in a shard: about a minute of one core, 25 MB of vectors
 PUBLISH_SECONDS = 30.0  # between two commits of the index while shards come in
 

@@ -17,8 +17,6 @@ from phrasemate.cluster.tables import DATA, SHARDS, STATE, Tables, lance, mapped
 from phrasemate.errors import IndexDamaged, IndexExists, IndexLocked, IndexMissing
 from phrasemate.index.records import IndexModel
 
-__all__ = ["Writer", "create", "in_force", "read", "staged"]
-
 _LOOSE = 100  # rows of ``shards`` in files of their own from which they are put together
 _ALL = 1 << 62
 

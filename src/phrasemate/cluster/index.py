@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from phrasemate.index.store import Store
     from phrasemate.index.view import View
 
-__all__ = ["ClusterIndex"]
-
 
 class ClusterIndex(Index):
     """What ``Index.open`` gives for a place that holds Lance tables; `phrasemate.cluster.build` makes them.

@@ -21,8 +21,6 @@ from phrasemate.errors import IndexDamaged
 from phrasemate.index.engine import Runs
 from phrasemate.index.records import DocumentInfo
 
-__all__ = ["Layout", "Stretch"]
-
 Ids = NDArray[np.int64]
 
 

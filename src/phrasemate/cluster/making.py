@@ -18,8 +18,6 @@ from phrasemate.index.adding import extracted
 from phrasemate.index.records import IndexModel, PhraseSet
 from phrasemate.index.writing import validated
 
-__all__ = ["PLACES", "Made", "commit", "make", "write"]
-
 PLACES = 32  # bits of a phrase's key that say its place in the shard
 
 

@@ -15,8 +15,6 @@ from phrasemate.cluster.words import update
 from phrasemate.errors import ClusterError, IndexLocked, MissingExtra
 from phrasemate.index.records import Settings
 
-__all__ = ["KIND", "lists_for", "optimise"]
-
 log = logging.getLogger("phrasemate.cluster")
 
 KIND = "IVF_RQ"  # one bit a dimension; measured.md: recall@1 .98 on a million vectors

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from phrasemate.errors import InputError
 
-__all__ = ["is_remote", "is_tables", "options_for", "place_of"]
-
 SCHEMES = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_",), "abfss": ("AZURE_",)}  # and whose variables count
 _URI = re.compile(r"^([a-z][a-z0-9+]+):/+(?=[^/])")
 _SETTINGS = re.compile(r"^(AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION|ENDPOINT|"

@@ -14,8 +14,6 @@ from phrasemate.cluster.records import Order, Recipe, Shard
 from phrasemate.cluster.worker import Outcome, Worker
 from phrasemate.errors import ClusterError, MissingExtra, PhrasemateError
 
-__all__ = ["Pool", "connected", "cpus", "ray"]
-
 log = logging.getLogger("phrasemate.cluster")
 
 TRIES = 4  # of a shard whose workers die

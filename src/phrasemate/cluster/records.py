@@ -15,8 +15,6 @@ from phrasemate.errors import IndexDamaged, IndexUnsupported
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import State
 
-__all__ = ["MOST", "Head", "Order", "Piece", "Recipe", "Row", "Shard"]
-
 FORMAT = "phrasemate-lance"
 VERSION = 1
 MOST = 1 << 53  # ids and counts are less, and so are exact as floats

@@ -9,8 +9,6 @@ from phrasemate.cluster.tables import DATA, PHRASES, WORDS, mapped
 from phrasemate.cluster.view import index_of
 from phrasemate.index.records import IndexStats
 
-__all__ = ["statistics"]
-
 
 def statistics(store: LanceStore) -> IndexStats:
     """Raises IndexDamaged, IndexError_."""

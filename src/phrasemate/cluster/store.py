@@ -24,8 +24,6 @@ from phrasemate.index.records import DocumentInfo
 from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
 from phrasemate.sealed import is_entry
 
-__all__ = ["LanceStore", "codes_of"]
-
 LOOK_SECONDS = 1.0  # between two looks for a newer state
 _SHARDS = 256  # of which it is held in memory where each sentence's phrases begin: 200 kB each
 _BATCH = 8192

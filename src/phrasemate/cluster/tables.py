@@ -15,8 +15,6 @@ from typing import Any
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexExists, IndexLocked, IndexMissing, MissingExtra
 
-__all__ = ["DATA", "PHRASES", "SENTENCES", "SHARDS", "STATE", "WORDS", "Tables", "lance", "mapped", "schema"]
-
 STATE, SHARDS, SENTENCES, PHRASES, WORDS = "state", "shards", "sentences", "phrases", "words"
 DATA = (SENTENCES, PHRASES)
 MOST_ROWS = 1 << 22  # of a file: all phrases of a shard

@@ -12,8 +12,6 @@ from phrasemate.errors import InputError
 from phrasemate.index import rows
 from phrasemate.index.containing import forms, lowered
 
-__all__ = ["LanceTexts"]
-
 _FIRST = 8192  # texts that are read before the index is asked: what is frequent is found there
 
 

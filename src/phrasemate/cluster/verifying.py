@@ -19,8 +19,6 @@ from phrasemate.index.records import Settings, VerifyReport
 from phrasemate.index.store import State
 from phrasemate.index.verify import check_parts, check_sentences
 
-__all__ = ["verify"]
-
 _QUERIES = 100
 _DEPTH = 10
 _LEAST_RECALL = 0.9  # of the first place

@@ -16,8 +16,6 @@ from phrasemate.index.records import Settings
 from phrasemate.index.store import State
 from phrasemate.machine import cores
 
-__all__ = ["LanceView", "index_of"]
-
 _CANDIDATES = 256  # re-scored at least (docs/scale.md)
 _PER_RESULT = 4
 _PROBES = 64  # lists read for each query; more where these do not hold enough that pass a filter

@@ -17,8 +17,6 @@ from phrasemate.cluster.tables import SENTENCES, WORDS, Tables, mapped, schema
 from phrasemate.errors import IndexMissing
 from phrasemate.index import containing, rows
 
-__all__ = ["INDEX", "Stamp", "condition", "lowered", "update"]
-
 INDEX = "text_idx"
 _BATCH = 8192
 _HALF = re.compile("[\ud800-\udfff]")

@@ -11,8 +11,6 @@ from phrasemate.cluster.tables import Tables
 from phrasemate.errors import ModelMismatch, PhrasemateError
 from phrasemate.index.records import IndexModel
 
-__all__ = ["Outcome", "Worker"]
-
 
 class Outcome(NamedTuple):
     """What came of an order: a shard, or an error of phrasemate by the name of its class and what it says."""

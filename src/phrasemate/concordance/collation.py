@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 from unicodedata import combining, normalize
 
-__all__ = ["collation"]
-
 Key = Callable[[str], bytes]
 
 _LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*")

@@ -15,8 +15,6 @@ from phrasemate.text.formats.writing import NewFile
 from phrasemate.text.formats.xlsx import write_sheet
 from phrasemate.text.terms import write_pairs
 
-__all__ = ["FORMATS", "write"]
-
 FORMATS = ("tsv", "xlsx", "tbx", "tmx")
 _HEADER = ("phrase", "candidate", "score", "count", "index", "document", "line", "language", "left", "match", "right")
 _CONTEXTS = 3  # sentences of a candidate that a term base keeps

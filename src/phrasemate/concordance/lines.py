@@ -13,8 +13,6 @@ from phrasemate.search import Result
 from phrasemate.text import folded, words
 from phrasemate.types import Hit
 
-__all__ = ["ORDERS", "Candidate", "Column", "Line", "arranged", "clip", "column", "merged"]
-
 ORDERS = ("score", "count", "left", "right")
 REACH = 8  # words of a context that its place in the order depends on
 NEAR = 240  # characters of it that are looked at for them

@@ -13,8 +13,6 @@ from phrasemate.errors import InputError, QueryError
 from phrasemate.text import split_sentences, words
 from phrasemate.types import Phrase, Span
 
-__all__ = ["Piece", "Reading", "in_sentence", "read"]
-
 ALONE = 4  # words: a text this short is itself the phrase
 
 

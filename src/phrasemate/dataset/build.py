@@ -20,8 +20,6 @@ from phrasemate.errors import InputError
 from phrasemate.text import Skipped, words
 from phrasemate.types import Phrase
 
-__all__ = ["STATS", "FindsAll", "Progress", "Report", "SideFacts", "build"]
-
 STATS = "stats.json"
 
 Progress = Callable[[str, int, int], None]

@@ -14,8 +14,6 @@ from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.text.composing import composed
 
-__all__ = ["REASONS", "SHARES", "Settings", "Split", "candidates", "divided"]
-
 Pair = tuple[str, str]
 Split = dict[str, list[ExamplePair]]
 

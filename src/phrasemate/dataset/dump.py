@@ -12,8 +12,6 @@ from phrasemate.text.damage import Damage
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.lines import TextFile
 
-__all__ = ["Page", "blocks", "is_dump", "pages"]
-
 _BLOCK = 1 << 16
 _DIGITS = 18  # of a page's number: 64 bits hold them
 _SUFFIXES = (".xml", ".xml.gz", ".bz2")

@@ -14,8 +14,6 @@ from typing import IO
 from phrasemate.dataset.dump import blocks
 from phrasemate.errors import ReadError
 
-__all__ = ["Titles", "language_links", "linked_titles"]
-
 _INSERT = re.compile(rb"INSERT INTO [`\"]?(\w+)[`\"]?\s*(?:\([^()]*\)\s*)?VALUES\s*", re.IGNORECASE)
 _STRING = rb"'((?:[^'\\]++|\\.|'')*+)'"
 _ROW = re.compile(rb"\s*\(\s*(\d{1,18})\s*,\s*" + _STRING + rb"\s*,\s*" + _STRING + rb"\s*\)\s*([,;])\s*", re.DOTALL)

@@ -9,8 +9,6 @@ from typing import Any
 
 from phrasemate.errors import MissingExtra
 
-__all__ = ["paragraphs"]
-
 _GONE = "\ufffc"  # where something was that made text: what is left of the sentence may say something else
 _DROPPED = frozenset(
     {

@@ -29,8 +29,6 @@ from phrasemate.types import Phrase
 if TYPE_CHECKING:
     from ahocorasick_rs import AhoCorasick
 
-__all__ = ["SentenceFiles"]
-
 Progress = Callable[[int, int], None]
 _Text = mmap.mmap | BytesIO
 

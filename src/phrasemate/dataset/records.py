@@ -20,8 +20,6 @@ from phrasemate.text.formats.writing import NewFile
 from phrasemate.text.lines import numbered_lines
 from phrasemate.types import Phrase
 
-__all__ = ["SPLITS", "ExamplePair", "language_pairs", "read", "write"]
-
 SPLITS = ("train", "dev", "test")
 
 

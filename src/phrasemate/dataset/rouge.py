@@ -13,8 +13,6 @@ from unicodedata import category
 from phrasemate.errors import InputError
 from phrasemate.text import words
 
-__all__ = ["SPACELESS", "UNITS", "is_copy", "longest_common", "rouge_l"]
-
 SPACELESS = "\u0e00"  # Thai, and all beyond: scripts without spaces, and Korean, whose particles are joined
 _ALONE = "".join(char for char in map(chr, range(ord(SPACELESS))) if category(char) == "No")  # ², ½: words of their own
 _RUN = re.compile(rf"[^\W\d_{_ALONE}]+|\d+|\w")  # words are one or several of these: letters, digits, others such as ²

@@ -22,8 +22,6 @@ from phrasemate.text.formats.tables import meant
 from phrasemate.text.lines import TextFile
 from phrasemate.types import check_language
 
-__all__ = ["WORK", "Side", "build_files", "phrase_pairs"]
-
 WORK = ".work"
 Pairs = Iterator[tuple[str, str]]
 

@@ -23,8 +23,6 @@ from phrasemate.text import Skipped, read, split_sentences
 from phrasemate.text.formats.writing import NewFile
 from phrasemate.text.lines import numbered_lines
 
-__all__ = ["Reading", "Staged", "staged"]
-
 Progress = Callable[[str, int, int], None]
 
 _HOW = "2"  # counts up when the same file comes to give other sentences

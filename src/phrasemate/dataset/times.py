@@ -18,8 +18,6 @@ from phrasemate.text import folded
 if TYPE_CHECKING:
     from babel import Locale
 
-__all__ = ["TimeWords", "is_time"]
-
 _SEPARATOR = r"[\s.,/’'\-–—]+"
 _NUMBER = r"\d+(?:-?[a-zªºà-öø-ÿа-я]{1,3}(?![^\W_]))?"  # with its ending, as in 1st, 1980s, 20-й
 _ROMAN = r"[ivx]+(?:e|è|ème|º|ª)?(?![^\W_])"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from phrasemate.encode.folder import bundled_folder
 from phrasemate.encode.learned import LearnedSegmenter
-from phrasemate.encode.model import POOLINGS, Extracted, Model, load_model
+from phrasemate.encode.model import Extracted, Model, load_model
+from phrasemate.encode.pool import POOLINGS
 from phrasemate.encode.segment import FrequentWords, NgramSegmenter, Segmenter, SegmentOptions, Spans
 
 __all__ = [

@@ -28,8 +28,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from phrasemate.errors import InputError, ModelDamaged
 
-__all__ = ["CONFIDENCE", "HITS", "OTHERS", "Confidence", "features", "fit_confidence", "load_confidence"]
-
 CONFIDENCE = "confidence.json"
 HITS = 100
 OTHERS = 10

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import ModelDamaged, ModelUnsupported
 
-__all__ = ["BLOCK", "EmbeddingTable", "quantise"]
-
 BLOCK = 32  # values that share one scale; 4.5 bits a value with a float16 scale
 _DTYPES = {"U8": np.uint8, "I8": np.int8, "F16": np.float16, "F32": np.float32}
 

@@ -34,8 +34,6 @@ from phrasemate.encode.smoothing import TEXTS, smoothing_of
 from phrasemate.errors import InputError, ModelError
 from phrasemate.sealed import save_arrays
 
-__all__ = ["export_model"]
-
 DIM = 192  # the smallest at which retrieval is as good as with the two ends in full (docs/decisions.md)
 DEFAULTS = ("cls", "ends", "mean")  # what a phrase may be without a projection
 

@@ -23,21 +23,6 @@ from phrasemate.encode.confidence import CONFIDENCE
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.sealed import sha256_of
 
-__all__ = [
-    "CONFIG",
-    "EMBEDDINGS",
-    "ENCODER",
-    "FORMAT",
-    "HEADS",
-    "MANIFEST",
-    "REMEDY",
-    "TOKENIZER",
-    "VERSION",
-    "bundled_folder",
-    "check_folder",
-    "write_manifest",
-]
-
 FORMAT = "phrasemate-model"
 VERSION = 1
 CONFIG, TOKENIZER, ENCODER = "config.json", "tokenizer.json.gz", "encoder.onnx"

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from phrasemate.encode.smoothing import Smoothing, states_of
 from phrasemate.errors import MissingExtra, ModelUnsupported
 
-__all__ = ["OPSET", "build_graph", "output_name"]
-
 OPSET = 20  # the first with Gelu
 MASKED = -30_000.0  # added to the logits of padding: exp of it is 0, and bfloat16 still holds it
 ACTIVATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "relu": ""}

@@ -31,8 +31,6 @@ from phrasemate.encode.learned import LearnedSegmenter
 from phrasemate.encode.pool import PLACES, Head, MeanHead, PhraseHead
 from phrasemate.errors import InputError, ModelDamaged, ModelError
 
-__all__ = ["Arrays", "head_of", "load_heads", "segmenter_of"]
-
 PROJECTION = ("start", "end", "bias")
 SEGMENTER = ("segment_start", "segment_end", "segment_bias")
 OF_MEANS = {place: tuple(f"{place}_{name}" for name in MeanHead._fields[1:]) for place in PLACES}

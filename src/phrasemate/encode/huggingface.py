@@ -23,20 +23,6 @@ from phrasemate.encode.heads import Arrays, load_heads
 from phrasemate.encode.segment import common_pieces
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 
-__all__ = [
-    "FAMILIES",
-    "TRAINING",
-    "additive",
-    "averaged",
-    "check_weights",
-    "read_config",
-    "read_heads",
-    "read_tokenizer",
-    "read_training",
-    "read_weights",
-    "tokenizer_settings",
-]
-
 FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
 TRAINING = "training.json"
 SPECIAL = {  # how transformers calls the special tokens, and what they may look like

@@ -21,8 +21,6 @@ from phrasemate.encode.runtime import States
 from phrasemate.encode.segment import LETTER, SegmentOptions, Spans, check_options
 from phrasemate.text import words
 
-__all__ = ["MAX_WORDS", "THRESHOLD", "LearnedSegmenter", "disjoint", "sigmoid"]
-
 THRESHOLD = 0.7  # CCPR, section 6.1, for what is indexed (0.9 for queries)
 MAX_WORDS = 6  # CCPR's code, there in sub-words
 CELLS = 1 << 21  # logits held at once: 8 MB

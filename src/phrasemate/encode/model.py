@@ -19,8 +19,6 @@ from phrasemate.encode.segment import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.types import Phrase, Span
 
-__all__ = ["POOLINGS", "Extracted", "Model", "load_model"]
-
 Floats = NDArray[np.float32]
 Offsets = NDArray[np.int32]
 

@@ -14,19 +14,6 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.runtime import States
 
-__all__ = [
-    "PLACES",
-    "POOLINGS",
-    "Head",
-    "MeanHead",
-    "PhraseHead",
-    "pool_cls",
-    "pool_ends",
-    "pool_mean",
-    "token_rows",
-    "unit",
-]
-
 POOLINGS = ("cls", "ends", "head", "mean")
 PLACES = ("pooled", "tokens")  # where a `MeanHead` projects
 

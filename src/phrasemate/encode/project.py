@@ -22,8 +22,6 @@ from phrasemate.encode.pool import MeanHead
 from phrasemate.errors import InputError
 from phrasemate.sealed import save_arrays
 
-__all__ = ["add_projection", "principal_axes"]
-
 SENTENCES = 5_000  # read at most: some 100,000 phrases, far more than the covariance needs
 WHITENING = 0.5  # 0: plain components, 1: whitened; 0.5 is half way
 

@@ -17,8 +17,6 @@ from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 
-__all__ = ["by_examples"]
-
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 

@@ -27,8 +27,6 @@ from phrasemate.encode.graph import output_name
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.machine import cores
 
-__all__ = ["STRETCH", "Runtime", "States", "load_tokenizer", "options", "stretches", "tokenizer_bytes"]
-
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
 BATCHES = 8  # into which few texts are cut, so that all threads have some ...
 BATCH_LEAST = 48  # ... of so many tokens at least

@@ -22,17 +22,6 @@ from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.types import Span
 
-__all__ = [
-    "LETTER",
-    "FrequentWords",
-    "NgramSegmenter",
-    "SegmentOptions",
-    "Segmenter",
-    "Spans",
-    "check_options",
-    "common_pieces",
-]
-
 MAX_WORDS = 5  # longer phrases are rare in use, and the index grows with every word
 RATE = 0.004  # a word that is one in 250 is a function word: some 50 words of English
 ENOUGH = 1_000  # words below which a rate says nothing

@@ -16,8 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TEXTS", "Smoothing", "norms_of", "smoothing_of", "states_of"]
-
 POWER = 0.5  # of a channel's spread: that much of the difference goes into the weights
 SHIFT_STEP, SCALE_STEPS = 1 / 32, 4  # shifts are multiples of the one, scales have so many steps to the double:
 # machines differ in the last bit of a mean, and an exported file should not

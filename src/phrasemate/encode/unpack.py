@@ -20,8 +20,6 @@ from phrasemate.encode.smoothing import norms_of
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged
 from phrasemate.sealed import save_arrays
 
-__all__ = ["unpack_model"]
-
 QUERY, KEY, VALUE = "query", "key", "value"
 ROWS = 8_192  # rows of the token table at a time
 Arrays = dict[str, NDArray[np.float32]]

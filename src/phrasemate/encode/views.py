@@ -27,8 +27,6 @@ from phrasemate.encode.pool import unit
 from phrasemate.errors import InputError
 from phrasemate.types import Encoder, Phrase
 
-__all__ = ["VOTES", "Views", "alone"]
-
 Floats = NDArray[np.float32]
 
 

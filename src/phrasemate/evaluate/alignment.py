@@ -18,8 +18,6 @@ from phrasemate.errors import InputError, MissingExtra
 from phrasemate.evaluate.data import links_of, parallel
 from phrasemate.evaluate.report import Table
 
-__all__ = ["EFLOMAL", "HEADER", "NEURAL", "Quality", "evaluate_alignment", "quality"]
-
 HEADER = ("pair", "aligner", "AER", "precision", "recall", "links", "pairs/s")
 NEURAL: dict[str, dict[str, Any]] = {
     "intersection": {},

@@ -28,8 +28,6 @@ from phrasemate.reranker import Attention, load_reranker, mates
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.vectors.words import WordVectors
 
-__all__ = ["PAIRS", "PARTS", "Figures", "Result", "Settings", "TrainedRanker", "run"]
-
 PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
 PARTS = ("rankers", "ensembles", "transfer")
 SETS = Path("sentence_bench") / "europarl"

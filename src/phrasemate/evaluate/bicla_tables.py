@@ -14,17 +14,6 @@ from numpy.typing import NDArray
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.significance import t_test
 
-__all__ = [
-    "BY_SCORES",
-    "PAPER",
-    "PAPER_BEST",
-    "ensemble_tables",
-    "kind_of",
-    "ranker_tables",
-    "summary_table",
-    "transfer_tables",
-]
-
 Doubles = NDArray[np.float64]
 Precisions = Mapping[str, Mapping[str, Doubles]]
 

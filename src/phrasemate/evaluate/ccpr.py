@@ -17,8 +17,6 @@ from phrasemate.evaluate.data import EXPECTED, LANGS, check_folder, digest, link
 from phrasemate.evaluate.report import Result, signature, write_json
 from phrasemate.evaluate.significance import check_seed
 
-__all__ = ["PARTS", "ModelRow", "Result", "Settings", "parse_row", "run"]
-
 PARTS = ("phrases", "alignment", "segmenter", "polysemy")
 BUNDLED = "bundled"
 BASELINES = ("sentence", "mean", "ends")  # of the bundled model, where no other row is asked for

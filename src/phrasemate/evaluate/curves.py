@@ -9,8 +9,6 @@ from typing import Any
 
 from phrasemate.evaluate.plots import need_matplotlib
 
-__all__ = ["draw_curves", "read_metrics"]
-
 LOSSES = ("loss", "dev loss", "align", "segment", "sentence", "mean")
 SHARES = ("acc@1", "dev acc@1", "dev score", "dev sentences", "dev f1")
 Lines = Sequence[Mapping[str, Any]]

@@ -16,18 +16,6 @@ from phrasemate.align import Links, Worded
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.lines import numbered_lines
 
-__all__ = [
-    "EXPECTED",
-    "LANGS",
-    "check_folder",
-    "digest",
-    "json_lines",
-    "languages",
-    "links_of",
-    "name_of",
-    "parallel",
-]
-
 LANGS = ("de", "cs", "ro", "fr")
 _TARGET = re.compile(r"-[^-_]+(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}))*$")
 EXPECTED = {

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.evaluate.data import parallel
 
-__all__ = ["MAX_WORDS", "Chunk", "chunks", "distractor_sentences", "spans_of"]
-
 MAX_WORDS = 6
 CHUNK = 1_000  # sentences, some 50,000 spans
 SHORTEST, LONGEST = 21, 199  # characters

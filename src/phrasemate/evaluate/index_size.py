@@ -26,8 +26,6 @@ from phrasemate.evaluate.significance import bootstrap, randomisation_test
 from phrasemate.evaluate.systems import ModelSource
 from phrasemate.text import words
 
-__all__ = ["SIZES", "evaluate_index_sizes", "ngram_lengths"]
-
 SIZES = (1, 2, 3, 4, 5, 6)  # words of the n-gram segmenter
 CHUNK = 1_000  # sentences
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 
-__all__ = ["Ranking", "accuracy", "check_numbers", "mean_reciprocal_rank", "ranks_of"]
-
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
 

@@ -21,8 +21,6 @@ from phrasemate.evaluate.significance import Estimate, stratified, stratified_te
 from phrasemate.mt.scores import METRICS, SAMPLES, SEED, bert_scores, compare, corpus_statistics, hint_counts, metric
 from phrasemate.text.lines import numbered_lines
 
-__all__ = ["Direction", "Result", "Settings", "read_direction", "read_runs", "run"]
-
 REFERENCE = "reference.txt"
 BASELINE = "plain"
 COUNTED = ("phrases", "hinted", "equivalents", "in_reference", "in_output", "both")

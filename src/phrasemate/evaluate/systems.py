@@ -17,8 +17,6 @@ from phrasemate.encode.pool import pool_ends, pool_mean, token_rows, unit
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.types import Phrase
 
-__all__ = ["SENTENCE", "Block", "ModelSource", "MuseSource", "Source"]
-
 SENTENCE = "sentence"  # the vector of the whole sentence that the phrase stands in
 SLICE = 16_384  # spans whose vectors are held at once: 50 MB at 768 dimensions
 

@@ -35,8 +35,6 @@ from phrasemate.text.lines import numbered_lines
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors, procrustes, tokens
 
-__all__ = ["Result", "Settings", "evaluate_rows", "phrase_pairs", "rank_mates", "run"]
-
 TRAINING = "train"  # the part that a mapping is learnt from
 EPSILON = 2e-6  # two ways to compute the same float32 dot product differ by less
 

@@ -35,8 +35,6 @@ from typing import Any
 from phrasemate.encode.pool import POOLINGS
 from phrasemate.errors import InputError
 
-__all__ = ["BUNDLED", "LISTED", "Row", "read_rows"]
-
 BUNDLED = "bundled"
 LISTED = ("examples", "layer")
 RESERVED = ("signature", *(f"by {what}" for what in LISTED))  # beside the tables in the results

@@ -10,8 +10,6 @@ from phrasemate.examples.matching import characters
 from phrasemate.examples.sampling import Row
 from phrasemate.index import DocumentInfo, Index
 
-__all__ = ["IndexSource"]
-
 
 class IndexSource:
     """The text store of an index, whose trigrams find the candidates; the index stays its owner's to close."""

@@ -7,8 +7,6 @@ Korean is written with spaces, but particles and the copula are joined to the no
 
 from __future__ import annotations
 
-__all__ = ["is_syllable", "particles_only"]
-
 _FIRST, _LAST = "가", "힣"  # the precomposed syllables
 _FINALS = 28  # final consonants of a syllable, "none" among them
 _RIEUL = 8  # the final consonant after which 로 stands as after a vowel: 파일로

@@ -14,8 +14,6 @@ from phrasemate.examples.korean import is_syllable, particles_only
 from phrasemate.text import words
 from phrasemate.text.composing import composed
 
-__all__ = ["Matcher", "characters", "lookup", "occurrences", "tokens"]
-
 _JOINTS = "'’‘＇:"  # inside a word a boundary all the same: l'eau, dog's, Ankara'da, EU:n
 _NEGATION = re.compile("['’‘＇]t\\b", re.IGNORECASE)  # but "don" is no word of "don't"
 _Case = tuple[tuple[str, str], ...]

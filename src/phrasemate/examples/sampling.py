@@ -12,8 +12,6 @@ from typing import NamedTuple, Protocol
 from phrasemate.examples.matching import Matcher, tokens
 from phrasemate.text import folded
 
-__all__ = ["Found", "Row", "Source", "sample"]
-
 WHOLE = 2_048  # candidates up to which all are listed; of more, some from everywhere come first
 STRATA, EACH = 64, 8  # from so many equal parts of the collection so many
 CHUNK = 128  # candidates that are fetched together; within them documents take turns

@@ -29,8 +29,6 @@ from phrasemate.index import ProgressEvent, database, rows
 from phrasemate.locks import give_back, take
 from phrasemate.types import Document, Sentence
 
-__all__ = ["TextStore", "match_query"]
-
 _MAGIC = 0x70_6D_65_78  # "pmex", the application id in the head of the file
 _FORMAT = 2  # counts up when files are written, or sentences looked up, differently
 _BATCH = 2_000  # sentences that are stored together

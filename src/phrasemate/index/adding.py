@@ -22,8 +22,6 @@ from phrasemate.types import Document, Sentence
 if TYPE_CHECKING:
     from phrasemate.encode.segment import SegmentOptions
 
-__all__ = ["Adder", "extracted", "total_bytes"]
-
 
 def extracted(
     model: IndexModel, texts: Sequence[str], frequent: Collection[str], segment: Mapping[str, Any]

@@ -20,8 +20,6 @@ from phrasemate.index.manifest import FACTORY, VectorsManifest, differing
 from phrasemate.index.records import Settings
 from phrasemate.machine import cores
 
-__all__ = ["Asking", "Faiss", "Layout", "inverted"]
-
 _CANDIDATES = 128  # re-scored at least: with 40, 10 results of 1.2 million had recall .905, with 128 they have .957
 _PER = 32  # results for which a number of candidates is meant
 _NUMBERS_AT_ONCE = 1 << 19  # of candidates being re-scored by a thread: 2 MB

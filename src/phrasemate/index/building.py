@@ -19,8 +19,6 @@ from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
 from phrasemate.machine import give_back
 
-__all__ = ["VECTORS_JSON", "Plan", "build", "plan", "update", "wanted"]
-
 VECTORS_JSON = "vectors.json"
 _PARTIAL = "vectors.partial"  # a file while it is written
 _GROWTH = 4  # codes trained on a quarter of the phrases still fit

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from phrasemate.index import rows
 from phrasemate.index.engine import Floats
 
-__all__ = ["SAMPLE", "WORDS", "Coder", "Codes", "eta", "packed", "rotation_of"]
-
 Codes = NDArray[np.uint8]
 SAMPLE = 20_000  # vectors that codewords are fitted to
 WORDS = 16  # of a part: 4 bits

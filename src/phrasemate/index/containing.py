@@ -15,8 +15,6 @@ from phrasemate.index import rows
 from phrasemate.index.store import State, Store
 from phrasemate.text.composing import composed, decomposed
 
-__all__ = ["TextSearch", "forms", "lowered"]
-
 _TRIGRAM = 3
 _LOOKED_UP = 64  # characters of a phrase that are looked up
 _FREQUENT = 20_000  # occurrences of a phrase below three characters from which its sentences are not listed

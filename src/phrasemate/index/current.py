@@ -6,8 +6,6 @@ from phrasemate.errors import ModelMismatch
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import Store
 
-__all__ = ["current"]
-
 
 def current(store: Store) -> Manifest:
     """``index.json`` as it is now.

@@ -15,22 +15,6 @@ from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import rows
 from phrasemate.index.lock import writing
 
-__all__ = [
-    "BUSY_SECONDS",
-    "VALUE_BYTES",
-    "Mark",
-    "Opened",
-    "connect",
-    "has_log",
-    "initialise",
-    "is_empty",
-    "mapped",
-    "mark",
-    "verify_schema",
-    "words_checksum",
-    "words_match",
-]
-
 STORE = "store.sqlite"
 PAGE_BYTES = 16_384  # on pages of 4 kB, rows of 2 to 4 kB lose up to 40 % (docs/index.md)
 CACHE_KIB = 32_768

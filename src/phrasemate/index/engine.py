@@ -12,8 +12,6 @@ from phrasemate.index import rows
 from phrasemate.index.store import VectorRow
 from phrasemate.topk import falling, promising, side_by_side
 
-__all__ = ["Engine", "Exact", "Floats", "Ids", "Int8s", "Runs", "best", "merged", "scan", "unpack"]
-
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Int8s = NDArray[np.int8]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-__all__ = ["read", "write"]
-
 
 def read(path: Path) -> Any:
     """Raises OSError, and RuntimeError for what is no index."""

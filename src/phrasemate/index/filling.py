@@ -16,8 +16,6 @@ from phrasemate.index.approximate import Layout, inverted
 from phrasemate.index.coding import SAMPLE, WORDS, Coder, packed, rotation_of
 from phrasemate.index.engine import Floats, Ids, Int8s
 
-__all__ = ["MANY", "PER_LIST", "Filling", "fitting"]
-
 MANY = 256  # centres from which on their codes are looked at first
 PER_LIST = 256  # vectors to learn a list from; with 128 a fifteenth more is read at the same recall, with 512 as much
 _FILLING, _ASKING = 8.0, 3.0  # centres that are compared for each that is wanted

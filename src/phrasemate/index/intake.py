@@ -15,8 +15,6 @@ from phrasemate.errors import InputError
 from phrasemate.index.records import DocumentInfo, Settings
 from phrasemate.types import Document, Sentence
 
-__all__ = ["Intake", "Item", "Learner", "Task"]
-
 
 class Learner(Protocol):
     """Finds the most frequent words of a language (``phrasemate.encode.segment.FrequentWords``)."""

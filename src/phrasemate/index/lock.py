@@ -13,8 +13,6 @@ from pathlib import Path
 
 from phrasemate.errors import IndexError_, IndexLocked
 
-__all__ = ["LOCK_FILE", "NOTE_FILE", "writing"]
-
 LOCK_FILE = "write.lock"
 NOTE_FILE = "writer.json"
 

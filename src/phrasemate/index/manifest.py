@@ -21,19 +21,6 @@ from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsu
 from phrasemate.index.records import IndexModel
 from phrasemate.machine import cores
 
-__all__ = [
-    "FACTORY",
-    "FORMAT",
-    "VERSION",
-    "Digest",
-    "Manifest",
-    "VectorsManifest",
-    "differing",
-    "install",
-    "read_json",
-    "write_json",
-]
-
 FORMAT = "phrasemate-index"
 VERSION = 1
 PART = 1 << 26  # bytes of a file that are hashed by themselves

@@ -11,8 +11,6 @@ from phrasemate.index.manifest import Manifest, VectorsManifest
 from phrasemate.index.records import IndexModel
 from phrasemate.index.store import Store
 
-__all__ = ["check", "make_way", "same_model", "unmade", "vectors_generation"]
-
 _LEFT_BY_CREATE = {LOCK_FILE, NOTE_FILE, "index.json.partial"}  # all that a killed create leaves before index.json
 
 

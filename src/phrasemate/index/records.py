@@ -13,18 +13,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from phrasemate.encode.segment import SegmentOptions
 
-__all__ = [
-    "AddReport",
-    "DocumentInfo",
-    "IndexModel",
-    "IndexStats",
-    "PhraseSet",
-    "Progress",
-    "ProgressEvent",
-    "Settings",
-    "VerifyReport",
-]
-
 
 class PhraseSet(Protocol):
     """The phrases of one text, as a model extracts them (``phrasemate.encode.Extracted``)."""

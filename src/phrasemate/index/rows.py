@@ -17,22 +17,6 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged
 
-__all__ = [
-    "NESTING",
-    "checksum",
-    "decode_metadata",
-    "decode_text",
-    "dequantise",
-    "encode_metadata",
-    "encode_text",
-    "inverse_norms",
-    "pack_spans",
-    "quantise",
-    "same",
-    "spread",
-    "unpack_spans",
-]
-
 Int8s = NDArray[np.int8]
 Floats = NDArray[np.float32]
 NESTING = 100  # brackets of metadata within one another: what is kept must be read again, wherever that is

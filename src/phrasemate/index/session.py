@@ -11,8 +11,6 @@ from threading import RLock
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import database
 
-__all__ = ["Session"]
-
 
 class Session:
     """All methods may be called from any thread; one works at a time.

@@ -14,8 +14,6 @@ from phrasemate.index.manifest import Manifest, VectorsManifest
 from phrasemate.index.records import IndexStats
 from phrasemate.index.store import Store
 
-__all__ = ["statistics"]
-
 
 def statistics(store: Store, manifest: Manifest) -> IndexStats:
     """Raises IndexDamaged."""

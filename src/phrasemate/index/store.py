@@ -23,8 +23,6 @@ from phrasemate.index.records import DocumentInfo
 from phrasemate.index.session import Session
 from phrasemate.sealed import is_entry
 
-__all__ = ["SentenceRow", "State", "Store", "VectorRow", "all_in_order"]
-
 _BATCH = 256
 _MOST = 1 << 53  # ids and counts are less, and so are exact as floats
 _SENTENCE = (

@@ -29,8 +29,6 @@ from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.records import Settings
 from phrasemate.index.store import Store, VectorRow
 
-__all__ = ["DEPTHS", "TuneReport", "tune"]
-
 DEPTHS = (1, 10)  # of which a target recall may speak
 
 _QUERIES = 1_000

@@ -15,8 +15,6 @@ from phrasemate.index.records import DocumentInfo, Settings, VerifyReport
 from phrasemate.index.store import SentenceRow, State, Store
 from phrasemate.index.view import Newer, in_force
 
-__all__ = ["check_parts", "check_sentences", "verify"]
-
 _QUERIES = 100
 _DEPTH = 10
 _SHORT = 0.1  # of recall, by which a file may miss what it was tuned for, on other queries

@@ -19,8 +19,6 @@ from phrasemate.index.opening import vectors_generation
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
 
-__all__ = ["Newer", "View", "in_force"]
-
 _ASKED = 2_048  # queries that are multiplied with a block of the store at once
 _CANDIDATES = 1 << 16  # of a query, or a quarter of the rows: where a filter needs more, what passes it is read instead
 

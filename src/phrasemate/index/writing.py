@@ -16,18 +16,6 @@ from phrasemate.index.records import DocumentInfo, PhraseSet
 from phrasemate.index.store import State, Store
 from phrasemate.types import Sentence
 
-__all__ = [
-    "Addition",
-    "commit",
-    "delete",
-    "mend_words",
-    "optimise_words",
-    "put_extra",
-    "stamp_words",
-    "transaction",
-    "validated",
-]
-
 log = logging.getLogger("phrasemate.index")
 
 _ROW_BYTES = 200  # of a row beside its text and blobs, at most

@@ -11,8 +11,6 @@ from phrasemate.errors import MissingExtra
 from phrasemate.rank import margin_of
 from phrasemate.vectors.neighbours import nearest
 
-__all__ = ["Candidates", "assign", "candidates", "matching_function"]
-
 DEPTH = 20  # nearest terms of each term, both ways, that are looked at
 
 Floats = NDArray[np.float32]

@@ -16,20 +16,8 @@ from phrasemate.errors import InputError
 from phrasemate.examples import Finder, occurrences
 from phrasemate.marks import marked
 from phrasemate.match.graph import Candidates, assign, candidates, matching_function
-from phrasemate.text.terms import Term, TermPair
+from phrasemate.text.formats.records import Term, TermPair
 from phrasemate.types import Phrase
-
-__all__ = [
-    "THRESHOLDS",
-    "Match",
-    "MatchSettings",
-    "Matching",
-    "Side",
-    "match_terms",
-    "pooling_of",
-    "select",
-    "term_pairs",
-]
 
 THRESHOLDS = {"csls": 0.2, "ratio": 1.15}  # margin -> the least that is a match (docs/match.md)
 READABLE = 80  # characters: of many sentences, those of about this length are shown

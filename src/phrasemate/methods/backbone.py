@@ -25,21 +25,6 @@ from phrasemate.encode.huggingface import FAMILIES, tokenizer_settings
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 from phrasemate.sealed import unlock
 
-__all__ = [
-    "Backbone",
-    "Batch",
-    "Chunk",
-    "Tokenizer",
-    "cached_backward",
-    "chunked_backward",
-    "gathered",
-    "grouped",
-    "longest_text",
-    "padded",
-    "save_encoder",
-    "token_rows",
-]
-
 MAX_TOKENS = 160
 _SURROGATE = re.compile("[\ud800-\udfff]")
 Rows = NDArray[np.int64]

@@ -30,8 +30,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from phrasemate.errors import InputError
 
-__all__ = ["BiCLA", "Encoded", "Padded", "Settings", "contrastive_loss", "pad", "score_matrix"]
-
 Floats = NDArray[np.float32]
 CHUNK = 4096  # sentences of a side whose states are held at once: 0.8 GB where they have 60 words
 ENCODED = 256  # sentences that the BiLSTM reads at once

@@ -19,8 +19,6 @@ from phrasemate.methods.bicla import BiCLA, Settings
 from phrasemate.methods.config import built
 from phrasemate.sealed import CONFIG, Seal
 
-__all__ = ["SEAL", "Trained", "folders_in", "load_bicla", "save_bicla"]
-
 SEAL = Seal("phrasemate-bicla", 1, "phrasemate train bicla", "train it again, or copy it again")
 
 

@@ -24,14 +24,12 @@ from phrasemate.errors import InputError
 from phrasemate.methods.bicla import BiCLA, Padded, Settings, contrastive_loss, pad
 from phrasemate.methods.bicla_folder import save_bicla
 from phrasemate.methods.config import at_least, configured, facts_of
+from phrasemate.methods.loop import LoopSettings
 from phrasemate.rank import numbered
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.topk import greatest
-from phrasemate.train import LoopSettings
 from phrasemate.vectors.neighbours import blocks
 from phrasemate.vectors.words import WordVectors
-
-__all__ = ["Batch", "BiCLATask", "Config", "Pairs", "hardest", "within"]
 
 DEV = 100  # held-out pairs that are scored at once
 TRIES = 64  # draws for one random negative

@@ -26,8 +26,6 @@ from phrasemate.methods.config import at_least, expect
 from phrasemate.methods.losses import balanced_bce, contrast, span_means
 from phrasemate.methods.spans import SpanBatch, Spans
 
-__all__ = ["CCPR", "Losses", "PhraseModel", "Settings", "on_device", "sentence_vectors"]
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -23,11 +23,9 @@ from phrasemate.methods.ccpr import CCPR, PhraseModel, Settings, on_device, sent
 from phrasemate.methods.config import at_least, configured, expect, facts_of
 from phrasemate.methods.elsewhere import Elsewhere
 from phrasemate.methods.examples import Alteration, Example, PairFile, Schedule
+from phrasemate.methods.loop import LoopSettings
 from phrasemate.methods.spans import SpanBatch, collate
 from phrasemate.sealed import save_arrays
-from phrasemate.train import LoopSettings
-
-__all__ = ["CCPRTask", "Config"]
 
 HEADS = ("random", "components", "base")
 DEV_SENTENCES = 256  # encoded at once

@@ -21,8 +21,6 @@ from torch import Tensor
 from phrasemate.errors import CheckpointDamaged
 from phrasemate.sealed import sha256_of
 
-__all__ = ["Checkpoint"]
-
 TENSORS, FACTS = "state.safetensors", "state.json"
 
 

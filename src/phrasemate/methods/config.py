@@ -13,8 +13,6 @@ from typing import Any, TypeVar, get_type_hints
 from phrasemate.errors import InputError
 from phrasemate.sealed import sha256_of
 
-__all__ = ["SHIPPED", "at_least", "built", "configured", "expect", "facts_of", "file_of", "overridden", "read_toml"]
-
 SHIPPED = Path(__file__).parents[1] / "configs"
 
 T = TypeVar("T")

@@ -22,8 +22,6 @@ from phrasemate.errors import InputError
 from phrasemate.methods.backbone import Batch, Tokenizer
 from phrasemate.types import Phrase
 
-__all__ = ["Contexts", "Sampled", "contexts_of", "read_contexts", "sampled"]
-
 Integers = NDArray[np.int64]
 BLOCK = 4_096  # sentences tokenized at once
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.methods.examples import Example, PairFile
 
-__all__ = ["Elsewhere", "crossed"]
-
 Wording = tuple[str, str]
 
 

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
 
-__all__ = ["Alteration", "Example", "PairFile", "Pairs", "Schedule"]
-
 Rows = NDArray[np.int64]
 BLOCK = 1 << 24  # bytes of a file that are looked through at once
 _MARKS = frozenset('.,;:!?()[]"„“”«»…')

@@ -17,8 +17,6 @@ from torch.nn import functional
 from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.methods.backbone import Backbone
 
-__all__ = ["Lower", "Upper", "halves", "layer_states"]
-
 
 def halves(backbone: Backbone, frozen: int, layer: int = 0) -> tuple[Lower, Upper]:
     """The layers up to ``frozen`` (0: the token vectors), and those from there to ``layer`` (0: the last).

@@ -27,8 +27,6 @@ from phrasemate.methods.backbone import grouped, padded
 from phrasemate.methods.contexts import Contexts, Integers, Sampled
 from phrasemate.methods.halves import Lower
 
-__all__ = ["Feed", "Inputs", "Piece", "Progress", "checked_file", "checksum_holds"]
-
 BLOCK = 2_048  # contexts computed between two writes
 _SUM = 4  # bytes of the checksum at the end
 Halves = NDArray[np.float16]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from phrasemate.errors import InputError
 from phrasemate.methods.config import at_least, expect
 
-__all__ = ["LoopSettings", "learning_rate"]
-
 
 @dataclass(frozen=True)
 class LoopSettings:

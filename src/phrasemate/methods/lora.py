@@ -25,8 +25,6 @@ from phrasemate.methods.memory import short_of_memory
 from phrasemate.sealed import unlock
 from phrasemate.text.lines import numbered_lines
 
-__all__ = ["Encoded", "LoraSettings", "encoded", "padded", "read_lessons", "train_lora"]
-
 IGNORED = -100  # label of a token without a loss, as torch's cross-entropy has it
 
 Progress = Callable[[int, int, float], None]

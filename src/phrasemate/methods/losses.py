@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Contrast", "balanced_bce", "contrast", "span_means"]
-
 
 class Contrast(NamedTuple):
     """``loss`` (scalar), ``right``: share of the queries whose positive beats all other candidates."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["short_of_memory"]
-
 _ON_CPU = "DefaultCPUAllocator: "  # a plain RuntimeError
 
 

@@ -15,8 +15,6 @@ from torch.nn import functional
 
 from phrasemate.reranker.network import Arrays, Network
 
-__all__ = ["Reranker", "Tokens", "listwise_loss"]
-
 
 class Tokens(NamedTuple):
     """``states`` (..., T, width) of sentences, ``mask`` (..., T): 1 for a token, 0 for padding."""

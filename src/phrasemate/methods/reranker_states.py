@@ -20,8 +20,6 @@ from phrasemate.encode import Model
 from phrasemate.encode.pool import pool_mean, unit
 from phrasemate.methods.kept import checked_file, checksum_holds
 
-__all__ = ["Kept", "Progress", "kept_states"]
-
 FORMAT = "2"
 Progress = Callable[[int, int], None]  # sentences done, of how many
 

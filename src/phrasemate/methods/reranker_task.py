@@ -22,6 +22,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.pool import Head
 from phrasemate.errors import InputError
 from phrasemate.methods.config import at_least, configured, facts_of
+from phrasemate.methods.loop import LoopSettings
 from phrasemate.methods.reranker import Reranker, Tokens, listwise_loss
 from phrasemate.methods.reranker_states import Kept, kept_states
 from phrasemate.rank import numbered
@@ -29,10 +30,7 @@ from phrasemate.reranker.folder import save_reranker
 from phrasemate.reranker.network import Network
 from phrasemate.reranker.scorer import FIRST, NEIGHBOURS
 from phrasemate.topk import falling, greatest
-from phrasemate.train import LoopSettings
 from phrasemate.vectors.neighbours import blocks, csls_penalties, nearest
-
-__all__ = ["Batch", "Config", "RerankerTask", "first_network", "lists"]
 
 SCORED = 32  # lists that are scored at once in an evaluation
 

@@ -14,8 +14,6 @@ from phrasemate.methods.backbone import Batch, Tokenizer, token_rows
 from phrasemate.methods.examples import Alteration, Example, Pairs
 from phrasemate.text import words
 
-__all__ = ["SpanBatch", "Spans", "collate"]
-
 Integers = NDArray[np.int64]
 
 

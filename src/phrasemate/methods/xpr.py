@@ -36,8 +36,6 @@ from phrasemate.methods.halves import Upper
 from phrasemate.methods.kept import Inputs
 from phrasemate.methods.losses import Contrast, contrast, span_means
 
-__all__ = ["XPR", "PhraseEncoder", "Projection", "Queue", "Settings", "momentum_update"]
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -22,11 +22,10 @@ from phrasemate.methods.contexts import Contexts, Sampled, read_contexts, sample
 from phrasemate.methods.examples import Schedule
 from phrasemate.methods.halves import Lower, halves
 from phrasemate.methods.kept import Feed, Piece, Progress
+from phrasemate.methods.loop import LoopSettings
 from phrasemate.methods.xpr import XPR, PhraseEncoder, Projection, Settings
 from phrasemate.sealed import save_arrays
-from phrasemate.train import LoopSettings, autocast
-
-__all__ = ["Config", "XPRTask"]
+from phrasemate.train import autocast
 
 DEV_PAIRS = 128  # encoded at once
 

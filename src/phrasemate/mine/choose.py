@@ -13,17 +13,6 @@ from phrasemate.errors import InputError
 from phrasemate.rank import margin_of, neighbourhood
 from phrasemate.types import Run
 
-__all__ = [
-    "PAIRING",
-    "Calibration",
-    "Candidates",
-    "calibrate",
-    "candidates",
-    "is_copy",
-    "length_filter",
-    "one_to_one",
-]
-
 PAIRING = ("greedy", "mutual", "all")
 Ids = NDArray[np.int32]
 Floats = NDArray[np.float32]

@@ -21,8 +21,6 @@ from phrasemate.text.composing import composed
 from phrasemate.text.damage import Skipped
 from phrasemate.types import Document
 
-__all__ = ["Collection", "Counts", "Place", "collect", "normal"]
-
 _TELL = 10_000  # sentences between two calls of the progress
 LONGEST = 2_000  # characters: what is longer is no sentence, and its vector says little
 _FILES = ("txt", "starts.npy", "lengths.npy", "places.npy", "first.npy")

@@ -10,8 +10,6 @@ from unicodedata import name
 
 from phrasemate.errors import InputError, MissingExtra
 
-__all__ = ["CHECKS", "LanguageCheck", "checker", "script_of"]
-
 CHECKS = ("none", "script", "language")
 LanguageCheck = Callable[[str], bool]
 """Whether a sentence may stay."""

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.topk import greatest
 
-__all__ = ["ENGINES", "SAMPLE", "Approximate", "Exact", "Searching", "engine_for", "use_threads"]
-
 ENGINES = ("auto", "exact", "approximate")
 Floats = NDArray[np.float32]
 Halves = NDArray[np.float16]

@@ -14,8 +14,6 @@ from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.records import Side, Unit
 from phrasemate.text.formats.writing import NewFile, check_new
 
-__all__ = ["FORMATS", "check_output", "write_mates"]
-
 FORMATS = (".jsonl", ".tmx", ".tsv")
 
 

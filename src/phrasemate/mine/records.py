@@ -17,20 +17,6 @@ from phrasemate.mine.language import CHECKS
 from phrasemate.mine.neighbours import ENGINES
 from phrasemate.rank import MARGINS
 
-__all__ = [
-    "DOUBT",
-    "FLOORS",
-    "RERANK",
-    "THRESHOLDS",
-    "WEIGHTS",
-    "Mate",
-    "Mining",
-    "Progress",
-    "Report",
-    "SentenceEncoder",
-    "usual_threshold",
-]
-
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and of how much (0: not known)."""
 

@@ -45,8 +45,6 @@ from phrasemate.mine.work import WorkFolder
 from phrasemate.reranker import Attention, Trained, load_reranker
 from phrasemate.types import Document, Run, Scorer
 
-__all__ = ["Mined", "mine"]
-
 _TELL = 1 << 14  # pairs between two calls of the progress
 LOST = 0.02  # of known mates, that may be lost to a quick first look
 

@@ -20,8 +20,6 @@ from phrasemate.mine.work import Blocks, checked, seal
 from phrasemate.rank import whole
 from phrasemate.types import PhrasePair, Run, Scorer
 
-__all__ = ["ASKED", "ENCODED", "SCORED", "encode", "neighbours", "scores"]
-
 ENCODED = 2048  # sentences between two writes of vectors
 ASKED = 8192  # queries between two writes of neighbours
 SCORED = 1024  # pairs handed to a scorer together, and written

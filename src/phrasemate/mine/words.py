@@ -16,8 +16,6 @@ from phrasemate.encode import Model
 from phrasemate.encode.pool import unit
 from phrasemate.types import PhrasePair
 
-__all__ = ["WordMatch", "low_quarter"]
-
 Floats = NDArray[np.float32]
 _CHUNK = 512  # sentences whose words are encoded together
 

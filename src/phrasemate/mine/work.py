@@ -23,8 +23,6 @@ from phrasemate.errors import InputError
 from phrasemate.locks import give_back, take
 from phrasemate.sealed import is_entry, sha256_of
 
-__all__ = ["Blocks", "WorkFolder", "checked", "seal"]
-
 FORMAT, VERSION = "phrasemate-mine", 1
 SETTINGS = "work.json"
 _LOCK = "lock"

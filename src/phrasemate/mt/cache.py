@@ -14,8 +14,6 @@ from typing import Any
 
 from phrasemate.errors import InputError
 
-__all__ = ["Cache", "request_key"]
-
 SCHEMA = "CREATE TABLE answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
 WAIT = 60.0  # seconds for another process that writes
 

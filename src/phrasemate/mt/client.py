@@ -26,8 +26,6 @@ from phrasemate.mt.cache import Cache, request_key
 from phrasemate.mt.prompt import Prompt
 from phrasemate.mt.sending import Reply, TooLong, Unreadable, Unusable, connected, post
 
-__all__ = ["Answer", "Client", "Endpoint", "body_of"]
-
 EXPECTED = "one such as http://127.0.0.1:8080/v1"
 PATHS = {"chat": "chat/completions", "completions": "completions"}
 PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before the second try, and the most

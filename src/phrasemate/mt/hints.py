@@ -22,8 +22,6 @@ from phrasemate.search import Group, Result, Searcher
 from phrasemate.text import words
 from phrasemate.types import Hit, Span
 
-__all__ = ["Equivalent", "Found", "Hint", "Hinter", "Hints", "Place", "chosen", "cut", "marked", "within"]
-
 WIDE = 20  # equivalents among which one that occurs in a translation is looked for
 NEAR = 10  # candidates that are compared to tell the nearest: of so few an approximate search misses none in practice
 FLOORS = {True: (0.7, 0.0), False: (0.8, 0.05)}  # where the model tells how sure it is, and where not (docs/mt.md)

@@ -18,8 +18,6 @@ from phrasemate.mt.prompt import Prompt, Prompter
 from phrasemate.mt.translate import BATCH, Retrieval
 from phrasemate.text.formats.writing import NewFile
 
-__all__ = ["COUNT", "Lesson", "lessons", "sampled", "write_lessons"]
-
 COUNT = 1_800  # paper, appendix C.3
 LENGTHS = 20, 400  # characters of either side: neither headings nor paragraphs
 RATIO = 3.0  # of the lengths: pairs beyond it are rarely translations

@@ -18,8 +18,6 @@ from string import Template
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.mt.hints import Equivalent, Hint
 
-__all__ = ["FORMS", "Example", "Form", "Prompt", "Prompter", "language_name", "read_form", "translation_of"]
-
 FAITHFUL = "Translate from $from into $to. Be faithful and do not alter the meaning."
 TASK = "$from: $source\n$to:"
 THOUGHT = "</think>"

@@ -18,8 +18,6 @@ from phrasemate.index import Index
 from phrasemate.search import is_of
 from phrasemate.text.formats.writing import NewFile
 
-__all__ = ["RelatedSentences"]
-
 BLOCK = 4_096  # sentences that are encoded together
 SAVED = 65_536  # sentences after which what is made is kept
 ROWS = 65_536  # vectors that are compared at once: 100 MB as 32-bit numbers

@@ -19,8 +19,6 @@ from phrasemate.encode.pool import unit
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples import occurrences
 
-__all__ = ["METRICS", "Compared", "HintCounts", "bert_scores", "compare", "corpus_statistics", "hint_counts", "metric"]
-
 METRICS = ("BLEU", "chrF", "TER")
 SAMPLES, SEED = 1_000, 12_345  # sacrebleu's defaults
 ROUNDING = 1e-9  # sums of the same numbers in another order may differ by so much

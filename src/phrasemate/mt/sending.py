@@ -12,8 +12,6 @@ from phrasemate.errors import InputError, MissingExtra
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["LARGEST", "Reply", "TooLong", "Unreadable", "Unusable", "connected", "post"]
-
 LARGEST = 16_000_000  # bytes of an answer: what is longer is none
 _TOO_LARGE = f"has more than {LARGEST:,} bytes"
 _PACKINGS = ("gzip", "x-gzip", "deflate")

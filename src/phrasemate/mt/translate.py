@@ -12,8 +12,6 @@ from phrasemate.mt.client import Answer
 from phrasemate.mt.hints import Found, Hint, Hinter
 from phrasemate.mt.prompt import Example, Prompt, Prompter, translation_of
 
-__all__ = ["Answers", "Asked", "Retrieval", "Translation", "Translator"]
-
 BATCH = 64  # lines that are looked up together
 
 NONE = Found((), ())

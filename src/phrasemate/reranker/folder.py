@@ -17,8 +17,6 @@ from phrasemate.errors import InputError
 from phrasemate.reranker.network import Network
 from phrasemate.sealed import Seal
 
-__all__ = ["SEAL", "Trained", "bundled_reranker", "load_reranker", "save_reranker"]
-
 SEAL = Seal(
     "phrasemate-reranker",
     1,

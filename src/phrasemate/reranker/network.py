@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 
-__all__ = ["SHARPNESS", "START_MIX", "Arrays", "Network", "Read"]
-
 Floats = NDArray[np.float32]
 Arrays = dict[str, Floats]
 

@@ -19,8 +19,6 @@ from phrasemate.reranker.folder import Trained, load_reranker
 from phrasemate.reranker.network import Network, Read
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
 
-__all__ = ["FIRST", "HELD", "NEIGHBOURS", "Attention", "both_ways", "load_attention", "mates", "reads"]
-
 Floats = NDArray[np.float32]
 FIRST = 20  # of a list, that are re-ranked
 NEIGHBOURS = 1  # k of CSLS, before it and after it, chosen on held-out text (docs/rerank.md)

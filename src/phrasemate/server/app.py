@@ -21,8 +21,6 @@ from phrasemate.server.metrics import Metrics
 from phrasemate.server.refusal import Refusal, refusal_of
 from phrasemate.server.settings import Settings
 
-__all__ = ["create_app"]
-
 FOR_PROGRAMS = ("/api/", "/health", "/metrics", "/openapi.json")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 

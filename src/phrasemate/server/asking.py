@@ -13,8 +13,6 @@ from phrasemate.server.schemas import Search
 from phrasemate.server.settings import Settings
 from phrasemate.types import Phrase, Span
 
-__all__ = ["limit_hits", "limit_phrases", "limit_spans", "limit_total", "marked_phrases", "searched"]
-
 AT_ONCE = 8  # phrases that are searched together: each looks at up to 1,600 hits, of which few are kept
 
 

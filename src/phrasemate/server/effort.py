@@ -11,8 +11,6 @@ from typing import Any
 
 from phrasemate.errors import PhrasemateError
 
-__all__ = ["Effort", "GivenUp", "current", "go_on"]
-
 
 class GivenUp(PhrasemateError):
     """Nobody waits for this: its request was too slow, its client has left, or the server stops."""

@@ -20,8 +20,6 @@ from phrasemate.errors import PhrasemateError
 from phrasemate.server.effort import go_on
 from phrasemate.types import Phrase, Span
 
-__all__ = ["SharedModel"]
-
 LIKE_ONE = 256  # characters that take as much memory as a vector, nearly
 SLICE = 2_000  # characters that a request gives in at once; others come in between
 TOGETHER = 8_000  # characters that are encoded together: 0.6 s on one core

@@ -22,8 +22,6 @@ from phrasemate.server.metrics import Metrics
 from phrasemate.server.refusal import Refusal, refusal_of
 from phrasemate.server.settings import Settings
 
-__all__ = ["OPEN", "SECURITY", "Access", "Guard"]
-
 OPEN = ("/health",)  # answered without a token
 ALWAYS = ("/health", "/metrics")  # answered however many others wait
 SMALL = 1 << 10  # bytes of a body that is sent there

@@ -25,8 +25,6 @@ from phrasemate.server.encoding import SharedModel
 from phrasemate.server.refusal import Refusal
 from phrasemate.server.settings import Settings
 
-__all__ = ["Library"]
-
 CHECK_SECONDS = 1.0  # between two looks at the folder of an index
 RETRY_SECONDS = 10.0  # until a folder that cannot be opened is tried again, if nothing has changed in it
 

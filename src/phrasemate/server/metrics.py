@@ -10,8 +10,6 @@ from prometheus_client.core import CounterMetricFamily
 
 from phrasemate.server.indexes import Library
 
-__all__ = ["Metrics"]
-
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 

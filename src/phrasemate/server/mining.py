@@ -11,8 +11,6 @@ from phrasemate.server.effort import go_on
 from phrasemate.server.schemas import Mine
 from phrasemate.types import Document
 
-__all__ = ["mined"]
-
 _OPTIONS = re.compile(r", --(source|target)-lang and --check")  # of the command line: here they are fields
 
 

@@ -13,8 +13,6 @@ from phrasemate.server.guard import SECURITY
 from phrasemate.server.refusal import Refusal
 from phrasemate.server.settings import Settings
 
-__all__ = ["protocol_for"]
-
 
 class _Protocol(H11Protocol):
     settings: ClassVar[Settings]

@@ -14,8 +14,6 @@ from starlette.requests import Request
 from phrasemate.server.refusal import Refusal
 from phrasemate.server.settings import Settings
 
-__all__ = ["Asked", "Limits", "described", "described_form", "form_of", "read", "read_form"]
-
 MOST_FIELDS = 20  # of a form or an object, more than any has
 
 Limits = Mapping[str, Sequence[tuple[str, str]]]

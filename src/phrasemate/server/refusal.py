@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from phrasemate import errors
 
-__all__ = ["REASONS", "Refusal", "refusal_of"]
-
 # Every code that an error can have, with the status that it comes with.
 REASONS: Mapping[str, int] = {
     "bad_request": 400,

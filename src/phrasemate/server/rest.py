@@ -24,8 +24,6 @@ from phrasemate.server.uploads import terms_of
 from phrasemate.server.work import work
 from phrasemate.types import Phrase
 
-__all__ = ["router"]
-
 FAILURES: dict[int | str, dict[str, Any]] = {status: {"model": schemas.Failure} for status in set(REASONS.values())}
 PREFIX = "/api/v1"
 

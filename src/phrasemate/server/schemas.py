@@ -8,22 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from phrasemate.server.reading import Asked, Limits
 
-__all__ = [
-    "Encode",
-    "EncodeAnswer",
-    "Failure",
-    "Health",
-    "IndexesAnswer",
-    "Mine",
-    "MineAnswer",
-    "Search",
-    "SearchAnswer",
-    "Segment",
-    "SegmentAnswer",
-    "Terms",
-    "TermsAnswer",
-]
-
 INDEX = Field("", description="The name of an index, as /indexes gives it; empty: the first one.")
 LANGUAGE = "^[A-Za-z0-9_-]{0,20}$"
 TEXTS = [("maxItems", "texts"), ("maxLength", "characters")]

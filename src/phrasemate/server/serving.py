@@ -18,8 +18,6 @@ from phrasemate.server.guard import LOOPBACK, Access
 from phrasemate.server.protocol import protocol_for
 from phrasemate.server.settings import Settings
 
-__all__ = ["TOKEN", "access_for", "bind", "read_token", "serve", "server_of"]
-
 TOKEN = "PHRASEMATE_TOKEN"  # the environment's
 SHORTEST = 16  # characters of a token
 

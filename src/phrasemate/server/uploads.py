@@ -18,8 +18,6 @@ from phrasemate.server.settings import Settings
 from phrasemate.text.folders import SUFFIXES as READABLE
 from phrasemate.types import Document, Sentence
 
-__all__ = ["SUFFIXES", "terms_of", "uploaded"]
-
 SUFFIXES = tuple(sorted(suffix[1:] for suffix in READABLE))  # but nothing within gzip
 NAME = "document"
 

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from phrasemate.server.effort import Effort, current
 from phrasemate.server.indexes import Library
 
-__all__ = ["work"]
-
 Answer = TypeVar("Answer")
 
 

@@ -20,8 +20,6 @@ from phrasemate.text import words
 from phrasemate.text.composing import composed
 from phrasemate.types import Document, Phrase, Span
 
-__all__ = ["Found", "extract_terms", "find_phrases", "ranked", "wording"]
-
 AT_ONCE = 256  # sentences between two calls of progress
 MARKS = 8  # characters that may stand before the first word of a sentence
 

@@ -14,8 +14,6 @@ from phrasemate.terms.records import DocumentTerm
 from phrasemate.text import Term, TermPair, write_pairs, write_terms
 from phrasemate.text.formats.writing import NewFile
 
-__all__ = ["WRITTEN", "term_rows", "write_document_terms"]
-
 WRITTEN = (".tbx", ".tsv", ".csv", ".xlsx", ".jsonl")
 CONTEXTS = 3  # sentences of the document that are written with a term
 

@@ -10,8 +10,6 @@ from phrasemate.errors import InputError
 from phrasemate.search import Group
 from phrasemate.types import Phrase
 
-__all__ = ["RANKINGS", "DocumentTerm", "Occurrence", "Progress", "TermSettings"]
-
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and of how much."""
 

@@ -12,8 +12,6 @@ from phrasemate.terms.records import DocumentTerm, Progress, TermSettings
 from phrasemate.terms.translate import translate_terms
 from phrasemate.types import Document
 
-__all__ = ["document_terms"]
-
 
 def document_terms(
     document: Document | Iterable[Document],

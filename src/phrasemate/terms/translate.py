@@ -11,8 +11,6 @@ from phrasemate.search import Searcher
 from phrasemate.terms.records import DocumentTerm, Progress, TermSettings
 from phrasemate.types import Phrase
 
-__all__ = ["representative", "translate_terms"]
-
 AT_ONCE = 64  # terms that are searched together
 
 

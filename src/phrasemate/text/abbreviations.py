@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 
-__all__ = ["before_number", "before_word", "ordinal_dot"]
-
 _BEFORE_WORD = {
     "cs": "dr ing mgr mudr např prof resp srov sv tj tzn tzv",
     "da": "dr f.eks hr prof",

@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator
 from unicodedata import combining, normalize
 
-__all__ = ["composed", "decomposed"]
-
 _MARKS = 30  # in a row are more than any language writes (UAX #15, section 13, Stream-Safe Text Format)
 _RUN = re.compile(rf"[^\w\x00-\x7f]{{{_MARKS + 1},}}")  # no mark is a letter or a digit
 

@@ -17,8 +17,6 @@ from phrasemate.text.readers import Options, sentences
 from phrasemate.text.spool import sniffed, spool
 from phrasemate.types import Document, Sentence, check_language
 
-__all__ = ["Corpus", "read"]
-
 _HOW_READ = "3"  # counts up when the same file and options come to give other sentences
 _HOW_CONVERTED = "4"  # the same, of files in UTF-16 and the like
 

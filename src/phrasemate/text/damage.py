@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from phrasemate.errors import ReadError
 
-__all__ = ["Damage", "Skipped", "without_options"]
-
 # what remedies and reasons of this package say of options, each beside another way out
 _ENCODING = re.compile(r"give (?:it with|the right|its)? ?--encoding(?: [\w-]+)?,? or |, perhaps --encoding [\w-]+")
 _OTHERS = re.compile(r",? or (?:use )?--on-error skip| \(choose one with --[a-z-]+\)|,? or choose another --column")

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from phrasemate.text.damage import Damage
 from phrasemate.text.formats.bilingual import BILINGUAL
 
-__all__ = ["SUFFIXES", "Found", "find", "kind", "shown"]
-
 SUFFIXES: Mapping[str, str] = {  # -> format
     **{".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tbx": "tbx", ".tsv": "tsv", ".txt": "txt"},
     **{".htm": "html", ".html": "html", ".xhtml": "html"},

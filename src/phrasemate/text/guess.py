@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 
-__all__ = ["binary_kind", "other_encoding"]
-
 _MAGIC = {
     b"%PDF-": "a PDF file",
     b"PK\x03\x04": "a ZIP archive or an Office document",

@@ -16,8 +16,6 @@ from typing import Any, cast
 from phrasemate.text.damage import Damage, without_options
 from phrasemate.text.guess import binary_kind, other_encoding
 
-__all__ = ["LINE_LIMIT", "NO_CHARSETS", "TextFile", "keeps_line_ends", "numbered_lines"]
-
 LINE_LIMIT = 1_000_000  # characters; a longer line is damage: it is neither a sentence nor a paragraph
 _READ = 4 * LINE_LIMIT + 2  # bytes: a character has up to four, a line end two
 _BUFFER = 1 << 17

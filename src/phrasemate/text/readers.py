@@ -21,8 +21,6 @@ from phrasemate.text.segmentation import split_sentences
 from phrasemate.text.terms import stream_terms
 from phrasemate.types import Sentence
 
-__all__ = ["EVERYWHERE", "FORMATS", "METADATA", "NESTING", "Options", "Record", "sentences"]
-
 METADATA = 10_000  # characters, as JSON, of what goes with a text: an index holds it once for each sentence
 EVERYWHERE = 20_000_000  # characters of the same, once for each sentence of the text
 NESTING = 100  # brackets of JSON within one another: what is read here must be read again, wherever that is

@@ -16,8 +16,6 @@ from icu4py.breakers import SentenceBreaker, WordBreaker
 
 from phrasemate.text.abbreviations import before_number, before_word, ordinal_dot
 
-__all__ = ["folded", "split_sentences", "words"]
-
 Offsets = list[tuple[int, int]]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

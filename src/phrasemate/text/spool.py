@@ -19,8 +19,6 @@ from phrasemate.errors import ReadError
 from phrasemate.text.formats.xml import kind_of
 from phrasemate.text.lines import LINE_LIMIT
 
-__all__ = ["sniffed", "spool"]
-
 _READ = 1 << 20
 _HEAD = 4096
 _LINE = 4 * LINE_LIMIT  # bytes: a character has up to four

@@ -11,8 +11,6 @@ from phrasemate.errors import InputError, MissingExtra
 from phrasemate.text.composing import composed
 from phrasemate.text.segmentation import words
 
-__all__ = ["content_words", "stop_words"]
-
 
 def stop_words(language: str) -> frozenset[str]:
     """The lower-cased stop-words of a language, such as "de".

@@ -20,8 +20,6 @@ from phrasemate.text.formats.writing import NewFile, XmlFile
 from phrasemate.text.formats.xlsx import sheet_rows, write_sheet
 from phrasemate.text.lines import TextFile
 
-__all__ = ["Term", "TermPair", "read_terms", "stream_terms", "write_pairs", "write_terms"]
-
 _READ = ".txt, .tsv, .csv, .tbx (each also with .gz) and .xlsx"
 _WRITTEN = ".tsv, .csv, .jsonl, .xlsx and .tbx"
 _FIELDS = {  # names of columns, in lower case -> what they hold

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from phrasemate.vectors.vocabulary import EVERY, Progress, tokens
 
-__all__ = ["Contexts", "sample_contexts"]
-
 CHUNK = 1_000_000  # occurrences between two merges
 
 Ints = NDArray[np.int64]

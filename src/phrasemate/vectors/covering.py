@@ -19,8 +19,6 @@ from phrasemate.vectors.distilling import shared_projection
 from phrasemate.vectors.vocabulary import Progress
 from phrasemate.vectors.words import Projection, WordVectors
 
-__all__ = ["cover"]
-
 SAMPLE = 1_000  # words read alone whose mean is taken off, at least
 BATCH = 4_096  # words encoded at once
 

@@ -24,8 +24,6 @@ from phrasemate.vectors.unfinished import Unfinished
 from phrasemate.vectors.vocabulary import Progress, count_words
 from phrasemate.vectors.words import Projection, WordVectors
 
-__all__ = ["DistilSettings", "distil", "learn_projection", "mean_states", "project", "shared_projection"]
-
 BATCH = 20_000  # characters of sentences that are encoded at once
 _SPACE = ("model", "pooling", "layer")  # facts that vectors of one space share
 

@@ -17,8 +17,6 @@ from phrasemate.text.formats.writing import NewFile, check_new
 from phrasemate.text.lines import TextFile
 from phrasemate.vectors.words import WordVectors
 
-__all__ = ["read_fasttext", "write_fasttext"]
-
 _DIGITS = 19  # of a count that means something
 _UNWRITABLE = re.compile("[ \0\n\r\ud800-\udfff]")
 _EVERY = 1000  # rows between two calls of progress

@@ -27,8 +27,6 @@ from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsuppo
 from phrasemate.sealed import save_arrays
 from phrasemate.text.formats.writing import check_new
 
-__all__ = ["FORMAT", "MANIFEST", "VERSION", "begun", "check_free", "put", "read_folder", "write_folder"]
-
 FORMAT = "phrasemate-vectors"
 VERSION = 1
 WORDS, VECTORS, MANIFEST = "words.json", "vectors.safetensors", "MANIFEST.json"

@@ -12,8 +12,6 @@ from phrasemate.vectors.lexicon import Lexicon
 from phrasemate.vectors.neighbours import csls_penalties, nearest
 from phrasemate.vectors.words import WordVectors
 
-__all__ = ["NEIGHBOURS", "Induction", "induce"]
-
 NEIGHBOURS = 10  # k of CSLS (Conneau et al. 2018, section 2.3)
 
 

@@ -13,8 +13,6 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text.lines import numbered_lines
 from phrasemate.vectors.words import WordVectors
 
-__all__ = ["Lexicon", "entries", "pair_rows", "parse_range", "read_lexicon"]
-
 Lexicon = Sequence[tuple[str, str]]
 """Pairs of a source word and a target word; a source word with several translations comes several times."""
 

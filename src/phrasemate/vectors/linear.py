@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 
-__all__ = ["orthogonal_maps", "procrustes", "symmetric_maps"]
-
 FLOOR = 1e-6  # of the greatest variance: what a smaller one is taken for, so that whitening stays finite
 
 Floats = NDArray[np.float32]

@@ -17,8 +17,6 @@ from phrasemate.vectors.linear import procrustes, symmetric_maps
 from phrasemate.vectors.vecmap import Learnt, SelfLearning, initial_pairs, self_learn
 from phrasemate.vectors.words import WordVectors
 
-__all__ = ["METHODS", "Mapped", "map_supervised", "map_unsupervised"]
-
 METHODS = ("procrustes", "symmetric")
 
 Rows = NDArray[np.int64]

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.topk import greatest
 
-__all__ = ["blocks", "csls_penalties", "nearest", "neighbour_means"]
-
 BLOCK = 20_000_000  # similarities held at once: 80 MB
 
 Floats = NDArray[np.float32]

@@ -17,8 +17,6 @@ from phrasemate.errors import InputError, MissingExtra
 from phrasemate.vectors.vocabulary import EVERY, Progress, count_words, tokens
 from phrasemate.vectors.words import WordVectors
 
-__all__ = ["PPMISettings", "train_ppmi"]
-
 CHUNK = 1_000_000  # words whose neighbours are counted at once
 
 

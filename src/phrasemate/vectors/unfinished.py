@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.sealed import save_arrays
 
-__all__ = ["Unfinished"]
-
 SECONDS = 30.0  # between two saves
 _MOST = 1 << 53  # sentences are fewer
 

@@ -18,8 +18,6 @@ from phrasemate.errors import InputError
 from phrasemate.vectors.linear import orthogonal_maps
 from phrasemate.vectors.neighbours import blocks, csls_penalties, nearest, neighbour_means
 
-__all__ = ["Learnt", "SelfLearning", "initial_pairs", "self_learn"]
-
 HELD = 400_000_000  # similarities that are kept during an iteration (1.6 GB) instead of being computed three times
 
 Floats = NDArray[np.float32]

@@ -12,8 +12,6 @@ from phrasemate.text import words
 from phrasemate.text.composing import composed
 from phrasemate.types import Document
 
-__all__ = ["Progress", "Sentences", "Token", "Vocabulary", "count_words", "tokens"]
-
 HELD = 4_000_000  # different words that are held at once (about 0.5 GB); beyond that the rarest go
 EVERY = 10_000  # sentences between two calls of progress
 

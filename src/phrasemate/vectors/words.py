@@ -15,8 +15,6 @@ from phrasemate.encode.pool import unit
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.vectors.folder import REMEDY, read_folder, write_folder
 
-__all__ = ["Projection", "WordVectors"]
-
 Floats = NDArray[np.float32]
 
 

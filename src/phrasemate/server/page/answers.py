@@ -21,8 +21,6 @@ from phrasemate.server.refusal import Refusal, refusal_of
 from phrasemate.server.work import work
 from phrasemate.types import Hit, Phrase, Sentence, Span
 
-__all__ = ["Answer", "Catalogue", "Excerpt", "Facts", "Panel", "Readings", "answer", "excerpt", "reading_of", "same"]
-
 log = logging.getLogger("phrasemate.server")
 
 LISTED = 500  # documents that are offered for a filter; another name can still be typed

@@ -23,8 +23,6 @@ from phrasemate.server.uploads import SUFFIXES, uploaded
 from phrasemate.server.work import work
 from phrasemate.terms import DocumentTerm, TermSettings, document_terms
 
-__all__ = ["add_document"]
-
 MOST = (50, 100, 200, 500)  # terms that can be asked for
 DEFAULT = 100
 CANDIDATES = 5

@@ -17,8 +17,6 @@ from phrasemate.errors import MissingExtra
 from phrasemate.search import DOUBT
 from phrasemate.server.page.answers import same
 
-__all__ = ["STATIC", "direction", "environment", "html"]
-
 _HOME = files("phrasemate.server.page")
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 STATIC = {

@@ -13,8 +13,6 @@ from phrasemate.text import Term, TermPair, write_pairs
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.records import Side, Unit
 
-__all__ = ["FIELDS", "FILES", "Row", "file_of", "rows_of"]
-
 FILES = ("tsv", "xlsx", "tbx", "tmx")
 FIELDS = ("term", "equivalent", "verdict", "count", "context", "evidence", "spoken")  # of a row, as "term-0"
 _VERDICTS = ("accepted", "rejected", "undecided")

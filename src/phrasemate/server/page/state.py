@@ -15,8 +15,6 @@ from phrasemate.marks import parse_query
 from phrasemate.server.refusal import Refusal
 from phrasemate.server.settings import Settings
 
-__all__ = ["GROUPS", "LINES", "State", "parse"]
-
 GROUPS, LINES = 8, 5  # that are shown before more are asked for
 
 

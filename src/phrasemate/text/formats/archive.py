@@ -14,8 +14,6 @@ from phrasemate.errors import ReadError
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.lines import TextFile
 
-__all__ = ["MEMBER", "MEMBERS", "RATIO", "TOGETHER", "Archive", "archive"]
-
 MEMBERS = 10_000  # files in an archive
 MEMBER = 500_000_000  # bytes of one member, unpacked
 RATIO = 200  # times that a member may grow when it is unpacked, beyond _SMALL bytes

@@ -18,18 +18,6 @@ from phrasemate.text.formats.writing import XmlFile
 from phrasemate.text.formats.xliff import XliffStream, XliffWriter
 from phrasemate.text.lines import TextFile
 
-__all__ = [
-    "BILINGUAL",
-    "chosen",
-    "format_of",
-    "one_line",
-    "paragraphs",
-    "read_bilingual",
-    "read_units",
-    "stream_units",
-    "write_units",
-]
-
 BILINGUAL: Mapping[str, str] = {
     ".mqxliff": "xliff",
     ".mxliff": "xliff",

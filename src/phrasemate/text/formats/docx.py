@@ -10,8 +10,6 @@ from phrasemate.text.formats.archive import Archive, archive
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.lines import TextFile
 
-__all__ = ["docx_paragraphs"]
-
 _WHAT = "a Word document (docx)"
 _WORD = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",

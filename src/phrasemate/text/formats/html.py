@@ -12,8 +12,6 @@ from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.guess import binary_kind
 from phrasemate.text.lines import NO_CHARSETS, TextFile
 
-__all__ = ["DEPTH", "PAGE", "html_paragraphs"]
-
 PAGE = 64_000_000  # bytes of a page
 DEPTH = 1000  # elements within one another: the parser looks through all that are open for each end that fits to none
 _HEAD = 1024  # bytes in which a page says its encoding (WHATWG HTML, section 4.2.5.5)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Side", "Term", "TermPair", "Unit", "listed", "speaks"]
-
 
 @dataclass(frozen=True, slots=True)
 class Side:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 
 from phrasemate.text.lines import LINE_LIMIT, TextFile
 
-__all__ = ["csv_rows", "harmless", "meant", "tsv_line", "tsv_rows"]
-
 _BREAKS = re.compile("[\t\r\n]+")
 _DELIMITERS = ",;\t|"
 _FORMULA = re.compile(

@@ -10,8 +10,6 @@ from phrasemate.text.formats.records import Term
 from phrasemate.text.formats.writing import XmlFile
 from phrasemate.text.formats.xml import Attributes, XmlStream
 
-__all__ = ["TbxStream", "write_concepts"]
-
 _CORE = "urn:iso:std:iso:30042:ed-2"
 _CONCEPTS, _SECTIONS = frozenset({"termEntry", "conceptEntry"}), frozenset({"langSet", "langSec"})
 _DESIGNATIONS = frozenset({"tig", "ntig", "termSec"})

@@ -9,8 +9,6 @@ from phrasemate.text.formats.records import Side, Unit
 from phrasemate.text.formats.writing import XmlFile
 from phrasemate.text.formats.xml import Attributes, XmlStream
 
-__all__ = ["TmxStream", "TmxWriter"]
-
 _CODES = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})  # what they hold is markup of the original, not text
 _BREAKS = frozenset({"lb", "pb", "x-lb"})
 _COST = 100  # characters that an element counts for, beside its text

@@ -11,8 +11,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 from phrasemate.errors import InputError
 
-__all__ = ["NewFile", "XmlFile", "check_new", "writable"]
-
 _UNWRITABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # XML 1.0, production 2
 _HALVES = re.compile("[\ud800-\udfff]")
 _LINE_END = {"\r": "&#13;"}  # a bare one would be read as a line feed (XML 1.0, section 2.11)

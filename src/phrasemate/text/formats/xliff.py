@@ -11,8 +11,6 @@ from phrasemate.text.formats.records import Side, Unit
 from phrasemate.text.formats.writing import XmlFile
 from phrasemate.text.formats.xml import NAME, Attributes, XmlStream
 
-__all__ = ["XliffStream", "XliffWriter"]
-
 _OLD = frozenset({f"urn:oasis:names:tc:xliff:document:1.{minor}" for minor in (1, 2)})
 _NEW = frozenset({f"urn:oasis:names:tc:xliff:document:2.{minor}" for minor in (0, 1, 2)})
 _UNITS, _SIDES = frozenset({"trans-unit", "unit"}), frozenset({"seg-source", "source", "target"})

@@ -13,8 +13,6 @@ from phrasemate.text.formats.writing import NewFile, writable
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.lines import TextFile
 
-__all__ = ["CELLS", "COLUMNS", "STRINGS", "sheet_rows", "write_sheet"]
-
 COLUMNS = 1000  # of a table; what stands further to the right is not read
 STRINGS = 100_000_000  # characters of all different texts of a workbook, which are held in memory
 CELLS = 100_000_000  # characters of all cells, a text as often as it is named, if RATIO times the file's size is less

@@ -14,8 +14,6 @@ from xml.parsers import expat
 from phrasemate.errors import ReadError
 from phrasemate.text.guess import other_encoding
 
-__all__ = ["DEPTH", "NAME", "NAMES", "TOKEN", "UNIT", "XmlStream", "kind_of"]
-
 DEPTH = 500  # elements within one another
 TOKEN = 1_000_000  # bytes of one tag, comment or declaration (of the DTD with all that is in it): expat keeps it whole
 NAMES = 10_000  # different names of elements and attributes: expat keeps each; namespaces that are declared at once

@@ -1,0 +1,86 @@
+"""Names and docstrings of the source: bare participles and pronouns as names, sentences too long to read once.
+
+Both are counted over the whole package, and neither count may rise. Whoever lowers one lowers its number here too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "phrasemate"
+BARE = {"asked", "begun", "done", "each", "found", "given", "gone", "held", "kept", "known", "left", "made", "own"}
+BARE |= {"said", "seen", "shown", "taken", "there", "told", "wanted"}
+WORDS = 30  # of a sentence
+# Both only go down.
+BARE_NAMES = 1470
+LONG_SENTENCES = 147
+
+
+def bare_names(source: str) -> list[tuple[int, str]]:
+    """Line and name of every variable, parameter, function and class called by a bare participle or pronoun."""
+    return [(line, name) for line, name in _names(ast.parse(source)) if name.strip("_") in BARE]
+
+
+def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def long_sentences(source: str) -> list[str]:
+    """Sentences of docstrings with more than WORDS words; drawings and tables are no sentences."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    paragraphs = [
+        paragraph for text in texts for paragraph in text.split("\n\n") if not re.search("──|\n {2}", paragraph)
+    ]
+    sentences = [sentence for paragraph in paragraphs for sentence in re.split(r"(?<=[.!?])\s", paragraph)]
+    return [sentence for sentence in sentences if len(sentence.split()) > WORDS]
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield str(path.relative_to(SOURCE)), path.read_text("utf-8")
+
+
+def test_names_are_nouns() -> None:
+    bare = [f"{path}:{line} {name}" for path, source in sources() for line, name in bare_names(source)]
+    assert len(bare) <= BARE_NAMES, "name the thing itself:\n" + "\n".join(bare)
+
+
+def test_sentences_are_short() -> None:
+    long = [
+        f"{path}: {' '.join(sentence.split())}" for path, source in sources() for sentence in long_sentences(source)
+    ]
+    assert len(long) <= LONG_SENTENCES, "split the sentence:\n" + "\n".join(long)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("found = 1", [(1, "found")]),
+        ("def f(each): pass", [(1, "each")]),
+        ("for own, name in pairs: pass", [(1, "own")]),
+        ("def _kept(): pass", [(1, "_kept")]),
+        ("with lock as held: pass", [(1, "held")]),
+        ("hits = [found_hit for found_hit in x.found]", []),
+    ],
+)
+def test_the_rule_of_names_itself(source: str, expected: list[tuple[int, str]]) -> None:
+    assert bare_names(source) == expected
+
+
+def test_the_rule_of_sentences_itself() -> None:
+    short, long = " ".join(["word"] * WORDS), " ".join(["word"] * (WORDS + 1))
+    assert long_sentences(f'"""{short}. {short}."""') == []
+    assert long_sentences(f'def f():\n    """{short}.\n\n    {long}."""') == [f"{long}."]
+    assert long_sentences(f'"""{short}\n  {short}\n{short}"""') == []  # a table or a formula
