@@ -17,7 +17,7 @@ _WORD = (
 )
 _FALLBACK = "http://schemas.openxmlformats.org/markup-compatibility/2006 Fallback"  # the same text, for old programs
 _UNHEARD = frozenset({_FALLBACK, "moveFrom", "rt"})  # also what was moved away, and reading aids
-_SIGNS = {"br": "\n", "cr": "\n", "noBreakHyphen": "-", "tab": "\t"}
+_SIGNS = {"br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t", "tab": "\t"}
 _HEADING = re.compile(r"heading (\d)|(title)$")
 _COST = 100  # characters that a paragraph counts for, beside its text
 

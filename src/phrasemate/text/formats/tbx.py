@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from phrasemate.text.formats.codes import CodedStream, gap_of_name, spaced
 from phrasemate.text.formats.records import Term
 from phrasemate.text.formats.writing import XmlFile
-from phrasemate.text.formats.xml import Attributes, XmlStream
+from phrasemate.text.formats.xml import Attributes
 
 _CORE = "urn:iso:std:iso:30042:ed-2"
 _CONCEPTS, _SECTIONS = frozenset({"termEntry", "conceptEntry"}), frozenset({"langSet", "langSec"})
@@ -28,7 +29,7 @@ _COST = 100  # characters that an element counts for, beside its text
 Noted = dict[str, list[str]]
 
 
-class TbxStream(XmlStream[Term]):
+class TbxStream(CodedStream[Term]):
     """The terms of a term base, concept by concept: what is said of a concept is said of each of its terms."""
 
     what = "TBX"
@@ -40,34 +41,33 @@ class TbxStream(XmlStream[Term]):
         self._id = self._spoken = self._category = self._group = self._term = ""
         self._levels: list[Noted] = []  # what is said of the concept, of it in this language, of this term
         self._found: list[tuple[str, str, list[Noted]]] = []
-        self._muted = 0
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if not self._levels:
             if tag in _CONCEPTS:
                 self._id, self._levels, self._found = attributes.get("id", ""), [{}], []
-                self._muted, self._category, self._group, self._spoken, self._term = 0, "", "", "", ""
+                self._category, self._group, self._spoken, self._term = "", "", "", ""
                 self.charge(len(self._id))
         elif tag in _CODES:
-            self._muted, self.listening = self._muted + 1, False
+            self.begin_code(gap_of_name(attributes.get("type", "")))
         elif tag in _SECTIONS or tag in _DESIGNATIONS:
             self._enter(tag, attributes)
         elif not self._category and (tag == "term" or tag in _NOTED or " " in tag):
             self._category = attributes.get("type") or tag.rpartition(" ")[2]
-            self._owner, self.listening = len(self.path), True
+            self._owner = len(self.path)
             self._target = attributes.get("target", "")
             self.charge(_COST + len(self._target))
-            self.taken()
+            self.hear()
 
     def end(self, tag: str) -> None:
         if not self._levels:
             return
         if tag in _CODES:
-            self._muted -= 1
-            self.listening = not self._muted and bool(self._category)
+            self.end_code()
+            self.listening = self.listening and bool(self._category)
         elif self._category:
             if len(self.path) + 1 == self._owner:
-                self._note(tag, self.taken().strip())
+                self._note(tag, spaced(self.coded()).strip())
         elif tag in _GROUPS:
             self._group = ""
         elif tag in _SECTIONS or tag in _DESIGNATIONS:

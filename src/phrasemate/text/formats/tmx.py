@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from phrasemate.text.formats.codes import CodedStream, gap_of_name, spaced
 from phrasemate.text.formats.records import Side, Unit
 from phrasemate.text.formats.writing import XmlFile
-from phrasemate.text.formats.xml import Attributes, XmlStream
+from phrasemate.text.formats.xml import Attributes
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})  # what they hold is markup of the original, not text
-_BREAKS = frozenset({"lb", "pb", "x-lb"})
 _COST = 100  # characters that an element counts for, beside its text
 _OF_UNIT = (
     *("tuid", "srclang", "segtype", "datatype", "usagecount", "lastusagedate", "creationtool", "creationtoolversion"),
@@ -19,7 +19,7 @@ _OF_UNIT = (
 _OF_SIDE = tuple(name for name in _OF_UNIT if name not in ("tuid", "srclang", "segtype"))
 
 
-class TmxStream(XmlStream[Unit]):
+class TmxStream(CodedStream[Unit]):
     """The units of a translation memory, with every language.
 
     Attributes of ``tu`` and ``tuv`` are metadata under their names, ``note`` under "note" and each ``prop`` under its
@@ -31,7 +31,7 @@ class TmxStream(XmlStream[Unit]):
 
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)
-        self._line = self._muted = 0
+        self._line = 0
         self._key = self._text_of_side = self._spoken = ""
         self._unit: dict[str, Any] = {}
         self._side: dict[str, Any] | None = None
@@ -41,7 +41,7 @@ class TmxStream(XmlStream[Unit]):
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "tu":
             self._unit, self._side, self._sides, self._inside = self._kept(attributes), None, [], True
-            self._line, self._muted = self.line, 0
+            self._line = self.line
         elif not self._inside:
             return
         elif tag == "tuv":
@@ -50,9 +50,7 @@ class TmxStream(XmlStream[Unit]):
         elif tag == "seg":
             self._hear()
         elif tag in _CODES:
-            if self.listening and attributes.get("type") in _BREAKS:
-                self.add(" ")
-            self._muted, self.listening = self._muted + 1, False
+            self.begin_code(gap_of_name(attributes.get("type", "")))
         elif tag in ("note", "prop"):
             self._key = _key(attributes.get("type", ""), self._side is not None) if tag == "prop" else "note"
             self.charge(len(self._key))
@@ -62,13 +60,12 @@ class TmxStream(XmlStream[Unit]):
         if not self._inside:
             return
         if tag == "seg":
-            self._text_of_side, self.listening = self.taken(), False
+            self._text_of_side, self.listening = spaced(self.coded()), False
         elif tag in _CODES:
-            self._muted -= 1
-            self.listening = not self._muted
+            self.end_code()
         elif tag in ("note", "prop"):
             self.listening = False
-            _add(self._unit if self._side is None else self._side, self._key, self.taken().strip())
+            _add(self._unit if self._side is None else self._side, self._key, spaced(self.coded()).strip())
         elif tag == "tuv":
             if self._sides:  # what is said of the unit goes with each side
                 self.charge(sum(len("".join(value)) for value in self._unit.values()))
@@ -80,8 +77,7 @@ class TmxStream(XmlStream[Unit]):
 
     def _hear(self) -> None:
         self.charge(_COST)
-        self.listening, self._muted = True, 0
-        self.taken()
+        self.hear()
 
     def _kept(self, attributes: Attributes) -> dict[str, Any]:
         self.charge(_COST + sum(map(len, attributes.values())))

@@ -7,16 +7,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from phrasemate.errors import InputError
+from phrasemate.text.formats.codes import CodedStream, gap_of_content, gap_of_name, spaced, wider
 from phrasemate.text.formats.records import Side, Unit
 from phrasemate.text.formats.writing import XmlFile
-from phrasemate.text.formats.xml import NAME, Attributes, XmlStream
+from phrasemate.text.formats.xml import NAME, NAMES, Attributes
 
 _OLD = frozenset({f"urn:oasis:names:tc:xliff:document:1.{minor}" for minor in (1, 2)})
 _NEW = frozenset({f"urn:oasis:names:tc:xliff:document:2.{minor}" for minor in (0, 1, 2)})
 _UNITS, _SIDES = frozenset({"trans-unit", "unit"}), frozenset({"seg-source", "source", "target"})
 _HOLDERS = frozenset({"ignorable", "segment", "trans-unit"})
 _CODES = frozenset({"bpt", "ept", "it", "ph"})  # in 1.2 they hold markup of the original, in 2.0 nothing
-_BREAKS = frozenset({"lb", "pb", "x-lb", "xlf:lb", "xlf:pb"})
+_PAIRS = frozenset({"g", "pc"})  # with text of the document between their ends
+_CONTENTS = ("disp", "dispEnd", "equiv", "equivEnd", "equiv-text")
+_REFERENCES = ("dataRef", "dataRefEnd", "dataRefStart")
+_SDL = "http://sdl.com/FileTypes/SdlXliff/1.0 "
 _CONTROL = re.compile("([\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff])")
 _STATES = {
     "1.2": frozenset(
@@ -28,7 +32,7 @@ _STATES = {
 _COST = 100  # characters that an element counts for, beside its text
 
 
-class XliffStream(XmlStream[Unit]):
+class XliffStream(CodedStream[Unit]):
     """The segments of a document: source first, then target where there is one.
 
     Where a unit of 1.2 is cut into segments (``seg-source``), each is one, if no text stands outside of them; so is
@@ -52,7 +56,10 @@ class XliffStream(XmlStream[Unit]):
         self._held: dict[str, list[str]] = {}  # what source, seg-source and target say
         self._cut: dict[str, dict[str, list[str]]] = {}  # the same, by the segments that are marked in it
         self._mark = (0, "")  # depth and name of the mark of a segment
-        self._muted = 0
+        self._gaps_of_data: dict[str, str] = {}  # gaps of the original codes of a unit of 2.0, by their ids
+        self._gaps_of_tags: dict[str, str] = {}  # the same, of a file of SDL's
+        self._original = ""  # the id of the code that is being read
+        self._paired: list[str] = []  # gaps at the ends of the paired codes that are open
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if self._side:
@@ -67,10 +74,15 @@ class XliffStream(XmlStream[Unit]):
             self._held, self._cut, self._spoken = {}, {}, {}
         elif tag == "note" and self._unit and self.path[-2] in ("notes", "trans-unit"):
             self._hear()
+        elif (tag == "data" and self._unit) or tag == f"{_SDL}tag":
+            self._original = attributes.get("id", "")
+            self._hear(len(self._original))
+        elif self._original:
+            self._described(tag, attributes)
         elif tag == "xliff":
             self._defaults = self._languages = attributes.get("srcLang", ""), attributes.get("trgLang", "")
         elif tag == "file":
-            self._file = attributes.get("original") or attributes.get("id", "")
+            self._file, self._gaps_of_tags = attributes.get("original") or attributes.get("id", ""), {}
             if len(self._file) > NAME:
                 reason = f"an original named by {len(self._file):,} characters; expected at most {NAME:,}"
                 raise self.error(reason, "shorten it: it goes with each unit")
@@ -82,7 +94,9 @@ class XliffStream(XmlStream[Unit]):
             self._inline_end(tag)
         elif tag == "note" and self.listening:
             self.listening = False
-            self._notes += [note] if (note := self.taken().strip()) else []
+            self._notes += [note] if (note := spaced(self.coded()).strip()) else []
+        elif tag == "data" or tag == f"{_SDL}tag":
+            self._define(self._gaps_of_data if tag == "data" else self._gaps_of_tags)
         elif tag == "segment" and self._unit:
             self._found.append((self._segment, self._sides(self._whole("source") or "", self._whole("target"))))
         elif tag == "trans-unit" and self._unit:
@@ -92,7 +106,7 @@ class XliffStream(XmlStream[Unit]):
 
     def _begin(self, attributes: Attributes) -> None:
         self._line, self._state, self._found, self._notes = self.line, "", [], []
-        self._held, self._cut, self._spoken, self._uncut = {}, {}, {}, False
+        self._held, self._cut, self._spoken, self._uncut, self._gaps_of_data = {}, {}, {}, False, {}
         name = attributes.get("resname") or attributes.get("name") or ""
         self._unit = {"file": self._file, "id": attributes.get("id", ""), "name": name}
         self.charge(_COST + sum(map(len, self._unit.values())))
@@ -102,12 +116,13 @@ class XliffStream(XmlStream[Unit]):
         self._state = attributes.get("state", self._state)
         if own := self.language(attributes):
             self._spoken["target" if tag == "target" else "source"] = own
+        self._paired.clear()
         self._hear(len(self._state) + len(own))
 
     def _hear(self, kept: int = 0) -> None:
         self.charge(_COST + kept)
-        self.listening, self._muted, self._mark = True, 0, (0, "")
-        self.taken()
+        self._mark = (0, "")
+        self.hear()
 
     def _inline(self, tag: str, attributes: Attributes) -> None:
         if tag == "mrk" and attributes.get("mtype") == "seg":
@@ -118,15 +133,19 @@ class XliffStream(XmlStream[Unit]):
             self._mark = len(self.path), name
         elif self.listening and tag == "cp":
             self.add(_character(attributes.get("hex", "")))
-        elif self.listening and _BREAKS & {attributes.get("ctype"), attributes.get("subType")}:
-            self.add(" ")
-        if tag in _CODES or tag == "sub":
-            self._muted, self.listening = self._muted + 1, False
+        elif tag in _CODES or tag == "sub":
+            self.begin_code(self._gap_of(attributes))
+        else:
+            gap = self._gap_of(attributes)
+            self.leave_gap(gap)
+            if tag in _PAIRS:
+                self._paired.append(gap)
 
     def _inline_end(self, tag: str) -> None:
         if tag in _CODES or tag == "sub":
-            self._muted -= 1
-            self.listening = not self._muted
+            self.end_code()
+        elif tag in _PAIRS:
+            self.leave_gap(self._paired.pop())
         elif len(self.path) + 1 == self._mark[0]:
             self._piece()
             self._mark = (0, "")
@@ -134,14 +153,38 @@ class XliffStream(XmlStream[Unit]):
             self._piece()
             self._side, self.listening = "", False
 
+    def _gap_of(self, attributes: Attributes) -> str:
+        """The gap that a code leaves by what its attributes say of it."""
+        gaps = [gap_of_name(attributes[name]) for name in ("ctype", "subType") if name in attributes]
+        gaps += [gap_of_content(attributes[name]) for name in _CONTENTS if name in attributes]
+        gaps += [self._gaps_of_data.get(attributes[name], "") for name in _REFERENCES if name in attributes]
+        return wider(*gaps, self._gaps_of_tags.get(attributes.get("id", ""), ""))
+
+    def _described(self, tag: str, attributes: Attributes) -> None:
+        """What is said of an original code within its definition."""
+        if tag == "cp":
+            self.add(_character(attributes.get("hex", "")))
+        elif tag.startswith(_SDL):
+            self._gap = wider(self._gap, gap_of_name(attributes.get("name", "")))
+            self._gap = wider(self._gap, gap_of_content(attributes.get("equiv-text", "")))
+
+    def _define(self, table: dict[str, str]) -> None:
+        self.listening = False
+        gap = wider(self._gap, gap_of_content(self.coded()))
+        if gap and len(self._original) <= NAME and len(table) < NAMES:
+            table[self._original] = gap
+        self._original, self._gap = "", ""
+        if table is self._gaps_of_tags:
+            self.settle()
+
     def _piece(self) -> None:
         """Files the text since the last mark."""
         self.charge(_COST)
-        text, (depth, name) = self.taken(), self._mark
+        text, (depth, name) = self.coded(), self._mark
         self._held[self._side].append(text)
         if depth:
             self._cut[self._side].setdefault(name, []).append(text)
-        elif self._side != "source" and text.strip():
+        elif self._side != "source" and spaced(text).strip():
             self._uncut = True
 
     def _whole(self, side: str) -> str | None:
@@ -159,10 +202,10 @@ class XliffStream(XmlStream[Unit]):
             yield name, self._sides("".join(sources.get(name, [])), target)
 
     def _sides(self, source: str, target: str | None) -> tuple[Side, ...]:
-        sides: tuple[Side, ...] = (Side(source, self._spoken.get("source") or self._languages[0]),)
+        sides: tuple[Side, ...] = (Side(spaced(source), self._spoken.get("source") or self._languages[0]),)
         if target is not None:
             language = self._spoken.get("target") or self._languages[1]
-            sides += (Side(target, language, {"state": self._state} if self._state else {}),)
+            sides += (Side(spaced(target), language, {"state": self._state} if self._state else {}),)
         return sides
 
     def _conclude(self) -> None:
