@@ -9,8 +9,6 @@ from typing import TypeVar
 from phrasemate.text.formats.elements import BLOCKS, BREAKS, CELLS, SPACES
 from phrasemate.text.formats.xml import XmlStream
 
-__all__ = ["CodedStream", "gap_of_content", "gap_of_name", "spaced", "wider"]
-
 Item = TypeVar("Item")
 
 # A gap is a string of these two, which no text holds: nothing, a space, a line break, or two for a paragraph.
@@ -49,7 +47,7 @@ def gap_of_content(content: str) -> str:
     content = unescape(content)
     if not content:
         return ""
-    gaps = [_gap_of_tag(*found) for found in _TAG.findall(content)]
+    gaps = [_gap_of_tag(*tag) for tag in _TAG.findall(content)]
     rest = _TAG.sub("", content)
     if not rest.strip():
         gaps += [_LINE * rest.count("\n") or _SPACE] if rest else []
@@ -80,11 +78,11 @@ def spaced(text: str) -> str:
     if _SPACE not in text and _LINE not in text:
         return text
 
-    def white(found: re.Match[str]) -> str:
-        gap = found[0]
+    def white(match: re.Match[str]) -> str:
+        gap = match[0]
         if _SPACE not in gap and _LINE not in gap:
             return gap
-        if found.start() == 0 or found.end() == len(text):
+        if match.start() == 0 or match.end() == len(text):
             return ""
         if gap.count(_LINE) > 1:
             return "\n\n"

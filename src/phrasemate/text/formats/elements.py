@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BLOCKS", "BREAKS", "CELLS", "SPACES"]
-
 # "display: block", "table", "list-item" and their kin (WHATWG HTML, section 15.3)
 CELLS = frozenset({"td", "th"})
 BLOCKS = CELLS | frozenset(
