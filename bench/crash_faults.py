@@ -28,7 +28,7 @@ FREE_KB = (0, 8, 40, 100, 250, 700, 1_500)  # left on the full disk
 MEMORY_KB = (0, 256, 512, 1_000, 2_000, 4_000, 16_000)  # that may be taken beyond what the warm process has
 NOBODY = 65_534
 DISK_MB = 24
-DOCUMENTED = {*phrasemate.errors.__all__, "MemoryError"}  # Python's own says all there is to say
+DOCUMENTED = {*vars(phrasemate.errors), "MemoryError"}  # Python's own says all there is to say
 
 Fault = Callable[[Job, Path], Iterator[tuple[str, str]]]
 

@@ -307,7 +307,7 @@ def _ask_links(path: Path) -> Any:
 
 
 def _terms(path: Path) -> Any:
-    from phrasemate.text.terms import read_terms
+    from phrasemate.text.term_lists import read_terms
 
     return list(read_terms(path, "*"))
 

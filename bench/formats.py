@@ -32,11 +32,11 @@ from common import report
 
 from phrasemate.evaluate.report import signature
 from phrasemate.text import read
-from phrasemate.text.damage import Damage
+from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.bilingual import read_units, write_units
-from phrasemate.text.formats.records import Side, Unit
+from phrasemate.text.formats.units import Side, Unit
 from phrasemate.text.formats.xlsx import sheet_rows, write_sheet
-from phrasemate.text.lines import TextFile
+from phrasemate.text.text_file import TextFile
 
 WORDS = ("house", "river", "careful", "window", "morning", "letter", "small green", "walked around", "never", "because")
 WORTE = ("Haus", "Fluss", "vorsichtig", "Fenster", "Morgen", "Brief", "klein grün", "ging herum", "niemals", "weil")

@@ -100,7 +100,7 @@ def _archived(suffix: str, make: Callable[[Path, str], Path], members: tuple[str
 
 def _terms(name: str) -> Target:
     def feed(data: bytes) -> None:
-        from phrasemate.text.terms import read_terms
+        from phrasemate.text.term_lists import read_terms
 
         for term in itertools.islice(read_terms(_file(name, data), "*"), MOST):
             term.text.encode()

@@ -34,6 +34,7 @@ COMPLETION = {
     "--show-completion": "Show the completion script for the current shell.",
 }
 VERBATIM = "\b\n"
+CONSTANTS = ("DOUBT", "MARGINS", "MU")  # of modules; a package names its own
 MODULES = (
     *(
         "text",
@@ -128,11 +129,13 @@ def _module(name: str) -> str:
 
 
 def exports(module: ModuleType) -> list[str]:
-    """What a package names in ``__all__``; of a module its public classes, then its public functions."""
+    """What a package names in ``__all__``; of a module its public classes and functions."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
-    homes = {name: getattr(member, "__module__", "") for name, member in vars(module).items() if name[0] != "_"}
-    return sorted((name for name, home in homes.items() if home == module.__name__), key=lambda n: (n[0].islower(), n))
+    body = ast.parse(inspect.getsource(module)).body
+    public = [n.name for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")]
+    public += [name for name in CONSTANTS if f"\n{name} = " in inspect.getsource(module)]
+    return sorted(public, key=lambda name: (name[0].islower(), not name.isupper(), name))
 
 
 def _member(member: Any, name: str) -> str:

@@ -19,7 +19,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # Lowest first; a module imports from lower layers only.
 LAYERS = (
-    {"types", "errors", "sealed", "marks", "locks", "topk", "machine"},
+    {"types", "errors", "marks", "utils"},
     {"text", "align", "encode", "index", "cluster", "vectors"},
     {"search", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset", "methods", "train"}
     | {"reranker"},
@@ -33,7 +33,7 @@ NEIGHBOURS = {
     ("align", "phrasemate.encode"),
     ("encode", "phrasemate.text"),
     ("index", "phrasemate.encode"),
-    ("index", "phrasemate.text.composing"),
+    ("index", "phrasemate.text.normalize"),
     ("index", "phrasemate.cluster"),  # Index.open finds the Lance tables of a cluster
     ("cluster", "phrasemate.index"),
     ("cluster", "phrasemate.encode"),

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.topk import falling, greatest
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
+from phrasemate.utils.knn import falling, greatest
 
 MARGINS = ("absolute", "csls", "distance", "quarter", "ratio")
 

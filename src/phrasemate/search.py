@@ -18,7 +18,7 @@ from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.marks import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
-from phrasemate.text.composing import composed
+from phrasemate.text.normalize import composed
 from phrasemate.types import Encoder, Hit, Phrase
 
 _END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]」』]*")  # of a sentence

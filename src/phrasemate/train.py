@@ -26,10 +26,10 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from phrasemate.errors import CheckpointDamaged, InputError
-from phrasemate.locks import give_back, take
 from phrasemate.methods.checkpoint import Checkpoint
 from phrasemate.methods.loop import LoopSettings, learning_rate
 from phrasemate.methods.memory import short_of_memory
+from phrasemate.utils.locks import give_back, take
 
 B = TypeVar("B")
 Metrics = dict[str, float]

@@ -9,7 +9,7 @@ from test_align_files import Diagonal, pairs_of
 from phrasemate.align import ParallelText, align_files, pair_files
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.bilingual import write_units
-from phrasemate.text.formats.records import Side, Unit
+from phrasemate.text.formats.units import Side, Unit
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from phrasemate.encode import Model, load_model
 from phrasemate.index import Index
-from phrasemate.text.terms import read_terms
+from phrasemate.text.term_lists import read_terms
 from phrasemate.types import Document
 
 Invoke = Callable[..., Any]

@@ -106,7 +106,7 @@ def test_what_was_read_is_not_read_again(folder: Path, monkeypatch: pytest.Monke
     made()
     before = everything("out")
     monkeypatch.setattr(texts, "split_sentences", None)
-    monkeypatch.setattr("phrasemate.text.readers.split_sentences", None)
+    monkeypatch.setattr("phrasemate.text.formats.registry.split_sentences", None)
     made(force=True)
     assert everything("out") == before
 

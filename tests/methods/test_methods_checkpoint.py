@@ -10,7 +10,7 @@ import torch
 
 from phrasemate.errors import CheckpointDamaged
 from phrasemate.methods.checkpoint import FACTS, TENSORS, Checkpoint
-from phrasemate.sealed import sha256_of
+from phrasemate.utils.storage import sha256_of
 
 KNOWN = {"step": 312, "best": float("-inf"), "sums": {"loss": 0.1}}
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from phrasemate.cli import app
 from phrasemate.mt import client as client_module
 from phrasemate.text.formats.bilingual import write_units
-from phrasemate.text.formats.records import Side, Unit
+from phrasemate.text.formats.units import Side, Unit
 
 LINES = ["Das Motorrad stand vor dem Haus.", "", "Der Arzt war im Krankenhaus.", "Sie tranken Kaffee."]
 

@@ -23,8 +23,8 @@ from phrasemate.encode import Extracted
 from phrasemate.examples import ExampleIndex
 from phrasemate.index import Index
 from phrasemate.match import Match
-from phrasemate.text.formats.records import Term
-from phrasemate.text.terms import read_terms
+from phrasemate.text.formats.units import Term
+from phrasemate.text.term_lists import read_terms
 from phrasemate.types import Document, Phrase
 
 Invoke = Callable[..., Any]

@@ -14,7 +14,7 @@ from phrasemate.errors import InputError
 from phrasemate.examples import ExampleIndex
 from phrasemate.marks import parse_query
 from phrasemate.match import Match, Matching, MatchSettings, Side, match_terms, term_pairs
-from phrasemate.text.formats.records import Term
+from phrasemate.text.formats.units import Term
 from phrasemate.types import Document, Phrase
 
 EASY = MatchSettings(threshold=0.1, neighbours=2)

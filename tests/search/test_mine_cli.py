@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from phrasemate.cli import app
 from phrasemate.mine.records import usual_threshold
 from phrasemate.text.formats.bilingual import write_units
-from phrasemate.text.formats.records import Side, Unit
+from phrasemate.text.formats.units import Side, Unit
 
 Invoke = Callable[..., Any]
 COMMON = ("--rerank", "none", "--lines", "sentence")

@@ -256,7 +256,7 @@ def test_terms_of_an_upload(client: TestClient) -> None:
 
 
 def test_an_upload_may_be_any_document_that_is_read(client: TestClient) -> None:
-    from phrasemate.text.folders import SUFFIXES as READABLE
+    from phrasemate.text.discover import SUFFIXES as READABLE
 
     unit = "<source>Die Bank gab der Bank Geld.</source><target>The bank gave the bank money.</target>"
     text = f'<xliff version="1.2"><file source-language="de" target-language="en"><body><trans-unit id="1">{unit}'

@@ -12,7 +12,7 @@ from hostile import write
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import read_units
 from phrasemate.text.formats.codes import gap_of_content, gap_of_name, spaced
-from phrasemate.text.terms import read_terms
+from phrasemate.text.term_lists import read_terms
 
 TMX = '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>{}</seg></tuv></tu></body></tmx>'
 OLD = (

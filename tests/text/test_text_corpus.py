@@ -15,7 +15,7 @@ import pytest
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.index.manifest import FORMAT
-from phrasemate.text import folders, read
+from phrasemate.text import discover, read
 
 
 def make(root: Path, *names: str) -> None:
@@ -107,14 +107,14 @@ def test_folders_within_one_another_without_end(tmp_path: Path) -> None:
 def test_one_entry_that_cannot_be_looked_at_is_no_others_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, "a.txt", "b/c.txt", "d/e.txt")
     (tmp_path / "long.txt").symlink_to("x" * 300)
-    usual = folders.kind
+    usual = discover.kind
 
     def refuse(path: Path) -> str:
         if path.name == "b":
             raise PermissionError(13, "Permission denied")
         return usual(path)
 
-    monkeypatch.setattr(folders, "kind", refuse)
+    monkeypatch.setattr(discover, "kind", refuse)
     corpus = read(tmp_path, on_error="skip")
     assert [Path(document.name).name for document in corpus] == ["a.txt", "e.txt"]
     assert [(Path(item.file).name, item.reason) for item in corpus.skipped] == [

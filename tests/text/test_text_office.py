@@ -17,10 +17,10 @@ import phrasemate.text.formats.archive as archive_module
 import phrasemate.text.formats.xlsx as xlsx_module
 from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text import read
-from phrasemate.text.damage import Damage
+from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.archive import MEMBERS
 from phrasemate.text.formats.xlsx import COLUMNS, sheet_rows, write_sheet
-from phrasemate.text.lines import TextFile
+from phrasemate.text.text_file import TextFile
 from phrasemate.types import Sentence
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from phrasemate.text import folders, read, readers
-from phrasemate.text.formats import archive, html, xlsx, xml
-from phrasemate.text.lines import LINE_LIMIT
-from phrasemate.text.readers import FORMATS
+from phrasemate.text import discover, read
+from phrasemate.text.formats import archive, html, registry, xlsx, xml
+from phrasemate.text.formats.registry import FORMATS
+from phrasemate.text.text_file import LINE_LIMIT
 
 PAGE = Path(__file__).parents[2] / "docs" / "text.md"
 
@@ -24,9 +24,9 @@ def test_the_examples_print_what_the_page_says(name: str, tmp_path: Path, monkey
 def test_every_limit_is_on_the_page_of_the_formats() -> None:
     page = PAGE.with_name("formats.md").read_text(encoding="utf-8")
     limits = [xml.DEPTH, xml.TOKEN, xml.UNIT, xml.NAMES, archive.MEMBERS, archive.MEMBER, xlsx.STRINGS, html.PAGE]
-    limits += [html.DEPTH, readers.METADATA, readers.NESTING, xlsx.CELLS, readers.EVERYWHERE, archive.TOGETHER]
+    limits += [html.DEPTH, registry.METADATA, registry.NESTING, xlsx.CELLS, registry.EVERYWHERE, archive.TOGETHER]
     assert [limit for limit in [*limits, xlsx.COLUMNS, archive.RATIO] if f" {limit:,} " not in page] == []
-    suffixes = [suffix for suffix in folders.SUFFIXES if f"`{suffix}`" not in page + PAGE.read_text(encoding="utf-8")]
+    suffixes = [suffix for suffix in discover.SUFFIXES if f"`{suffix}`" not in page + PAGE.read_text(encoding="utf-8")]
     assert suffixes == []
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from phrasemate.errors import ReadError
 from phrasemate.text import Skipped, read
-from phrasemate.text.damage import Damage
+from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.tables import csv_rows
 from phrasemate.text.formats.xlsx import sheet_rows
-from phrasemate.text.lines import TextFile
+from phrasemate.text.text_file import TextFile
 
 
 def rows_of(path: Path) -> list[tuple[int, list[str]]]:

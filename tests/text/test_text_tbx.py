@@ -12,9 +12,9 @@ from test_text_tmx import TEXTS
 import phrasemate.text.formats.xml as xml_module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
-from phrasemate.text.formats.records import Term
-from phrasemate.text.formats.writing import writable
-from phrasemate.text.terms import read_terms, write_terms
+from phrasemate.text.formats.units import Term
+from phrasemate.text.formats.xml_writer import writable
+from phrasemate.text.term_lists import read_terms, write_terms
 
 BODY_2 = """<martif type="TBX-Basic" xml:lang="en"><martifHeader><fileDesc><sourceDesc><p>x</p></sourceDesc></fileDesc>
 </martifHeader><text><body>

@@ -17,8 +17,8 @@ import phrasemate.text.formats.xml as xml_module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import chosen, paragraphs, read_bilingual, read_units, write_units
-from phrasemate.text.formats.records import Side, Unit, speaks
-from phrasemate.text.formats.writing import writable
+from phrasemate.text.formats.units import Side, Unit, speaks
+from phrasemate.text.formats.xml_writer import writable
 from phrasemate.types import Sentence
 
 MEMORY = """<?xml version="1.0"?>

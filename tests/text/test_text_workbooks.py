@@ -8,9 +8,9 @@ import openpyxl
 import pytest
 
 from phrasemate.text import read
-from phrasemate.text.damage import Damage
+from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.xlsx import sheet_rows, write_sheet
-from phrasemate.text.lines import TextFile
+from phrasemate.text.text_file import TextFile
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import phrasemate.text.formats.xml as xml_module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import read_bilingual, read_units, write_units
-from phrasemate.text.formats.records import Side, Unit
-from phrasemate.text.formats.writing import writable
+from phrasemate.text.formats.units import Side, Unit
+from phrasemate.text.formats.xml_writer import writable
 
 OLD = """<?xml version="1.0"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:tool">

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.sealed import save_arrays
+from phrasemate.utils.storage import save_arrays
 from phrasemate.vectors.unfinished import Unfinished
 
 FACTS = '{"a": 1}'

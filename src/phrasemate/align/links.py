@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.lines import numbered_lines
+from phrasemate.text.text_file import numbered_lines
 
 Links = list[tuple[int, int]]
 """(source word, target word), counted from 0, sorted, each once."""

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from phrasemate.align.links import Links, symmetrise
 from phrasemate.align.worded import Worded
 from phrasemate.encode import Model
-from phrasemate.encode.parts import parts
 from phrasemate.encode.pool import pool_mean, token_rows, unit
 from phrasemate.errors import InputError
+from phrasemate.utils.batching import parts
 
 METHODS = ("intersection", "itermax", "softmax")
 CHUNK = 512  # sentence pairs: their word vectors take some 40 MB

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 
 from phrasemate.errors import InputError
-from phrasemate.locks import give_back, take
-from phrasemate.text.formats.writing import check_new
+from phrasemate.utils.locks import give_back, take
+from phrasemate.utils.storage import check_new
 
 _BLOCK = 1 << 20
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, cast
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage, Skipped, without_options
+from phrasemate.text.error_policy import Damage, Skipped, without_options
 from phrasemate.text.formats.bilingual import format_of, read_bilingual
-from phrasemate.text.lines import TextFile
+from phrasemate.text.text_file import TextFile
 
 _BLOCK = 1 << 20
 

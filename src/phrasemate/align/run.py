@@ -15,9 +15,9 @@ from phrasemate.align.pairs import LEAST, MAX_WORDS, RATE, BorderWords, PhraseFi
 from phrasemate.align.parallel import ParallelText
 from phrasemate.align.worded import Aligner, Worded
 from phrasemate.errors import InputError, ReadError
-from phrasemate.sealed import sha256_of
-from phrasemate.text.lines import numbered_lines
+from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Phrase, PhrasePair
+from phrasemate.utils.storage import sha256_of
 
 BATCH = 1000  # sentence pairs between two writes of phrase pairs
 

@@ -127,7 +127,7 @@ examples.__doc__ = HELP
 
 def _phrases(given: Sequence[str], file: str | None) -> list[str]:
     from phrasemate.text import read
-    from phrasemate.text.damage import without_options
+    from phrasemate.text.error_policy import without_options
 
     for phrase in given:
         if not phrase.strip() or any("\udc80" <= character <= "\udcff" for character in phrase):

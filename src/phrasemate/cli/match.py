@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from phrasemate.examples import ExampleIndex
     from phrasemate.match import Side
     from phrasemate.text import Corpus
-    from phrasemate.text.formats.records import Term
+    from phrasemate.text.formats.units import Term
 
 WRITTEN = (".tsv", ".csv", ".jsonl", ".xlsx", ".tbx")
 
@@ -213,7 +213,7 @@ match.__doc__ = HELP
 
 def _check_files(to: Path | None, unmatched: Path | None, force: bool, read: Sequence[str | Path]) -> None:
     """What would be lost, or fail after minutes of work, fails at once."""
-    from phrasemate.text.formats.writing import check_new
+    from phrasemate.utils.storage import check_new
 
     if to is not None and to.suffix.lower() not in WRITTEN:
         raise InputError(f"{to}: no format by its name; expected {', '.join(WRITTEN)}")
@@ -256,7 +256,7 @@ def _side(
 
 def _terms(file: Path, name: str, column: str | None, lang: str) -> list[Term]:
     """A term list; errors name the options of this command."""
-    from phrasemate.text.terms import read_terms
+    from phrasemate.text.term_lists import read_terms
 
     number = int(column) if column is not None and re.fullmatch("[0-9]{1,9}", column) else column
     with sided(name):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from phrasemate.match import Match, Matching
-    from phrasemate.text.formats.records import Term
+    from phrasemate.text.formats.units import Term
     from phrasemate.types import Phrase
 
 INDENT = "    "
@@ -79,14 +79,14 @@ def _plain(match: Match) -> Iterator[str]:
 def write_matches(to: Path, found: Matching) -> None:
     """In the format of the name; a term base gets the evidence as contexts."""
     from phrasemate.match import term_pairs
-    from phrasemate.text.terms import write_pairs
+    from phrasemate.text.term_lists import write_pairs
 
     write_pairs(to, term_pairs(found, contexts=to.suffix.lower() == ".tbx"))
 
 
 def write_unmatched(path: Path, found: Matching) -> None:
     """A table of the terms without a match."""
-    from phrasemate.text.formats.writing import NewFile
+    from phrasemate.utils.storage import NewFile
 
     with NewFile(path) as file:
         file.write("side\tterm\tid\n")

@@ -216,7 +216,7 @@ def _translate(
 
 def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path | None, force: bool) -> None:
     """What would be lost, or fail after the work, fails at once."""
-    from phrasemate.text.formats.writing import check_new
+    from phrasemate.utils.storage import check_new
 
     known: list[tuple[str, str | Path]] = [("the text", file)] if file != "-" else []
     known += [("the known translations", examples)] if examples else []
@@ -236,7 +236,7 @@ class _Sinks:
     def __init__(
         self, out: Path | None, jsonl: Path | None, as_json: bool, show_prompt: bool, stack: ExitStack
     ) -> None:
-        from phrasemate.text.formats.writing import NewFile
+        from phrasemate.utils.storage import NewFile
 
         self._as_json, self._show_prompt, self.files = as_json, show_prompt, bool(out or jsonl)
         self._prompts = as_json or out is not None or not (jsonl or show_prompt)  # where translations would be

@@ -81,7 +81,7 @@ def prepare(
     """
     from phrasemate.mt import Hints, Prompter
     from phrasemate.mt.prepare import lessons, sampled, write_lessons
-    from phrasemate.text.formats.writing import check_new
+    from phrasemate.utils.storage import check_new
 
     if not out.name:
         raise InputError(f"{out}: names a folder; expected the beginning of two files' names")
@@ -129,7 +129,7 @@ def tune(
     as_json: JsonAtEnd = False,
 ) -> None:
     """Adapt a causal language model to the form of the prompts by LoRA (needs the extra [train])."""
-    from phrasemate.text.formats.writing import check_new
+    from phrasemate.utils.storage import check_new
 
     if not data.is_file():
         raise InputError(f"{data}: no such file; expected one that phrasemate mt prepare wrote")

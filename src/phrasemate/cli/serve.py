@@ -10,7 +10,7 @@ import typer
 
 from phrasemate.cli.options import Quick
 from phrasemate.errors import MissingExtra
-from phrasemate.machine import share_heaps
+from phrasemate.utils.cpu import share_heaps
 
 EXAMPLES = """Examples:
 

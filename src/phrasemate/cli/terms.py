@@ -174,7 +174,7 @@ terms.__doc__ = HELP
 def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) -> None:
     """What would fail after the work fails at once."""
     from phrasemate.terms.output import WRITTEN
-    from phrasemate.text.formats.writing import check_new
+    from phrasemate.utils.storage import check_new
 
     if to is None:
         return

@@ -22,7 +22,7 @@ from phrasemate.index import rows
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.records import DocumentInfo
 from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
-from phrasemate.sealed import is_entry
+from phrasemate.utils.storage import is_entry
 
 LOOK_SECONDS = 1.0  # between two looks for a newer state
 _SHARDS = 256  # of which it is held in memory where each sentence's phrases begin: 200 kB each

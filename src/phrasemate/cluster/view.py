@@ -14,7 +14,7 @@ from phrasemate.index import rows
 from phrasemate.index.engine import Exact, Floats, Ids, best, scan
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State
-from phrasemate.machine import cores
+from phrasemate.utils.cpu import cores
 
 _CANDIDATES = 256  # re-scored at least (docs/scale.md)
 _PER_RESULT = 4

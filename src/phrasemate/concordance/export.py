@@ -9,11 +9,11 @@ from pathlib import Path
 from phrasemate.concordance.lines import Candidate, Column
 from phrasemate.errors import InputError
 from phrasemate.text.formats.bilingual import write_units
-from phrasemate.text.formats.records import Side, Term, TermPair, Unit
 from phrasemate.text.formats.tables import harmless, tsv_line
-from phrasemate.text.formats.writing import NewFile
+from phrasemate.text.formats.units import Side, Term, TermPair, Unit
 from phrasemate.text.formats.xlsx import write_sheet
-from phrasemate.text.terms import write_pairs
+from phrasemate.text.term_lists import write_pairs
+from phrasemate.utils.storage import NewFile
 
 FORMATS = ("tsv", "xlsx", "tbx", "tmx")
 _HEADER = ("phrase", "candidate", "score", "count", "index", "document", "line", "language", "left", "match", "right")

@@ -12,7 +12,7 @@ from phrasemate.dataset.rouge import UNITS, is_copy
 from phrasemate.dataset.times import is_time
 from phrasemate.errors import InputError
 from phrasemate.text import words
-from phrasemate.text.composing import composed
+from phrasemate.text.normalize import composed
 
 Pair = tuple[str, str]
 Split = dict[str, list[ExamplePair]]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from phrasemate.errors import ReadError
-from phrasemate.text.damage import Damage
+from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.xml import Attributes, XmlStream
-from phrasemate.text.lines import TextFile
+from phrasemate.text.text_file import TextFile
 
 _BLOCK = 1 << 16
 _DIGITS = 18  # of a page's number: 64 bits hold them

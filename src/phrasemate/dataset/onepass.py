@@ -23,7 +23,7 @@ from unicodedata import category
 from phrasemate.dataset.rouge import SPACELESS
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples.matching import Matcher
-from phrasemate.text.composing import composed
+from phrasemate.text.normalize import composed
 from phrasemate.types import Phrase
 
 if TYPE_CHECKING:

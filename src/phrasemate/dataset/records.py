@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.formats.writing import NewFile
-from phrasemate.text.lines import numbered_lines
+from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Phrase
+from phrasemate.utils.storage import NewFile
 
 SPLITS = ("train", "dev", "test")
 

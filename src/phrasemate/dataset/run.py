@@ -16,11 +16,11 @@ from phrasemate.dataset.records import SPLITS
 from phrasemate.dataset.texts import Reading, Staged, staged
 from phrasemate.dataset.times import TimeWords
 from phrasemate.errors import InputError, ReadError
-from phrasemate.locks import give_back, take
-from phrasemate.text.damage import Damage
+from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.tables import meant
-from phrasemate.text.lines import TextFile
+from phrasemate.text.text_file import TextFile
 from phrasemate.types import check_language
+from phrasemate.utils.locks import give_back, take
 
 WORK = ".work"
 Pairs = Iterator[tuple[str, str]]

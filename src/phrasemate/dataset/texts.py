@@ -18,10 +18,9 @@ from typing import IO, NamedTuple
 from phrasemate.dataset.dump import Page, is_dump, pages
 from phrasemate.dataset.markup import paragraphs
 from phrasemate.errors import InputError
-from phrasemate.sealed import sha256_of
 from phrasemate.text import Skipped, read, split_sentences
-from phrasemate.text.formats.writing import NewFile
-from phrasemate.text.lines import numbered_lines
+from phrasemate.text.text_file import numbered_lines
+from phrasemate.utils.storage import NewFile, sha256_of
 
 Progress = Callable[[str, int, int], None]
 

@@ -32,7 +32,7 @@ from phrasemate.encode.runtime import load_tokenizer
 from phrasemate.encode.segment import check_options
 from phrasemate.encode.smoothing import TEXTS, smoothing_of
 from phrasemate.errors import InputError, ModelError
-from phrasemate.sealed import save_arrays
+from phrasemate.utils.storage import save_arrays
 
 DIM = 192  # the smallest at which retrieval is as good as with the two ends in full (docs/decisions.md)
 DEFAULTS = ("cls", "ends", "mean")  # what a phrase may be without a projection

@@ -21,7 +21,7 @@ from typing import Any
 
 from phrasemate.encode.confidence import CONFIDENCE
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
-from phrasemate.sealed import sha256_of
+from phrasemate.utils.storage import sha256_of
 
 FORMAT = "phrasemate-model"
 VERSION = 1

@@ -20,7 +20,7 @@ from phrasemate.encode.folder import CONFIG, HEADS, write_manifest
 from phrasemate.encode.model import Model, load_model
 from phrasemate.encode.pool import MeanHead
 from phrasemate.errors import InputError
-from phrasemate.sealed import save_arrays
+from phrasemate.utils.storage import save_arrays
 
 SENTENCES = 5_000  # read at most: some 100,000 phrases, far more than the covariance needs
 WHITENING = 0.5  # 0: plain components, 1: whitened; 0.5 is half way

@@ -25,7 +25,7 @@ from phrasemate.encode import folder as names
 from phrasemate.encode.embedding import EmbeddingTable
 from phrasemate.encode.graph import output_name
 from phrasemate.errors import InputError, ModelDamaged
-from phrasemate.machine import cores
+from phrasemate.utils.cpu import cores
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
 BATCHES = 8  # into which few texts are cut, so that all threads have some ...

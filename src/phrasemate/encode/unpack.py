@@ -18,7 +18,7 @@ from phrasemate.encode.huggingface import TRAINING, tokenizer_settings
 from phrasemate.encode.runtime import load_tokenizer, tokenizer_bytes
 from phrasemate.encode.smoothing import norms_of
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged
-from phrasemate.sealed import save_arrays
+from phrasemate.utils.storage import save_arrays
 
 QUERY, KEY, VALUE = "query", "key", "value"
 ROWS = 8_192  # rows of the token table at a time

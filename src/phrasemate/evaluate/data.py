@@ -14,7 +14,7 @@ from typing import Any
 
 from phrasemate.align import Links, Worded
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.lines import numbered_lines
+from phrasemate.text.text_file import numbered_lines
 
 LANGS = ("de", "cs", "ro", "fr")
 _TARGET = re.compile(r"-[^-_]+(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}))*$")

@@ -19,7 +19,7 @@ from phrasemate.evaluate.mt_comet import comet_scores, numbers
 from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.evaluate.significance import Estimate, stratified, stratified_test
 from phrasemate.mt.scores import METRICS, SAMPLES, SEED, bert_scores, compare, corpus_statistics, hint_counts, metric
-from phrasemate.text.lines import numbered_lines
+from phrasemate.text.text_file import numbered_lines
 
 REFERENCE = "reference.txt"
 BASELINE = "plain"

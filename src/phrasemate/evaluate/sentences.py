@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.metrics import Ranking, check_numbers
 from phrasemate.rank import numbered
-from phrasemate.text.composing import composed
+from phrasemate.text.normalize import composed
 from phrasemate.types import Run
 
 Floats = NDArray[np.float32]

@@ -30,8 +30,8 @@ from phrasemate.evaluate.report import Named, Result, Table, signature, write_js
 from phrasemate.evaluate.significance import check_seed, randomisation_test, stratified
 from phrasemate.evaluate.xpr_rows import BUNDLED, LISTED, Row, read_rows
 from phrasemate.rank import csls, numbered
-from phrasemate.text.composing import composed
-from phrasemate.text.lines import numbered_lines
+from phrasemate.text.normalize import composed
+from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors, procrustes, tokens
 

@@ -12,7 +12,7 @@ from unicodedata import category
 from phrasemate.errors import InputError
 from phrasemate.examples.korean import is_syllable, particles_only
 from phrasemate.text import words
-from phrasemate.text.composing import composed
+from phrasemate.text.normalize import composed
 
 _JOINTS = "'’‘＇:"  # inside a word a boundary all the same: l'eau, dog's, Ankara'da, EU:n
 _NEGATION = re.compile("['’‘＇]t\\b", re.IGNORECASE)  # but "don" is no word of "don't"

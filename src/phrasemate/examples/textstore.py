@@ -26,8 +26,8 @@ from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, IndexUnsu
 from phrasemate.examples.matching import characters, lookup, tokens
 from phrasemate.examples.sampling import Row
 from phrasemate.index import ProgressEvent, database, rows
-from phrasemate.locks import give_back, take
 from phrasemate.types import Document, Sentence
+from phrasemate.utils.locks import give_back, take
 
 _MAGIC = 0x70_6D_65_78  # "pmex", the application id in the head of the file
 _FORMAT = 2  # counts up when files are written, or sentences looked up, differently

@@ -35,8 +35,8 @@ from phrasemate.index.stats import statistics
 from phrasemate.index.store import SentenceRow, Store
 from phrasemate.index.tuning import DEPTHS, TuneReport, tune
 from phrasemate.index.view import View
-from phrasemate.machine import give_back
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence, check_language
+from phrasemate.utils.cpu import give_back
 
 if TYPE_CHECKING:
     from phrasemate.encode import Model

@@ -18,7 +18,7 @@ from phrasemate.index import faissfile
 from phrasemate.index.engine import Floats, Ids, Int8s, Runs, best
 from phrasemate.index.manifest import FACTORY, VectorsManifest, differing
 from phrasemate.index.records import Settings
-from phrasemate.machine import cores
+from phrasemate.utils.cpu import cores
 
 _CANDIDATES = 128  # re-scored at least: with 40, 10 results of 1.2 million had recall .905, with 128 they have .957
 _PER = 32  # results for which a number of candidates is meant

@@ -17,7 +17,7 @@ from phrasemate.index.filling import PER_LIST, Filling
 from phrasemate.index.manifest import Digest, VectorsManifest, install
 from phrasemate.index.records import Settings
 from phrasemate.index.store import State, Store, VectorRow
-from phrasemate.machine import give_back
+from phrasemate.utils.cpu import give_back
 
 VECTORS_JSON = "vectors.json"
 _PARTIAL = "vectors.partial"  # a file while it is written

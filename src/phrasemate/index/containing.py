@@ -13,7 +13,7 @@ from itertools import chain, islice, product
 from phrasemate.errors import InputError
 from phrasemate.index import rows
 from phrasemate.index.store import State, Store
-from phrasemate.text.composing import composed, decomposed
+from phrasemate.text.normalize import composed, decomposed
 
 _TRIGRAM = 3
 _LOOKED_UP = 64  # characters of a phrase that are looked up

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phrasemate.index import rows
 from phrasemate.index.store import VectorRow
-from phrasemate.topk import falling, promising, side_by_side
+from phrasemate.utils.knn import falling, promising, side_by_side
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]

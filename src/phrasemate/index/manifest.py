@@ -19,7 +19,7 @@ from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsupported
 from phrasemate.index.records import IndexModel
-from phrasemate.machine import cores
+from phrasemate.utils.cpu import cores
 
 FORMAT = "phrasemate-index"
 VERSION = 1

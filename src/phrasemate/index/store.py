@@ -21,7 +21,7 @@ from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import database, rows
 from phrasemate.index.records import DocumentInfo
 from phrasemate.index.session import Session
-from phrasemate.sealed import is_entry
+from phrasemate.utils.storage import is_entry
 
 _BATCH = 256
 _MOST = 1 << 53  # ids and counts are less, and so are exact as floats

@@ -16,7 +16,7 @@ from phrasemate.errors import InputError
 from phrasemate.examples import Finder, occurrences
 from phrasemate.marks import marked
 from phrasemate.match.graph import Candidates, assign, candidates, matching_function
-from phrasemate.text.formats.records import Term, TermPair
+from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.types import Phrase
 
 THRESHOLDS = {"csls": 0.2, "ratio": 1.15}  # margin -> the least that is a match (docs/match.md)
@@ -211,7 +211,7 @@ def select(found: Candidates, settings: MatchSettings) -> Candidates:
 
 
 def term_pairs(matching: Matching, contexts: bool = False) -> Iterable[TermPair]:
-    """The matches as rows for `phrasemate.text.terms.write_pairs`; evidence has its term in ``[[ ]]``.
+    """The matches as rows for `phrasemate.text.term_lists.write_pairs`; evidence has its term in ``[[ ]]``.
 
     ``contexts``: the evidence becomes contexts of the terms, and the figures a note of the target (for a term base).
     """

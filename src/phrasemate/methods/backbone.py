@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from phrasemate.encode.huggingface import FAMILIES, tokenizer_settings
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
-from phrasemate.sealed import unlock
+from phrasemate.utils.storage import unlock
 
 MAX_TOKENS = 160
 _SURROGATE = re.compile("[\ud800-\udfff]")

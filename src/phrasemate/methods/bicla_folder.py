@@ -17,7 +17,7 @@ from safetensors.torch import load, save
 from phrasemate.errors import InputError
 from phrasemate.methods.bicla import BiCLA, Settings
 from phrasemate.methods.config import built
-from phrasemate.sealed import CONFIG, Seal
+from phrasemate.utils.storage import CONFIG, Seal
 
 SEAL = Seal("phrasemate-bicla", 1, "phrasemate train bicla", "train it again, or copy it again")
 

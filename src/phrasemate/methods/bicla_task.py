@@ -27,7 +27,7 @@ from phrasemate.methods.config import at_least, configured, facts_of
 from phrasemate.methods.loop import LoopSettings
 from phrasemate.rank import numbered
 from phrasemate.text.stopwords import content_words, stop_words
-from phrasemate.topk import greatest
+from phrasemate.utils.knn import greatest
 from phrasemate.vectors.neighbours import blocks
 from phrasemate.vectors.words import WordVectors
 

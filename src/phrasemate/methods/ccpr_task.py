@@ -25,7 +25,7 @@ from phrasemate.methods.elsewhere import Elsewhere
 from phrasemate.methods.examples import Alteration, Example, PairFile, Schedule
 from phrasemate.methods.loop import LoopSettings
 from phrasemate.methods.spans import SpanBatch, collate
-from phrasemate.sealed import save_arrays
+from phrasemate.utils.storage import save_arrays
 
 HEADS = ("random", "components", "base")
 DEV_SENTENCES = 256  # encoded at once

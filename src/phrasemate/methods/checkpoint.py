@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from phrasemate.errors import CheckpointDamaged
-from phrasemate.sealed import sha256_of
+from phrasemate.utils.storage import sha256_of
 
 TENSORS, FACTS = "state.safetensors", "state.json"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from phrasemate.errors import InputError
-from phrasemate.sealed import sha256_of
+from phrasemate.utils.storage import sha256_of
 
 SHIPPED = Path(__file__).parents[1] / "configs"
 

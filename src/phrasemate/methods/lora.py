@@ -22,8 +22,8 @@ from torch import Tensor
 
 from phrasemate.errors import InputError, MissingExtra, ModelError
 from phrasemate.methods.memory import short_of_memory
-from phrasemate.sealed import unlock
-from phrasemate.text.lines import numbered_lines
+from phrasemate.text.text_file import numbered_lines
+from phrasemate.utils.storage import unlock
 
 IGNORED = -100  # label of a token without a loss, as torch's cross-entropy has it
 

@@ -29,7 +29,7 @@ from phrasemate.rank import numbered
 from phrasemate.reranker.folder import save_reranker
 from phrasemate.reranker.network import Network
 from phrasemate.reranker.scorer import FIRST, NEIGHBOURS
-from phrasemate.topk import falling, greatest
+from phrasemate.utils.knn import falling, greatest
 from phrasemate.vectors.neighbours import blocks, csls_penalties, nearest
 
 SCORED = 32  # lists that are scored at once in an evaluation

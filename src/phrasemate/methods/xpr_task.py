@@ -24,8 +24,8 @@ from phrasemate.methods.halves import Lower, halves
 from phrasemate.methods.kept import Feed, Piece, Progress
 from phrasemate.methods.loop import LoopSettings
 from phrasemate.methods.xpr import XPR, PhraseEncoder, Projection, Settings
-from phrasemate.sealed import save_arrays
 from phrasemate.train import autocast
+from phrasemate.utils.storage import save_arrays
 
 DEV_PAIRS = 128  # encoded at once
 

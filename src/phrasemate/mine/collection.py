@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.mine.language import LanguageCheck
 from phrasemate.mine.work import checked, seal
-from phrasemate.sealed import is_entry
-from phrasemate.text.composing import composed
-from phrasemate.text.damage import Skipped
+from phrasemate.text.error_policy import Skipped
+from phrasemate.text.normalize import composed
 from phrasemate.types import Document
+from phrasemate.utils.storage import is_entry
 
 _TELL = 10_000  # sentences between two calls of the progress
 LONGEST = 2_000  # characters: what is longer is no sentence, and its vector says little

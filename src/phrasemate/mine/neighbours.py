@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.topk import greatest
+from phrasemate.utils.knn import greatest
 
 ENGINES = ("auto", "exact", "approximate")
 Floats = NDArray[np.float32]

@@ -11,8 +11,8 @@ from phrasemate.errors import InputError
 from phrasemate.mine.collection import Place
 from phrasemate.mine.records import Mate
 from phrasemate.text.formats.bilingual import write_units
-from phrasemate.text.formats.records import Side, Unit
-from phrasemate.text.formats.writing import NewFile, check_new
+from phrasemate.text.formats.units import Side, Unit
+from phrasemate.utils.storage import NewFile, check_new
 
 FORMATS = (".jsonl", ".tmx", ".tsv")
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.locks import give_back, take
-from phrasemate.sealed import is_entry, sha256_of
+from phrasemate.utils.locks import give_back, take
+from phrasemate.utils.storage import is_entry, sha256_of
 
 FORMAT, VERSION = "phrasemate-mine", 1
 SETTINGS = "work.json"

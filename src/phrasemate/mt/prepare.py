@@ -16,7 +16,7 @@ from typing import NamedTuple
 from phrasemate.errors import InputError
 from phrasemate.mt.prompt import Prompt, Prompter
 from phrasemate.mt.translate import BATCH, Retrieval
-from phrasemate.text.formats.writing import NewFile
+from phrasemate.utils.storage import NewFile
 
 COUNT = 1_800  # paper, appendix C.3
 LENGTHS = 20, 400  # characters of either side: neither headings nor paragraphs

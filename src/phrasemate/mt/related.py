@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.index import Index
 from phrasemate.search import is_of
-from phrasemate.text.formats.writing import NewFile
+from phrasemate.utils.storage import NewFile
 
 BLOCK = 4_096  # sentences that are encoded together
 SAVED = 65_536  # sentences after which what is made is kept

@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 
 from phrasemate.errors import InputError
 from phrasemate.reranker.network import Network
-from phrasemate.sealed import Seal
+from phrasemate.utils.storage import Seal
 
 SEAL = Seal(
     "phrasemate-reranker",

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
-from phrasemate.encode.parts import parts
 from phrasemate.encode.pool import pool_mean, unit
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError, ModelMismatch
@@ -18,6 +17,7 @@ from phrasemate.rank import csls, margin_lists, rerank, run_of, whole
 from phrasemate.reranker.folder import Trained, load_reranker
 from phrasemate.reranker.network import Network, Read
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
+from phrasemate.utils.batching import parts
 
 Floats = NDArray[np.float32]
 FIRST = 20  # of a list, that are re-ranked

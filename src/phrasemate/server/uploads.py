@@ -15,7 +15,7 @@ from phrasemate.server.effort import go_on
 from phrasemate.server.refusal import Refusal
 from phrasemate.server.schemas import Terms
 from phrasemate.server.settings import Settings
-from phrasemate.text.folders import SUFFIXES as READABLE
+from phrasemate.text.discover import SUFFIXES as READABLE
 from phrasemate.types import Document, Sentence
 
 SUFFIXES = tuple(sorted(suffix[1:] for suffix in READABLE))  # but nothing within gzip
@@ -29,7 +29,7 @@ def uploaded(name: str, content: bytes, settings: Settings, language: str = "") 
     Reading them raises ReadError (it names no path of ours), or Refusal for more text than is allowed.
     """
     from phrasemate.text import read
-    from phrasemate.text.damage import without_options
+    from phrasemate.text.error_policy import without_options
 
     suffix = name.rpartition(".")[2].lower()
     if suffix not in SUFFIXES:

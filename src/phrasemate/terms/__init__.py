@@ -7,7 +7,7 @@ searcher = Searcher(Index.open("idx"))
 terms = document_terms(read("manual.docx", lang="de"), searcher)
 write_document_terms("terms.tbx", terms, language="de")
 
-Lists of terms that are in files already are read and written by `phrasemate.text.terms`.
+Lists of terms that are in files already are read and written by `phrasemate.text.term_lists`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from phrasemate.encode import FrequentWords, Model
 from phrasemate.encode.segment import JOINT
 from phrasemate.terms.records import DocumentTerm, Occurrence, Progress, TermSettings
 from phrasemate.text import words
-from phrasemate.text.composing import composed
+from phrasemate.text.normalize import composed
 from phrasemate.types import Document, Phrase, Span
 
 AT_ONCE = 256  # sentences between two calls of progress

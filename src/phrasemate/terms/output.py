@@ -12,7 +12,7 @@ from phrasemate.errors import InputError
 from phrasemate.search import Group
 from phrasemate.terms.records import DocumentTerm
 from phrasemate.text import Term, TermPair, write_pairs, write_terms
-from phrasemate.text.formats.writing import NewFile
+from phrasemate.utils.storage import NewFile
 
 WRITTEN = (".tbx", ".tsv", ".csv", ".xlsx", ".jsonl")
 CONTEXTS = 3  # sentences of the document that are written with a term

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from phrasemate.text.corpus import Corpus, read
-from phrasemate.text.damage import Skipped
+from phrasemate.text.error_policy import Skipped
 from phrasemate.text.formats.bilingual import read_bilingual, read_units, write_units
-from phrasemate.text.formats.records import Side, Term, TermPair, Unit
-from phrasemate.text.segmentation import folded, split_sentences, words
-from phrasemate.text.terms import read_terms, write_pairs, write_terms
+from phrasemate.text.formats.units import Side, Term, TermPair, Unit
+from phrasemate.text.sentences import folded, split_sentences, words
+from phrasemate.text.term_lists import read_terms, write_pairs, write_terms
 
 __all__ = [
     "Corpus",

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemate.errors import InputError
-from phrasemate.text.damage import Damage, Skipped
-from phrasemate.text.folders import Found, find, kind, shown
-from phrasemate.text.lines import TextFile, keeps_line_ends
-from phrasemate.text.readers import Options, sentences
-from phrasemate.text.spool import sniffed, spool
+from phrasemate.text.discover import Found, find, kind, shown, sniffed, spool
+from phrasemate.text.error_policy import Damage, Skipped
+from phrasemate.text.formats.registry import Options, sentences
+from phrasemate.text.text_file import TextFile, keeps_line_ends
 from phrasemate.types import Document, Sentence, check_language
 
 _HOW_READ = "3"  # counts up when the same file and options come to give other sentences

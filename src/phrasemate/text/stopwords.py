@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from phrasemate.errors import InputError, MissingExtra
-from phrasemate.text.composing import composed
-from phrasemate.text.segmentation import words
+from phrasemate.text.normalize import composed
+from phrasemate.text.sentences import words
 
 
 def stop_words(language: str) -> frozenset[str]:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage, Skipped
-from phrasemate.text.formats.writing import NewFile, check_new
-from phrasemate.text.lines import TextFile
+from phrasemate.text.error_policy import Damage, Skipped
+from phrasemate.text.text_file import TextFile
+from phrasemate.utils.storage import NewFile, check_new
 from phrasemate.vectors.words import WordVectors
 
 _DIGITS = 19  # of a count that means something

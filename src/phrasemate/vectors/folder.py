@@ -24,8 +24,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
-from phrasemate.sealed import save_arrays
-from phrasemate.text.formats.writing import check_new
+from phrasemate.utils.storage import check_new, save_arrays
 
 FORMAT = "phrasemate-vectors"
 VERSION = 1

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.lines import numbered_lines
+from phrasemate.text.text_file import numbered_lines
 from phrasemate.vectors.words import WordVectors
 
 Lexicon = Sequence[tuple[str, str]]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.topk import greatest
+from phrasemate.utils.knn import greatest
 
 BLOCK = 20_000_000  # similarities held at once: 80 MB
 

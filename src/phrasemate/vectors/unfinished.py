@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.sealed import save_arrays
+from phrasemate.utils.storage import save_arrays
 
 SECONDS = 30.0  # between two saves
 _MOST = 1 << 53  # sentences are fewer

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from phrasemate.errors import InputError
 from phrasemate.text import words
-from phrasemate.text.composing import composed
+from phrasemate.text.normalize import composed
 from phrasemate.types import Document
 
 HELD = 4_000_000  # different words that are held at once (about 0.5 GB); beyond that the rarest go

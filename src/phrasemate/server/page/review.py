@@ -11,7 +11,7 @@ from typing import Any
 from phrasemate.errors import InputError
 from phrasemate.text import Term, TermPair, write_pairs
 from phrasemate.text.formats.bilingual import write_units
-from phrasemate.text.formats.records import Side, Unit
+from phrasemate.text.formats.units import Side, Unit
 
 FILES = ("tsv", "xlsx", "tbx", "tmx")
 FIELDS = ("term", "equivalent", "verdict", "count", "context", "evidence", "spoken")  # of a row, as "term-0"

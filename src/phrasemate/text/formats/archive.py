@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from phrasemate.errors import ReadError
 from phrasemate.text.formats.xml import Attributes, XmlStream
-from phrasemate.text.lines import TextFile
+from phrasemate.text.text_file import TextFile
 
 MEMBERS = 10_000  # files in an archive
 MEMBER = 500_000_000  # bytes of one member, unpacked

@@ -11,12 +11,12 @@ from typing import Any
 
 from phrasemate import __version__
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage
-from phrasemate.text.formats.records import Unit, listed, speaks
+from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.tmx import TmxStream, TmxWriter
-from phrasemate.text.formats.writing import XmlFile
+from phrasemate.text.formats.units import Unit, listed, speaks
 from phrasemate.text.formats.xliff import XliffStream, XliffWriter
-from phrasemate.text.lines import TextFile
+from phrasemate.text.formats.xml_writer import XmlFile
+from phrasemate.text.text_file import TextFile
 
 BILINGUAL: Mapping[str, str] = {
     ".mqxliff": "xliff",

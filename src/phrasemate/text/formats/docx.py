@@ -8,7 +8,7 @@ from typing import Any
 
 from phrasemate.text.formats.archive import Archive, archive
 from phrasemate.text.formats.xml import Attributes, XmlStream
-from phrasemate.text.lines import TextFile
+from phrasemate.text.text_file import TextFile
 
 _WHAT = "a Word document (docx)"
 _WORD = (

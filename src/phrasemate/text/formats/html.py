@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Any
 
 from phrasemate.errors import MissingExtra, ReadError
-from phrasemate.text.guess import binary_kind
-from phrasemate.text.lines import NO_CHARSETS, TextFile
+from phrasemate.text.sniff import binary_kind
+from phrasemate.text.text_file import NO_CHARSETS, TextFile
 
 PAGE = 64_000_000  # bytes of a page
 DEPTH = 1000  # elements within one another: the parser looks through all that are open for each end that fits to none

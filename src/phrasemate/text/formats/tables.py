@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from phrasemate.text.lines import LINE_LIMIT, TextFile
+from phrasemate.text.text_file import LINE_LIMIT, TextFile
 
 _BREAKS = re.compile("[\t\r\n]+")
 _DELIMITERS = ",;\t|"

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from phrasemate.text.formats.codes import CodedStream, gap_of_name, spaced
-from phrasemate.text.formats.records import Term
-from phrasemate.text.formats.writing import XmlFile
+from phrasemate.text.formats.units import Term
 from phrasemate.text.formats.xml import Attributes
+from phrasemate.text.formats.xml_writer import XmlFile
 
 _CORE = "urn:iso:std:iso:30042:ed-2"
 _CONCEPTS, _SECTIONS = frozenset({"termEntry", "conceptEntry"}), frozenset({"langSet", "langSec"})

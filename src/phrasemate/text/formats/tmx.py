@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from phrasemate.text.formats.codes import CodedStream, gap_of_name, spaced
-from phrasemate.text.formats.records import Side, Unit
-from phrasemate.text.formats.writing import XmlFile
+from phrasemate.text.formats.units import Side, Unit
 from phrasemate.text.formats.xml import Attributes
+from phrasemate.text.formats.xml_writer import XmlFile
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})  # what they hold is markup of the original, not text
 _COST = 100  # characters that an element counts for, beside its text

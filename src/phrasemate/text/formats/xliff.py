@@ -8,9 +8,9 @@ from typing import Any
 
 from phrasemate.errors import InputError
 from phrasemate.text.formats.codes import CodedStream, gap_of_content, gap_of_name, spaced, wider
-from phrasemate.text.formats.records import Side, Unit
-from phrasemate.text.formats.writing import XmlFile
+from phrasemate.text.formats.units import Side, Unit
 from phrasemate.text.formats.xml import NAME, NAMES, Attributes
+from phrasemate.text.formats.xml_writer import XmlFile
 
 _OLD = frozenset({f"urn:oasis:names:tc:xliff:document:1.{minor}" for minor in (1, 2)})
 _NEW = frozenset({f"urn:oasis:names:tc:xliff:document:2.{minor}" for minor in (0, 1, 2)})

@@ -9,9 +9,10 @@ from typing import IO, Any, cast
 
 from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.formats.archive import RATIO, Archive, archive
-from phrasemate.text.formats.writing import NewFile, writable
 from phrasemate.text.formats.xml import Attributes, XmlStream
-from phrasemate.text.lines import TextFile
+from phrasemate.text.formats.xml_writer import writable
+from phrasemate.text.text_file import TextFile
+from phrasemate.utils.storage import NewFile
 
 COLUMNS = 1000  # of a table; what stands further to the right is not read
 STRINGS = 100_000_000  # characters of all different texts of a workbook, which are held in memory

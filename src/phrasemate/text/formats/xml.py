@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from xml.parsers import expat
 
 from phrasemate.errors import ReadError
-from phrasemate.text.guess import other_encoding
+from phrasemate.text.sniff import other_encoding
 
 DEPTH = 500  # elements within one another
 TOKEN = 1_000_000  # bytes of one tag, comment or declaration (of the DTD with all that is in it): expat keeps it whole

@@ -1,7 +1,7 @@
-"""A small folder of weights: ``weights.safetensors``, and ``config.json`` that seals it.
+"""Storage that survives a crash: files that are written beside their place, and sealed folders of weights.
 
-A configuration is accepted only if it is byte for byte what would be written for its content, weights only if they
-have the SHA-256 that it names.
+A sealed folder has ``weights.safetensors``, and ``config.json`` that seals it. A configuration is accepted only if it
+is byte for byte what would be written for its content, weights only if they have the SHA-256 that it names.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
+from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
@@ -117,3 +119,62 @@ def unlock(path: Path) -> None:
         path.chmod(stat.S_IMODE(beside.stat().st_mode))
     finally:
         beside.unlink()
+
+
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+def check_new(path: Path, force: bool = False, folder: bool = False) -> None:
+    """Raises InputError unless a file, or ``folder``, may be made at ``path``: to be asked before long work.
+
+    The folder around it must be there, and itself not, unless ``force`` allows to write over it; a folder is not
+    written over by a file.
+    """
+    if not folder and (not path.name or path.is_dir()):
+        raise InputError(f"{path}: is a folder; expected the name of a file")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder; make it first")
+    if path.exists() and not force:
+        raise InputError(f"{path}: is there already; take another name, or --force to write it anew")
+
+
+class NewFile:
+    """A file that is written beside its place and put there at the end; after an error nothing has changed.
+
+    A context manager. Raises InputError if it cannot be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], binary: bool = False) -> None:
+        self.path = Path(path)
+        self._part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
+        try:
+            self.stream: IO[bytes] | IO[str]
+            if binary:
+                self.stream = self._part.open("wb")
+            else:
+                self.stream = self._part.open("w", encoding="utf-8", newline="\n")
+        except (OSError, ValueError) as error:  # ValueError: of a path with a NUL or half a character
+            raise self._trouble(error) from None
+
+    def __enter__(self) -> NewFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        try:
+            self.stream.close()
+            if kind is None:
+                self._part.replace(self.path)
+        except OSError as trouble:
+            error = trouble
+        finally:
+            self._part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise self._trouble(error) from None
+
+    def write(self, text: str) -> None:
+        """Writes text, with U+FFFD for halves of surrogate pairs."""
+        self.stream.write(_HALVES.sub("\ufffd", text))  # type: ignore[call-overload]
+
+    def _trouble(self, error: OSError | ValueError) -> InputError:
+        reason = getattr(error, "strerror", None) or error
+        return InputError(f"{self.path}: cannot be written ({reason}); check the folder, its permissions and the disk")

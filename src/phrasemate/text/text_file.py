@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from phrasemate.text.damage import Damage, without_options
-from phrasemate.text.guess import binary_kind, other_encoding
+from phrasemate.text.error_policy import Damage, without_options
+from phrasemate.text.sniff import binary_kind, other_encoding
 
 LINE_LIMIT = 1_000_000  # characters; a longer line is damage: it is neither a sentence nor a paragraph
 _READ = 4 * LINE_LIMIT + 2  # bytes: a character has up to four, a line end two

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.damage import Damage, without_options
-from phrasemate.text.formats.records import Term, TermPair, listed, speaks
+from phrasemate.text.error_policy import Damage, without_options
 from phrasemate.text.formats.tables import csv_rows, harmless, meant, tsv_line, tsv_rows
 from phrasemate.text.formats.tbx import TbxStream, write_concepts
-from phrasemate.text.formats.writing import NewFile, XmlFile
+from phrasemate.text.formats.units import Term, TermPair, listed, speaks
 from phrasemate.text.formats.xlsx import sheet_rows, write_sheet
-from phrasemate.text.lines import TextFile
+from phrasemate.text.formats.xml_writer import XmlFile
+from phrasemate.text.text_file import TextFile
+from phrasemate.utils.storage import NewFile
 
 _READ = ".txt, .tsv, .csv, .tbx (each also with .gz) and .xlsx"
 _WRITTEN = ".tsv, .csv, .jsonl, .xlsx and .tbx"

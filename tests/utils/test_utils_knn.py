@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phrasemate.topk import falling, greatest, promising, side_by_side
+from phrasemate.utils.knn import falling, greatest, promising, side_by_side
 
 
 def some(kind: str, columns: int) -> np.ndarray:

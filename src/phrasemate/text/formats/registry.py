@@ -16,9 +16,9 @@ from phrasemate.text.formats.docx import docx_paragraphs
 from phrasemate.text.formats.html import html_paragraphs
 from phrasemate.text.formats.tables import csv_rows, tsv_rows
 from phrasemate.text.formats.xlsx import COLUMNS, sheet_rows
-from phrasemate.text.lines import LINE_LIMIT, TextFile
-from phrasemate.text.segmentation import split_sentences
-from phrasemate.text.terms import stream_terms
+from phrasemate.text.sentences import split_sentences
+from phrasemate.text.term_lists import stream_terms
+from phrasemate.text.text_file import LINE_LIMIT, TextFile
 from phrasemate.types import Sentence
 
 METADATA = 10_000  # characters, as JSON, of what goes with a text: an index holds it once for each sentence

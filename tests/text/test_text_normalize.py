@@ -15,7 +15,7 @@ from phrasemate.concordance.collation import _plain
 from phrasemate.dataset.onepass import _folded
 from phrasemate.index.containing import forms
 from phrasemate.terms.extract import wording
-from phrasemate.text.composing import composed, decomposed
+from phrasemate.text.normalize import composed, decomposed
 from phrasemate.text.stopwords import content_words
 from phrasemate.vectors import tokens
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import ModelDamaged, ModelError
-from phrasemate.sealed import CONFIG, Seal, save_arrays
+from phrasemate.utils.storage import CONFIG, Seal, save_arrays
 
 SEAL = Seal("phrasemate-spam", 1, "phrasemate train spam", "copy it again")
 

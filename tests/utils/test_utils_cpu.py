@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasemate.machine import cores, give_back, share_heaps
+from phrasemate.utils.cpu import cores, give_back, share_heaps
 
 
 def resident() -> float:

@@ -1,0 +1,5 @@
+"""What every part may use: storage that survives a crash, nearest neighbours, batching, locks, processors."""
+
+from __future__ import annotations
+
+__all__: list[str] = []
