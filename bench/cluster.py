@@ -40,8 +40,8 @@ from phrasemate.cluster.tables import DATA, PHRASES, Tables
 from phrasemate.encode import Extracted
 from phrasemate.evaluate.report import signature
 from phrasemate.index import Settings
-from phrasemate.index.engine import scan
-from phrasemate.index.rows import dequantise, unpack_spans
+from phrasemate.index.exact import scan
+from phrasemate.index.row_codec import dequantise, unpack_spans
 from phrasemate.types import Document, Sentence
 
 QUERIES, DEPTH = 200, 10

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from phrasemate import Document, Index
 from phrasemate.encode import Extracted
-from phrasemate.index import Settings, rows
+from phrasemate.index import Settings, row_codec
 
 # Small chunks make many commits, and FAISS begins early: all of an index's machinery is at work on little text.
 SETTINGS = Settings(chunk=16, learn=0, exact_below=1_500, forced_rebuild=4_000, train=2_000, block=1_000)
@@ -91,7 +91,7 @@ class Pool:
         for number, versions in enumerate(self.texts):
             for version, lines in enumerate(versions):
                 found = [self.found[text].vectors for text in lines]
-                vectors = rows.dequantise(rows.quantise(np.concatenate(found)))
+                vectors = row_codec.dequantise(row_codec.quantise(np.concatenate(found)))
                 made[f"doc{number}", version] = vectors, np.cumsum([0, *map(len, found)])
         return made
 
@@ -222,7 +222,7 @@ def _digests(pool: Pool) -> dict[tuple[str, str], int]:
 def read(folder: Path, seconds: float, pause: float, seed: int) -> None:
     """Searches and compares each answer with the state that it is of; leaves reader-SEED.json."""
     pool, draw, log = Pool.load(folder), random.Random(seed), Log(folder)
-    queries = rows.dequantise(rows.quantise(np.concatenate([each.vectors for each in pool.found.values()])))
+    queries = row_codec.dequantise(row_codec.quantise(np.concatenate([each.vectors for each in pool.found.values()])))
     answers, best, generations, problems = 0, 0, set(), []
     deadline = time.monotonic() + seconds
     index = opened(folder, pool, readonly=bool(seed % 2))
@@ -281,7 +281,7 @@ def _is_of(hit: Any, pool: Pool, state: State, query: Any) -> bool:
         return False
     phrases = pool.found[hit.context]
     at = np.flatnonzero((phrases.starts == hit.start) & (phrases.ends == hit.end))
-    vector = rows.dequantise(rows.quantise(phrases.vectors[at]))
+    vector = row_codec.dequantise(row_codec.quantise(phrases.vectors[at]))
     return len(at) == 1 and abs(float((vector @ query)[0]) - hit.score) < 1e-4
 
 

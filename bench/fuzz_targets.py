@@ -131,9 +131,9 @@ def _vectors(data: bytes) -> None:
 
 def _manifest(data: bytes) -> None:
     """Both files of an index, as they are and, where they are JSON, with a checksum that holds."""
-    from phrasemate.index.approximate import Asking, Layout
+    from phrasemate.index.faiss_search import Asking, Layout
     from phrasemate.index.manifest import Manifest, VectorsManifest, write_json
-    from phrasemate.index.records import Settings
+    from phrasemate.index.types import Settings
 
     for kind in (Manifest, VectorsManifest):
         with suppress(PhrasemateError):

@@ -183,8 +183,8 @@ def warm(args: argparse.Namespace) -> dict[str, Any]:
 
 def recall(index: Index, vectors: Any) -> tuple[float, float]:
     """Share of the best one and of the best ten that the index finds; equal scores count as equally good."""
-    from phrasemate.index.engine import scan, unpack
-    from phrasemate.index.rows import dequantise
+    from phrasemate.index.exact import scan, unpack
+    from phrasemate.index.row_codec import dequantise
 
     def blocks() -> Iterable[tuple[Any, Any]]:
         for block in index.store.vectors():

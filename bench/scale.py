@@ -32,8 +32,7 @@ from scale_truth import DEPTH, truth
 
 from phrasemate import Document, Index, Model, load_model
 from phrasemate.evaluate.report import signature
-from phrasemate.index.building import VECTORS_JSON
-from phrasemate.index.manifest import VectorsManifest
+from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 
 SIZES = [10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000]
 K, SINGLES = 32, 200

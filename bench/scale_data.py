@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Extracted, Model
-from phrasemate.index import rows
+from phrasemate.index import row_codec
 
 CHUNK = 1_024  # sentences
 SENTENCES = 320_000  # kept of all: more than 10 million phrases need
@@ -105,7 +105,7 @@ def _encode_chunk(model: Model, texts: Sequence[str], path: Path) -> None:
         starts=np.concatenate([each.starts for each in found]),
         ends=np.concatenate([each.ends for each in found]),
         scores=np.concatenate([each.scores for each in found]).astype(np.float16),
-        codes=rows.quantise(np.concatenate([each.vectors for each in found])),
+        codes=row_codec.quantise(np.concatenate([each.vectors for each in found])),
         taken=taken,
     )
     partial.replace(path)
@@ -157,7 +157,7 @@ class Replay:
         if self._held is None or self._at == len(self._held.texts):
             self._at = self._at if self._held is None else 0
             self._held = next(self._stream)
-            self._vectors = rows.dequantise(self._held.codes)
+            self._vectors = row_codec.dequantise(self._held.codes)
         held, at = self._held, self._at
         if held.texts[at] != text:
             raise SystemExit(f"chunk {held.number} was encoded from other texts; delete the work folder")

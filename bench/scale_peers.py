@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scale_data import counts, put_array
 from scale_truth import DEPTH, best_scores
 
-from phrasemate.index import rows
+from phrasemate.index import row_codec
 
 K, SINGLES = 32, 200
 KINDS = ("write s", "write cpu s")
@@ -71,7 +71,7 @@ def decoded(codes: NDArray[np.int8]) -> NDArray[np.float32]:
     """(count, dim) their vectors, without a second copy of all."""
     found = np.empty(codes.shape, np.float32)
     for at in range(0, len(codes), BLOCK):
-        found[at : at + BLOCK] = rows.dequantise(codes[at : at + BLOCK])
+        found[at : at + BLOCK] = row_codec.dequantise(codes[at : at + BLOCK])
     return found
 
 
@@ -79,7 +79,7 @@ def exact(work: Path, codes: NDArray[np.int8], asked: Any) -> NDArray[np.float32
     """(queries, 10) the best scores there are, best first; kept."""
     path = work / "peers" / f"best-{len(codes)}.npy"
     if not path.exists():
-        blocks = (rows.dequantise(codes[at : at + BLOCK]) for at in range(0, len(codes), BLOCK))
+        blocks = (row_codec.dequantise(codes[at : at + BLOCK]) for at in range(0, len(codes), BLOCK))
         put_array(path, best_scores(asked, blocks))
     made: NDArray[np.float32] = np.load(path)
     return made
@@ -233,7 +233,7 @@ def _remove(path: Path) -> None:
 
 def _recalls(ask: Search, asked: Any, codes: Any, best: Any) -> dict[str, float]:
     found = np.asarray(ask(asked)[0], np.int64)
-    vectors = rows.dequantise(codes[found.ravel()]).reshape(*found.shape, -1)
+    vectors = row_codec.dequantise(codes[found.ravel()]).reshape(*found.shape, -1)
     scores = np.sort(np.einsum("qd,qkd->qk", asked, vectors), axis=1)[:, ::-1]
     return {
         "recall@1": float((scores[:, 0] >= best[:, 0] - 1e-5).mean()),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scale_data import CHUNK, put_array
 
-from phrasemate.index import rows
+from phrasemate.index import row_codec
 
 DEPTH = 10
 
@@ -44,4 +44,4 @@ def _encoded(work: Path, first: int, last: int) -> Iterator[Any]:
     for number in range(first // CHUNK, -(-last // CHUNK)):
         with np.load(work / "encoded" / f"{number:05}.npz") as held:
             low, high = (int(held["bounds"][min(max(at - number * CHUNK, 0), CHUNK)]) for at in (first, last))
-            yield rows.dequantise(held["codes"][low:high])
+            yield row_codec.dequantise(held["codes"][low:high])

@@ -9,7 +9,7 @@ from types import SimpleNamespace, TracebackType
 from typing import Any
 
 from phrasemate.errors import IndexMissing, QueryError
-from phrasemate.index.records import AddReport, DocumentInfo, ProgressEvent, VerifyReport
+from phrasemate.index.types import AddReport, DocumentInfo, ProgressEvent, VerifyReport
 from phrasemate.types import Hit, Phrase
 
 

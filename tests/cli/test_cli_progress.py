@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from phrasemate.cli.progress import IndexingBar
-from phrasemate.index.records import ProgressEvent
+from phrasemate.index.types import ProgressEvent
 
 EVENT = ProgressEvent(1500, 9000, 50, 200, "corpus/[draft].txt")
 

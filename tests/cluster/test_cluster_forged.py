@@ -21,7 +21,7 @@ from fake import FakeModel
 from phrasemate.cluster.records import _sealed
 from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, SHARDS, STATE, schema
 from phrasemate.errors import IndexDamaged
-from phrasemate.index import Index, rows
+from phrasemate.index import Index, row_codec
 from phrasemate.types import Document
 
 ANYTHING: tuple[Any, ...] = (None, True, -1, 1.5, 1 << 53, 10**400, float("nan"), "x", "\ud800", [1], [[1]], {"a": 1})
@@ -152,7 +152,9 @@ def test_a_sentence_that_is_never_written(place: Path, column: str, at: int) -> 
             row = found[at]
             row[column] = value
             if value is not None:
-                row["crc"] = rows.checksum(b"sentence", *[tuple(row[name] for name in NUMBERS)], *map(row.get, TEXTS))
+                row["crc"] = row_codec.checksum(
+                    b"sentence", *[tuple(row[name] for name in NUMBERS)], *map(row.get, TEXTS)
+                )
 
         change(place, SENTENCES, edit)
         with pytest.raises(IndexDamaged):

@@ -22,8 +22,8 @@ from phrasemate.cluster.store import LOOK_SECONDS
 from phrasemate.cluster.tables import PHRASES, SENTENCES, Tables
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
-from phrasemate.index.engine import unpack
-from phrasemate.index.rows import dequantise
+from phrasemate.index.exact import unpack
+from phrasemate.index.row_codec import dequantise
 from phrasemate.server.indexes import Library
 from phrasemate.types import Document
 

@@ -7,8 +7,8 @@ from example_texts import SENTENCES, TEXTS, Silent, phrases_of, plainly
 
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.examples import ExampleIndex
-from phrasemate.index import Index, containing, rows
-from phrasemate.index.containing import TextSearch
+from phrasemate.index import Index, fulltext, row_codec
+from phrasemate.index.fulltext import TextSearch
 from phrasemate.types import Document
 
 ORDER = [*TEXTS["en"], *TEXTS["ja"], *(text for text in SENTENCES if text not in TEXTS["en"] + TEXTS["ja"])]  # by id
@@ -113,13 +113,13 @@ def test_candidates_in_pieces_are_the_candidates(folder: Path) -> None:
 
 
 def test_frequent_short_phrases(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containing, "_FREQUENT", 3)
+    monkeypatch.setattr(fulltext, "_FREQUENT", 3)
     with Index.open(folder) as index:
         search = TextSearch(index.store)
         candidates = search.candidates("is")
         assert {ORDER[i] for i in candidates} >= plainly("is")  # 32 continuations are all there are
         assert len(candidates) < len(SENTENCES)
-        monkeypatch.setattr(containing, "_TRIGRAMS", 1)
+        monkeypatch.setattr(fulltext, "_TRIGRAMS", 1)
         assert 0 < len(TextSearch(index.store).candidates("is")) < len(candidates)
         assert search.containing("is", 1000) == [i for i, text in enumerate(ORDER) if "is" in text.lower()]
 
@@ -145,7 +145,7 @@ def test_a_sentence_of_a_document_that_is_not_there(tmp_path: Path) -> None:
         index.add([Document.from_texts("a", ["the art of it, and more"])])
         (row,) = index.store.all_sentences()
         numbers = (row.id, 7, row.position, row.line, row.first_phrase, row.phrases)
-        crc = rows.checksum(b"sentence", numbers, row.text.encode(), b"", row.spans)
+        crc = row_codec.checksum(b"sentence", numbers, row.text.encode(), b"", row.spans)
         index.store.connection.execute("UPDATE sentences SET document = 7, crc = ?", (crc,))
         with pytest.raises(IndexDamaged, match="document 7 of sentence 0 is missing"):
             ExampleIndex.from_index(index).find("art")

@@ -31,7 +31,7 @@ from crash_faults import _Trials  # noqa: E402
 from damage_kinds import Kind  # noqa: E402
 
 from phrasemate.errors import InputError  # noqa: E402
-from phrasemate.index.approximate import Layout  # noqa: E402
+from phrasemate.index.faiss_search import Layout  # noqa: E402
 
 
 class Job:

@@ -22,7 +22,7 @@ from damage_kinds import MODEL, _index, _settings  # noqa: E402
 
 from phrasemate.cli.shell import RootGroup  # noqa: E402
 from phrasemate.errors import CheckpointDamaged, IndexDamaged, IndexError_, InputError, ReadError  # noqa: E402
-from phrasemate.index import Index, database, manifest  # noqa: E402
+from phrasemate.index import Index, manifest, schema  # noqa: E402
 from phrasemate.vectors.unfinished import Unfinished  # noqa: E402
 
 
@@ -53,7 +53,7 @@ def test_a_log_that_cannot_be_written_is_no_damage(tmp_path: Path, name: str) ->
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = getattr(sqlite3, f"SQLITE_IOERR_{name}")
     remedy = "check free space, memory and that the folder is there"
-    with pytest.raises(IndexError_, match=remedy) as caught, database.mapped(tmp_path):
+    with pytest.raises(IndexError_, match=remedy) as caught, schema.translate_errors(tmp_path):
         raise error
     assert not isinstance(caught.value, IndexDamaged)
 
@@ -73,7 +73,7 @@ def test_a_store_that_brings_code_is_refused(folder: Path, statement: str) -> No
 
 def test_a_value_beyond_all_measure_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change(folder, "UPDATE sentences SET text = zeroblob(3000000) WHERE id = (SELECT min(id) FROM sentences)")
-    monkeypatch.setattr(database, "VALUE_BYTES", 1 << 20)
+    monkeypatch.setattr(schema, "VALUE_BYTES", 1 << 20)
     with opened(folder) as index:
         assert any("too big" in problem for problem in index.verify().problems)
 

@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 from fake import Found
 
-from phrasemate.index import Index, Settings, building, database, rows
+from phrasemate.index import Index, Settings, faiss_build, row_codec, schema
 from phrasemate.types import Document
 
 DIM, PHRASES, WORDS = 128, int(os.environ.get("PHRASES", 30)), 18  # dimensions; phrases and words of a sentence
@@ -66,7 +66,7 @@ def sizes(index: Index) -> None:
 def store(path: Path) -> None:
     """Adding without a FAISS file, by page size."""
     for page in PAGES:
-        database.PAGE_BYTES = page
+        schema.PAGE_BYTES = page
         print("pages of", page)
         sizes(fill(path / str(page), 20_000, Settings(exact_below=10**9)))
 
@@ -77,29 +77,29 @@ def layout(path: Path) -> None:
     chunks = [model.extract([""] * 1000) for _ in range(count // 1000)]
     for name in ("sentence", "phrase"):
         connection = sqlite3.connect(path / name, isolation_level=None)
-        connection.execute(f"PRAGMA page_size = {database.PAGE_BYTES}")
+        connection.execute(f"PRAGMA page_size = {schema.PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("CREATE TABLE v (id INTEGER PRIMARY KEY, sentence, spans, codes, crc)")
         begun, at = perf_counter(), 0
         for chunk in chunks:
             connection.execute("BEGIN")
             for found in chunk:
-                codes = rows.quantise(found.vectors)
+                codes = row_codec.quantise(found.vectors)
                 parts = range(1) if name == "sentence" else range(PHRASES)
                 for part in parts:
                     cut = slice(None) if name == "sentence" else slice(part, part + 1)
                     spans, blob = (
-                        rows.pack_spans(found.starts[cut], found.ends[cut], found.scores[cut]),
+                        row_codec.pack_spans(found.starts[cut], found.ends[cut], found.scores[cut]),
                         codes[cut].tobytes(),
                     )
-                    row = (at, at, spans, blob, rows.checksum(b"v", (at, at), spans, blob))
+                    row = (at, at, spans, blob, row_codec.checksum(b"v", (at, at), spans, blob))
                     connection.execute("INSERT INTO v VALUES (?, ?, ?, ?, ?)", row)
                     at += 1
             connection.execute("COMMIT")
         wrote = perf_counter() - begun
         begun = perf_counter()
         for row in connection.execute("SELECT * FROM v"):
-            assert rows.same(row[4], b"v", row[:2], row[2], row[3])
+            assert row_codec.same(row[4], b"v", row[:2], row[2], row[3])
         read = perf_counter() - begun
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         size = (path / name).stat().st_size
@@ -136,7 +136,7 @@ def search(path: Path, counts: tuple[int, ...] = (5_000, 60_000, 70_000)) -> Non
         index.close()
         with Index.open(path / str(count), Model(), threads=1) as index:
             begun = perf_counter()
-            made = building.build(index.store, Settings(), 1)
+            made = faiss_build.build(index.store, Settings(), 1)
             print(
                 f"  build {perf_counter() - begun:.1f} s: {made and made.factory}; peak "
                 f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB"

@@ -14,14 +14,14 @@ from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexError_, IndexLocked, InputError
 from phrasemate.index import Index
-from phrasemate.index.lock import writing
+from phrasemate.index.lock import write_lock
 from phrasemate.types import Document
 
 HOLDER = """
 import sys
 from pathlib import Path
-from phrasemate.index.lock import writing
-with writing(Path(sys.argv[1])):
+from phrasemate.index.lock import write_lock
+with write_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -42,7 +42,7 @@ def test_a_second_writer_is_told_who_the_first_is(index: Index) -> None:
 
 
 def test_the_lock_without_a_readable_note(index: Index) -> None:
-    with writing(index.path):
+    with write_lock(index.path):
         (index.path / "writer.json").write_text("{")
         with pytest.raises(IndexLocked, match="another process is writing"):
             index.delete("a")

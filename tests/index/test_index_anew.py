@@ -13,7 +13,7 @@ import pytest
 from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexError_, ModelMismatch
-from phrasemate.index import Index, database
+from phrasemate.index import Index, schema
 from phrasemate.index.manifest import Manifest
 from phrasemate.types import Document
 
@@ -67,7 +67,7 @@ def test_what_was_opened_before_the_folder_was_made_anew_writes_nothing_there(tm
 
 
 def test_two_that_open_a_just_made_index_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, both, looked = FakeModel(), threading.Barrier(2), database.is_empty
+    model, both, looked = FakeModel(), threading.Barrier(2), schema.is_empty
     first = threading.local()
 
     def at_once(connection: object) -> bool:
@@ -78,7 +78,7 @@ def test_two_that_open_a_just_made_index_first(tmp_path: Path, monkeypatch: pyte
             both.wait(5)
         return empty
 
-    monkeypatch.setattr(database, "is_empty", at_once)
+    monkeypatch.setattr(schema, "is_empty", at_once)
     Manifest.of(model).write(tmp_path / "index.json")
     with ThreadPoolExecutor(2) as pool:
         for index in list(pool.map(lambda _: opened(tmp_path, model), range(2))):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from fake import SMALL, FakeModel, sentences
 
-from phrasemate.index import Index, approximate, rows, tuning, view
-from phrasemate.index.approximate import Faiss
-from phrasemate.index.engine import Exact
+from phrasemate.index import Index, faiss_search, row_codec, snapshot_search, tuning
+from phrasemate.index.exact import Exact
+from phrasemate.index.faiss_search import Faiss
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.store import VectorRow
 from phrasemate.types import Document
@@ -29,7 +29,7 @@ def document(name: str, count: int, seed: int) -> Document:
 
 def recall(index: Index) -> float:
     """Of the best phrase to 100 queries that are no phrases of it."""
-    queries = rows.dequantise(np.random.default_rng(8).integers(-127, 128, (100, 16)).astype(np.int8))
+    queries = row_codec.dequantise(np.random.default_rng(8).integers(-127, 128, (100, 16)).astype(np.int8))
     exact = Exact(16, 4096)
     exact.extend(index.store.vectors())
     best = exact.search(queries, 1)[1]
@@ -73,7 +73,7 @@ def test_where_hardly_any_near_phrase_passes_the_rows_are_read(tmp_path: Path, m
         propose = Faiss._proposed
         told = lambda self, vectors, count, *more: asked.append(count) or propose(self, vectors, count, *more)  # noqa: E731
         monkeypatch.setattr(Faiss, "_proposed", told)
-        monkeypatch.setattr(view, "_CANDIDATES", 100)
+        monkeypatch.setattr(snapshot_search, "_CANDIDATES", 100)
         run = index.search(queries, 20, documents=["b"])
         exact = Exact(16, 4096)
         exact.extend(index.store.vectors(document=index.documents()[1].id))
@@ -86,7 +86,7 @@ def test_where_hardly_any_near_phrase_passes_the_rows_are_read(tmp_path: Path, m
 def test_many_queries_share_what_may_be_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
         index.add([document("a", 300, 0)])
-        queries = rows.dequantise(np.random.default_rng(9).integers(-127, 128, (50, 16)).astype(np.int8))
+        queries = row_codec.dequantise(np.random.default_rng(9).integers(-127, 128, (50, 16)).astype(np.int8))
         whole = index.search(queries, 20)
         asked: list[int] = []
         propose = Faiss._proposed
@@ -94,7 +94,7 @@ def test_many_queries_share_what_may_be_proposed(tmp_path: Path, monkeypatch: py
             asked.append(len(vectors) * count) or propose(self, vectors, count, *more)
         )
         monkeypatch.setattr(Faiss, "_proposed", told)
-        monkeypatch.setattr(approximate, "_PROPOSED", 1_000)
+        monkeypatch.setattr(faiss_search, "_PROPOSED", 1_000)
         parts = index.search(queries, 20)
         assert np.array_equal(parts.ids, whole.ids)
         assert 0 < max(asked) <= 1_000

@@ -18,11 +18,10 @@ import pytest
 from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
-from phrasemate.index import Index, database, engine, rows, view
-from phrasemate.index.building import VECTORS_JSON
-from phrasemate.index.engine import scan, unpack
-from phrasemate.index.lock import writing
-from phrasemate.index.manifest import Manifest, VectorsManifest
+from phrasemate.index import Index, exact, row_codec, schema, snapshot_search
+from phrasemate.index.exact import scan, unpack
+from phrasemate.index.lock import write_lock
+from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
 from phrasemate.types import Document, Phrase, Run
 
 QUERIES = FakeModel().encode([Phrase("w1", 0, 2), Phrase("w2 w3", 0, 5)])
@@ -47,7 +46,7 @@ def reader(writer: Index, model: FakeModel) -> Iterator[Index]:
 
 def exactly(index: Index, k: int) -> Run:
     blocks = (unpack(block, index.store.dim)[:2] for block in index.store.vectors())
-    return Run(*scan(QUERIES, k, ((rows.dequantise(codes), ids) for codes, ids in blocks)))
+    return Run(*scan(QUERIES, k, ((row_codec.dequantise(codes), ids) for codes, ids in blocks)))
 
 
 def same(one: Run, other: Run) -> bool:
@@ -90,9 +89,9 @@ def test_a_file_that_another_built_before_the_lock_was_had_is_not_replaced(
         def late(folder: Path) -> Any:
             monkeypatch.undo()
             writer.add([document("b", 2)], lang="en")
-            return writing(folder)
+            return write_lock(folder)
 
-        monkeypatch.setattr(view, "writing", late)
+        monkeypatch.setattr(snapshot_search, "write_lock", late)
         assert same(reader.search(QUERIES, 50), expected)
     assert VectorsManifest.read(writer.path / VECTORS_JSON).covered == writer.store.state().next_phrase
 
@@ -115,14 +114,14 @@ def test_many_queries_are_multiplied_with_a_block_in_parts(writer: Index, monkey
     writer.add([document("b", 2, 30)], lang="de")
     queries = np.concatenate([QUERIES, -QUERIES, QUERIES[:1]])
     expected = [writer.search(query[None], 5, documents=["b"]) for query in queries]
-    asked, promising = [], engine.promising
+    asked, promising = [], exact.promising
 
     def watched(scores: Any, k: int, floor: Any) -> Any:
         asked.append(len(scores))
         return promising(scores, k, floor)
 
-    monkeypatch.setattr(view, "_ASKED", 2)
-    monkeypatch.setattr(engine, "promising", watched)
+    monkeypatch.setattr(snapshot_search, "_ASKED", 2)
+    monkeypatch.setattr(exact, "promising", watched)
     found = writer.search(queries, 5, documents=["b"])
     assert asked == [2, 2, 1]
     assert found.ids.tolist() == [run.ids[0].tolist() for run in expected]
@@ -155,7 +154,7 @@ def interrupted(index: Index) -> None:
 
 def test_verify_leaves_the_text_index_to_the_writer_at_work(writer: Index, reader: Index) -> None:
     interrupted(writer)
-    with writing(writer.path):
+    with write_lock(writer.path):
         report = reader.verify()
     assert (report.problems, report.checked["text index"]) == ([], "not in use: a writer is at work")
 
@@ -166,7 +165,7 @@ def test_verify_gives_the_lock_back_with_the_text_index(
     from phrasemate.index import verify
 
     interrupted(writer)
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)
     added, faiss = [], verify._faiss
 
     def meanwhile(*arguments: Any) -> None:
@@ -245,16 +244,16 @@ def test_a_reader_without_permission_follows_a_writer() -> None:
 def immutable(writer: Index, model: FakeModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """A reader whose file had to be opened without its log."""
     writer.close()
-    configured = database._configured
+    configured = schema._configured
 
     def refused(uri: str, readonly: bool) -> Any:
         if uri.endswith("mode=ro"):
             raise failed
         return configured(uri, readonly)
 
-    failed = database.sqlite3.OperationalError("unable to open database file")
-    failed.sqlite_errorcode = database.sqlite3.SQLITE_CANTOPEN
-    monkeypatch.setattr(database, "_configured", refused)
+    failed = schema.sqlite3.OperationalError("unable to open database file")
+    failed.sqlite_errorcode = schema.sqlite3.SQLITE_CANTOPEN
+    monkeypatch.setattr(schema, "_configured", refused)
     with Index.open(writer.path, model, readonly=True, settings=SMALL, threads=1) as opened:
         assert opened.store._immutable is not None
         yield opened
@@ -299,14 +298,14 @@ def test_patience_comes_back_after_a_log_that_could_not_be_merged(writer: Index)
 
         def execute(self, statement: str) -> Any:
             if "wal_checkpoint" in statement:
-                raise database.sqlite3.OperationalError("disk I/O error")
+                raise schema.sqlite3.OperationalError("disk I/O error")
             return self.connection.execute(statement)
 
     held, writer.store.connection = writer.store.connection, Full(writer.store.connection)
     with pytest.raises(IndexError_):
         writer.store.checkpoint()
     writer.store.connection = held
-    assert held.execute("PRAGMA busy_timeout").fetchone() == (1000 * database.BUSY_SECONDS,)
+    assert held.execute("PRAGMA busy_timeout").fetchone() == (1000 * schema.BUSY_SECONDS,)
 
 
 def read_while_changed(index: Index) -> None:
@@ -340,14 +339,14 @@ def test_a_file_that_changes_while_it_is_opened_is_no_damage(
     immutable: Index, changed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is read then may be half of the old schema and half of the new."""
-    verify = database.verify_schema
+    verify = schema.verify_schema
 
     def meanwhile(connection: Any, path: Path) -> None:
         if changed:
             os.utime(path / "store.sqlite", ns=(1, 1))
-        monkeypatch.setitem(database.SCHEMA, "state", "CREATE TABLE another")
+        monkeypatch.setitem(schema.SCHEMA, "state", "CREATE TABLE another")
         verify(connection, path)
 
-    monkeypatch.setattr(database, "verify_schema", meanwhile)
+    monkeypatch.setattr(schema, "verify_schema", meanwhile)
     with pytest.raises(IndexLocked if changed else IndexDamaged):
         Index.open(immutable.path, FakeModel(), readonly=True)

@@ -13,7 +13,7 @@ from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged
 from phrasemate.index import Index, manifest
-from phrasemate.index.approximate import Faiss
+from phrasemate.index.faiss_search import Faiss
 from phrasemate.index.manifest import Digest, VectorsManifest, differing
 from phrasemate.types import Document
 

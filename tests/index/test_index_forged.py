@@ -13,8 +13,8 @@ import pytest
 from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged, InputError
-from phrasemate.index import Index, rows
-from phrasemate.index.approximate import Layout
+from phrasemate.index import Index, row_codec
+from phrasemate.index.faiss_search import Layout
 from phrasemate.index.manifest import VectorsManifest, write_json
 from phrasemate.types import Document
 
@@ -116,7 +116,7 @@ def forge(folder: Path, table: str, column: str, value: object) -> None:
         read = ", ".join((*numbers, *(f"CAST({name} AS BLOB)" for name in texts)))
         row = dict(zip((*numbers, *texts), store.execute(f"SELECT {read} FROM {table}").fetchone(), strict=True))
         row[column] = value
-        crc = rows.checksum(KINDS[table], tuple(row[name] for name in numbers), *(row[name] for name in texts))
+        crc = row_codec.checksum(KINDS[table], tuple(row[name] for name in numbers), *(row[name] for name in texts))
         to = "CAST(? AS TEXT)" if column in texts and column != "spans" else "?"
         store.execute(
             f"UPDATE {table} SET {column} = {to}, crc = ? WHERE rowid = (SELECT min(rowid) FROM {table})", (value, crc)

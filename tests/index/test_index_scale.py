@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phrasemate.index import building, rows
+from phrasemate.index import faiss_build, row_codec
 
 DIM, TEXTS = 24, [f"text {number}" for number in range(60)]  # two phrases each
 
@@ -49,7 +49,7 @@ def work(tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
             starts=np.tile(np.array([0, 5], np.int32), 10),
             ends=np.tile(np.array([4, 6], np.int32), 10),
             scores=np.full(20, 0.5, np.float16),
-            codes=rows.quantise(_unit(draw.normal(size=(20, DIM)))),
+            codes=row_codec.quantise(_unit(draw.normal(size=(20, DIM)))),
             taken=[1.0, 1.0],
         )
     np.save(tmp_path / "queries.npy", _unit(draw.normal(size=(5, DIM))))
@@ -82,7 +82,7 @@ def test_no_corpora_leave_nothing_behind(bench: Any, tmp_path: Path) -> None:
 
 def test_exact_answers_in_steps_are_those_of_all(bench: Any, work: Path) -> None:
     asked = np.load(work / "queries.npy")
-    vectors = rows.dequantise(bench.peers.codes_of(work, 120))
+    vectors = row_codec.dequantise(bench.peers.codes_of(work, 120))
     for last in (13, 20, 57):
         best = bench.truth.truth(work, last, asked)
         np.testing.assert_allclose(best, -np.sort(-asked @ vectors[: 2 * last].T, axis=1)[:, :10], atol=1e-6)
@@ -92,8 +92,8 @@ def test_exact_answers_in_steps_are_those_of_all(bench: Any, work: Path) -> None
 def test_what_came_after_the_last_chunk_is_kept_when_measuring_stops(
     bench: Any, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    args, results, update = options(work), {}, building.update
-    monkeypatch.setattr(building, "update", lambda *given: (time.sleep(0.2), update(*given)))
+    args, results, update = options(work), {}, faiss_build.update
+    monkeypatch.setattr(faiss_build, "update", lambda *given: (time.sleep(0.2), update(*given)))
 
     def stopped(*_: Any) -> Any:
         raise KeyboardInterrupt
@@ -101,7 +101,7 @@ def test_what_came_after_the_last_chunk_is_kept_when_measuring_stops(
     monkeypatch.setattr(bench.scale, "measured", stopped)
     with pytest.raises(KeyboardInterrupt):
         bench.scale.grow(args, TEXTS, [30], results)
-    monkeypatch.setattr(building, "update", update)
+    monkeypatch.setattr(faiss_build, "update", update)
     monkeypatch.setattr(bench.scale, "measured", lambda *_: {})
     kept = json.loads((work / "results.json").read_text("utf-8"))
     bench.scale.grow(args, TEXTS, [30], kept)

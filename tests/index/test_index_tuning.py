@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.errors import IndexDamaged, InputError
-from phrasemate.index import Index, approximate, rows, tuning
-from phrasemate.index.approximate import Asking, Faiss, Layout
-from phrasemate.index.engine import Runs, unpack
+from phrasemate.index import Index, faiss_search, row_codec, tuning
+from phrasemate.index.exact import Runs, unpack
+from phrasemate.index.faiss_search import Asking, Faiss, Layout
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.types import Document
 
@@ -138,7 +138,7 @@ def test_what_is_added_later_keeps_the_choice(tmp_path: Path) -> None:
 def test_building_again_does_not_shorten_the_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often: 16 lists of the tuned index's phrases, so four times as many for four times the phrases."""
     monkeypatch.setattr("phrasemate.index.tuning._ALL_READ", 0)
-    monkeypatch.setattr("phrasemate.index.approximate._SHORTEST", 1)
+    monkeypatch.setattr("phrasemate.index.faiss_search._SHORTEST", 1)
     with filled(tmp_path / "idx", count=300) as index:
         index.optimize(target_recall=0.8)
         before = VectorsManifest.read(index.path / "vectors.json")
@@ -253,7 +253,7 @@ def test_lists_beyond_the_slack_are_read_before_an_answer_is_short(tuned) -> Non
 
 def test_more_threads_than_queries(tuned) -> None:
     engine = tuned[0]._view.faiss
-    queries = rows.dequantise(np.random.default_rng(5).integers(-127, 128, (64, 16)).astype(np.int8))
+    queries = row_codec.dequantise(np.random.default_rng(5).integers(-127, 128, (64, 16)).astype(np.int8))
     many = Faiss(engine.index, engine._codes, engine.manifest, SMALL, 70)
     assert np.array_equal(many.search(queries, 3)[0], engine.search(queries, 3)[0])
 
@@ -263,12 +263,12 @@ def test_candidates_of_one_query_are_compared_in_pieces(tuned, monkeypatch: pyte
     queries = np.eye(16, dtype=np.float32)[:3]
     positions = np.random.default_rng(6).integers(-1, engine.manifest.rows, (3, 1000))
     whole = engine.products(queries, positions)
-    vectors = rows.dequantise(engine._codes)[positions]
+    vectors = row_codec.dequantise(engine._codes)[positions]
     plain = np.where(positions < 0, -np.inf, np.einsum("qnd,qd->qn", vectors, queries))
     assert whole == pytest.approx(plain, abs=1e-5)
     taken: list[int] = []
     take = np.take
-    monkeypatch.setattr(approximate, "_NUMBERS_AT_ONCE", 70 * 16)
+    monkeypatch.setattr(faiss_search, "_NUMBERS_AT_ONCE", 70 * 16)
     monkeypatch.setattr(np, "take", lambda *args, **told: taken.append(told["out"].size) or take(*args, **told))
     assert np.array_equal(engine.products(queries, positions), whole)
     assert max(taken) <= 70 * 16
@@ -288,7 +288,7 @@ def test_a_batch_gives_what_single_queries_give(tuned) -> None:
 def test_each_thread_answers_a_part_of_the_queries(tuned) -> None:
     """As one alone answers all."""
     engine = tuned[0]._view.faiss
-    queries = rows.dequantise(np.random.default_rng(4).integers(-127, 128, (200, 16)).astype(np.int8))
+    queries = row_codec.dequantise(np.random.default_rng(4).integers(-127, 128, (200, 16)).astype(np.int8))
     several = Faiss(engine.index, engine._codes, engine.manifest, SMALL, 3)
     assert engine._workers == 1
     assert np.array_equal(several.propose(queries, 40), engine.propose(queries, 40))
@@ -298,7 +298,7 @@ def test_each_thread_answers_a_part_of_the_queries(tuned) -> None:
 
 def test_a_forked_process_has_threads_of_its_own(tuned) -> None:
     engine = tuned[0]._view.faiss
-    queries = rows.dequantise(np.random.default_rng(5).integers(-127, 128, (200, 16)).astype(np.int8))
+    queries = row_codec.dequantise(np.random.default_rng(5).integers(-127, 128, (200, 16)).astype(np.int8))
     several = Faiss(engine.index, engine._codes, engine.manifest, SMALL, 2)
     ids = several.search(queries, 7)[0]
     child = multiprocessing.get_context("fork").Process(target=_same, args=(several, queries, ids))
@@ -328,7 +328,7 @@ def test_an_index_of_few_long_sentences_can_be_tuned(tmp_path: Path) -> None:
 
 def test_the_command_says_what_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path / "idx").close()
-    monkeypatch.setattr("phrasemate.index.Settings", lambda: SMALL)
+    monkeypatch.setattr("phrasemate.index.index.Settings", lambda: SMALL)
     command = ["index", "optimize", str(tmp_path / "idx"), "--target-recall", "0.9", "--threads", "1"]
     answer = CliRunner().invoke(app, [*command, "--json"])
     assert answer.exit_code == 0, answer.output

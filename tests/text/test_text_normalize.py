@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from phrasemate.concordance.collation import _plain
 from phrasemate.dataset.onepass import _folded
-from phrasemate.index.containing import forms
+from phrasemate.index.fulltext import forms
 from phrasemate.terms.extract import wording
 from phrasemate.text.normalize import composed, decomposed
 from phrasemate.text.stopwords import content_words

@@ -16,10 +16,9 @@ from phrasemate.cluster.records import Order, Piece, Recipe, Row, Shard
 from phrasemate.cluster.tables import Tables
 from phrasemate.cluster.worker import Worker
 from phrasemate.errors import IndexMissing, InputError
-from phrasemate.index.adding import sound, total_bytes
-from phrasemate.index.intake import Intake, Item, Task
-from phrasemate.index.opening import same_model
-from phrasemate.index.records import AddReport, IndexModel, Progress, ProgressEvent, Settings
+from phrasemate.index.ingest import Intake, Item, Task, sound, total_bytes
+from phrasemate.index.store import check_model
+from phrasemate.index.types import AddReport, IndexModel, Progress, ProgressEvent, Settings
 from phrasemate.types import Document, check_language
 
 CHUNKS = 16  # of 1,024 sentences in a shard: about a minute of one core, 25 MB of vectors
@@ -68,7 +67,7 @@ def _fits(tables: Tables, model: IndexModel | None, segment: Mapping[str, Any]) 
     except IndexMissing:
         return False
     if model is not None:
-        same_model(tables.place, head.manifest, model)
+        check_model(tables.place, head.manifest, model)
     if any(head.segment.get(name) != value for name, value in segment.items()):
         known = head.segment or "the settings of its model"
         instead = "make another" if head.next_document else "nothing is in it yet, so delete it, or make another"

@@ -15,7 +15,7 @@ from uuid import uuid4
 from phrasemate.cluster.records import Head, Shard
 from phrasemate.cluster.tables import DATA, SHARDS, STATE, Tables, lance, mapped, schema
 from phrasemate.errors import IndexDamaged, IndexExists, IndexLocked, IndexMissing
-from phrasemate.index.records import IndexModel
+from phrasemate.index.types import IndexModel
 
 _LOOSE = 100  # rows of ``shards`` in files of their own from which they are put together
 _ALL = 1 << 62

@@ -19,25 +19,17 @@ from phrasemate.cluster.verifying import verify
 from phrasemate.cluster.view import LanceView
 from phrasemate.errors import IndexError_, InputError
 from phrasemate.index import Index
-from phrasemate.index.opening import same_model
-from phrasemate.index.records import (
-    AddReport,
-    DocumentInfo,
-    IndexModel,
-    IndexStats,
-    Progress,
-    Settings,
-    VerifyReport,
-)
-from phrasemate.index.rows import unpack_spans
+from phrasemate.index.row_codec import unpack_spans
+from phrasemate.index.store import check_model
+from phrasemate.index.types import AddReport, DocumentInfo, IndexModel, IndexStats, Progress, Settings, VerifyReport
 from phrasemate.types import Document, Hit, Phrase
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from phrasemate.index.containing import TextSearch
+    from phrasemate.index.fulltext import TextSearch
+    from phrasemate.index.snapshot_search import View
     from phrasemate.index.store import Store
-    from phrasemate.index.view import View
 
 
 class ClusterIndex(Index):
@@ -76,7 +68,7 @@ class ClusterIndex(Index):
         place = place_of(path)
         made = cls(Tables(place, options_for(place)), model, readonly, settings or Settings())
         if model is not None:
-            same_model(place, made.manifest, model)
+            check_model(place, made.manifest, model)
         made._threads = threads
         made._view = cast("View", LanceView(made._lance, made._settings, threads))
         return made

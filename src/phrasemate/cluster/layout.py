@@ -18,8 +18,8 @@ from phrasemate.cluster.making import PLACES
 from phrasemate.cluster.records import Head, Piece, Shard
 from phrasemate.cluster.tables import Tables
 from phrasemate.errors import IndexDamaged
-from phrasemate.index.engine import Runs
-from phrasemate.index.records import DocumentInfo
+from phrasemate.index.exact import Runs
+from phrasemate.index.types import DocumentInfo
 
 Ids = NDArray[np.int64]
 

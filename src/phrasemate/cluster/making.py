@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from phrasemate.cluster.records import Order, Recipe, Row, Shard
 from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, SHARDS, Tables, schema
-from phrasemate.index import rows
-from phrasemate.index.adding import extracted
-from phrasemate.index.records import IndexModel, PhraseSet
-from phrasemate.index.writing import validated
+from phrasemate.index import row_codec
+from phrasemate.index.ingest import extracted
+from phrasemate.index.transactions import validated
+from phrasemate.index.types import IndexModel, PhraseSet
 
 PLACES = 32  # bits of a phrase's key that say its place in the shard
 
@@ -30,7 +30,7 @@ class Made(NamedTuple):
 
 
 def make(order: Order, model: IndexModel, recipe: Recipe) -> Made:
-    """Encode the chunks of a shard, each in one call of the model, as `phrasemate.index.adding` does."""
+    """Encode the chunks of a shard, each in one call of the model, as `phrasemate.index.ingest` does."""
     sentences: list[tuple[Any, ...]] = []
     codes: list[NDArray[np.int8]] = []
     owners: Counter[int] = Counter()
@@ -50,16 +50,16 @@ def make(order: Order, model: IndexModel, recipe: Recipe) -> Made:
 
 def _codes(phrases: PhraseSet, text: str, dim: int) -> NDArray[np.int8]:
     found = validated(phrases, text, dim)
-    return rows.quantise(found.vectors) if len(found.starts) else np.zeros((0, dim), np.int8)
+    return row_codec.quantise(found.vectors) if len(found.starts) else np.zeros((0, dim), np.int8)
 
 
 def _sentence(identity: int, row: Row, first: int, phrases: PhraseSet, codes: NDArray[np.int8]) -> tuple[Any, ...]:
     """In the order of the columns."""
-    text, metadata = rows.encode_text(row.text), rows.encode_metadata(row.metadata)
-    spans = rows.pack_spans(phrases.starts, phrases.ends, phrases.scores)
+    text, metadata = row_codec.encode_text(row.text), row_codec.encode_metadata(row.metadata)
+    spans = row_codec.pack_spans(phrases.starts, phrases.ends, phrases.scores)
     numbers = (identity, row.document, row.position, row.line, first, len(codes))
-    crc = rows.checksum(b"sentence", numbers, text, metadata, spans)
-    codes_crc = rows.checksum(b"vectors", (identity, row.document, first, len(codes)), codes.tobytes())
+    crc = row_codec.checksum(b"sentence", numbers, text, metadata, spans)
+    codes_crc = row_codec.checksum(b"vectors", (identity, row.document, first, len(codes)), codes.tobytes())
     return (*numbers, text, metadata, spans, crc, codes_crc)
 
 

@@ -13,7 +13,7 @@ from phrasemate.cluster.pool import connected, cpus
 from phrasemate.cluster.tables import DATA, PHRASES, SHARDS, STATE, WORDS, Tables, mapped
 from phrasemate.cluster.words import update
 from phrasemate.errors import ClusterError, IndexLocked, MissingExtra
-from phrasemate.index.records import Settings
+from phrasemate.index.types import Settings
 
 log = logging.getLogger("phrasemate.cluster")
 

@@ -7,7 +7,7 @@ from collections import Counter
 from phrasemate.cluster.store import LanceStore
 from phrasemate.cluster.tables import DATA, PHRASES, WORDS, mapped
 from phrasemate.cluster.view import index_of
-from phrasemate.index.records import IndexStats
+from phrasemate.index.types import IndexStats
 
 
 def statistics(store: LanceStore) -> IndexStats:

@@ -18,10 +18,10 @@ from phrasemate.cluster.records import MOST
 from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, WORDS, Tables, mapped
 from phrasemate.cluster.words import Stamp
 from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMismatch
-from phrasemate.index import rows
+from phrasemate.index import row_codec
 from phrasemate.index.manifest import Manifest
-from phrasemate.index.records import DocumentInfo
 from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
+from phrasemate.index.types import DocumentInfo
 from phrasemate.utils.storage import is_entry
 
 LOOK_SECONDS = 1.0  # between two looks for a newer state
@@ -262,12 +262,12 @@ class LanceStore:
     def _rows(self, table: Any) -> Iterator[SentenceRow]:
         for raw in zip(*(table[name].to_pylist() for name in _COLUMNS), strict=True):
             *numbers, text, metadata, spans, crc = raw
-            if not rows.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
+            if not row_codec.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
                 raise self.damaged(f"sentence {raw[0]} does not match its checksum")
             identity, document, position, line, first, phrases = numbers
             first += self._base(*numbers)
             try:
-                known = rows.decode_text(text), rows.decode_metadata(metadata)
+                known = row_codec.decode_text(text), row_codec.decode_metadata(metadata)
             except (ValueError, RecursionError) as error:
                 raise self.damaged(f"text or metadata of sentence {identity} are none of phrasemate's") from error
             yield SentenceRow(identity, document, position, line, first, phrases, *known, spans)
@@ -311,7 +311,7 @@ class LanceStore:
                 codes, at = held[at : at + count].tobytes(), at + count
                 if count:
                     block.append(VectorRow(identity, document, first + base, count, codes))
-                    right.append(rows.same(crc, b"vectors", (identity, document, first, count), codes))
+                    right.append(row_codec.same(crc, b"vectors", (identity, document, first, count), codes))
             yield block, right
         if at != len(held) or next(phrases, None) is not None:
             raise self.damaged("there are more vectors than the sentences have phrases")

@@ -9,14 +9,14 @@ from phrasemate.cluster.store import LanceStore
 from phrasemate.cluster.tables import SENTENCES, WORDS, mapped
 from phrasemate.cluster.words import condition
 from phrasemate.errors import InputError
-from phrasemate.index import rows
-from phrasemate.index.containing import forms, lowered
+from phrasemate.index import row_codec
+from phrasemate.index.fulltext import forms, lowered
 
 _FIRST = 8192  # texts that are read before the index is asked: what is frequent is found there
 
 
 class LanceTexts:
-    """As `phrasemate.index.containing.TextSearch`: by Lance's index of trigrams where ``optimize`` has made one.
+    """As `phrasemate.index.fulltext.TextSearch`: by Lance's index of trigrams where ``optimize`` has made one.
 
     Sentences that it does not know are read, and all of them where there is none, or where it cannot be asked (half a
     character of UTF-16, a zero). Lance compares the texts of what its index proposes, and reads all of them for what
@@ -52,7 +52,7 @@ class LanceTexts:
             yield from self._indexed(small, asked)
         for batch in self._store.batches(SENTENCES, ["id", "text"], newer):
             for identity, text in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), strict=True):
-                lower = lowered(rows.decode_text(text))
+                lower = lowered(row_codec.decode_text(text))
                 if any(form in lower for form in small):
                     yield identity
 

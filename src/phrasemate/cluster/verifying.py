@@ -13,10 +13,10 @@ from phrasemate.cluster.tables import PHRASES, SENTENCES, WORDS, mapped
 from phrasemate.cluster.view import index_of
 from phrasemate.cluster.words import condition, lowered
 from phrasemate.errors import PhrasemateError
-from phrasemate.index import rows
-from phrasemate.index.engine import Floats, Ids, Runs, scan
-from phrasemate.index.records import Settings, VerifyReport
+from phrasemate.index import row_codec
+from phrasemate.index.exact import Floats, Ids, Runs, scan
 from phrasemate.index.store import State
+from phrasemate.index.types import Settings, VerifyReport
 from phrasemate.index.verify import check_parts, check_sentences
 
 _QUERIES = 100
@@ -84,7 +84,7 @@ def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
         return
     table, end = known
     sentences = store.batches(SENTENCES, ["id", "text"], f"id < {end}")
-    expected = _texts(sentences, store.layout.dead_sentences, lambda text: lowered(rows.decode_text(text)))
+    expected = _texts(sentences, store.layout.dead_sentences, lambda text: lowered(row_codec.decode_text(text)))
     kept = _texts(store.batches(WORDS, ["id", "text"]), store.layout.dead_sentences, str)
     count, sample = 0, []
     for count, (right, found) in enumerate(zip_longest(expected, kept), 1):
@@ -122,11 +122,11 @@ def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, se
         return
     places = np.linspace(0, state.phrases - 1, _QUERIES).astype(int)
     sample = store.table(PHRASES).take(places.tolist(), columns=["vector"])
-    queries = rows.dequantise(codes_of(sample["vector"], store.dim))
+    queries = row_codec.dequantise(codes_of(sample["vector"], store.dim))
 
     def blocks() -> Iterator[tuple[Floats, Ids]]:
         for batch in store.batches(PHRASES, ["key", "vector"]):
-            yield rows.dequantise(codes_of(batch["vector"], store.dim)), store.layout.ids(batch["key"].to_numpy())
+            yield row_codec.dequantise(codes_of(batch["vector"], store.dim)), store.layout.ids(batch["key"].to_numpy())
 
     exact = scan(queries, _DEPTH, blocks())
     found = view.search(state, queries, _DEPTH, None, state.phrases)

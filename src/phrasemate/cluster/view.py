@@ -10,10 +10,10 @@ import numpy as np
 
 from phrasemate.cluster.store import LanceStore, codes_of
 from phrasemate.cluster.tables import PHRASES, mapped
-from phrasemate.index import rows
-from phrasemate.index.engine import Exact, Floats, Ids, best, scan
-from phrasemate.index.records import Settings
+from phrasemate.index import row_codec
+from phrasemate.index.exact import Exact, Floats, Ids, best, scan
 from phrasemate.index.store import State
+from phrasemate.index.types import Settings
 from phrasemate.utils.cpu import cores
 
 _CANDIDATES = 256  # re-scored at least (docs/scale.md)
@@ -22,7 +22,7 @@ _PROBES = 64  # lists read for each query; more where these do not hold enough t
 
 
 class LanceView:
-    """As `phrasemate.index.view.View`.
+    """As `phrasemate.index.snapshot_search.View`.
 
     Up to ``Settings.exact_below`` phrases are held in memory and compared one by one. Of more, Lance's index proposes
     candidates; it compares the rows that are newer than the index by itself, so nothing is ever invisible. Without
@@ -76,7 +76,7 @@ class LanceView:
             )
         codes = codes_of(table["vector"], self._store.dim)
         ids = self._store.layout.ids(table["key"].to_numpy())
-        scores = vector @ rows.dequantise(codes).T if len(codes) else np.zeros(0, np.float32)
+        scores = vector @ row_codec.dequantise(codes).T if len(codes) else np.zeros(0, np.float32)
         return best(ids[None], np.asarray(scores, np.float32)[None], k)
 
     def _chosen(self, documents: Ids) -> Iterator[tuple[Floats, Ids]]:
@@ -91,7 +91,7 @@ class LanceView:
                 ids = layout.ids(found["key"].to_numpy())
                 if len(ids) != count or ids[0] != stretch.first_phrase + start:
                     raise self._store.damaged(f"the phrases of document {stretch.document} are not where they belong")
-                yield rows.dequantise(codes_of(found["vector"], self._store.dim)), ids
+                yield row_codec.dequantise(codes_of(found["vector"], self._store.dim)), ids
 
 
 def index_of(table: Any) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from phrasemate.cluster.head import Writer
 from phrasemate.cluster.records import Head
 from phrasemate.cluster.tables import SENTENCES, WORDS, Tables, mapped, schema
 from phrasemate.errors import IndexMissing
-from phrasemate.index import containing, rows
+from phrasemate.index import fulltext, row_codec
 
 INDEX = "text_idx"
 _BATCH = 8192
@@ -42,7 +42,7 @@ class Stamp(NamedTuple):
 
 def lowered(text: str) -> str:
     """As the table has it: half a character of UTF-16, which Arrow cannot hold, is U+0000, which no text holds."""
-    return _HALF.sub("\0", containing.lowered(text))
+    return _HALF.sub("\0", fulltext.lowered(text))
 
 
 def condition(small: Sequence[str]) -> str | None:
@@ -89,7 +89,7 @@ def _texts(tables: Tables, head: Head, first: int) -> Any:
         for batch in kept.to_batches(
             columns=["id", "document", "text"], filter=f"id >= {first}", batch_size=_BATCH, scan_in_order=True
         ):
-            texts = [lowered(rows.decode_text(text)) for text in batch["text"].to_pylist()]
+            texts = [lowered(row_codec.decode_text(text)) for text in batch["text"].to_pylist()]
             yield pa.record_batch([batch["id"], batch["document"], pa.array(texts, pa.string())], schema=columns)
 
     return pa.RecordBatchReader.from_batches(columns, batches())

@@ -9,7 +9,7 @@ from phrasemate.cluster import making
 from phrasemate.cluster.records import Order, Recipe, Shard
 from phrasemate.cluster.tables import Tables
 from phrasemate.errors import ModelMismatch, PhrasemateError
-from phrasemate.index.records import IndexModel
+from phrasemate.index.types import IndexModel
 
 
 class Outcome(NamedTuple):

@@ -25,7 +25,7 @@ from zlib import crc32
 from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, IndexUnsupported
 from phrasemate.examples.matching import characters, lookup, tokens
 from phrasemate.examples.sampling import Row
-from phrasemate.index import ProgressEvent, database, rows
+from phrasemate.index import ProgressEvent, row_codec, schema
 from phrasemate.types import Document, Sentence
 from phrasemate.utils.locks import give_back, take
 
@@ -76,18 +76,18 @@ class TextStore:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path, self._lock = connection, path, RLock()
-        with database.mapped(path):
+        with schema.translate_errors(path):
             self._check_schema()
             facts = self._facts()
             self.language, self._size, self.parts = facts.language, facts.sentences, facts.parts
-            if database.words_checksum(connection) != facts.words:
+            if schema.words_checksum(connection) != facts.words:
                 raise self._damaged("the full-text table does not match its checksum")
         self._firsts = [part.first for part in self.parts]
 
     @classmethod
     def open(cls, path: Path) -> TextStore:
         """Open a store that ``build`` has made. Raises IndexMissing, IndexUnsupported or IndexDamaged."""
-        with database.mapped(path):
+        with schema.translate_errors(path):
             _check_head(path)
             connection = _connect(path.absolute().as_uri() + "?mode=ro")
             try:
@@ -106,7 +106,7 @@ class TextStore:
         """
         if path is None:
             temporary = Path("temporary store of examples")
-            with database.mapped(temporary):
+            with schema.translate_errors(temporary):
                 connection = _connect("")  # SQLite's own temporary file: it goes with the process, however that ends
                 try:
                     _fill(connection, documents, language, progress)
@@ -114,7 +114,7 @@ class TextStore:
                 except BaseException:
                     connection.close()
                     raise
-        with database.mapped(path):
+        with schema.translate_errors(path):
             _write(path, documents, language, progress)
         return cls.open(path)
 
@@ -132,7 +132,7 @@ class TextStore:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Nothing changes in a store; the lock keeps other threads out."""
-        with self._lock, database.mapped(self._path):
+        with self._lock, schema.translate_errors(self._path):
             yield
 
     def size(self) -> int:
@@ -151,7 +151,7 @@ class TextStore:
             return []
         statement = "SELECT rowid FROM words WHERE words MATCH CAST(? AS TEXT) AND rowid >= ? AND rowid < ? "
         with self.snapshot():
-            values = (rows.encode_text(query), first, before, limit)
+            values = (row_codec.encode_text(query), first, before, limit)
             return [row[0] for row in self._connection.execute(statement + "ORDER BY rowid LIMIT ?", values)]
 
     def likely(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
@@ -165,10 +165,10 @@ class TextStore:
 
     def _row(self, identity: int) -> Row:
         found = self._connection.execute("SELECT line, text, crc FROM sentences WHERE id = ?", (identity,)).fetchone()
-        if found is None or not rows.same(found[2], b"example", (identity, found[0]), found[1]):
+        if found is None or not row_codec.same(found[2], b"example", (identity, found[0]), found[1]):
             raise self._damaged(f"sentence {identity} does not match its checksum")
         part = self.parts[bisect_right(self._firsts, identity) - 1]
-        return Row(rows.decode_text(found[1]), part.name, found[0], self.language)
+        return Row(row_codec.decode_text(found[1]), part.name, found[0], self.language)
 
     def _check_schema(self) -> None:
         """Only our tables are there: a view or a trigger would run what its maker wrote."""
@@ -313,7 +313,7 @@ def _fill(connection: sqlite3.Connection, documents: Iterable[Document], languag
         before += document.size
     connection.execute("COMMIT")  # what the full-text table still holds in memory is written
     _merge(connection)
-    facts = {"language": language, "sentences": size, "parts": parts, "words": database.words_checksum(connection)}
+    facts = {"language": language, "sentences": size, "parts": parts, "words": schema.words_checksum(connection)}
     content = json.dumps(facts).encode()
     connection.execute("INSERT INTO facts VALUES (1, ?, ?)", (content, crc32(content)))
 
@@ -321,8 +321,10 @@ def _fill(connection: sqlite3.Connection, documents: Iterable[Document], languag
 def _insert(connection: sqlite3.Connection, first: int, batch: Sequence[Sentence]) -> None:
     sentences, words = [], []
     for identity, sentence in enumerate(batch, first):
-        text = rows.encode_text(sentence.text)
-        sentences.append((identity, sentence.line, text, rows.checksum(b"example", (identity, sentence.line), text)))
+        text = row_codec.encode_text(sentence.text)
+        sentences.append(
+            (identity, sentence.line, text, row_codec.checksum(b"example", (identity, sentence.line), text))
+        )
         words.append((identity, _encoded(tokens(sentence.text)), _encoded(characters(sentence.text))))
     connection.executemany("INSERT INTO sentences VALUES (?, ?, ?, ?)", sentences)
     insert = "INSERT INTO words (rowid, tokens, characters) VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT))"
@@ -330,7 +332,7 @@ def _insert(connection: sqlite3.Connection, first: int, batch: Sequence[Sentence
 
 
 def _encoded(found: list[str]) -> bytes:
-    return rows.encode_text(" ".join(found))
+    return row_codec.encode_text(" ".join(found))
 
 
 def _merge(connection: sqlite3.Connection) -> None:

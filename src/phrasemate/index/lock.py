@@ -18,7 +18,7 @@ NOTE_FILE = "writer.json"
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def write_lock(folder: Path) -> Iterator[None]:
     """Hold the right to write to the index in ``folder``.
 
     Raises IndexLocked, naming the holder, if another process or another open Index of this one has it.

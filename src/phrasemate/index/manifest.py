@@ -18,11 +18,12 @@ from typing import Any
 from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsupported
-from phrasemate.index.records import IndexModel
+from phrasemate.index.types import IndexModel
 from phrasemate.utils.cpu import cores
 
 FORMAT = "phrasemate-index"
 VERSION = 1
+VECTORS_JSON = "vectors.json"
 PART = 1 << 26  # bytes of a file that are hashed by themselves
 READ = 1 << 20  # bytes read at once
 FACTORY = re.compile(r"(OPQ(?P<turned>\d{1,4}),)?(IVF(?P<lists>\d{1,9}),)?PQ(?P<parts>[1-9]\d{0,3})x4fs")  # of FAISS

@@ -1,27 +1,135 @@
-"""The store: one SQLite file that is the truth about an index. This file reads it; ``writing.py`` changes it.
+"""The store: one SQLite file that is the truth about an index, its connection, and the checks when it is opened.
 
-Every row carries a checksum that is compared whenever the row is read, every scan compares what it saw with the
-counts, and a phrase id that is neither live nor known as deleted is damage: nothing is ever silently missing.
+This file reads it; ``transactions.py`` changes it. Every row carries a checksum that is compared whenever the row is
+read, every scan compares what it saw with the counts, and a phrase id that is neither live nor known as deleted is
+damage: nothing is ever silently missing.
+
 """
 
 from __future__ import annotations
 
 import json
 import operator
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import IndexDamaged, InputError
-from phrasemate.index import database, rows
-from phrasemate.index.records import DocumentInfo
-from phrasemate.index.session import Session
+from phrasemate.errors import (
+    IndexDamaged,
+    IndexError_,
+    IndexExists,
+    IndexLocked,
+    IndexMissing,
+    InputError,
+    ModelMismatch,
+)
+from phrasemate.index import row_codec, schema
+from phrasemate.index.lock import LOCK_FILE, NOTE_FILE
+from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.types import DocumentInfo, IndexModel
 from phrasemate.utils.storage import is_entry
+
+
+class Session:
+    """All methods may be called from any thread; one works at a time.
+
+    A file that had to be opened as immutable has no log that SQLite would look at, so we look for a writer ourselves.
+    """
+
+    def __init__(self, path: Path, readonly: bool = False) -> None:
+        self.path = path
+        self.lock = RLock()
+        with schema.translate_errors(path):
+            self._take(schema.connect(path, readonly))
+
+    def _take(self, opened: schema.Opened) -> None:
+        self.connection, self.readonly, self._immutable = opened
+        self.file = schema.mark(self.path).file
+
+    def close(self) -> None:
+        with self.lock:  # SQLite ends the process where a connection is closed that another thread reads
+            self.connection.close()
+
+    def same(self) -> None:
+        """Raises IndexError_ if the file is no more the one that was opened."""
+        if schema.mark(self.path).file != self.file:
+            raise IndexError_(f"{self.path}: was made anew, or taken away, since it was opened; open it again")
+
+    def checkpoint(self) -> None:
+        """Merge the log into the file, as far as readers allow at once: what is left is merged another time."""
+        with self.lock, schema.translate_errors(self.path):
+            self.connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * schema.BUSY_SECONDS)}")
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Everything read inside is of one moment, whatever a writer commits meanwhile. Can be nested."""
+        with self.lock:
+            with schema.translate_errors(self.path):
+                outermost = not self.connection.in_transaction
+            if not outermost:
+                yield
+                return
+            self._renew()
+            with self._unchanged():
+                try:
+                    with schema.translate_errors(self.path):
+                        self.connection.execute("BEGIN")
+                    yield
+                finally:
+                    if self.connection.in_transaction:
+                        self.connection.execute("ROLLBACK")
+
+    # -- a file that was opened as immutable
+
+    def _renew(self) -> None:
+        """Open it again if a writer came since.
+
+        Raises IndexLocked where a writer's log cannot be read, IndexError_ as `same` does: what is known of another
+        file is not of this one.
+        """
+        if not self._has_writer():
+            return
+        self.same()
+        try:
+            with schema.translate_errors(self.path):
+                opened = schema.connect(self.path, readonly=True)
+        except IndexError_ as error:
+            raise self._written() from error
+        self.connection.close()
+        self._take(opened)
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """What was read while the file changed is of two moments, or looks damaged. Raises IndexLocked for it."""
+        try:
+            yield
+        except (IndexDamaged, UnicodeDecodeError, sqlite3.Error) as error:
+            if self._has_writer():
+                raise self._written() from error
+            raise
+        if self._immutable is not None and schema.mark(self.path) != self._immutable:
+            raise self._written()
+
+    def _has_writer(self) -> bool:
+        """Whether the file is not as it was opened, or a log has what it lacks."""
+        if self._immutable is None:
+            return False
+        return schema.mark(self.path) != self._immutable or schema.has_log(self.path)
+
+    def _written(self) -> IndexLocked:
+        return IndexLocked(f"{self.path}: is being written by another process; try again when it has finished")
+
 
 _BATCH = 256
 _MOST = 1 << 53  # ids and counts are less, and so are exact as floats
@@ -99,14 +207,14 @@ class Store(Session):
         Raises IndexLocked where a file without write permission is changed meanwhile.
         """
         with self.moment():
-            with database.mapped(self.path):
+            with schema.translate_errors(self.path):
                 state = self.state()
             yield state
 
     @contextmanager
     def reading(self) -> Iterator[State]:
         """A snapshot whose body is ours alone, so that its errors are mapped too."""
-        with database.mapped(self.path), self.snapshot() as state:
+        with schema.translate_errors(self.path), self.snapshot() as state:
             yield state
 
     def damaged(self, what: str) -> IndexDamaged:
@@ -114,7 +222,7 @@ class Store(Session):
 
     def state(self) -> State:
         row = self.connection.execute(f"SELECT {', '.join(State._fields)}, crc FROM state WHERE id = 1").fetchone()
-        if row is None or not rows.same(row[-1], b"state", row[:-1]):
+        if row is None or not row_codec.same(row[-1], b"state", row[:-1]):
             raise self.damaged("the row of counts does not match its checksum")
         self._counted("the row of counts", *row[:-1])
         return State(*row[:-1])
@@ -124,9 +232,9 @@ class Store(Session):
         for name, value, crc in self.connection.execute(
             "SELECT CAST(key AS BLOB), CAST(value AS BLOB), crc FROM extras"
         ):
-            if not rows.same(crc, b"extra", (), name, value):
+            if not row_codec.same(crc, b"extra", (), name, value):
                 raise self.damaged("an entry of the table extras does not match its checksum")
-            if name == rows.encode_text(key):
+            if name == row_codec.encode_text(key):
                 return self._entry(key, value, kinds)
         return None
 
@@ -164,14 +272,14 @@ class Store(Session):
 
     def _document(self, row: tuple[Any, ...]) -> DocumentInfo:
         identity, name, language, digest, complete, sentences, phrases, crc = row
-        if not rows.same(crc, b"document", (identity, complete, sentences, phrases), name, language, digest):
+        if not row_codec.same(crc, b"document", (identity, complete, sentences, phrases), name, language, digest):
             raise self.damaged(f"document {identity} does not match its checksum")
         self._counted("a document", identity, sentences, phrases)
         return DocumentInfo(
             identity,
-            rows.decode_text(name),
-            rows.decode_text(language),
-            rows.decode_text(digest),
+            row_codec.decode_text(name),
+            row_codec.decode_text(language),
+            row_codec.decode_text(digest),
             bool(complete),
             sentences,
             phrases,
@@ -225,14 +333,14 @@ class Store(Session):
 
     def _sentence(self, raw: tuple[Any, ...]) -> SentenceRow:
         *numbers, text, metadata, spans, crc = raw
-        if not rows.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
+        if not row_codec.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
             raise self.damaged(f"sentence {raw[0]} does not match its checksum")
         self._counted("a sentence", *numbers)
         try:
-            known = rows.decode_metadata(metadata)
+            known = row_codec.decode_metadata(metadata)
         except (ValueError, RecursionError) as error:
             raise self.damaged(f"the metadata of sentence {raw[0]} are none of phrasemate's") from error
-        return SentenceRow._make([*numbers, rows.decode_text(text), known, spans])
+        return SentenceRow._make([*numbers, row_codec.decode_text(text), known, spans])
 
     # -- vectors
 
@@ -325,7 +433,7 @@ class Store(Session):
 
     def _vector(self, raw: tuple[Any, ...]) -> VectorRow:
         *numbers, codes, crc = raw
-        if not rows.same(crc, b"vectors", tuple(numbers), codes) or len(codes) != numbers[3] * self.dim:
+        if not row_codec.same(crc, b"vectors", tuple(numbers), codes) or len(codes) != numbers[3] * self.dim:
             raise self.damaged(f"the vectors of sentence {raw[0]} do not match their checksum")
         return VectorRow._make([*numbers, codes])
 
@@ -336,7 +444,7 @@ class Store(Session):
         found = self.connection.execute(
             "SELECT first_phrase, phrases, crc FROM tombstones ORDER BY first_phrase"
         ).fetchall()
-        if not all(rows.same(crc, b"tombstone", (first, count)) for first, count, crc in found):
+        if not all(row_codec.same(crc, b"tombstone", (first, count)) for first, count, crc in found):
             raise self.damaged("the list of deleted phrases does not match its checksums")
         runs = np.array([row[:2] for row in found], np.int64).reshape(-1, 2)
         state = self.state()
@@ -350,14 +458,91 @@ class Store(Session):
             "first_phrase DESC LIMIT 1"
         )
         row = self.connection.execute(query, (phrase,)).fetchone()
-        return row is not None and rows.same(row[2], b"tombstone", row[:2]) and row[0] <= phrase < row[0] + row[1]
+        return row is not None and row_codec.same(row[2], b"tombstone", row[:2]) and row[0] <= phrase < row[0] + row[1]
 
     # -- the text index
 
     def words_checksum(self) -> int:
         """CRC-32 over all that the text index holds."""
-        return database.words_checksum(self.connection)
+        return schema.words_checksum(self.connection)
 
     def words_match(self) -> bool:
         """Whether the text index is sound and says what the sentences say; takes SQLite's lock for writing."""
-        return database.words_match(self.connection)
+        return schema.words_match(self.connection)
+
+
+_LEFT_BY_CREATE = {LOCK_FILE, NOTE_FILE, "index.json.partial"}  # all that a killed create leaves before index.json
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a new index. Raises IndexExists if it holds anything but what a killed ``create`` left."""
+    with schema.translate_errors(folder):
+        if folder.exists() and not folder.is_dir():
+            raise IndexExists(f"{folder}: is a file; choose another place for the index")
+        folder.mkdir(parents=True, exist_ok=True)
+        found = {file.name for file in folder.iterdir()}
+    if found - _LEFT_BY_CREATE:
+        what = "an index" if "index.json" in found else "something else"
+        raise IndexExists(f"{folder}: holds {what} already; open it to add to it, or choose another folder")
+
+
+def check_model(folder: Path | str, manifest: Manifest, model: IndexModel) -> None:
+    if model.hash != manifest.model_hash or model.dim != manifest.dim:
+        raise ModelMismatch(
+            f"{folder}: was built with the model {manifest.model_name} ({manifest.model_hash[:12]}), "
+            f"not with {model.name} ({model.hash[:12]}); open it with that model or build it again"
+        )
+
+
+def unfinished(folder: Path) -> IndexMissing:
+    """There is an index.json, and nothing was put into the store yet."""
+    return IndexMissing(
+        f"{folder}: the index is being made, or its making was stopped; try again, or go on with: "
+        f"phrasemate index TEXT -o {folder}"
+    )
+
+
+def vectors_generation(folder: Path) -> int:
+    """The generation of vectors.json, 0 if there is none or it will have to be mended."""
+    try:
+        return VectorsManifest.read(folder / VECTORS_JSON).generation
+    except IndexError_:
+        return 0
+
+
+def check_store(store: Store, manifest: Manifest, newest: int) -> None:
+    """Finish an interrupted ``create``; else make sure that the store is ours and has all that was committed.
+
+    Raises IndexMissing for what only a writer can finish, IndexDamaged, IndexLocked where a file without write
+    permission is changed meanwhile.
+    """
+    with schema.translate_errors(store.path), store.lock:
+        if manifest.generation == 0 and schema.is_empty(store.connection):
+            if store.readonly:
+                raise unfinished(store.path)
+            schema.initialise(store.connection)
+    with store.moment():
+        with schema.translate_errors(store.path):
+            schema.verify_schema(store.connection, store.path)
+        with store.reading() as state:
+            if state.generation < newest:
+                raise IndexDamaged(
+                    f"{store.path}: the store is at generation {state.generation}, expected {newest} or above: "
+                    "its newest part (store.sqlite-wal) was lost; restore it or build the index again"
+                )
+
+
+def current_manifest(store: Store) -> Manifest:
+    """``index.json`` as it is now.
+
+    Raises IndexError_ if the store is no more the file that was opened, which what is written and derived would not
+    belong to, ModelMismatch if the index was begun anew with another model, IndexMissing, IndexDamaged.
+    """
+    store.same()
+    found = Manifest.read(store.path / "index.json")
+    if found.dim != store.dim or store.model_hash not in (None, found.model_hash):
+        raise ModelMismatch(
+            f"{store.path}: has been begun anew with another model, {found.model_name} ({found.model_hash[:12]}), "
+            f"since it was opened; open it again"
+        )
+    return found

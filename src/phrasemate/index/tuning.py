@@ -19,15 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phrasemate.index import building, rows
-from phrasemate.index.approximate import Asking, Faiss, Layout
-from phrasemate.index.building import Plan
-from phrasemate.index.coding import Coder
-from phrasemate.index.engine import Floats, Ids, Int8s, unpack
-from phrasemate.index.filling import MANY, Filling, fitting
-from phrasemate.index.manifest import VectorsManifest
-from phrasemate.index.records import Settings
+from phrasemate.index import faiss_build, row_codec
+from phrasemate.index.exact import Floats, Ids, Int8s, unpack
+from phrasemate.index.faiss_build import MANY, Filling, Plan, fitting
+from phrasemate.index.faiss_search import Asking, Faiss, Layout
+from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
+from phrasemate.index.pq import Coder
 from phrasemate.index.store import Store, VectorRow
+from phrasemate.index.types import Settings
 
 DEPTHS = (1, 10)  # of which a target recall may speak
 
@@ -60,7 +59,7 @@ _NS_CANDIDATE = 250.0
 
 @dataclass(frozen=True, slots=True)
 class TuneReport:
-    """What was chosen (``engine``, ``probes``, ``slack``, ``candidates``: see `approximate.Asking`) and measured.
+    """What was chosen (``engine``, ``probes``, ``slack``, ``candidates``: see `faiss_search.Asking`) and measured.
 
     ``target`` is of recall@``at``. ``recall_at_1``, ``recall_at_10``: against exact search, of ``queries`` phrases;
     ``single_ms``: one query, the median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried
@@ -128,18 +127,18 @@ def tune(
     with store.reading() as state:
         phrases = state.phrases
         if phrases < settings.exact_below:
-            building.build(store, settings, threads)
+            faiss_build.build(store, settings, threads)
             return TuneReport(target, phrases, "exact", seconds=perf_counter() - begun, at=at)
         drawn = _draw(store, seed, at)
         layout, tried = _layout(store, drawn, phrases, settings, threads, target)
         asked = _answered(drawn, (unpack(block, store.dim)[:2] for block in store.vectors()))
     facts: dict[str, Any] = {"target": target, "at": at, "seed": seed, "phrases": phrases, "layout": layout.factory}
-    made = building.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
+    made = faiss_build.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
     assert made is not None
     engine = Faiss.load(store.path, made, store.dim, settings, threads)
     report = replace(_asked_best(engine, asked, target, phrases), trials=tuple(tried))
     measured = {"recall_at_1": report.recall_at_1, "recall_at_10": report.recall_at_10, "queries": report.queries}
-    replace(made, asking=engine.asking.as_dict(), tuned=facts | measured).write(store.path / building.VECTORS_JSON)
+    replace(made, asking=engine.asking.as_dict(), tuned=facts | measured).write(store.path / VECTORS_JSON)
     return replace(report, seconds=perf_counter() - begun)
 
 
@@ -172,7 +171,7 @@ def _draw(store: Store, seed: int, at: int) -> _Asked:
     codes = [of_one[pick] for of_one, pick in zip(held, picks, strict=True)]
     first = np.array([row.first_phrase for row in found], np.int64)
     end = first + np.array([row.phrases for row in found], np.int64)
-    return _Asked(rows.dequantise(np.stack(codes)), first, end, np.zeros((len(found), 0), np.float32), at)
+    return _Asked(row_codec.dequantise(np.stack(codes)), first, end, np.zeros((len(found), 0), np.float32), at)
 
 
 def _short(found: list[VectorRow]) -> list[VectorRow]:
@@ -186,7 +185,7 @@ def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:
     """With the exact scores over blocks of (codes (n, dim), ids (n,) ascending)."""
     top = np.full((len(drawn.vectors), _DEPTH), -np.inf, np.float32)
     for codes, ids in blocks:
-        scores = drawn.vectors @ rows.dequantise(codes).T  # (queries, n)
+        scores = drawn.vectors @ row_codec.dequantise(codes).T  # (queries, n)
         low, high = np.searchsorted(ids, drawn.first), np.searchsorted(ids, drawn.end)
         for query in np.flatnonzero(low < high):
             scores[query, low[query] : high[query]] = -np.inf
@@ -246,8 +245,8 @@ def _engine(
     layout: Layout, coder: Coder, found: list[VectorRow], codes: Int8s, settings: Settings, threads: int | None
 ) -> Faiss:
     """A FAISS index of the sample, in memory."""
-    filling = Filling.train(layout, rows.spread(codes, building.wanted(layout, settings)), coder)
-    filling.add(rows.dequantise(codes))
+    filling = Filling.train(layout, row_codec.spread(codes, faiss_build.wanted(layout, settings)), coder)
+    filling.add(row_codec.dequantise(codes))
     index = filling.finished()
     runs = [[row.first_phrase, row.phrases] for row in found]
     manifest = VectorsManifest("", 0, "", "", "", len(codes), 0, 0, layout.factory, len(codes), runs)

@@ -1,19 +1,64 @@
-"""Every checksum, offset and count of an index, and FAISS against exact search."""
+"""What an index holds, without reading its sentences.
+
+Every checksum, offset and count of an index, and FAISS against exact search.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from phrasemate.errors import IndexDamaged, IndexLocked, PhrasemateError
-from phrasemate.index import database, rows
-from phrasemate.index.engine import Floats, Ids, Runs, scan, unpack
-from phrasemate.index.lock import writing
-from phrasemate.index.manifest import Manifest
-from phrasemate.index.records import DocumentInfo, Settings, VerifyReport
+from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, PhrasemateError
+from phrasemate.index import row_codec, schema
+from phrasemate.index.exact import Floats, Ids, Runs, scan, unpack
+from phrasemate.index.lock import write_lock
+from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.snapshot_search import Newer, in_force
 from phrasemate.index.store import SentenceRow, State, Store
-from phrasemate.index.view import Newer, in_force
+from phrasemate.index.types import DocumentInfo, IndexStats, Settings, VerifyReport
+
+
+def statistics(store: Store, manifest: Manifest) -> IndexStats:
+    """Raises IndexDamaged."""
+    with store.reading() as state:
+        documents = list(store.documents())
+        dead = Runs(store.tombstones())
+        try:
+            vectors = VectorsManifest.read(store.path / VECTORS_JSON)
+            covered = min(vectors.covered, state.next_phrase)
+            approximate, engine = covered - dead.below(covered), f"FAISS {vectors.factory}"
+        except IndexError_:  # absent, or to be mended by the next search
+            approximate, engine = 0, "exact"
+        return IndexStats(
+            path=str(store.path),
+            model=manifest.model_name,
+            model_hash=manifest.model_hash,
+            dim=manifest.dim,
+            generation=state.generation,
+            segment=manifest.segment,
+            documents=state.documents,
+            incomplete=tuple(document.name for document in documents if not document.complete),
+            languages=dict(Counter(document.language for document in documents)),
+            sentences=state.sentences,
+            phrases=state.phrases,
+            deleted=len(dead),
+            engine=engine,
+            approximate=approximate,
+            exact=state.phrases - approximate,
+            files=dict(_sizes(store.path)),
+        )
+
+
+def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
+    """Names and bytes of the files in it; one that a writer is just taking away is passed over."""
+    for file in sorted(folder.iterdir()):
+        with suppress(FileNotFoundError):
+            if file.is_file():
+                yield file.name, file.stat().st_size
+
 
 _QUERIES = 100
 _DEPTH = 10
@@ -40,7 +85,7 @@ def verify(store: Store, settings: Settings, threads: int | None) -> VerifyRepor
     try:
         with store.reading() as state:
             report.checked["generation"] = state.generation
-            check_parts(parts, store, state, report, lambda: database.mapped(store.path))
+            check_parts(parts, store, state, report, lambda: schema.translate_errors(store.path))
     except PhrasemateError as error:
         report.problems.append(str(error))
     return report
@@ -69,7 +114,7 @@ def _manifest(store: Store, state: State, report: VerifyReport) -> None:
 
 
 def _sqlite(store: Store, state: State, report: VerifyReport) -> None:
-    database.verify_schema(store.connection, store.path)
+    schema.verify_schema(store.connection, store.path)
     found = [row[0] for row in store.connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
     if found != ["ok"]:
         report.problems.extend(f"store.sqlite: {line}" for line in found)
@@ -97,7 +142,7 @@ def check_sentences(store: Sentences, state: State, report: VerifyReport) -> Non
     count = phrases = 0
     documents = {document.id: [document.sentences, document.phrases] for document in store.documents()}
     for row in store.all_sentences():
-        starts, ends, _ = rows.unpack_spans(row.spans, row.phrases)
+        starts, ends, _ = row_codec.unpack_spans(row.spans, row.phrases)
         if ((starts < 0) | (starts >= ends) | (ends > len(row.text))).any():
             report.problems.append(f"sentence {row.id}: a phrase is outside its text")
         count, phrases = count + 1, phrases + row.phrases
@@ -157,8 +202,8 @@ def _words_by_sentences(store: Store) -> bool | None:
     It takes SQLite's lock for writing, which a connection of its own gives back at once and not with the snapshot.
     """
     try:
-        with writing(store.path), closing(database.connect(store.path, readonly=False).connection) as own:
-            return database.words_match(own)
+        with write_lock(store.path), closing(schema.connect(store.path, readonly=False).connection) as own:
+            return schema.words_match(own)
     except IndexLocked:
         return None
 
@@ -179,7 +224,7 @@ def _faiss(store: Store, state: State, report: VerifyReport, settings: Settings,
     if (engine.runs.first[1:] < engine.runs.first[:-1] + engine.runs.count[:-1]).any():
         report.problems.append("FAISS: its runs of phrase ids overlap")
     live = manifest.covered - dead.below(manifest.covered)
-    queries = rows.dequantise(rows.spread(store.sampled_vectors(4 * _QUERIES), _QUERIES))
+    queries = row_codec.dequantise(row_codec.spread(store.sampled_vectors(4 * _QUERIES), _QUERIES))
     if not len(queries) or not live:
         return
     missing = 0
@@ -190,7 +235,7 @@ def _faiss(store: Store, state: State, report: VerifyReport, settings: Settings,
             codes, ids, _ = unpack(block, store.dim)
             old = ids < manifest.covered
             missing += int((~engine.runs.contains(ids[old])).sum())
-            yield rows.dequantise(codes[old]), ids[old]
+            yield row_codec.dequantise(codes[old]), ids[old]
 
     exact = scan(queries, _DEPTH, blocks())
     if missing:

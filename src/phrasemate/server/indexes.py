@@ -19,7 +19,7 @@ from phrasemate.cluster.places import is_remote, is_tables, place_of
 from phrasemate.errors import IndexError_, IndexMissing, InputError, ModelError, PhrasemateError, ReadError
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
-from phrasemate.index.opening import same_model
+from phrasemate.index.store import check_model
 from phrasemate.search import Searcher
 from phrasemate.server.encoding import SharedModel
 from phrasemate.server.refusal import Refusal
@@ -120,7 +120,7 @@ class _Models:
                     self._users[manifest.model_hash] += 1  # at once: the last index that uses it may just be closed
                     return made
             model = self._given or load_model(manifest.model_path, threads=self._threads)
-            same_model(folder, manifest, model)
+            check_model(folder, manifest, model)
             made = SharedModel(model, self._settings.vectors)
             with self._lock:
                 self._loaded[manifest.model_hash] = made

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain, islice, product
 
 from phrasemate.errors import InputError
-from phrasemate.index import rows
+from phrasemate.index import row_codec
 from phrasemate.index.store import State, Store
 from phrasemate.text.normalize import composed, decomposed
 
@@ -123,7 +123,9 @@ class TextSearch:
             "SELECT rowid FROM words WHERE words MATCH CAST(? AS TEXT) AND rowid >= ? AND rowid < ? "
             "ORDER BY rowid LIMIT ?"
         )
-        for (identity,) in self._store.connection.execute(statement, (rows.encode_text(query), first, before, limit)):
+        for (identity,) in self._store.connection.execute(
+            statement, (row_codec.encode_text(query), first, before, limit)
+        ):
             yield identity
 
     def _texts(self, ids: Iterable[int]) -> Iterator[tuple[int, str]]:
@@ -139,7 +141,9 @@ class TextSearch:
     def _trigrams(self, start: str) -> list[tuple[str, int]]:
         """The trigrams that begin with ``start``, and in how many sentences each is."""
         query = f"SELECT CAST(term AS BLOB), doc FROM {self._vocabulary('row')} {_BEGINNING}"
-        return [(rows.decode_text(term), doc) for term, doc in self._store.connection.execute(query, _range(start))]
+        return [
+            (row_codec.decode_text(term), doc) for term, doc in self._store.connection.execute(query, _range(start))
+        ]
 
     def _instances(self, start: str) -> list[int]:
         query = f"SELECT DISTINCT doc FROM {self._vocabulary('instance')} {_BEGINNING}"
@@ -169,7 +173,7 @@ class TextSearch:
         for identity, end in self._store.connection.execute(
             "SELECT id, CAST(substr(text, -2) AS BLOB) FROM sentences ORDER BY id"
         ):
-            found.setdefault(_small(rows.decode_text(end)), array("q")).append(identity)
+            found.setdefault(_small(row_codec.decode_text(end)), array("q")).append(identity)
         return found
 
 
@@ -178,7 +182,7 @@ _BEGINNING = "WHERE term >= CAST(? AS TEXT) AND term < CAST(? AS TEXT)"
 
 def _range(start: str) -> tuple[bytes, bytes]:
     """The terms that begin with it; the text index has U+FFFD for what is no character."""
-    first = rows.encode_text(_NONE.sub("\ufffd", start))
+    first = row_codec.encode_text(_NONE.sub("\ufffd", start))
     return first, first + b"\xff"
 
 

@@ -9,10 +9,10 @@ import pytest
 from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import InputError
-from phrasemate.index import Index, Settings, building, rows
-from phrasemate.index.approximate import Layout
-from phrasemate.index.engine import Exact, Runs, best, scan
-from phrasemate.index.lock import writing
+from phrasemate.index import Index, Settings, faiss_build, row_codec
+from phrasemate.index.exact import Exact, Runs, best, scan
+from phrasemate.index.faiss_search import Layout
+from phrasemate.index.lock import write_lock
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.store import VectorRow
 from phrasemate.types import Document
@@ -198,7 +198,7 @@ class OldFilling:
     def train(cls, layout: Layout, sample: np.ndarray) -> OldFilling:
         lists = f"IVF{layout.lists}," if layout.lists else ""
         index = faiss.index_factory(16, f"{lists}PQ{layout.parts}x4fs", faiss.METRIC_INNER_PRODUCT)
-        index.train(rows.dequantise(sample))
+        index.train(row_codec.dequantise(sample))
         return cls(index)
 
     of = classmethod(lambda cls, index: cls(index))
@@ -212,7 +212,7 @@ def test_a_file_of_an_older_version_answers_until_it_is_made_anew(
     older = property(lambda layout: new.removeprefix("OPQ8,") if (new := now.fget(layout)) else "")
     now = Layout.factory
     with monkeypatch.context() as before:
-        before.setattr(building, "Filling", OldFilling)
+        before.setattr(faiss_build, "Filling", OldFilling)
         before.setattr(Layout, "factory", older)
         with Index.create(tmp_path / "idx", model, settings=settings) as index:
             fill(index)
@@ -301,7 +301,7 @@ def test_many_uncovered_phrases_make_a_search_build_the_file(index: Index, caplo
     for file in index.path.glob("vectors*"):
         file.unlink()
     queries = unit(4)
-    with Index.open(index.path, index.model, settings=SMALL, threads=1) as reader, writing(index.path):
+    with Index.open(index.path, index.model, settings=SMALL, threads=1) as reader, write_lock(index.path):
         matches(reader.search(queries, 5), reader, queries, 5)
         assert not (index.path / "vectors.json").exists()
     with Index.open(index.path, index.model, readonly=True, settings=SMALL, threads=1) as reader:

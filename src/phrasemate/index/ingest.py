@@ -1,26 +1,138 @@
-"""Documents into the store: a stream of sentences cut into chunks, each one model call and one transaction.
+"""Documents on their way in: which are new, where interrupted ones go on, and their sentences cut into chunks.
 
-The cuts are those of `intake`, so a model that gives the same bits for the same texts in one call gives the same rows,
+The cuts fall where they would fall in one undisturbed run, however often it is interrupted: the next run begins at
+the end of the last chunk that was kept.
+
+Documents into the store: a stream of sentences cut into chunks, each one model call and one transaction.
+
+The cuts are those of `Intake`, so a model that gives the same bits for the same texts in one call gives the same rows,
 however often the run is interrupted: a chunk is stored with the progress of its documents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from phrasemate.errors import InputError, ModelError
-from phrasemate.index import rows, writing
-from phrasemate.index.intake import Intake, Item, Task
+from phrasemate.index import row_codec, transactions
 from phrasemate.index.manifest import Manifest
-from phrasemate.index.records import AddReport, IndexModel, PhraseSet, Progress, ProgressEvent, Settings
 from phrasemate.index.store import State, Store
+from phrasemate.index.types import AddReport, DocumentInfo, IndexModel, PhraseSet, Progress, ProgressEvent, Settings
 from phrasemate.types import Document, Sentence
 
 if TYPE_CHECKING:
     from phrasemate.encode.segment import SegmentOptions
+
+
+class Learner(Protocol):
+    """Finds the most frequent words of a language (``phrasemate.encode.segment.FrequentWords``)."""
+
+    def update(self, text: str) -> None: ...
+    def words(self) -> list[str]: ...
+
+
+def _learner() -> Learner:
+    from phrasemate.encode.segment import FrequentWords
+
+    learner: Learner = FrequentWords()
+    return learner
+
+
+@dataclass
+class Task:
+    """A document on its way in; ``info`` is its record as of the sentences handed out so far."""
+
+    info: DocumentInfo
+    document: Document
+    replaces: int | None = None
+
+
+Item = tuple[Task, int, Sentence]  # its document, its position there, itself
+
+
+class Intake:
+    """What one call takes in; ``known`` are the documents that are there already, by name."""
+
+    def __init__(self, known: dict[str, DocumentInfo], next_document: int, lang: str, settings: Settings) -> None:
+        self._known, self._next_document, self._lang, self._settings = known, next_document, lang, settings
+        self._given: dict[str, str] = {}  # name -> digest of what this call was given
+        self.counts = {"added": 0, "replaced": 0, "unchanged": 0}
+        self.bytes_before = 0  # of the documents that the stream has gone past
+
+    def chunks(self, documents: Iterable[Document]) -> Iterator[tuple[list[Item], list[Task]]]:
+        """Sentences of all documents, so many at a time, and the documents that they belong to.
+
+        A document is complete when the stream has gone past it: a chunk that ends with its last sentence does not
+        know that yet, and the next one records it.
+        """
+        items: list[Item] = []
+        tasks: list[Task] = []
+        for document in documents:
+            task = self._task(document)
+            if task is not None:
+                tasks.append(task)
+                done = task.info.sentences
+                for position, sentence in enumerate(islice(document.sentences(), done, None), done):
+                    items.append((task, position, sentence))
+                    if len(items) == self._settings.chunk:
+                        yield items, tasks
+                        items, tasks = [], [task]
+                task.info = replace(task.info, complete=True)
+            self.bytes_before += document.size
+        if tasks:
+            yield items, tasks
+
+    def _task(self, document: Document) -> Task | None:
+        """What to do about a document; None if it is in the index as it is."""
+        name, digest = document.name, document.digest
+        if self._given.setdefault(name, digest) != digest:
+            raise InputError(f"two documents are named {name!r} and differ; give each document a name of its own")
+        old = self._known.get(name)
+        if old is not None and (old.digest, old.language) == (digest, self._lang):
+            if old.complete:
+                self.counts["unchanged"] += 1
+                return None
+            self.counts["added"] += 1
+            self._known[name] = replace(old, complete=True)  # given once more, it is unchanged
+            return Task(old, document)
+        self.counts["added" if old is None else "replaced"] += 1
+        info = DocumentInfo(self._next_document, name, self._lang, digest, complete=False, sentences=0, phrases=0)
+        self._next_document += 1
+        self._known[name] = replace(info, complete=True)
+        return Task(info, document, None if old is None else old.id)
+
+    def frequent(
+        self, documents: Iterable[Document], stored: dict[str, Any] | None
+    ) -> tuple[dict[str, Any], Iterable[Document]]:
+        """The language's frequent words, and the documents again with those that learning has taken from the stream.
+
+        They are learned once from the first sentences and kept (``stored``: {"sentences": from how many, "words"}), so
+        that appending and resuming use the same; only words from a small sample give way to those of a larger one.
+        """
+        stored = stored or {"sentences": 0, "words": []}
+        if stored["sentences"] >= self._settings.learn:
+            return stored, documents
+        stream = iter(documents)
+        held, learner, seen = [], _learner(), 0
+        for document in stream:
+            held.append(document)
+            if not self._is_stored(document):
+                for sentence in islice(document.sentences(), self._settings.learn - seen):
+                    learner.update(sentence.text)
+                    seen += 1
+            if seen >= self._settings.learn:
+                break
+        if seen > stored["sentences"]:
+            stored = {"sentences": seen, "words": sorted(learner.words())}
+        return stored, chain(held, stream)
+
+    def _is_stored(self, document: Document) -> bool:
+        old = self._known.get(document.name)
+        return old is not None and old.complete and (old.digest, old.language) == (document.digest, self._lang)
 
 
 def extracted(
@@ -79,12 +191,12 @@ class Adder:
         for (task, position, sentence), phrases in zip(items, found, strict=True):
             count = len(phrases.starts)
             task.info = replace(task.info, sentences=position + 1, phrases=task.info.phrases + count)
-            additions.append(writing.Addition(task.info.id, position, sentence, phrases))
+            additions.append(transactions.Addition(task.info.id, position, sentence, phrases))
             self._counts["phrases"] += count
         self._counts["sentences"] += len(items)
         self._begin()
         replaced = [task.replaces for task in tasks if task.replaces is not None]
-        state = writing.commit(self._store, additions, [task.info for task in tasks], replaced)
+        state = transactions.commit(self._store, additions, [task.info for task in tasks], replaced)
         for task in tasks:
             task.replaces = None
         self._record(state)
@@ -93,7 +205,7 @@ class Adder:
     def _begin(self) -> None:
         """Before the first change of this call."""
         if not self._changing:
-            writing.mend_words(self._store)
+            transactions.mend_words(self._store)
         self._changing = True
 
     def _record(self, state: State) -> None:
@@ -114,7 +226,7 @@ class Adder:
         found, stream = self._intake.frequent(documents, stored)
         if found["sentences"] and found != stored:
             self._begin()
-            self._record(writing.put_extra(self._store, key, found))
+            self._record(transactions.put_extra(self._store, key, found))
         return frozenset(found["words"]), stream
 
 
@@ -131,7 +243,7 @@ def sound(document: Document) -> Document:
             if sentence.metadata and (reason := _unkept(sentence.metadata)):
                 raise InputError(
                     f"document {document.name!r}, sentence {number} (line {sentence.line}): its metadata cannot be "
-                    f"kept ({reason}); expected what JSON has, at most {rows.NESTING} brackets within one another"
+                    f"kept ({reason}); expected what JSON has, at most {row_codec.NESTING} brackets within one another"
                 )
             yield sentence
 
@@ -141,11 +253,11 @@ def sound(document: Document) -> Document:
 def _unkept(metadata: Mapping[str, Any]) -> str:
     """Why metadata cannot be kept; nothing where they can. What is nested deeply could not be read everywhere."""
     try:
-        raw = rows.encode_metadata(metadata)
+        raw = row_codec.encode_metadata(metadata)
     except (TypeError, ValueError, RecursionError) as error:
         return str(error)
-    level: list[Any] = [metadata] if raw.count(b"[") + raw.count(b"{") > rows.NESTING else []
-    for _ in range(rows.NESTING):
+    level: list[Any] = [metadata] if raw.count(b"[") + raw.count(b"{") > row_codec.NESTING else []
+    for _ in range(row_codec.NESTING):
         inner = (each.values() if isinstance(each, Mapping) else each for each in level)
         level = [one for each in inner for one in each if isinstance(one, dict | list | tuple)]
     return "they are nested too deeply" if level else ""

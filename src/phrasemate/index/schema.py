@@ -12,8 +12,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
-from phrasemate.index import rows
-from phrasemate.index.lock import writing
+from phrasemate.index import row_codec
+from phrasemate.index.lock import write_lock
 
 STORE = "store.sqlite"
 PAGE_BYTES = 16_384  # on pages of 4 kB, rows of 2 to 4 kB lose up to 40 % (docs/index.md)
@@ -60,7 +60,7 @@ _UNWRITTEN = {
 
 
 @contextmanager
-def mapped(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite and the system raise into errors of phrasemate that name the index in ``path``."""
     try:
         yield
@@ -212,7 +212,7 @@ def initialise(connection: sqlite3.Connection) -> None:
     patience = monotonic() + BUSY_SECONDS
     while is_empty(connection):
         try:
-            with writing(folder):
+            with write_lock(folder):
                 if is_empty(connection):
                     _lay_out(connection)
         except IndexLocked:
@@ -229,7 +229,9 @@ def _lay_out(connection: sqlite3.Connection) -> None:
     for statement in SCHEMA.values():
         connection.execute(statement)
     state = (0,) * _STATE_COLUMNS
-    connection.execute("INSERT INTO state VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", (*state, rows.checksum(b"state", state)))
+    connection.execute(
+        "INSERT INTO state VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", (*state, row_codec.checksum(b"state", state))
+    )
     connection.execute("COMMIT")
 
 

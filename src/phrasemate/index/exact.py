@@ -1,4 +1,4 @@
-"""What search engines share, and the exact one, which reads every vector (`approximate` asks FAISS)."""
+"""What search engines share, and the exact one, which reads every vector (`faiss_search` asks FAISS)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.index import rows
+from phrasemate.index import row_codec
 from phrasemate.index.store import VectorRow
 from phrasemate.utils.knn import falling, promising, side_by_side
 
@@ -91,7 +91,7 @@ class Exact:
         self._wide = None
         held = [unpack(block, self.codes.shape[1]) for block in blocks]
         self.codes = np.concatenate([self.codes, *(codes for codes, _, _ in held)])
-        self.norms = np.concatenate([self.norms, *(rows.inverse_norms(codes) for codes, _, _ in held)])
+        self.norms = np.concatenate([self.norms, *(row_codec.inverse_norms(codes) for codes, _, _ in held)])
         self.ids = np.concatenate([self.ids, *(ids for _, ids, _ in held)])
         self.documents = np.concatenate([self.documents, *(documents for _, _, documents in held)])
 

@@ -1,4 +1,7 @@
-"""The approximate engine: FAISS proposes by 4-bit codes, in inverted lists or not, and 8-bit vectors re-score."""
+"""A FAISS index to and from a file, whatever its name: FAISS by itself takes names in UTF-8 only.
+
+The approximate engine: FAISS proposes by 4-bit codes, in inverted lists or not, and 8-bit vectors re-score.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged
-from phrasemate.index import faissfile
-from phrasemate.index.engine import Floats, Ids, Int8s, Runs, best
+from phrasemate.index.exact import Floats, Ids, Int8s, Runs, best
 from phrasemate.index.manifest import FACTORY, VectorsManifest, differing
-from phrasemate.index.records import Settings
+from phrasemate.index.types import Settings
 from phrasemate.utils.cpu import cores
+
+
+def read_faiss(path: Path) -> Any:
+    """Raises OSError, and RuntimeError for what is no index."""
+    faiss = _library()
+    if _nameable(path):
+        return faiss.read_index(str(path))
+    with path.open("rb") as file:
+        return faiss.read_index(faiss.PyCallbackIOReader(file.read))
+
+
+def write_faiss(index: Any, path: Path) -> None:
+    """Raises OSError or RuntimeError if there is no space."""
+    faiss = _library()
+    if _nameable(path):
+        faiss.write_index(index, str(path))
+        return
+    with path.open("wb") as file:
+        faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+
+
+def _library() -> Any:  # its stubs lack readers and writers by callback
+    import faiss
+
+    return faiss
+
+
+def _nameable(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # bytes that are no UTF-8 are halves of surrogate pairs in a str
+        return False
+    return True
+
 
 _CANDIDATES = 128  # re-scored at least: with 40, 10 results of 1.2 million had recall .905, with 128 they have .957
 _PER = 32  # results for which a number of candidates is meant
@@ -171,7 +207,7 @@ class Faiss:
             of_codes = (codes, manifest.rows * dim, manifest.codes_sha256, manifest.codes_parts)
             if (wrong := differing([described], threads)) is None:
                 with ThreadPoolExecutor(1) as aside:  # its bytes are ours: FAISS reads them while the codes are hashed
-                    reading = aside.submit(faissfile.read, file)
+                    reading = aside.submit(read_faiss, file)
                     wrong = differing([of_codes], threads)
             if wrong is not None:
                 raise IndexDamaged(f"{wrong}: does not match its SHA-256")

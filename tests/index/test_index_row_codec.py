@@ -10,54 +10,54 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.errors import IndexDamaged, InputError
-from phrasemate.index import Index, rows
+from phrasemate.index import Index, row_codec
 from phrasemate.types import Document
 
 
 def test_a_vector_is_scaled_to_127_and_comes_back_with_unit_length() -> None:
-    codes = rows.quantise(np.array([[0.6, -0.8, 0.0]], np.float32))
+    codes = row_codec.quantise(np.array([[0.6, -0.8, 0.0]], np.float32))
     assert codes.tolist() == [[round(0.6 * 127 / 0.8), -127, 0]]
     length = (95**2 + 127**2) ** 0.5
-    assert rows.dequantise(codes)[0] == pytest.approx([95 / length, -127 / length, 0])
+    assert row_codec.dequantise(codes)[0] == pytest.approx([95 / length, -127 / length, 0])
 
 
 def test_quantised_vectors_keep_their_direction() -> None:
     vectors = np.random.default_rng(0).standard_normal((500, 128)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    back = rows.dequantise(rows.quantise(vectors))
+    back = row_codec.dequantise(row_codec.quantise(vectors))
     assert np.einsum("nd,nd->n", vectors, back).min() > 0.9998
     assert np.linalg.norm(back, axis=1) == pytest.approx(1, abs=1e-6)
 
 
 def test_spans_are_ten_bytes_each() -> None:
-    packed = rows.pack_spans(
+    packed = row_codec.pack_spans(
         np.array([0, 7], np.int32), np.array([5, 70_000], np.int32), np.array([1, 0.25], np.float32)
     )
     assert packed == struct.pack("<4i2e", 0, 7, 5, 70_000, 1, 0.25)
-    starts, ends, scores = rows.unpack_spans(packed, 2)
+    starts, ends, scores = row_codec.unpack_spans(packed, 2)
     assert (starts.tolist(), ends.tolist(), scores.tolist()) == ([0, 7], [5, 70_000], [1, 0.25])
     with pytest.raises(IndexDamaged, match="20 bytes, expected 30"):
-        rows.unpack_spans(packed, 3)
+        row_codec.unpack_spans(packed, 3)
 
 
 def test_the_checksum_covers_kind_numbers_lengths_and_bytes() -> None:
-    assert rows.checksum(b"x", (1, 2), b"ab") == crc32(struct.pack("<3q", 1, 2, 2) + b"ab", crc32(b"x"))
-    assert rows.same(rows.checksum(b"x", (1,), b"a", b"bc"), b"x", (1,), b"a", b"bc")
-    assert not rows.same(rows.checksum(b"x", (1,), b"a", b"bc"), b"x", (1,), b"ab", b"c")
-    assert not rows.same(rows.checksum(b"x", (1,)), b"y", (1,))
-    assert not rows.same(0, b"x", (None,))
-    assert not rows.same(0, b"x", (1,), "text")
+    assert row_codec.checksum(b"x", (1, 2), b"ab") == crc32(struct.pack("<3q", 1, 2, 2) + b"ab", crc32(b"x"))
+    assert row_codec.same(row_codec.checksum(b"x", (1,), b"a", b"bc"), b"x", (1,), b"a", b"bc")
+    assert not row_codec.same(row_codec.checksum(b"x", (1,), b"a", b"bc"), b"x", (1,), b"ab", b"c")
+    assert not row_codec.same(row_codec.checksum(b"x", (1,)), b"y", (1,))
+    assert not row_codec.same(0, b"x", (None,))
+    assert not row_codec.same(0, b"x", (1,), "text")
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(), st.dictionaries(st.text(), st.integers() | st.text() | st.none(), max_size=3))
 def test_texts_and_metadata_come_back(text: str, metadata: dict[str, object]) -> None:
-    assert rows.decode_text(rows.encode_text(text)) == text
-    assert rows.decode_metadata(rows.encode_metadata(metadata)) == metadata
+    assert row_codec.decode_text(row_codec.encode_text(text)) == text
+    assert row_codec.decode_metadata(row_codec.encode_metadata(metadata)) == metadata
 
 
 def test_lone_surrogates_come_back() -> None:
-    assert rows.decode_text(rows.encode_text("caf\udce9.txt")) == "caf\udce9.txt"
+    assert row_codec.decode_text(row_codec.encode_text("caf\udce9.txt")) == "caf\udce9.txt"
 
 
 @pytest.mark.parametrize("kept", [range(40), range(36, 40), range(4), range(0, 40, 10)])

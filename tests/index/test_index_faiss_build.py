@@ -9,10 +9,10 @@ import faiss
 import numpy as np
 import pytest
 
-from phrasemate.index import rows
-from phrasemate.index.approximate import Layout, inverted
-from phrasemate.index.coding import Coder, packed
-from phrasemate.index.filling import Filling, _centres, fitting
+from phrasemate.index import row_codec
+from phrasemate.index.faiss_build import Filling, _centres, fitting
+from phrasemate.index.faiss_search import Layout, inverted
+from phrasemate.index.pq import Coder, packed
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +21,13 @@ def codes() -> np.ndarray:
     drawn = np.random.default_rng(0)
     weights = drawn.choice([1.0, 10.0], 1500)
     points = drawn.standard_normal((1500, 16))[drawn.choice(1500, 45_000, p=weights / weights.sum())]
-    return rows.quantise((points + 0.3 * drawn.standard_normal((45_000, 16))).astype(np.float32))
+    return row_codec.quantise((points + 0.3 * drawn.standard_normal((45_000, 16))).astype(np.float32))
 
 
 def filled(layout: Layout, codes: np.ndarray, pieces: int = 3) -> Any:
     filling = Filling.train(layout, codes)
     for part in np.array_split(codes, pieces):
-        filling.add(rows.dequantise(part))
+        filling.add(row_codec.dequantise(part))
     return filling.finished()
 
 
@@ -45,7 +45,7 @@ def test_nearly_all_vectors_are_in_the_list_whose_centre_is_best(codes: np.ndarr
     index = filled(Layout(lists, 8), codes)
     assert index.ntotal == len(codes)
     centres = inverted(index).quantizer.reconstruct_n(0, lists)
-    turned = faiss.downcast_VectorTransform(index.chain.at(0)).apply(rows.dequantise(codes))
+    turned = faiss.downcast_VectorTransform(index.chain.at(0)).apply(row_codec.dequantise(codes))
     best = (turned @ centres.T).argmax(axis=1)
     held = np.empty(len(codes), np.int64)
     for number, ids in enumerate(members(index)):
@@ -58,7 +58,7 @@ def test_of_many_centres_only_promising_ones_are_compared(codes: np.ndarray) -> 
     centres = faiss.downcast_index(inverted(many).quantizer)
     assert isinstance(centres, faiss.IndexRefineFlat)
     assert isinstance(faiss.downcast_index(inverted(few).quantizer), faiss.IndexFlatIP)
-    queries = faiss.downcast_VectorTransform(many.chain.at(0)).apply(rows.dequantise(codes[::50]))
+    queries = faiss.downcast_VectorTransform(many.chain.at(0)).apply(row_codec.dequantise(codes[::50]))
     found = centres.search(queries, 8)[1]
     best = np.argsort(-(queries @ centres.reconstruct_n(0, 1024).T), axis=1)[:, :8]
     shared = [len(np.intersect1d(a, b)) for a, b in zip(found, best, strict=True)]
@@ -67,7 +67,7 @@ def test_of_many_centres_only_promising_ones_are_compared(codes: np.ndarray) -> 
 
 
 def test_lists_come_out_about_equally_long(codes: np.ndarray) -> None:
-    vectors = rows.dequantise(codes)
+    vectors = row_codec.dequantise(codes)
 
     def spread(centres: np.ndarray) -> float:
         sizes = np.bincount((vectors @ centres.T).argmax(axis=1), minlength=64)
@@ -86,21 +86,21 @@ def test_faiss_alone_reads_the_file(codes: np.ndarray, tmp_path: Path, layout: L
     index = filled(layout, codes[:8000])
     faiss.write_index(index, str(tmp_path / "a.faiss"))
     again = faiss.read_index(str(tmp_path / "a.faiss"))
-    queries = rows.dequantise(codes[:8000:100])
+    queries = row_codec.dequantise(codes[:8000:100])
     for each in (index, again):
         if layout.lists:
             inverted(each).nprobe = layout.lists
     found = again.search(queries, 20)[1]
     assert np.array_equal(found, index.search(queries, 20)[1])
-    exact = (queries @ rows.dequantise(codes[:8000]).T).argmax(axis=1)
+    exact = (queries @ row_codec.dequantise(codes[:8000]).T).argmax(axis=1)
     assert (found == exact[:, None]).any(axis=1).mean() > (0.95 if layout.parts >= 8 else 0.6)
 
 
 def test_the_codes_in_the_lists_are_the_coder_s(codes: np.ndarray) -> None:
     filling = Filling.train(Layout(16, 8), codes)
-    filling.add(rows.dequantise(codes[:3000]))
+    filling.add(row_codec.dequantise(codes[:3000]))
     coder = filling._coder
-    wanted = packed(coder.encode(coder.rotate(rows.dequantise(codes[:3000]))))
+    wanted = packed(coder.encode(coder.rotate(row_codec.dequantise(codes[:3000]))))
     index = filling.finished()
     lists = inverted(index)
     plain = faiss.ArrayInvertedLists(16, 4)
@@ -114,7 +114,7 @@ def test_the_codes_in_the_lists_are_the_coder_s(codes: np.ndarray) -> None:
 
 @pytest.mark.parametrize("layout", [Layout(0, 8), Layout(16, 8)])
 def test_going_on_is_as_if_it_had_never_stopped(codes: np.ndarray, tmp_path: Path, layout: Layout) -> None:
-    vectors = rows.dequantise(codes[:9000])
+    vectors = row_codec.dequantise(codes[:9000])
     filling = Filling.train(layout, codes[:6000])
     filling.add(vectors[:6000])
     faiss.write_index(filling.finished(), str(tmp_path / "a.faiss"))
@@ -129,14 +129,14 @@ def test_going_on_is_as_if_it_had_never_stopped(codes: np.ndarray, tmp_path: Pat
 
 
 def test_fewer_vectors_than_lists_are_no_matter() -> None:
-    few = rows.quantise(np.random.default_rng(1).standard_normal((40, 8)).astype(np.float32))
+    few = row_codec.quantise(np.random.default_rng(1).standard_normal((40, 8)).astype(np.float32))
     index = filled(Layout(64, 4), few, pieces=1)
     inverted(index).nprobe = 64
-    assert sorted(index.search(rows.dequantise(few), 40)[1][0].tolist()) == list(range(40))
+    assert sorted(index.search(row_codec.dequantise(few), 40)[1][0].tolist()) == list(range(40))
 
 
 def test_a_coder_is_fitted_block_by_block_as_at_once(codes: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    once = Coder.train(rows.dequantise(codes[:3000]), 8)
-    monkeypatch.setattr("phrasemate.index.filling._AT_ONCE", 700)
+    once = Coder.train(row_codec.dequantise(codes[:3000]), 8)
+    monkeypatch.setattr("phrasemate.index.faiss_build._AT_ONCE", 700)
     blocks = fitting(codes[:3000], 8)
     assert np.abs(blocks.rotation @ once.rotation.T) == pytest.approx(np.eye(16), abs=1e-3)  # but for signs

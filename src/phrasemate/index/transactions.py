@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from phrasemate.errors import InputError, ModelError
-from phrasemate.index import database, rows
-from phrasemate.index.records import DocumentInfo, PhraseSet
+from phrasemate.index import row_codec, schema
 from phrasemate.index.store import State, Store
+from phrasemate.index.types import DocumentInfo, PhraseSet
 from phrasemate.types import Sentence
 
 log = logging.getLogger("phrasemate.index")
@@ -33,7 +33,7 @@ class Addition:
 @contextmanager
 def transaction(store: Store) -> Iterator[State]:
     """Begin, and commit unless something is raised."""
-    with store.lock, database.mapped(store.path):
+    with store.lock, schema.translate_errors(store.path):
         store.connection.execute("BEGIN IMMEDIATE")
         try:
             yield store.state()
@@ -123,17 +123,19 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
     texts, sentences, vectors = [], [], []
     for item in additions:
         found = validated(item.phrases, item.sentence.text, store.dim)
-        text, metadata = rows.encode_text(item.sentence.text), rows.encode_metadata(item.sentence.metadata)
-        spans = rows.pack_spans(found.starts, found.ends, found.scores)
+        text, metadata = row_codec.encode_text(item.sentence.text), row_codec.encode_metadata(item.sentence.metadata)
+        spans = row_codec.pack_spans(found.starts, found.ends, found.scores)
         count = len(found.starts)
         _fits(item.sentence.text, max(len(text) + len(metadata) + len(spans), count * store.dim))
         numbers = (sentence, item.document, item.position, item.sentence.line, phrase, count)
-        sentences.append((*numbers, text, metadata, spans, rows.checksum(b"sentence", numbers, text, metadata, spans)))
+        sentences.append(
+            (*numbers, text, metadata, spans, row_codec.checksum(b"sentence", numbers, text, metadata, spans))
+        )
         texts.append((sentence, text))
         if count:
-            codes = rows.quantise(found.vectors).tobytes()
+            codes = row_codec.quantise(found.vectors).tobytes()
             key = (sentence, item.document, phrase, count)
-            vectors.append((*key, codes, rows.checksum(b"vectors", key, codes)))
+            vectors.append((*key, codes, row_codec.checksum(b"vectors", key, codes)))
         sentence, phrase = sentence + 1, phrase + count
     run = store.connection.executemany
     run("INSERT INTO sentences VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?)", sentences)
@@ -149,10 +151,10 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
 
 def _fits(text: str, size: int) -> None:
     """SQLite refuses what it would refuse to read again, and does not say which row it was."""
-    if size > database.VALUE_BYTES - _ROW_BYTES:
+    if size > schema.VALUE_BYTES - _ROW_BYTES:
         raise InputError(
             f"the sentence {text[:60]!r} takes {size} bytes with its phrases, more than the store holds in a row "
-            f"({database.VALUE_BYTES}); split it"
+            f"({schema.VALUE_BYTES}); split it"
         )
 
 
@@ -176,7 +178,7 @@ def _remove(store: Store, state: State, identity: int) -> State:
     dead: list[list[int]] = []
     phrases = 0
     for row in store.all_sentences(identity):
-        values = (row.id, rows.encode_text(row.text))
+        values = (row.id, row_codec.encode_text(row.text))
         store.connection.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, CAST(? AS TEXT))", values)
         phrases += row.phrases
         if dead and sum(dead[-1]) == row.first_phrase:
@@ -186,7 +188,8 @@ def _remove(store: Store, state: State, identity: int) -> State:
     if phrases != document.phrases:
         raise store.damaged(f"document {document.name} has {phrases} phrases, expected {document.phrases}")
     store.connection.executemany(
-        "INSERT INTO tombstones VALUES (?, ?, ?)", ((*run, rows.checksum(b"tombstone", tuple(run))) for run in dead)
+        "INSERT INTO tombstones VALUES (?, ?, ?)",
+        ((*run, row_codec.checksum(b"tombstone", tuple(run))) for run in dead),
     )
     store.connection.execute(
         "DELETE FROM vectors WHERE id IN (SELECT id FROM sentences WHERE document = ?)", (identity,)
@@ -199,9 +202,9 @@ def _remove(store: Store, state: State, identity: int) -> State:
 
 
 def _put_document(store: Store, document: DocumentInfo) -> None:
-    texts = [rows.encode_text(text) for text in (document.name, document.language, document.digest)]
+    texts = [row_codec.encode_text(text) for text in (document.name, document.language, document.digest)]
     numbers = (int(document.complete), document.sentences, document.phrases)
-    crc = rows.checksum(b"document", (document.id, *numbers), *texts)
+    crc = row_codec.checksum(b"document", (document.id, *numbers), *texts)
     store.connection.execute(
         "INSERT INTO documents VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?) ON "
         "CONFLICT (id) DO "
@@ -213,7 +216,9 @@ def _put_document(store: Store, document: DocumentInfo) -> None:
 
 def _put_state(store: Store, state: State) -> None:
     columns = ", ".join(f"{name} = ?" for name in State._fields)
-    store.connection.execute(f"UPDATE state SET {columns}, crc = ?", (*state, rows.checksum(b"state", tuple(state))))
+    store.connection.execute(
+        f"UPDATE state SET {columns}, crc = ?", (*state, row_codec.checksum(b"state", tuple(state)))
+    )
 
 
 def _put_stamp(store: Store, state: State) -> None:
@@ -222,8 +227,8 @@ def _put_stamp(store: Store, state: State) -> None:
 
 
 def _put_extra(store: Store, key: str, value: Any) -> None:
-    name, content = rows.encode_text(key), json.dumps(value, sort_keys=True).encode()
-    crc = rows.checksum(b"extra", (), name, content)
+    name, content = row_codec.encode_text(key), json.dumps(value, sort_keys=True).encode()
+    crc = row_codec.checksum(b"extra", (), name, content)
     store.connection.execute(
         "INSERT OR REPLACE INTO extras VALUES (CAST(? AS TEXT), CAST(? AS TEXT), ?)", (name, content, crc)
     )

@@ -11,7 +11,7 @@ import pytest
 from fake import FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged, InputError, ModelError
-from phrasemate.index import Index, adding, database
+from phrasemate.index import Index, ingest, schema
 from phrasemate.types import Document, Sentence
 
 NUL = ["hello\0 world of light", "another world"]
@@ -50,7 +50,7 @@ def with_nul() -> Iterator[Sentence]:
 
 def test_an_index_that_holds_such_text_keeps_working(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(adding, "sound", lambda document: document)
+        patched.setattr(ingest, "sound", lambda document: document)
         index.add([Document.from_texts("a", NUL)])
     assert index.containing("hello\0 w") == [0]
     assert index.add([Document.from_texts("a", NUL)]).unchanged == 1
@@ -91,7 +91,7 @@ def test_the_text_index_is_in_use_again_after_optimize(index: Index) -> None:
 
 
 def test_a_sentence_that_is_too_long_for_a_row_is_named(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "VALUE_BYTES", 4096)
+    monkeypatch.setattr(schema, "VALUE_BYTES", 4096)
     with pytest.raises(InputError, match=r"the sentence 'far far .* takes \d+ bytes with its phrases.*split it"):
         index.add([Document.from_texts("a", ["one two", "far " * 500])])
     assert index.stats().sentences == 0

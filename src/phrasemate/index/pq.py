@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.index import rows
-from phrasemate.index.engine import Floats
+from phrasemate.index import row_codec
+from phrasemate.index.exact import Floats
 
 Codes = NDArray[np.uint8]
 SAMPLE = 20_000  # vectors that codewords are fitted to
@@ -49,7 +49,7 @@ class Coder(NamedTuple):
         import faiss
 
         rotation = rotation_of(vectors.T @ vectors, parts) if rotation is None else rotation
-        sample = np.ascontiguousarray(rows.spread(vectors, SAMPLE) @ rotation.T)
+        sample = np.ascontiguousarray(row_codec.spread(vectors, SAMPLE) @ rotation.T)
         plain: Any = faiss.ProductQuantizer(sample.shape[1], parts, 4)
         plain.cp.min_points_per_centroid = 1  # it warns otherwise
         plain.train(sample)

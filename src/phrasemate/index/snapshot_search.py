@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
-from phrasemate.index import building, rows
-from phrasemate.index.approximate import Faiss
-from phrasemate.index.current import current
-from phrasemate.index.engine import Exact, Floats, Ids, Runs, best, merged, unpack
-from phrasemate.index.lock import writing
-from phrasemate.index.manifest import VectorsManifest
-from phrasemate.index.opening import vectors_generation
-from phrasemate.index.records import Settings
-from phrasemate.index.store import State, Store, VectorRow
+from phrasemate.index import faiss_build, row_codec
+from phrasemate.index.exact import Exact, Floats, Ids, Runs, best, merged, unpack
+from phrasemate.index.faiss_search import Faiss
+from phrasemate.index.lock import write_lock
+from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
+from phrasemate.index.store import State, Store, VectorRow, current_manifest, vectors_generation
+from phrasemate.index.types import Settings
 
 _ASKED = 2_048  # queries that are multiplied with a block of the store at once
 _CANDIDATES = 1 << 16  # of a query, or a quarter of the rows: where a filter needs more, what passes it is read instead
@@ -37,7 +35,7 @@ def in_force(
     Raises Newer, IndexDamaged.
     """
     for attempt in range(2):
-        manifest = VectorsManifest.found(store.path / building.VECTORS_JSON)
+        manifest = VectorsManifest.found(store.path / VECTORS_JSON)
         if manifest is None or (held is not None and held.manifest == manifest):
             return held if manifest else None
         if manifest.generation > state.generation:
@@ -97,7 +95,7 @@ class View:
         if state.generation == self._generation:
             return
         try:
-            current(self._store)
+            current_manifest(self._store)
             self.dead = Runs(self._store.tombstones())
             self._refresh_faiss(state)
             if not self._scanning:
@@ -136,7 +134,7 @@ class View:
             self._rebuild(state, str(error))
             return
         if self._outside(state) > self._settings.forced_rebuild:
-            path = self._store.path / building.VECTORS_JSON
+            path = self._store.path / VECTORS_JSON
             self._rebuild(state, f"{path}: does not cover {self._outside(state)} phrases")
 
     def _make_do(self, state: State) -> None:
@@ -153,12 +151,12 @@ class View:
         try:
             if self._store.readonly:
                 raise IndexError_("the index is open for reading only")
-            with writing(self._store.path):
+            with write_lock(self._store.path):
                 if vectors_generation(self._store.path) > state.generation:  # another has built it by now
                     self._make_do(state)
                     return
                 log.warning("%s; rebuilding the FAISS file from the store", reason)
-                made = building.build(self._store, self._settings, self._threads)
+                made = faiss_build.build(self._store, self._settings, self._threads)
                 self.faiss = in_force(self._store, state, self._settings, self._threads) if made else None
         except IndexLocked:
             log.info("%s; its writer is at work, searching exactly meanwhile", reason)
@@ -174,7 +172,7 @@ class View:
         found = [best(np.zeros((len(part), 0), np.int64), np.zeros((len(part), 0), np.float32), k) for part in parts]
         for block in self._blocks(documents):
             codes, ids, _ = unpack(block, self._store.dim)
-            wide, seen = rows.dequantise(codes), seen + len(ids)
+            wide, seen = row_codec.dequantise(codes), seen + len(ids)
             found = [merged(part, k, before, wide, ids) for part, before in zip(parts, found, strict=True)]
         if seen != passing:
             raise self._store.damaged(f"{seen} phrases found in the rows searched, expected {passing}")
