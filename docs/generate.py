@@ -49,7 +49,20 @@ MODULES = (
         "baselines",
         "align",
     ),
-    *("concordance", "examples", "dataset", "terms", "match", "mine", "vectors", "evaluate", "demo", "types", "errors"),
+    *(
+        "lexicon",
+        "concordance",
+        "examples",
+        "dataset",
+        "terms",
+        "match",
+        "mine",
+        "vectors",
+        "evaluate",
+        "demo",
+        "types",
+        "errors",
+    ),
 )
 
 

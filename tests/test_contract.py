@@ -20,7 +20,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # Lowest first; a module imports from lower layers only.
 LAYERS = (
     {"types", "errors", "marks", "utils"},
-    {"text", "align", "encode", "index", "cluster", "vectors"},
+    {"text", "align", "encode", "index", "cluster", "vectors", "lexicon"},
     {"search", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset", "methods", "train"}
     | {"reranker"},
     {"evaluate", "mt", "demo"},
@@ -37,6 +37,7 @@ NEIGHBOURS = {
     ("index", "phrasemate.cluster"),  # Index.open finds the Lance tables of a cluster
     ("cluster", "phrasemate.index"),
     ("cluster", "phrasemate.encode"),
+    ("lexicon", "phrasemate.text"),
     ("vectors", "phrasemate.text"),
     ("vectors", "phrasemate.encode"),
     ("rank", "phrasemate.search"),

@@ -1,0 +1,17 @@
+"""Dictionaries: equivalents of wordings from a user's own dictionaries and term bases, and from a bundled lexicon."""
+
+from __future__ import annotations
+
+from phrasemate.lexicon.dictionary import Dictionary, open_dictionaries
+from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon.records import Equivalent, Lexicon
+
+__all__ = [
+    "Dictionary",
+    "Equivalent",
+    "Lexicon",
+    "open_dictionaries",
+    "stemmed",
+    "stemmed_all",
+    "without_function_words",
+]

@@ -1,0 +1,239 @@
+"""A user's own dictionaries and term bases, read whole into memory and looked up in both directions."""
+
+from __future__ import annotations
+
+import os
+import threading
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.errors import InputError, ReadError
+from phrasemate.lexicon.dictd import read_dictd
+from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon.languages import language_code, languages_in, primary
+from phrasemate.lexicon.pairs import Entry, memory_entries, plain_text_entries, table_entries, term_base_entries
+from phrasemate.lexicon.records import Equivalent
+from phrasemate.lexicon.stardict import book_name, read_stardict
+from phrasemate.lexicon.wordings import Wordings, encoded
+from phrasemate.text.error_policy import without_options
+from phrasemate.text.sentences import folded
+
+PAIRS = 4_000_000  # of a dictionary
+_READ = ".tsv, .csv, .txt, .tbx, .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and .index (dictd)"
+_MEMORIES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
+_OF_SETS = (".idx", ".dict", ".syn", ".dz")  # files that belong to an .ifo or .index file
+
+Rows = NDArray[np.int64]
+
+
+class _Side(NamedTuple):
+    """One language (or column) of a dictionary: its wordings, folded and sorted, and what each is linked to."""
+
+    language: str
+    keys: Wordings
+    bounds: Rows  # (keys + 1,): where the links of each key begin
+    links: Rows  # numbers of wordings of other sides, the first one the best
+    stems: dict[str, tuple[Wordings, Rows]]  # by language: stemmed forms, sorted, and the row of the key of each
+
+
+class Dictionary:
+    """Equivalents of wordings from entries such as ``[("de", "Haus"), ("en", "house"), ("en", "building")]``.
+
+    An entry has wordings that mean the same, each with its language, or with the number of its side if that is
+    unknown. ``name`` is the source of the equivalents. Raises InputError for more than 4,000,000 pairs, or for none.
+    """
+
+    def __init__(self, name: str, entries: Iterable[Entry]) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._texts, self._sides, self._side_of = self._indexed(entries)
+
+    @property
+    def languages(self) -> list[str]:
+        """The language of each side; "" where it is unknown."""
+        return [side.language for side in self._sides]
+
+    def __len__(self) -> int:
+        """Different wordings, of all languages."""
+        return sum(len(side.keys) for side in self._sides)
+
+    def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
+        """The equivalents of a wording, the best first; each weighs one divided by its rank in the dictionary.
+
+        Looked up are, one after the other until something is there: the wording, folded (case, white space); without
+        leading function words; by its stems. ``lang`` and ``target`` leave out sides in other languages; a side whose
+        language is unknown is taken for any.
+        """
+        sides = [side for side in self._sides if _fits(side.language, lang)]
+        for rows in (self._exact, self._stripped, self._stemmed):
+            weights: dict[int, float] = {}
+            for side in sides:
+                for row in rows(side, wording, side.language or lang):
+                    links = side.links[side.bounds[row] : side.bounds[row + 1]].tolist()
+                    for rank, number in enumerate(links, 1):
+                        weights[number] = max(weights.get(number, 0.0), 1 / rank)
+            if weights:
+                return self._equivalents(weights, target)
+        return []
+
+    def _equivalents(self, weights: dict[int, float], target: str) -> list[Equivalent]:
+        ranked = sorted(weights.items(), key=lambda item: -item[1])
+        sides = [self._sides[int(self._side_of[number])] for number, _ in ranked]
+        return [
+            Equivalent(self._texts[number], weight, self.name, side.language)
+            for (number, weight), side in zip(ranked, sides, strict=True)
+            if _fits(side.language, target)
+        ]
+
+    def _exact(self, side: _Side, wording: str, lang: str) -> list[int]:
+        row = side.keys.find(folded(wording))
+        return [row] if row >= 0 else []
+
+    def _stripped(self, side: _Side, wording: str, lang: str) -> list[int]:
+        row = side.keys.find(without_function_words(wording, lang))
+        return [row] if row >= 0 else []
+
+    def _stemmed(self, side: _Side, wording: str, lang: str) -> list[int]:
+        lang = primary(lang)
+        with self._lock:
+            if lang not in side.stems:
+                side.stems[lang] = _stems(side.keys, lang)
+        forms, rows = side.stems[lang]
+        start, end = forms.range_of(stemmed(wording, lang))
+        return [int(row) for row in rows[start:end]]
+
+    def _indexed(self, entries: Iterable[Entry]) -> tuple[Wordings, list[_Side], Rows]:
+        numbers: dict[tuple[int | str, str], int] = {}
+        ones, others = array("q"), array("q")
+        for entry in entries:
+            rows = [numbers.setdefault(wording, len(numbers)) for wording in dict.fromkeys(entry)]
+            for row, (side, _) in zip(rows, dict.fromkeys(entry), strict=True):
+                linked = [
+                    other for other, (language, _) in zip(rows, dict.fromkeys(entry), strict=True) if language != side
+                ]
+                ones.extend([row] * len(linked))
+                others.extend(linked)
+            if len(ones) > 2 * PAIRS:
+                raise InputError(f"{self.name}: more than {PAIRS:,} pairs of wordings; expected a smaller dictionary")
+        if not ones:
+            raise InputError(f"{self.name}: no pair of wordings in two languages; expected a dictionary")
+        names = list(dict.fromkeys(side for side, _ in numbers))
+        places = {side: place for place, side in enumerate(names)}
+        side_of = np.fromiter((places[side] for side, _ in numbers), np.int64, len(numbers))
+        texts = [text for _, text in numbers]
+        numbers.clear()
+        pairs = np.stack([np.frombuffer(ones, np.int64), np.frombuffer(others, np.int64)])
+        sides = [
+            _side(side if isinstance(side, str) else "", place, texts, side_of, pairs)
+            for place, side in enumerate(names)
+        ]
+        return Wordings.of(texts), sides, side_of
+
+
+def _fits(language: str, wanted: str) -> bool:
+    return not wanted or not language or primary(language) == primary(wanted)
+
+
+def _side(language: str, place: int, texts: list[str], side_of: Rows, pairs: Rows) -> _Side:
+    """The lookup table of the wordings of one side; of links that differ in case only, the first stays."""
+    chosen = np.flatnonzero(side_of == place)
+    keys = [folded(texts[number]) for number in chosen]
+    distinct = sorted(set(keys), key=encoded)
+    place_of = {key: row for row, key in enumerate(distinct)}
+    row_of = np.zeros(len(texts), np.int64)
+    row_of[chosen] = [place_of[key] for key in keys]
+    ones, others = pairs[:, side_of[pairs[0]] == place]
+    rows = row_of[ones]
+    order = np.argsort(rows, kind="stable")
+    rows, others = rows[order], others[order]
+    _, first = np.unique(np.stack([rows, others]), axis=1, return_index=True)
+    first.sort()
+    rows, others = rows[first], others[first]
+    return _Side(language, Wordings.of(distinct), np.searchsorted(rows, np.arange(len(distinct) + 1)), others, {})
+
+
+def _stems(keys: Wordings, lang: str) -> tuple[Wordings, Rows]:
+    forms = stemmed_all((keys[row] for row in range(len(keys))), lang)
+    order = sorted(range(len(forms)), key=lambda row: encoded(forms[row]))
+    return Wordings.of(forms[row] for row in order), np.array(order, np.int64)
+
+
+def open_dictionaries(paths: Iterable[str | os.PathLike[str]], languages: Sequence[str] = ()) -> list[Dictionary]:
+    """Opens dictionaries in any known format, told by name and content of each file; all those in a folder.
+
+    ``languages``: of the first and the second side of those that do not say theirs. Raises ReadError for what is no
+    dictionary, is damaged or too large.
+    """
+    files = [file for path in paths for file in _files(Path(path))]
+    return [_opened(file, tuple(languages)) for file in dict.fromkeys(files)]
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [_main_file(path)]
+    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    sets = {file.stem for file in files if file.suffix in (".ifo", ".index")}
+    chosen = [file for file in files if file.suffix not in _OF_SETS or file.name.split(".")[0] not in sets]
+    chosen = [file for file in chosen if _kind(file)]
+    if not chosen:
+        raise ReadError(str(path), 0, f"no dictionary in this folder; expected {_READ}", "give the path of a file")
+    return chosen
+
+
+def _main_file(path: Path) -> Path:
+    """The .ifo or .index file, where another file of such a dictionary is named."""
+    if path.suffix.lower() not in _OF_SETS:
+        return path
+    stem = path.with_suffix("") if path.suffix.lower() == ".dz" else path
+    return next((main for end in (".ifo", ".index") if (main := stem.with_suffix(end)).is_file()), path)
+
+
+def _kind(path: Path) -> str:
+    """The reader of a file by the end of its name."""
+    suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    if suffix in _MEMORIES:
+        return "memory"
+    return {".tsv": "table", ".csv": "table", ".xlsx": "table", ".txt": "text", ".tbx": "terms"}.get(
+        suffix, suffix if suffix in (".ifo", ".index") else ""
+    )
+
+
+def _opened(path: Path, languages: tuple[str, ...]) -> Dictionary:
+    kind, name = _kind(path), path.name
+    entries: Iterator[Entry]
+    if kind in (".ifo", ".index"):
+        title = f"{path.name} {book_name(path)}" if kind == ".ifo" else path.name
+        pairs = read_stardict(path) if kind == ".ifo" else read_dictd(path)
+        named = languages_in(title)
+        entries = ([(named[0] or 0, word), *((named[1] or 1, text) for text in texts)] for word, texts in pairs)
+    elif kind == "memory":
+        entries = memory_entries(path)
+    elif kind == "terms":
+        entries = term_base_entries(path)
+    elif kind == "table":
+        entries = table_entries(path)
+    elif kind == "text":
+        entries = plain_text_entries(path)
+    else:
+        raise ReadError(str(path), 0, f"no dictionary by its name; expected {_READ}", "convert or rename it")
+    try:
+        with without_options():
+            return Dictionary(name, _in_languages(entries, languages))
+    except ReadError:
+        raise
+    except InputError as error:
+        raise ReadError(str(path), 0, str(error).partition(": ")[2].partition("; ")[0], "check the file") from None
+
+
+def _in_languages(entries: Iterator[Entry], languages: tuple[str, ...]) -> Iterator[Entry]:
+    """The entries with the languages of sides that have none."""
+    codes = [language_code(language) or language for language in languages]
+    for entry in entries:
+        yield [
+            (codes[side], text) if isinstance(side, int) and side < len(codes) else (side, text) for side, text in entry
+        ]

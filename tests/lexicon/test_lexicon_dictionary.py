@@ -1,0 +1,224 @@
+"""Dictionaries of every format, looked up in both directions, with and without inflection; bad files."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from dictionary_files import write_dictd, write_stardict
+
+from phrasemate.errors import InputError, ReadError
+from phrasemate.lexicon import Dictionary, Equivalent, dictionary, open_dictionaries, packed
+from phrasemate.text import Side, Term, TermPair, Unit, write_pairs, write_terms, write_units
+
+HOUSE: list[tuple[int | str, str]] = [("de", "Haus"), ("en", "house"), ("en", "building")]
+
+
+def texts(lexicon: Dictionary, wording: str, lang: str = "", target: str = "") -> list[str]:
+    return [equivalent.text for equivalent in lexicon.equivalents(wording, lang, target)]
+
+
+def opened(path: Path) -> Dictionary:
+    [lexicon] = open_dictionaries([path])
+    return lexicon
+
+
+def test_both_directions_and_weights_by_rank() -> None:
+    lexicon = Dictionary("mine", [HOUSE, [("de", "Gebäude"), ("en", "building")]])
+    assert lexicon.equivalents("haus") == [
+        Equivalent("house", 1 / 1, "mine", "en"),
+        Equivalent("building", 1 / 2, "mine", "en"),
+    ]
+    assert texts(lexicon, "Building") == ["Haus", "Gebäude"]
+    assert lexicon.languages == ["de", "en"]
+    assert len(lexicon) == 4
+
+
+def test_languages_leave_out_sides() -> None:
+    entries = [[("de", "Gift"), ("en", "poison")], [("en", "gift"), ("de", "Geschenk"), ("fr", "cadeau")]]
+    lexicon = Dictionary("mine", entries)
+    assert texts(lexicon, "gift", "de") == ["poison"]
+    assert texts(lexicon, "gift", "en") == ["Geschenk", "cadeau"]
+    assert texts(lexicon, "gift", "en-GB", "fr") == ["cadeau"]
+    assert set(texts(lexicon, "gift")) == {"poison", "Geschenk", "cadeau"}
+    assert texts(lexicon, "gift", "fr") == []
+
+
+def test_the_wording_itself_comes_before_its_inflections() -> None:
+    lexicon = Dictionary("mine", [[("en", "bench"), ("de", "Bank")], [("en", "benches"), ("de", "Bänke")]])
+    assert texts(lexicon, "benches", "en") == ["Bänke"]
+    assert texts(lexicon, "the benches", "en") == ["Bänke"]
+    assert texts(lexicon, "benching", "en") == ["Bank", "Bänke"]
+    assert texts(lexicon, "benchmark", "en") == []
+
+
+def test_sides_of_unknown_language_are_stemmed_in_that_of_the_wording() -> None:
+    lexicon = Dictionary("mine", [[(0, "to build"), (1, "bauen")]])
+    assert texts(lexicon, "builds", "en") == ["bauen"]
+    assert texts(lexicon, "builds") == []
+    assert texts(lexicon, "baue", "de") == ["to build"]
+
+
+def test_words_that_mean_the_same_in_one_language_are_no_pair() -> None:
+    lexicon = Dictionary("mine", [HOUSE])
+    assert texts(lexicon, "house") == ["Haus"]
+    with pytest.raises(InputError, match="no pair of wordings"):
+        Dictionary("mine", [[("en", "house"), ("en", "building")]])
+
+
+def test_half_a_surrogate_pair_is_no_wording() -> None:
+    assert Dictionary("mine", [HOUSE]).equivalents("\ud800") == []
+
+
+def test_more_pairs_than_memory_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionary, "PAIRS", 10)
+    with pytest.raises(InputError, match="more than 10 pairs"):
+        Dictionary("mine", [[("de", f"{n}") for n in range(4)] + [("en", f"{n}") for n in range(4)]])
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".txt", ".tsv.gz"])
+def test_tables_without_a_header(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"de-en{suffix}"
+    comma = "," if suffix == ".csv" else "\t"
+    raw = f"# mine\nHaus (n){comma}house; building\n\nBank{comma}bench\n".encode()
+    path.write_bytes(gzip.compress(raw) if suffix.endswith(".gz") else raw)
+    lexicon = opened(path)
+    assert lexicon.languages == ["de", "en"]
+    assert lexicon.name == path.name
+    assert texts(lexicon, "die Häuser", "de") == ["house", "building"]
+    assert texts(lexicon, "benches", "en") == ["Bank"]
+
+
+def test_headers_name_columns(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("id\tEnglish\tnote\tGerman\tfr\n1\tbench\tx\tBank\tbanc\n", "utf-8")
+    assert opened(path).languages == ["en", "de", "fr"]
+    assert texts(opened(path), "bench", target="fr") == ["banc"]
+    path.write_text("source\ttarget\tscore\nBank\tbench\t0.9\n", "utf-8")
+    assert texts(opened(path), "bench") == ["Bank"]
+    [lexicon] = open_dictionaries([path], ["de", "en"])
+    assert lexicon.languages == ["de", "en"]
+
+
+def test_ding_lines(tmp_path: Path) -> None:
+    path = tmp_path / "de-en.txt"
+    path.write_text("# Version 1\nHaus {n}; Gebäude {n} | Häuser {pl} :: house; building | houses\n", "utf-8")
+    lexicon = opened(path)
+    assert texts(lexicon, "Gebäude") == ["house", "building"]
+    assert texts(lexicon, "houses", "en") == ["Häuser"]
+
+
+def test_term_bases_and_memories(tmp_path: Path) -> None:
+    terms = [Term("bench", "en", "1"), Term("Bank, lang", "de", "1"), Term("well", "en", "2")]
+    write_terms(tmp_path / "base.tbx", terms)
+    assert texts(opened(tmp_path / "base.tbx"), "benches") == ["Bank, lang"]
+    long = " ".join(["word"] * 9)
+    pairs = [("Guten Tag!", "Hello!"), (long, "x")]
+    units = [Unit((Side(german, "de-DE"), Side(english, "en-GB"))) for german, english in pairs]
+    write_units(tmp_path / "memory.tmx", units)
+    assert texts(opened(tmp_path / "memory.tmx"), "hello!", "en") == ["Guten Tag!"]
+    assert texts(opened(tmp_path / "memory.tmx"), "x", "en") == []
+
+
+def test_workbooks(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "terms.xlsx", [TermPair(Term("Bank", "de"), Term("bench", "en"))])
+    assert texts(opened(tmp_path / "terms.xlsx"), "bank") == ["bench"]
+
+
+@pytest.mark.parametrize(("width", "pack"), [(4, False), (4, True), (8, False)])
+def test_stardict(tmp_path: Path, width: int, pack: bool) -> None:
+    entries = [("Bank", b"<b>bench</b>; bank"), ("Haus", b"1. house\n2. building")]
+    facts = "sametypesequence=h" + ("\nidxoffsetbits=64" if width == 8 else "")
+    path = write_stardict(tmp_path / "deu-eng.ifo", entries, facts, width, pack)
+    (tmp_path / "deu-eng.syn").write_bytes("Häuser".encode() + b"\0" + (1).to_bytes(4, "big"))
+    lexicon = opened(path)
+    assert lexicon.languages == ["de", "en"]
+    assert texts(lexicon, "Bank", "de") == ["bench", "bank"]
+    assert texts(lexicon, "building", "en") == ["Haus", "Häuser"]
+    assert [opened(path.with_suffix(".idx")).name, opened(tmp_path).name] == ["deu-eng.ifo", "deu-eng.ifo"]
+
+
+def test_stardict_fields_of_several_types(tmp_path: Path) -> None:
+    mixed = b"tbank\0mbench\0P" + (3).to_bytes(4, "big") + b"png" + b"gb<i>ank</i>\0"
+    path = write_stardict(tmp_path / "x.ifo", [("Sitz", mixed)], "")
+    assert texts(opened(path), "Sitz") == ["bench", "bank"]
+    path = write_stardict(tmp_path / "x.ifo", [("Sitz", b"bank\0bench")], "sametypesequence=tm")
+    assert texts(opened(path), "Sitz") == ["bench"]
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_dictd(tmp_path: Path, pack: bool) -> None:
+    entries = [
+        ("00databaseinfo", "About\nthis dictionary"),
+        ("thats that", "that's that /x/\nDas war's.\n"),
+        ("bench", "bench /bentʃ/\nBank <fem>, Sitzbank\n   Synonyms: {seat}"),
+    ]
+    lexicon = opened(write_dictd(tmp_path / "eng-deu.index", entries, pack))
+    assert texts(lexicon, "that's that") == ["Das war's."]
+    assert texts(lexicon, "benches", "en") == ["Bank", "Sitzbank"]
+    assert texts(lexicon, "dictionary") == []
+
+
+BAD = [
+    ("x.tsv", b"", "no pair of wordings"),
+    ("x.tsv", b"one\n", "no row with two wordings"),
+    ("x.tsv", b"\xff\xfe\0\0", "byte-order mark"),
+    ("x.txt", b"only words\n", "no two wordings"),
+    ("x.csv", b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    ("x.tbx", b"<tbx", "x.tbx"),
+    ("x.tmx", b"no xml", "x.tmx"),
+    ("x.xlsx", b"PK\x03\x04", "x.xlsx"),
+    ("x.pdf", b"%PDF-", "no dictionary by its name"),
+    ("x.ifo", b"StarDict\n", "does not begin with"),
+    ("x.ifo", b"StarDict's dict ifo file\n", "no file x.idx or x.idx.gz beside it"),
+    ("x.index", b"word\tA\tB\n", "no file x.dict.dz or x.dict beside it"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD)
+def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ReadError, match=message):
+        open_dictionaries([tmp_path / name])
+
+
+def test_missing_file_and_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match=r"cannot be read \(No such file"):
+        open_dictionaries([tmp_path / "x.tsv"])
+    with pytest.raises(ReadError, match="no dictionary in this folder"):
+        open_dictionaries([tmp_path])
+
+
+def test_damaged_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_stardict(tmp_path / "x.ifo", [("Bank", b"bench")])
+    (tmp_path / "x.dict").write_bytes(b"ben")
+    with pytest.raises(ReadError, match="an entry ends at byte 5 of 3 bytes"):
+        opened(path)
+    (tmp_path / "x.idx").write_bytes(b"Bank\0\0")
+    with pytest.raises(ReadError, match="no entry at byte 0"):
+        opened(path)
+    path = write_dictd(tmp_path / "y.index", [("Bank", "bench")])
+    path.write_text("Bank\tA\t!\n")
+    with pytest.raises(ReadError, match="line 1: no number"):
+        opened(path)
+    path.write_text("Bank\n")
+    with pytest.raises(ReadError, match="line 1: no headword"):
+        opened(path)
+    (tmp_path / "y.dict.dz").write_bytes(gzip.compress(b"bench")[:-4])
+    with pytest.raises(ReadError, match="damaged gzip data"):
+        opened(path)
+    monkeypatch.setattr(packed, "SIZE", 1000)
+    (tmp_path / "y.dict.dz").write_bytes(gzip.compress(b"0" * 2000))
+    with pytest.raises(ReadError, match="more than 1,000 bytes"):
+        opened(path)
+
+
+def test_many_entries_of_one_definition_cost_no_more_than_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "TEXT", 20)
+    path = write_dictd(tmp_path / "x.index", [("a", "0123456789")])
+    path.write_text("".join(f"word{n}\tA\tK\n" for n in range(9)))
+    with pytest.raises(ReadError, match="definitions of more than 20 bytes"):
+        opened(path)

@@ -1,0 +1,60 @@
+"""Wordings that differ in inflection or leading function words have the same stemmed form."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from phrasemate.lexicon import stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon.languages import language_code, languages_in
+
+
+@pytest.mark.parametrize(
+    ("lang", "one", "other"),
+    [
+        ("en", "bench", "The  benches"),
+        ("en", "to build", "building"),
+        ("de", "Bank", "die Bänke"),
+        ("de", "sich erinnern", "erinnere"),
+        ("de-AT", "Haus", "Häuser"),
+        ("fr", "eau", "L’eau"),
+        ("fr", "maison", "les maisons"),
+        ("it", "amico", "l'amico"),
+        ("cs", "dům", "DŮM"),
+        ("ru", "книга", "книги"),
+        ("pl", "uczyć się", "uczyć się"),
+        ("ja", "追って", "追って"),
+        ("xx", "Tree", "tree"),
+    ],
+)
+def test_equal_forms(lang: str, one: str, other: str) -> None:
+    assert stemmed(one, lang) == stemmed(other, lang)
+
+
+@pytest.mark.parametrize(("lang", "one", "other"), [("en", "bench", "bank"), ("de", "Haus", "Maus"), ("", "a", "b")])
+def test_different_forms(lang: str, one: str, other: str) -> None:
+    assert stemmed(one, lang) != stemmed(other, lang)
+
+
+def test_function_words_alone_stay() -> None:
+    assert without_function_words("The", "en") == "the"
+    assert without_function_words("to the end of the day", "en") == "end of the day"
+    assert without_function_words("to the end", "de") == "to the end"
+
+
+def test_threads_have_stemmers_of_their_own() -> None:
+    words = [f"benches{number}s benches" for number in range(500)]
+    with ThreadPoolExecutor(4) as pool:
+        for forms in pool.map(lambda _: stemmed_all(words, "en"), range(8)):
+            assert forms == stemmed_all(words, "en")
+
+
+def test_languages_by_name_and_code() -> None:
+    assert language_code("German") == "de"
+    assert language_code("pt-BR") == "pt-BR"
+    assert language_code("deu") == "de"
+    assert language_code("notes") == ""
+    assert languages_in("freedict-eng-deu.index") == ("en", "de")
+    assert languages_in("German_to_English.tsv") == ("de", "en")
+    assert languages_in("my terms.tsv") == ("", "")
