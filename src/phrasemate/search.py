@@ -18,7 +18,7 @@ from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.marks import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
-from phrasemate.text.normalize import composed
+from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Encoder, Hit, Phrase
 
 _END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]」』]*")  # of a sentence
@@ -318,7 +318,7 @@ def is_of(text: str) -> Callable[[str], bool]:
 
 
 def _squeezed(text: str) -> str:
-    return "".join(composed(text).casefold().split())
+    return "".join(composed(plain(text)).casefold().split())
 
 
 def _check(k: int, contexts: int) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError
+from phrasemate.text.normalize import visible
 from phrasemate.types import Phrase
 
 ODD = {
@@ -125,3 +126,27 @@ def test_context_counts(model: Model) -> None:
     a, b, again = model.encode([money, river, money])
     assert a @ again == pytest.approx(1, abs=1e-5)
     assert a @ b < 0.999
+
+
+def test_what_is_not_seen_is_not_encoded_and_offsets_are_those_of_the_text(model: Model) -> None:
+    plain = "Die alte Bank steht im Park"
+    text = "\ufeffDie al\u00adte Bank\u200e ste\u2060ht im Park"
+    np.testing.assert_array_equal(model.encode_sentences([text]), model.encode_sentences([plain]))
+    bank = Phrase(plain, plain.index("Bank"), plain.index("Bank") + 4)
+    for end in (0, 1):  # without the mark behind it, and with it
+        marked = Phrase(text, text.index("Bank"), text.index("Bank") + 4 + end)
+        np.testing.assert_array_equal(model.encode([marked]), model.encode([bank]))
+    (seen,), (found,) = model.extract([plain]), model.extract([text])
+    np.testing.assert_array_equal(found.vectors, seen.vectors)
+    wordings = [text[a:b] for a, b in zip(found.starts, found.ends, strict=True)]
+    assert [visible(wording) for wording in wordings] == [
+        plain[a:b] for a, b in zip(seen.starts, seen.ends, strict=True)
+    ]
+    assert "al\u00adte Bank" in wordings
+
+
+def test_a_long_text_with_what_is_not_seen(model: Model) -> None:
+    text = "Gar\u00adten \u200e" * 5_000  # more than a stretch
+    (found,) = model.extract([text])
+    assert {visible(text[a:b]).strip() for a, b in zip(found.starts, found.ends, strict=True)} >= {"Garten"}
+    assert (found.ends <= len(text)).all()

@@ -140,3 +140,28 @@ def test_every_run_of_words_has_its_tokens_in_the_text() -> None:
                     break
             else:
                 pytest.fail(f"{phrase!r} is not looked up in {text!r}")
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "expected"),
+    [
+        ("Garten", "Gar\u00adten, \u200fGarten\u200e!", [(0, 7), (10, 16)]),
+        ("Gar\u00adten", "\ufeffGarten", [(1, 7)]),
+        ("garten", "Gar\u200bten", [(0, 7)]),
+        ("gar", "Gar\u200bten gar", [(8, 11)]),
+        ("ten", "Gar\u00adten ten", [(8, 11)]),
+        ("dog's tail", "the dog\u2019s tail, dog\u02bcs tail, dog\uff07s tail", [(4, 14), (16, 26), (28, 38)]),
+        ("dog\u2019s", "dog's", [(0, 5)]),
+        ("dog", "dog\u02bcs", [(0, 3)]),
+        ("well-known", "well\u2011known, well\u2010known, well–known", [(0, 10), (12, 22)]),
+        ("die straße", "DIE STRAS\u00adSE", [(0, 12)]),
+        ("می\u200cرود", "او می\u200cرود", [(3, 9)]),
+        ("میرود", "او می\u200cرود", []),
+    ],
+)
+def test_what_is_not_seen_and_the_forms_of_a_sign(phrase: str, text: str, expected: list[tuple[int, int]]) -> None:
+    assert occurrences(phrase, text) == expected
+
+
+def test_a_text_is_looked_up_by_what_is_seen_of_it() -> None:
+    assert tokens("Gar\u00adten\u200e dog\u02bcs") == tokens("Garten dog's") == ["garten", "dog", "s"]

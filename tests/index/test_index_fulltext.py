@@ -122,3 +122,48 @@ def test_blocks_of_another_kind_are_damage(index: Index, block: str) -> None:
     assert [problem.split(":")[0] for problem in index.verify().problems] == ["text index"]
     with Index.open(index.path, FakeModel(), readonly=True) as again, pytest.raises(IndexDamaged):
         again.containing("w1 w")
+
+
+GARDEN = [
+    "Der Garten blüht.",
+    "Ein Gar\u00adten blüht.",
+    "Mein G\u00ada\u00adr\u00adt\u00ade\u00adn\u200e blüht.",
+    "Viele Gärten blühen.",
+    "Der Gar\u200bten\u2060 blüht.",
+    "Im Gar ten.",
+]
+
+
+@pytest.mark.parametrize("phrase", ["Garten", "garten blüht", "Gar\u00adten", "arte", "ga"])
+def test_what_is_not_seen_is_looked_over(index: Index, phrase: str) -> None:
+    index.add([Document.from_texts("a", GARDEN)])
+    for intact in (True, False):
+        if not intact:
+            index.store.connection.execute("DELETE FROM words_data WHERE id = (SELECT max(id) FROM words_data)")
+            index.store.connection.execute("DELETE FROM extras WHERE key = 'words'")
+            index.texts.reset()
+        assert index.containing(phrase) == ([0, 1, 2, 4, 5] if phrase == "ga" else [0, 1, 2, 4])
+        assert set(index.texts.candidates(phrase)) >= {0, 1, 2, 4}
+
+
+@pytest.mark.parametrize("apostrophe", "'\u2019\u02bc\uff07")
+@pytest.mark.parametrize("phrase", ["l'{}été", "d'", "qu'il l'a d'abord d'"])
+def test_apostrophes_are_found_in_each_of_their_forms(index: Index, apostrophe: str, phrase: str) -> None:
+    phrase = phrase.replace("{}", "")
+    texts = [phrase.replace("'", sign) + " dit" for sign in "'\u2019\u02bc\uff07"]
+    index.add([Document.from_texts("a", [*texts, "un été sans", "«l ́été»"])])
+    assert index.containing(phrase.replace("'", apostrophe)) == [0, 1, 2, 3]
+    assert set(index.texts.candidates(phrase.replace("'", apostrophe))) >= {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("hyphen", "-\u2010\u2011")
+def test_hyphens_are_found_in_each_of_their_forms(index: Index, hyphen: str) -> None:
+    texts = ["an up-to-date list", "an up\u2010to\u2010date list", "an up\u2011to\u2011date list", "up–to–date"]
+    index.add([Document.from_texts("a", texts)])
+    assert index.containing(f"up{hyphen}to{hyphen}date") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("phrase", ["\u00ad", "\u200e\u2060"])
+def test_a_phrase_of_nothing_that_is_seen_is_refused(index: Index, phrase: str) -> None:
+    with pytest.raises(InputError, match="cannot look for"):
+        index.containing(phrase)

@@ -183,3 +183,10 @@ def test_words_that_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.tolist() == pytest.approx([1.0, 0.0, 0.0])
     assert sorted(asked) == sorted({text for pair in texts for text in pair})  # each once
     assert scorer.signature == "words h"
+
+
+def test_a_sentence_is_one_whatever_is_not_seen_in_it(tmp_path: Path) -> None:
+    texts = ["Der Gar\u00adten blüht.", "Der Garten blüht.", "C\u2019est l'été.", "C'est l\u02bcété."]
+    held = collect(tmp_path, "source", [Document.from_texts("a", texts)], [], checker(""))
+    assert [held.text(n) for n in range(len(held))] == [texts[0], texts[2]]
+    assert held.places(0) == (("a", 1), ("a", 2))

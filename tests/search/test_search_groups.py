@@ -270,3 +270,9 @@ def test_what_is_of_a_text() -> None:
     assert all(map(told, ["HE came  late.", "She waited.", "X. He came late. She waited. Y."]))
     assert not any(map(told, ["he", "late", "He came late. She"]))
     assert not is_of(" ")("He")
+
+
+def test_wordings_that_differ_in_what_is_not_seen_or_in_a_sign_are_one() -> None:
+    texts = ["garten", "gar\u00adten", "garten\u200e", "today's", "today\u2019s", "today\u02bcs", "so-so", "so\u2011so"]
+    hits = [hit(text, 0.9 - number / 100, f" {number}") for number, text in enumerate(texts)]
+    assert [(group.text, group.count) for group in groups(hits)] == [("garten", 3), ("today's", 3), ("so-so", 2)]

@@ -243,3 +243,15 @@ def test_senseless_settings(settings: dict[str, Any], said: str) -> None:
 def test_neither_searcher_nor_model() -> None:
     with pytest.raises(InputError, match="neither a searcher nor a model"):
         document_terms(Document.from_texts("d", ["a"]))
+
+
+def test_a_term_is_one_whatever_is_not_seen_in_it() -> None:
+    model = Believer({}, 0.9)
+    (term,) = terms(
+        model, "Steuer\u00adrecht", "Steuerrecht", "Steuerrecht\u200e", "Steuer\u200brecht", "Steuerrecht", max_words=1
+    )
+    assert (term.text, term.count) == ("Steuerrecht", 5)
+    (term,) = terms(
+        model, "driver's seat", "driver\u2019s seat", "driver's\u200f seat", max_words=2, least=3, belief=0.9
+    )[:1]
+    assert term.count == 3

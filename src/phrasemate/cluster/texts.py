@@ -8,9 +8,8 @@ from itertools import islice
 from phrasemate.cluster.store import LanceStore
 from phrasemate.cluster.tables import SENTENCES, WORDS, mapped
 from phrasemate.cluster.words import condition
-from phrasemate.errors import InputError
 from phrasemate.index import row_codec
-from phrasemate.index.fulltext import forms, lowered
+from phrasemate.index.fulltext import check, forms, lowered
 
 _FIRST = 8192  # texts that are read before the index is asked: what is frequent is found there
 
@@ -29,13 +28,13 @@ class LanceTexts:
 
     def containing(self, phrase: str, limit: int) -> list[int]:
         """Ids of up to ``limit`` sentences whose text contains ``phrase``, upper and lower case alike, ascending."""
-        _check(phrase, limit)
+        check(phrase, limit)
         with self._store.reading():
             return list(islice(self._holding([lowered(phrase)]), limit))
 
     def candidates(self, phrase: str, first: int = 0, before: int = 1 << 62, limit: int = 1 << 62) -> list[int]:
         """Ids from ``first`` up to ``before`` of sentences that hold ``phrase``, in any case; the first ``limit``."""
-        _check(phrase, limit)
+        check(phrase, limit)
         with self._store.reading() as state:
             key = (state.generation, phrase)
             if self._held[0] != key:  # the last phrase is kept, since it is asked for piece by piece
@@ -70,8 +69,3 @@ class LanceTexts:
         for batch in self._store.batches(WORDS, ["id"], f"id > {ids[-1]} AND ({asked})"):
             found = batch["id"].to_numpy()
             yield from found[~dead.contains(found)].tolist()
-
-
-def _check(phrase: str, limit: int) -> None:
-    if not phrase or limit < 1:
-        raise InputError(f"cannot look for {phrase!r} with a limit of {limit}; expected a text and at least 1")

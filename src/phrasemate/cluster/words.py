@@ -21,7 +21,7 @@ INDEX = "text_idx"
 _BATCH = 8192
 _HALF = re.compile("[\ud800-\udfff]")
 _KEY = "words"
-_LOWERING = 3  # of `lowered`: a table that was made by another is made anew
+_LOWERING = 4  # of `lowered`: a table that was made by another is made anew
 
 
 class Stamp(NamedTuple):

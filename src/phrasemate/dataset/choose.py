@@ -12,7 +12,7 @@ from phrasemate.dataset.rouge import UNITS, is_copy
 from phrasemate.dataset.times import is_time
 from phrasemate.errors import InputError
 from phrasemate.text import words
-from phrasemate.text.normalize import composed
+from phrasemate.text.normalize import composed, plain
 
 Pair = tuple[str, str]
 Split = dict[str, list[ExamplePair]]
@@ -134,4 +134,4 @@ def _reason(pair: Pair, languages: Pair, settings: Settings) -> str:
 
 
 def _keys(pair: Pair) -> Pair:
-    return composed(pair[0]).casefold(), composed(pair[1]).casefold()
+    return composed(plain(pair[0])).casefold(), composed(plain(pair[1])).casefold()

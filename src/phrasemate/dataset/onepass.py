@@ -23,7 +23,7 @@ from unicodedata import category
 from phrasemate.dataset.rouge import SPACELESS
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples.matching import Matcher
-from phrasemate.text.normalize import composed
+from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Phrase
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _folded(text: str) -> str:
     text = " ".join(text.split())
     if text.isascii():
         return text.lower()
-    return composed(text).replace("İ", "i").replace("ı", "i").casefold()
+    return composed(plain(text)).replace("İ", "i").replace("ı", "i").casefold()
 
 
 def _within(text: str, start: int, end: int) -> bool:

@@ -94,7 +94,7 @@ def _cuts(text: str, match: re.Match[str]) -> bool:
 
 
 def _seen(text: str) -> str:
-    return folded(text.replace("\u200f", ""))  # a right-to-left mark
+    return folded(text)
 
 
 def _names(contexts: Any, width: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ from phrasemate.encode import folder as names
 from phrasemate.encode.embedding import EmbeddingTable
 from phrasemate.encode.graph import output_name
 from phrasemate.errors import InputError, ModelDamaged
+from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.cpu import cores
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
@@ -122,17 +123,23 @@ class Runtime:
             if len(some[0]) > STRETCH:
                 yield self._of_long(some[0])
             else:
-                with _tokenizing(self._tokenizer):
-                    found = self.tokenizer.encode_batch(some, add_special_tokens=False)
-                yield from (_Tokens(each.ids, each.offsets) for each in found)
+                yield from self._tokenised(some)
+
+    def _tokenised(self, texts: list[str]) -> Iterator[_Tokens]:
+        """The tokens of texts without what is not seen in them; their offsets are those of the texts as they are."""
+        clean = list(map(visible, texts))
+        with _tokenizing(self._tokenizer):
+            encodings = self.tokenizer.encode_batch(clean, add_special_tokens=False)
+        for text, seen, encoding in zip(texts, clean, encodings, strict=True):
+            offsets = encoding.offsets if seen is text else _moved(encoding.offsets, [*visible_places(text), len(text)])
+            yield _Tokens(encoding.ids, offsets)
 
     def _of_long(self, text: str) -> _Tokens:
         tokens = _Tokens([], [])
         for at, part in stretches(text):
-            with _tokenizing(self._tokenizer):
-                found = self.tokenizer.encode(part, add_special_tokens=False)
-            tokens.ids.extend(found.ids)
-            tokens.offsets.extend((at + start, at + end) for start, end in found.offsets)
+            (some,) = self._tokenised([part])
+            tokens.ids.extend(some.ids)
+            tokens.offsets.extend((at + start, at + end) for start, end in some.offsets)
             if len(tokens.ids) > MOST_TOKENS:
                 seen = f"a text of {len(text):,} characters, {text[:40]!r} …"
                 raise InputError(f"{seen}; expected at most {MOST_TOKENS:,} tokens; cut it into sentences")
@@ -224,6 +231,11 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         size += len(text)
     if first < len(texts):
         yield texts[first:]
+
+
+def _moved(offsets: Sequence[tuple[int, int]], places: Sequence[int]) -> list[tuple[int, int]]:
+    """Offsets of characters -> offsets in a text in which those characters stand at ``places``."""
+    return [(places[start], places[end - 1] + 1 if end > start else places[start]) for start, end in offsets]
 
 
 def _padded(window: _Window) -> int:

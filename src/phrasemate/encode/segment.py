@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
-from phrasemate.text import words
+from phrasemate.text import folded, words
+from phrasemate.text.normalize import INVISIBLE
 from phrasemate.types import Span
 
 MAX_WORDS = 5  # longer phrases are rare in use, and the index grows with every word
@@ -28,7 +29,9 @@ ENOUGH = 1_000  # words below which a rate says nothing
 COMMON_WORD = -9.6  # log-probability above which a whole-word piece is a function word ("eine" -9.4, "time" -10.0)
 COMMON_BARE = -9.0  # the same for pieces inside unspaced scripts ("の" -7.8, "在" -8.1, "一" -8.6)
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+")
-JOINT = re.compile(r"\s*+[-‐‑–'’/&+·]?\s*+")  # what may stand between two words of a phrase; nothing is tried twice
+JOINT = re.compile(
+    rf"[\s{INVISIBLE}]*+[-‐‑–'’/&+·]?[\s{INVISIBLE}]*+"
+)  # what may stand between two words of a phrase; nothing is tried twice
 LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -114,7 +117,7 @@ class FrequentWords:
 
     def update(self, text: str) -> None:
         """Count the words of a text, case-folded."""
-        self.counts.update(text[start:end].casefold() for start, end in words(text))
+        self.counts.update(folded(text[start:end]) for start, end in words(text))
 
     def words(self, rate: float = RATE, most: int = 100) -> list[str]:
         """The words that make up at least ``rate`` of the text, most frequent first, ``most`` at most.
@@ -170,8 +173,8 @@ class NgramSegmenter:
         return spans
 
     def _is_content(self, word: str, frequent: Collection[str]) -> bool:
-        folded = word.casefold()
-        return folded not in frequent and folded not in self.common
+        wording = folded(word)
+        return wording not in frequent and wording not in self.common
 
 
 def common_pieces(vocabulary: Mapping[str, float] | Sequence[tuple[str, float]]) -> set[str]:

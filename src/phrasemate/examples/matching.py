@@ -12,10 +12,10 @@ from unicodedata import category
 from phrasemate.errors import InputError
 from phrasemate.examples.korean import is_syllable, particles_only
 from phrasemate.text import words
-from phrasemate.text.normalize import composed
+from phrasemate.text.normalize import composed, plain, visible, visible_places
 
-_JOINTS = "'’‘＇:"  # inside a word a boundary all the same: l'eau, dog's, Ankara'da, EU:n
-_NEGATION = re.compile("['’‘＇]t\\b", re.IGNORECASE)  # but "don" is no word of "don't"
+_JOINTS = "'‘:"  # inside a word a boundary all the same: l'eau, dog's, Ankara'da, EU:n
+_NEGATION = re.compile("['‘]t\\b", re.IGNORECASE)  # but "don" is no word of "don't"
 _Case = tuple[tuple[str, str], ...]
 _PLAIN: _Case = (("İ", "i"),)  # case folding would make it two characters
 _TURKISH: _Case = (("İ", "i"), ("I", "ı"))
@@ -36,9 +36,9 @@ _LOOKED_UP = 24  # tokens of a phrase that are looked up; the text is compared w
 
 
 class _Folded(NamedTuple):
-    """A text for comparison. ``starts`` and ``ends`` say where a folded character begins and ends one of the original.
+    """A plain text for comparison. ``starts`` and ``ends``: where a folded character begins and ends one of its own.
 
-    They are None if each is its own, else -1 stands inside an original character.
+    They are None if each is its own, else -1 stands inside such a character.
     """
 
     text: str
@@ -55,12 +55,13 @@ class _Folded(NamedTuple):
 class Matcher:
     """A phrase, ready to be looked for in many texts. Raises InputError for a blank one.
 
-    White space in it matches any white space. Composed and decomposed characters are equal. A dotless ı makes it
-    Turkish: then the capital of ı is I, else that of i.
+    White space in it matches any white space. Composed and decomposed characters are equal, so are the apostrophes and
+    the hyphens, and what is not seen counts for nothing. A dotless ı makes it Turkish: then the capital of ı is I, else
+    that of i.
     """
 
     def __init__(self, phrase: str) -> None:
-        if not phrase.strip():
+        if not (phrase := visible(phrase)).strip():
             raise InputError("cannot look for an empty phrase; expected at least one character")
         self._case = _TURKISH if "ı" in phrase else _PLAIN
         folded = _folded_piece(phrase, self._case)
@@ -68,12 +69,14 @@ class Matcher:
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Where it stands as whole words: start and end in ``text``, ascending, without overlap."""
-        folded, around = _fold(text, self._case), _Words(text)
+        clean = plain(text)
+        folded, around = _fold(clean, self._case), _Words(clean)
+        places = None if len(clean) == len(text) else visible_places(text)
         at = 0
         while match := self._pattern.search(folded.text, at):
             span = folded.original(*match.span())
             if span is not None and around.may_start(span[0]) and around.may_end(*span):
-                yield span
+                yield span if places is None else (places[span[0]], places[span[1] - 1] + 1)
                 at = match.end()
             else:
                 at = match.start() + 1
@@ -82,7 +85,8 @@ class Matcher:
 def occurrences(phrase: str, text: str) -> list[tuple[int, int]]:
     """All places where ``phrase`` stands in ``text`` as whole words: start and end, ascending, without overlap.
 
-    Upper and lower case are alike (ß is ss, İ is i). Word boundaries are those of `phrasemate.text.words`, further the
+    Upper and lower case are alike (ß is ss, İ is i), so are the apostrophes, and the hyphens. Soft hyphens and other
+    characters that are not seen count for nothing. Word boundaries are those of `phrasemate.text.words`, further the
     apostrophe and colon inside a word; in Korean, particles may follow. Raises InputError for a blank phrase.
     """
     return list(_matcher(phrase).spans(text))
@@ -172,7 +176,7 @@ def _fold(text: str, case: _Case) -> _Folded:
 
 
 def _folded_piece(text: str, case: _Case) -> str:
-    return _lower(composed(text), case)
+    return _lower(composed(plain(text)), case)
 
 
 def _lower(text: str, case: _Case) -> str:

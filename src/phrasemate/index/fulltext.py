@@ -13,9 +13,23 @@ from itertools import chain, islice, product
 from phrasemate.errors import InputError
 from phrasemate.index import row_codec
 from phrasemate.index.store import State, Store
-from phrasemate.text.normalize import composed, decomposed
+from phrasemate.text.normalize import (
+    APOSTROPHES,
+    HYPHENS,
+    INVISIBLE,
+    ZERO_SPACE,
+    composed,
+    decomposed,
+    plain,
+    visible,
+)
 
 _TRIGRAM = 3
+_WINDOWS = 8  # trigrams of a phrase that are looked up with what is not seen between their characters
+_VARIED = 3  # apostrophes and hyphens of a phrase that are looked up in each of their forms
+_ALIKE = {alike[0]: alike for alike in (APOSTROPHES, HYPHENS)}
+_UNSEEN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}]")
+_UNSEEN_SIGNS = [sign for sign in map(chr, range(0x10000)) if _UNSEEN.match(sign)]
 _LOOKED_UP = 64  # characters of a phrase that are looked up
 _FREQUENT = 20_000  # occurrences of a phrase below three characters from which its sentences are not listed
 _TRIGRAMS = 32  # of such a frequent phrase: its most frequent continuations stand for all
@@ -49,13 +63,14 @@ class TextSearch:
         self._checked: tuple[int, bool] = (-1, False)  # generation, usable
         self._planned: tuple[tuple[int, str], _Plan] = ((-1, ""), [])
         self._ends: tuple[int, dict[str, array[int]]] = (-1, {})
+        self._unseen: tuple[int, list[str]] = (-1, [])
 
     def containing(self, phrase: str, limit: int) -> list[int]:
         """Ids of up to ``limit`` sentences whose text contains ``phrase``, ascending.
 
         Raises InputError for an empty phrase, IndexDamaged.
         """
-        _check(phrase, limit)
+        check(phrase, limit)
         with self._store.reading() as state:
             plan = self._plan(phrase, state)
             if isinstance(plan, str):
@@ -78,7 +93,7 @@ class TextSearch:
         compares the texts. Of a phrase below three characters with more than 20,000 occurrences, those followed by
         its 32 most frequent continuations. Raises InputError for an empty phrase, IndexDamaged.
         """
-        _check(phrase, limit)
+        check(phrase, limit)
         first, before, limit = map(operator.index, (first, before, limit))  # SQLite takes NumPy's integers for bytes
         with self._store.reading() as state:
             plan = self._plan(phrase, state)
@@ -94,14 +109,16 @@ class TextSearch:
         return self._planned[1]
 
     def _made_plan(self, phrase: str, state: State) -> _Plan:
-        written = forms(phrase)
+        written = list(chain.from_iterable(map(_varied, forms(plain(phrase)))))
         if "\0" in phrase or not self._usable(state.generation):
             small = [lowered(form) for form in written]
             return [identity for identity, text in self._all_texts() if any(form in lowered(text) for form in small)]
         short = [_small(form) for form in written if len(form) < _TRIGRAM]
         long = [form[:_LOOKED_UP] for form in written if len(form) >= _TRIGRAM]
+        unseen = self._unseen_signs(state)
         if not short:
-            return _any_of(long)
+            return f"{_any_of(long)} OR ({self._parted(phrase, unseen)})" if unseen else _any_of(long)
+        short += [form[0] + sign for form in short if len(form) > 1 for sign in unseen]
         trigrams = list(chain.from_iterable(map(self._trigrams, short)))
         if sum(count for _, count in trigrams) > _FREQUENT:
             trigrams.sort(key=lambda found: (-found[1], found[0]))
@@ -135,6 +152,28 @@ class TextSearch:
     def _all_texts(self) -> Iterator[tuple[int, str]]:
         for row in self._store.all_sentences():
             yield row.id, row.text
+
+    def _unseen_signs(self, state: State) -> list[str]:
+        """Which characters that are not seen the texts hold (before two others: there are hardly texts without)."""
+        if self._unseen[0] != state.generation:
+            self._unseen = (state.generation, [sign for sign in _UNSEEN_SIGNS if self._trigrams(sign)])
+        return self._unseen[1]
+
+    def _parted(self, phrase: str, unseen: Sequence[str]) -> str:
+        """A query of texts in which such characters may stand within the phrase, as soft hyphens do.
+
+        Of three characters of the phrase, each text has the trigram, or one that begins with the first, or with the
+        first two, and what is not seen after it.
+        """
+        text = _small(composed(plain(phrase)))
+        windows = [text[at : at + _TRIGRAM] for at in range(0, len(text) - _TRIGRAM + 1, _TRIGRAM)][:_WINDOWS]
+        return " AND ".join(f"({_any_of(self._parted_window(window, unseen))})" for window in windows)
+
+    def _parted_window(self, window: str, unseen: Sequence[str]) -> Iterator[str]:
+        for written in _varied(window):
+            yield written
+            for length, sign in product((1, 2), unseen):
+                yield from (text for text, _ in self._trigrams(written[:length] + sign))
 
     # -- phrases of one or two characters
 
@@ -186,8 +225,9 @@ def _range(start: str) -> tuple[bytes, bytes]:
     return first, first + b"\xff"
 
 
-def _check(phrase: str, limit: int) -> None:
-    if not phrase or limit < 1:
+def check(phrase: str, limit: int) -> None:
+    """Raises InputError for a phrase of nothing that is seen, and for a limit below 1."""
+    if not visible(phrase) or limit < 1:
         raise InputError(f"cannot look for {phrase!r} with a limit of {limit}; expected a text and at least 1")
 
 
@@ -197,8 +237,16 @@ def _any_of(texts: Iterable[str]) -> str:
 
 
 def lowered(text: str) -> str:
-    """Lower case; the sigma at the end of a word is one within a longer word."""
-    return text.lower().replace("ς", "σ")
+    """Plain text in lower case; the sigma at the end of a word is one within a longer word."""
+    return plain(text).lower().replace("ς", "σ")
+
+
+def _varied(form: str) -> Iterator[str]:
+    """The form with each apostrophe and hyphen as each may be written; it ends where there are too many."""
+    pieces = [_ALIKE.get(character, character) for character in form]
+    places = [at for at, piece in enumerate(pieces) if len(piece) > 1]
+    pieces = pieces[: places[_VARIED]] if len(places) > _VARIED else pieces
+    return map("".join, product(*pieces))
 
 
 def _small(text: str) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.rank import margin_of, neighbourhood
+from phrasemate.text.normalize import plain
 from phrasemate.types import Run
 
 PAIRING = ("greedy", "mutual", "all")
@@ -117,7 +118,7 @@ def is_copy(source: str, target: str, most: float) -> bool:
 
 
 def _bare(text: str) -> str:
-    return "".join(filter(str.isalnum, text.casefold()))
+    return "".join(filter(str.isalnum, plain(text).casefold()))
 
 
 @dataclass(frozen=True, slots=True)

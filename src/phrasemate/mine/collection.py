@@ -17,7 +17,7 @@ from phrasemate.errors import InputError
 from phrasemate.mine.language import LanguageCheck
 from phrasemate.mine.work import checked, seal
 from phrasemate.text.error_policy import Skipped
-from phrasemate.text.normalize import composed
+from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Document
 from phrasemate.utils.storage import is_entry
 
@@ -175,7 +175,7 @@ class _Distinct:
     def _number(self, raw: str) -> int:
         """The number of a sentence, -1 if it is passed over."""
         text = normal(raw)
-        digest = blake2b(text.encode(), digest_size=12).digest()
+        digest = blake2b(plain(text).encode(), digest_size=12).digest()
         number = self._numbers.get(digest)
         if number is None:
             number = self._numbers[digest] = self._new(text)

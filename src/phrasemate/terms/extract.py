@@ -17,7 +17,7 @@ from phrasemate.encode import FrequentWords, Model
 from phrasemate.encode.segment import JOINT
 from phrasemate.terms.records import DocumentTerm, Occurrence, Progress, TermSettings
 from phrasemate.text import words
-from phrasemate.text.normalize import composed
+from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Document, Phrase, Span
 
 AT_ONCE = 256  # sentences between two calls of progress
@@ -107,7 +107,7 @@ def _segmented(
 
 
 def _spelt(word: str) -> str:
-    return composed(word).casefold()
+    return composed(plain(word)).casefold()
 
 
 def _uncut(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, int, Span]]:

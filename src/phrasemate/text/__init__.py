@@ -6,7 +6,8 @@ from phrasemate.text.corpus import Corpus, read
 from phrasemate.text.error_policy import Skipped
 from phrasemate.text.formats.bilingual import read_bilingual, read_units, write_units
 from phrasemate.text.formats.units import Side, Term, TermPair, Unit
-from phrasemate.text.sentences import folded, split_sentences, words
+from phrasemate.text.normalize import folded
+from phrasemate.text.sentences import split_sentences, words
 from phrasemate.text.term_lists import read_terms, write_pairs, write_terms
 
 __all__ = [

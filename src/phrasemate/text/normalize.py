@@ -1,16 +1,71 @@
-"""Unicode's forms NFC and NFD in a time that grows with the text alone.
+"""What counts as the same text: Unicode's forms, characters that are not seen, the several apostrophes and hyphens.
 
-Python puts the marks of one letter in order by insertion: a million of them would take an hour.
+NFC and NFD take a time that grows with the text alone. Python puts the marks of one letter in order by insertion: a
+million of them would take an hour.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from unicodedata import combining, normalize
 
 _MARKS = 30  # in a row are more than any language writes (UAX #15, section 13, Stream-Safe Text Format)
 _RUN = re.compile(rf"[^\w\x00-\x7f]{{{_MARKS + 1},}}")  # no mark is a letter or a digit
+ZERO_SPACE = "\u200b"
+APOSTROPHES, HYPHENS = "'\u2019\u02bc\uff07", "-\u2010\u2011"  # the first of each stands for all
+# The soft hyphen, marks of direction, the word joiner and the byte-order mark. The joiners of letters (U+200C, U+200D)
+# are spelling, and stay.
+INVISIBLE = "\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+_UNSEEN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}]+")
+_UNPLAIN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}{APOSTROPHES[1:]}{HYPHENS[1:]}]")
+_SIGNS = str.maketrans({sign: alike[0] for alike in (APOSTROPHES, HYPHENS) for sign in alike[1:]})
+
+
+def visible(text: str) -> str:
+    """The text without the characters that are not seen and mean nothing.
+
+    A space of no width (U+200B) within a word of a script with capitals is one of them. Elsewhere it parts words.
+    """
+    if text.isascii() or not _UNSEEN.search(text):
+        return text
+    return "".join(text[start:end] for start, end in _seen(text))
+
+
+def visible_places(text: str) -> list[int]:
+    """Where each character of ``visible(text)``, and of ``plain(text)``, stands in the text."""
+    return list(chain.from_iterable(range(start, end) for start, end in _seen(text)))
+
+
+def plain(text: str) -> str:
+    """The text as it is compared: what is not seen is left out, apostrophes are U+0027 and hyphens U+002D."""
+    if text.isascii() or not _UNPLAIN.search(text):
+        return text
+    return visible(text).translate(_SIGNS)
+
+
+def folded(text: str) -> str:
+    """The same for all that differ in case, white space, apostrophes, hyphens or what is not seen: one wording."""
+    return " ".join(plain(text).casefold().split())
+
+
+def _seen(text: str) -> Iterator[tuple[int, int]]:
+    """The stretches of a text that stay."""
+    begin = 0
+    for run in _UNSEEN.finditer(text):
+        start, end = run.span()
+        within = start and _has_capital(text[start - 1]) and _has_capital(text[end : end + 1])
+        for at in range(start, end):
+            if within or text[at] != ZERO_SPACE:
+                yield begin, at
+                begin = at + 1
+    yield begin, len(text)
+
+
+def _has_capital(character: str) -> bool:
+    """Whether it is a letter of a script with capitals: those have spaces between words."""
+    return character.lower() != character.upper()
 
 
 def composed(text: str) -> str:

@@ -18,6 +18,8 @@ from unicodedata import category
 
 from icu4py.breakers import SentenceBreaker, WordBreaker
 
+from phrasemate.text.normalize import visible, visible_places
+
 _BEFORE_WORD = {
     "cs": "dr ing mgr mudr např prof resp srov sv tj tzn tzv",
     "da": "dr f.eks hr prof",
@@ -106,16 +108,16 @@ def words(text: str) -> Offsets:
 
     Offsets are characters of ``text``, end exclusive, in order and without overlap.
     """
-    return [
+    clean = visible(text)
+    spans = [
         (start, end)
-        for start, end in _segments(WordBreaker, text, "en")
-        if text[start].isalnum() or (end - start > 1 and any(map(str.isalnum, text[start:end])))
+        for start, end in _segments(WordBreaker, clean, "en")
+        if clean[start].isalnum() or (end - start > 1 and any(map(str.isalnum, clean[start:end])))
     ]
-
-
-def folded(text: str) -> str:
-    """The same for all that differ in case or white space only: one wording, one sentence."""
-    return " ".join(text.casefold().split())
+    if clean is text:
+        return spans
+    places = visible_places(text)
+    return [(places[start], places[end - 1] + 1) for start, end in spans]
 
 
 def split_sentences(text: str, lang: str = "") -> Offsets:

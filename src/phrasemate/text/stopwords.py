@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from phrasemate.errors import InputError, MissingExtra
-from phrasemate.text.normalize import composed
+from phrasemate.text.normalize import composed, visible
 from phrasemate.text.sentences import words
 
 
@@ -34,4 +34,4 @@ def content_words(text: str, stop: AbstractSet[str] = frozenset()) -> list[str]:
 
 
 def _plain(word: str) -> str:
-    return composed(word.lower())
+    return composed(visible(word).lower())

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from phrasemate.errors import InputError
 from phrasemate.text import words
-from phrasemate.text.normalize import composed
+from phrasemate.text.normalize import composed, visible
 from phrasemate.types import Document
 
 HELD = 4_000_000  # different words that are held at once (about 0.5 GB); beyond that the rarest go
@@ -52,7 +52,7 @@ class Sentences:
 
 def tokens(text: str) -> list[Token]:
     """The words of a text by ICU, lower-cased and composed (NFC); offsets are characters of the text as it is."""
-    return [Token(composed(text[start:end].lower()), start, end) for start, end in words(text)]
+    return [Token(composed(visible(text[start:end]).lower()), start, end) for start, end in words(text)]
 
 
 def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progress = lambda *_: None) -> Vocabulary:

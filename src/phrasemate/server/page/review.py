@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasemate.errors import InputError
-from phrasemate.text import Term, TermPair, write_pairs
+from phrasemate.text import Term, TermPair, folded, write_pairs
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 
@@ -78,7 +78,7 @@ def _pairs(rows: Sequence[Row], language: str) -> Iterator[TermPair]:
 
 
 def _holds(sentence: str, phrase: str) -> bool:
-    return bool(phrase) and phrase.casefold() in sentence.casefold()
+    return bool(phrase) and folded(phrase) in folded(sentence)
 
 
 def _units(rows: Sequence[Row], language: str) -> Iterator[Unit]:
