@@ -21,7 +21,7 @@ from phrasemate.lexicon.records import Equivalent
 from phrasemate.lexicon.stardict import book_name, read_stardict
 from phrasemate.lexicon.wordings import Wordings, encoded
 from phrasemate.text.error_policy import without_options
-from phrasemate.text.sentences import folded
+from phrasemate.text.normalize import folded
 
 PAIRS = 4_000_000  # of a dictionary
 _READ = ".tsv, .csv, .txt, .tbx, .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and .index (dictd)"

@@ -15,8 +15,7 @@ from typing import Any
 import Stemmer
 
 from phrasemate.lexicon.languages import primary
-from phrasemate.text.normalize import composed
-from phrasemate.text.sentences import folded
+from phrasemate.text.normalize import composed, folded
 
 _STEMMERS = {
     **{"ar": "arabic", "hy": "armenian", "eu": "basque", "ca": "catalan", "cs": "czech", "da": "danish"},
