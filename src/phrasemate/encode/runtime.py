@@ -130,8 +130,10 @@ class Runtime:
         clean = list(map(visible, texts))
         with _tokenizing(self._tokenizer):
             encodings = self.tokenizer.encode_batch(clean, add_special_tokens=False)
-        for text, seen, encoding in zip(texts, clean, encodings, strict=True):
-            offsets = encoding.offsets if seen is text else _moved(encoding.offsets, [*visible_places(text), len(text)])
+        for text, shown_text, encoding in zip(texts, clean, encodings, strict=True):
+            offsets = (
+                encoding.offsets if shown_text is text else _moved(encoding.offsets, [*visible_places(text), len(text)])
+            )
             yield _Tokens(encoding.ids, offsets)
 
     def _of_long(self, text: str) -> _Tokens:

@@ -30,12 +30,12 @@ def visible(text: str) -> str:
     """
     if text.isascii() or not _UNSEEN.search(text):
         return text
-    return "".join(text[start:end] for start, end in _seen(text))
+    return "".join(text[start:end] for start, end in _visible_spans(text))
 
 
 def visible_places(text: str) -> list[int]:
     """Where each character of ``visible(text)``, and of ``plain(text)``, stands in the text."""
-    return list(chain.from_iterable(range(start, end) for start, end in _seen(text)))
+    return list(chain.from_iterable(range(start, end) for start, end in _visible_spans(text)))
 
 
 def plain(text: str) -> str:
@@ -50,7 +50,7 @@ def folded(text: str) -> str:
     return " ".join(plain(text).casefold().split())
 
 
-def _seen(text: str) -> Iterator[tuple[int, int]]:
+def _visible_spans(text: str) -> Iterator[tuple[int, int]]:
     """The stretches of a text that stay."""
     begin = 0
     for run in _UNSEEN.finditer(text):
