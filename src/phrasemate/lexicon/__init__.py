@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from phrasemate.lexicon.dictionary import Dictionary, open_dictionaries
+from phrasemate.lexicon.induced import InducedLexicon
 from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.records import Equivalent, Lexicon
 
 __all__ = [
     "Dictionary",
     "Equivalent",
+    "InducedLexicon",
     "Lexicon",
     "open_dictionaries",
     "stemmed",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,12 +13,11 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.lexicon.dictd import read_dictd
-from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.languages import language_code, languages_in, primary
 from phrasemate.lexicon.pairs import Entry, memory_entries, plain_text_entries, table_entries, term_base_entries
 from phrasemate.lexicon.records import Equivalent
 from phrasemate.lexicon.stardict import book_name, read_stardict
-from phrasemate.lexicon.wordings import Wordings, encoded
+from phrasemate.lexicon.wordings import LOOKUPS, Keys, Wordings, encoded
 from phrasemate.text.error_policy import without_options
 from phrasemate.text.normalize import folded
 
@@ -35,10 +33,9 @@ class _Side(NamedTuple):
     """One language (or column) of a dictionary: its wordings, folded and sorted, and what each is linked to."""
 
     language: str
-    keys: Wordings
+    keys: Keys
     bounds: Rows  # (keys + 1,): where the links of each key begin
     links: Rows  # numbers of wordings of other sides, the first one the best
-    stems: dict[str, tuple[Wordings, Rows]]  # by language: stemmed forms, sorted, and the row of the key of each
 
 
 class Dictionary:
@@ -50,7 +47,6 @@ class Dictionary:
 
     def __init__(self, name: str, entries: Iterable[Entry]) -> None:
         self.name = name
-        self._lock = threading.Lock()
         self._texts, self._sides, self._side_of = self._indexed(entries)
 
     @property
@@ -60,7 +56,7 @@ class Dictionary:
 
     def __len__(self) -> int:
         """Different wordings, of all languages."""
-        return sum(len(side.keys) for side in self._sides)
+        return sum(len(side.keys.wordings) for side in self._sides)
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """The equivalents of a wording, the best first; each weighs one divided by its rank in the dictionary.
@@ -70,10 +66,10 @@ class Dictionary:
         language is unknown is taken for any.
         """
         sides = [side for side in self._sides if _fits(side.language, lang)]
-        for rows in (self._exact, self._stripped, self._stemmed):
+        for lookup in LOOKUPS:
             weights: dict[int, float] = {}
             for side in sides:
-                for row in rows(side, wording, side.language or lang):
+                for row in lookup(side.keys, wording, side.language or lang):
                     links = side.links[side.bounds[row] : side.bounds[row + 1]].tolist()
                     for rank, number in enumerate(links, 1):
                         weights[number] = max(weights.get(number, 0.0), 1 / rank)
@@ -89,23 +85,6 @@ class Dictionary:
             for (number, weight), side in zip(ranked, sides, strict=True)
             if _fits(side.language, target)
         ]
-
-    def _exact(self, side: _Side, wording: str, lang: str) -> list[int]:
-        row = side.keys.find(folded(wording))
-        return [row] if row >= 0 else []
-
-    def _stripped(self, side: _Side, wording: str, lang: str) -> list[int]:
-        row = side.keys.find(without_function_words(wording, lang))
-        return [row] if row >= 0 else []
-
-    def _stemmed(self, side: _Side, wording: str, lang: str) -> list[int]:
-        lang = primary(lang)
-        with self._lock:
-            if lang not in side.stems:
-                side.stems[lang] = _stems(side.keys, lang)
-        forms, rows = side.stems[lang]
-        start, end = forms.range_of(stemmed(wording, lang))
-        return [int(row) for row in rows[start:end]]
 
     def _indexed(self, entries: Iterable[Entry]) -> tuple[Wordings, list[_Side], Rows]:
         numbers: dict[tuple[int | str, str], int] = {}
@@ -154,13 +133,7 @@ def _side(language: str, place: int, texts: list[str], side_of: Rows, pairs: Row
     _, first = np.unique(np.stack([rows, others]), axis=1, return_index=True)
     first.sort()
     rows, others = rows[first], others[first]
-    return _Side(language, Wordings.of(distinct), np.searchsorted(rows, np.arange(len(distinct) + 1)), others, {})
-
-
-def _stems(keys: Wordings, lang: str) -> tuple[Wordings, Rows]:
-    forms = stemmed_all((keys[row] for row in range(len(keys))), lang)
-    order = sorted(range(len(forms)), key=lambda row: encoded(forms[row]))
-    return Wordings.of(forms[row] for row in order), np.array(order, np.int64)
+    return _Side(language, Keys(Wordings.of(distinct)), np.searchsorted(rows, np.arange(len(distinct) + 1)), others)
 
 
 def open_dictionaries(paths: Iterable[str | os.PathLike[str]], languages: Sequence[str] = ()) -> list[Dictionary]:

@@ -100,5 +100,5 @@ def _stemmer(lang: str) -> Any:
         return None
     stemmers: dict[str, Any] = _LOCAL.__dict__.setdefault("stemmers", {})
     if lang not in stemmers:
-        stemmers[lang] = Stemmer.Stemmer(_STEMMERS[lang])
+        stemmers[lang] = Stemmer.Stemmer(_STEMMERS[lang], 0)  # its own cache costs more than it saves
     return stemmers[lang]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -9,6 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon.languages import primary
+from phrasemate.text.sentences import folded
 
 
 def encoded(text: str) -> bytes:
@@ -69,3 +74,38 @@ class _Rows(Sequence[bytes]):
 
     def __getitem__(self, row: Any) -> Any:
         return self._wordings.bytes_of(row)
+
+
+class Keys:
+    """Folded, sorted wordings of one language, looked up as they are, without leading function words, or by stems."""
+
+    def __init__(self, wordings: Wordings) -> None:
+        self.wordings = wordings
+        self._stems: dict[str, tuple[Wordings, NDArray[np.int64]]] = {}  # by language: forms, sorted, and their rows
+        self._lock = threading.Lock()
+
+    def exact(self, wording: str, lang: str) -> list[int]:
+        """The row of a wording, without regard to case and white space."""
+        row = self.wordings.find(folded(wording))
+        return [row] if row >= 0 else []
+
+    def stripped(self, wording: str, lang: str) -> list[int]:
+        """The row of a wording without its leading function words."""
+        row = self.wordings.find(without_function_words(wording, lang))
+        return [row] if row >= 0 else []
+
+    def stemmed(self, wording: str, lang: str) -> list[int]:
+        """The rows of all wordings with the same stems; the first call for a language stems every wording."""
+        lang = primary(lang)
+        with self._lock:
+            if lang not in self._stems:
+                forms = stemmed_all((self.wordings[row] for row in range(len(self.wordings))), lang)
+                order = sorted(range(len(forms)), key=lambda row: encoded(forms[row]))
+                self._stems[lang] = Wordings.of(forms[row] for row in order), np.array(order, np.int64)
+        forms_sorted, rows = self._stems[lang]
+        start, end = forms_sorted.range_of(stemmed(wording, lang))
+        return [int(row) for row in rows[start:end]]
+
+
+LOOKUPS = (Keys.exact, Keys.stripped, Keys.stemmed)
+"""The ways to look a wording up, in the order in which they are tried: the first one that answers counts."""

@@ -1,0 +1,182 @@
+"""Builds the bundled lexicon from phrase tables, and measures it on links that it was not made from.
+
+    python bench/lexicon.py .cache/general --out src/phrasemate/models/lexicon/lexicon.safetensors
+
+Reads the XX.phrases.tsv of bench/phrase_table.py: wording, English wording, links in all pairs, links in pairs of
+class "free" that are not held out. The lexicon is made of the last column alone. It is measured on the rest: links in
+sentence pairs that are held out, or of other sources. Wordings are compared without inflection and without function
+words at their ends; links of function words do not count.
+
+- known: links whose wording the lexicon finds.
+- first, in five: of these, links whose English wording is the first equivalent, or among the first five.
+
+Dictionaries (--terms: en-XX.tsv.gz with English, other language, source) only confirm links: a pair that was linked
+once stays if a dictionary of class "free" has it, and counts once more. No entry is copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from common import DATA, report
+
+from phrasemate.lexicon.induced import InducedLexicon, Pair, write_lexicon
+from phrasemate.lexicon.induction import ENGLISH_FUNCTION_WORDS, Scored, attested_pairs, is_wording, select_pairs
+from phrasemate.lexicon.inflection import stemmed
+from phrasemate.lexicon.wordings import encoded
+from phrasemate.text import folded
+
+FREE_TERMS = {"ding", "freedict", "edict", "cldr", "osm", "libreoffice_ui"}
+MOST_TERM_WORDS = 5
+
+Counts = dict[tuple[str, str], int]
+
+
+def tables(path: Path) -> tuple[Counts, Counts]:
+    """Links of a phrase table that the lexicon is made of, and those that it is measured on."""
+    free: Counts = {}
+    others: Counts = {}
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            one, english, every, count = line.rstrip("\n").split("\t")
+            if int(count):
+                free[one, english] = int(count)
+            if int(every) > int(count):
+                others[one, english] = int(every) - int(count)
+    return free, others
+
+
+def sentence_pairs(path: Path) -> int:
+    """Lines of class "free" of an aligned text (XX.tsv), the held out ones among them."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        return sum(line.rstrip("\n").endswith("\tfree") for line in file)
+
+
+def dictionary(path: Path) -> set[tuple[str, str]]:
+    """Pairs (wording, English wording) of the dictionaries of class "free"."""
+    pairs = set()
+    if path.exists():
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                english, other, source = line.rstrip("\n").split("\t")
+                if source in FREE_TERMS and max(english.count(" "), other.count(" ")) < MOST_TERM_WORDS + 1:
+                    pairs.add((folded(other), folded(english).removeprefix("to ")))
+    return pairs
+
+
+def selected(folder: Path, terms: Path | None, lang: str) -> list[Scored]:
+    """The pairs of a language that are significant, best first."""
+    free, _ = tables(folder / f"{lang}.phrases.tsv")
+    entries = dictionary(terms / f"en-{lang}.tsv.gz") if terms else set()
+    attested = attested_pairs(free, entries, lang) if entries else set()
+    return select_pairs(free, sentence_pairs(folder / f"{lang}.tsv"), lang, attested)
+
+
+def size(languages: dict[str, list[Pair]]) -> int:
+    """Bytes of the file that holds the pairs, without its header."""
+    english = {pair.english for pairs in languages.values() for pair in pairs}
+    total = sum(len(encoded(text)) + 1 for text in english)
+    for pairs in languages.values():
+        total += 5 * len(pairs) + sum(len(encoded(text)) + 2 for text in {pair.wording for pair in pairs})
+    return total
+
+
+def fitted(scored: dict[str, list[Scored]], most: int) -> tuple[dict[str, list[Pair]], float]:
+    """The pairs of most worth that fit into a file of so many bytes, and the least worth among them."""
+    ranks = sorted((pair.worth for pairs in scored.values() for pair in pairs), reverse=True)
+    low, high = 0, len(ranks)
+    while high - low > len(ranks) // 500 + 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size(above(scored, ranks[middle])) <= most else (low, middle)
+    least = ranks[-1] if size(above(scored, ranks[-1])) <= most else ranks[low]
+    return above(scored, least), least
+
+
+def above(scored: dict[str, list[Scored]], least: float) -> dict[str, list[Pair]]:
+    """The pairs of at least so much worth."""
+    return {lang: [one.pair for one in pairs if one.worth >= least] for lang, pairs in scored.items()}
+
+
+def measured(lexicon: InducedLexicon, others: Counts, lang: str, most: int, seed: int) -> tuple[float, float, float]:
+    """Known, first and in five, in percent, of a sample of the links of content words."""
+    links = [(pair, count) for pair, count in others.items() if countable(*pair, lang)]
+    random.Random(seed).shuffle(links)
+    known = first = five = total = 0
+    for (one, english), count in links[:most]:
+        ranked = [key(equivalent.text) for equivalent in lexicon.equivalents(one, lang)]
+        total += count
+        known += count * bool(ranked)
+        first += count * (key(english) in ranked[:1])
+        five += count * (key(english) in ranked[:5])
+    return 100 * known / max(total, 1), 100 * first / max(known, 1), 100 * five / max(known, 1)
+
+
+def countable(one: str, english: str, lang: str) -> bool:
+    """Whether a link is one of content words that differ."""
+    return one != english and is_wording(one) and is_wording(english) and bool(key(english))
+
+
+def key(english: str) -> str:
+    """An English wording without inflection and function words at its ends."""
+    words = english.split()
+    while words and words[0] in ENGLISH_FUNCTION_WORDS:
+        del words[0]
+    while words and words[-1] in ENGLISH_FUNCTION_WORDS:
+        del words[-1]
+    return stemmed(" ".join(words), "en") if words else ""
+
+
+def microseconds(lexicon: InducedLexicon, wordings: Sequence[str], lang: str) -> float:
+    """Time of a lookup."""
+    start = time.perf_counter()
+    for wording in wordings:
+        lexicon.equivalents(wording, lang)
+    return (time.perf_counter() - start) / len(wordings) * 1e6
+
+
+def main() -> None:
+    """Build, write, measure."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--out", type=Path, required=True)
+    options.add_argument(
+        "--terms", type=Path, default=DATA / "terms", help="folder of dictionaries (default: %(default)s)"
+    )
+    options.add_argument("--size", type=int, default=15_000_000, help="most bytes (default: %(default)s)")
+    options.add_argument("--links", type=int, default=20_000, help="links to measure on (default: %(default)s)")
+    options.add_argument("--seed", type=int, default=0)
+    args = options.parse_args()
+    languages = sorted(path.name.partition(".")[0] for path in args.folder.glob("*.phrases.tsv"))
+    scored = {lang: selected(args.folder, args.terms, lang) for lang in languages}
+    pairs, least = fitted(scored, args.size - 50_000)
+    write_lexicon(args.out, pairs, {"licence": "see LICENSE.md beside it"})
+    start = time.perf_counter()
+    lexicon = InducedLexicon(args.out)
+    opening = 1e3 * (time.perf_counter() - start)
+    rows = []
+    for lang in languages:
+        _, others = tables(args.folder / f"{lang}.phrases.tsv")
+        known, first, five = measured(lexicon, others, lang, args.links, args.seed)
+        wordings = Counter(pair.wording for pair in pairs[lang])
+        several = sum(" " in wording for wording in wordings)
+        rows.append([lang, len(wordings), several, len(pairs[lang]), len(scored[lang]), known, first, five])
+    sample = random.Random(args.seed).sample(sorted({pair.wording for pair in pairs[languages[0]]}), 1000)
+    facts = {
+        "bytes": args.out.stat().st_size,
+        "least_worth": least,
+        "opening_ms": opening,
+        "lookup_us": microseconds(lexicon, sample, languages[0]),
+        "lookup_in_all_languages_us": microseconds(lexicon, sample, ""),
+    }
+    header = ["language", "wordings", "of several words", "pairs", "significant", "known %", "first %", "in five %"]
+    report("lexicon", header, rows, facts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The lexicon in one file: what is written is found again, in both directions; damaged files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
+from phrasemate.lexicon import Equivalent, InducedLexicon
+from phrasemate.lexicon.induced import FORMAT, Pair, write_lexicon
+
+GERMAN = [
+    Pair("bank", "bench", 51 / 255, 204 / 255),
+    Pair("bank", "bank", 153 / 255, 102 / 255),
+    Pair("bänke", "benches", 1.0, 1.0),
+    Pair("in der regel", "as a rule", 0.4, 0.8),
+]
+DANISH = [Pair("bænk", "bench", 1.0, 255 / 255), Pair("bank", "bank", 1.0, 51 / 255)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_lexicon(tmp_path / "lexicon.safetensors", {"de": GERMAN, "da": DANISH})
+    return tmp_path / "lexicon.safetensors"
+
+
+def texts(found: list[Equivalent]) -> list[tuple[str, str]]:
+    return [(equivalent.language, equivalent.text) for equivalent in found]
+
+
+def test_into_english(path: Path) -> None:
+    lexicon = InducedLexicon(path, "induced")
+    assert lexicon.languages == ("da", "de")
+    assert lexicon.equivalents("Bank", "de") == [
+        Equivalent("bank", 153 / 255, "induced", "en"),
+        Equivalent("bench", 51 / 255, "induced", "en"),
+    ]
+    assert texts(lexicon.equivalents("In der  Regel", "de-AT")) == [("en", "as a rule")]
+    assert lexicon.equivalents("bench", "de") == lexicon.equivalents("Bank", "fr") == []
+
+
+def test_from_english(path: Path) -> None:
+    lexicon = InducedLexicon(path, "induced")
+    assert texts(lexicon.equivalents("bench", "en")) == [("da", "bænk"), ("de", "bank")]
+    assert lexicon.equivalents("bench", "en", "de") == [Equivalent("bank", 204 / 255, "induced", "de")]
+
+
+def test_all_languages_at_once_take_the_most_probable(path: Path) -> None:
+    lexicon = InducedLexicon(path, "induced")
+    assert lexicon.equivalents("bank", target="en") == [
+        Equivalent("bank", 1.0, "induced", "en"),
+        Equivalent("bench", 51 / 255, "induced", "en"),
+    ]
+    assert set(texts(lexicon.equivalents("bank"))) == {("en", "bank"), ("en", "bench"), ("de", "bank"), ("da", "bank")}
+
+
+def test_inflection_needs_the_language(path: Path) -> None:
+    lexicon = InducedLexicon(path)
+    assert texts(lexicon.equivalents("die Bank", "de")) == [("en", "bank"), ("en", "bench")]
+    assert texts(lexicon.equivalents("Bänken", "de")) == [("en", "benches"), ("en", "bank"), ("en", "bench")]
+    assert texts(lexicon.equivalents("benching", "en", "de")) == [("de", "bänke"), ("de", "bank")]
+    assert lexicon.equivalents("die Bank") == []
+
+
+def test_bundled_size_of_a_pair(path: Path, tmp_path: Path) -> None:
+    longer = [*GERMAN, Pair("banküberfall", "bank robbery", 1.0, 1.0)]
+    write_lexicon(tmp_path / "longer.safetensors", {"de": longer, "da": DANISH})
+    pair, german, english = 3 + 1 + 1, len("banküberfall".encode()) + 1 + 1, len("bank robbery") + 1
+    sizes = [
+        sum(array.nbytes for array in load_file(file).values()) for file in (path, tmp_path / "longer.safetensors")
+    ]
+    assert sizes[1] - sizes[0] == pair + german + english
+
+
+def test_long_wordings_and_small_probabilities(tmp_path: Path) -> None:
+    pairs = [Pair("a", "b", 1e-9, 1e-9), Pair("a" * 256, "b", 1.0, 1.0), Pair("ä" * 127, "c", 1.0, 1.0)]
+    write_lexicon(tmp_path / "x", {"de": pairs})
+    lexicon = InducedLexicon(tmp_path / "x")
+    assert lexicon.equivalents("a", "de") == [Equivalent("b", 1 / 255, "lexicon", "en")]
+    assert lexicon.equivalents("a" * 256, "de") == []
+    assert texts(lexicon.equivalents("ä" * 127, "de")) == [("en", "c")]
+
+
+@pytest.mark.parametrize("languages", [{}, {"de": []}, {"en": GERMAN}])
+def test_nothing_to_write(tmp_path: Path, languages: dict[str, list[Pair]]) -> None:
+    with pytest.raises(InputError, match="expected others than English"):
+        write_lexicon(tmp_path / "x", languages)
+
+
+def test_damaged_files(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelDamaged, match="no lexicon can be read"):
+        InducedLexicon(tmp_path / "missing")
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-1])
+    with pytest.raises(ModelDamaged, match="no lexicon can be read"):
+        InducedLexicon(path)
+    path.write_bytes(raw)
+    tensors = load_file(path)
+    save_file(tensors, path)
+    with pytest.raises(ModelUnsupported, match="format None"):
+        InducedLexicon(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("de.english", np.full((4, 3), 255, np.uint8)),
+        ("de.english", np.zeros(4, np.uint8)),
+        ("de.degrees", np.ones(2, np.uint8)),
+        ("de.lengths", np.ones(3, np.uint8)),
+        ("de.forward", np.ones(4, np.float32)),
+        ("de.backward", None),
+    ],
+)
+def test_tensors_that_do_not_fit(path: Path, name: str, tensor: np.ndarray | None) -> None:
+    tensors = load_file(path)
+    del tensors[name]
+    if tensor is not None:
+        tensors[name] = tensor
+    save_file(tensors, path, {"format": FORMAT, "languages": "da de"})
+    lexicon = InducedLexicon(path)
+    assert texts(lexicon.equivalents("bænk", "da")) == [("en", "bench")]
+    with pytest.raises(ModelDamaged, match="is not as expected"):
+        lexicon.equivalents("bank", "de")
