@@ -35,20 +35,21 @@ from phrasemate.text import folded
 FREE_TERMS = {"ding", "freedict", "edict", "cldr", "osm", "libreoffice_ui"}
 MOST_TERM_WORDS = 5
 
-Counts = dict[tuple[str, str], int]
+Counts = Counter[tuple[str, str]]
 
 
 def tables(path: Path) -> tuple[Counts, Counts]:
     """Links of a phrase table that the lexicon is made of, and those that it is measured on."""
-    free: Counts = {}
-    others: Counts = {}
+    free: Counts = Counter()
+    others: Counts = Counter()
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             one, english, every, count = line.rstrip("\n").split("\t")
+            pair = folded(one), folded(english)
             if int(count):
-                free[one, english] = int(count)
+                free[pair] += int(count)
             if int(every) > int(count):
-                others[one, english] = int(every) - int(count)
+                others[pair] += int(every) - int(count)
     return free, others
 
 

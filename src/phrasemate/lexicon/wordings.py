@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.languages import primary
-from phrasemate.text.sentences import folded
+from phrasemate.text.normalize import folded
 
 
 def encoded(text: str) -> bytes:
