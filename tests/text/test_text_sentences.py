@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from unicodedata import category, name
 
 import pytest
 from hypothesis import given
@@ -88,6 +89,23 @@ def test_any_text_gives_ordered_spans_in_range(text: str) -> None:
         ("cs", "Dne 5. Května přišel např. Karel. | Pak odešel."),
         ("ru", "Проф. Иванов живёт на ул. Ленина. | Он пришёл, т. е. Приехал."),
         ("ar", "كيف حالك؟ | جيد."),
+        ("es", "La Avda. Real cruza la Av. Mayor. | La Cía. Sur es de EE. UU. | Es de aquí. | Los RR. HH. Nuevos."),
+        ("es", "El Excmo. Sr. Ruiz. | Nadó en el mar. | Hace sol. | Desde el 5 a. C. Roma existe."),
+        ("pt", "Mora na Av. Central. | O Exmo. Sr. Lima foi ao mar. | Voltou às dez. | Fim."),
+        ("it", "L'avv. Bruni e il geom. Neri. | Il dott. Verdi è qui. | La luce è on. | Va."),
+        ("nl", "Dhr. en mw. Smit. | Mr. Bos en ir. Dekker ook."),
+        ("vi", "TP. Huế đẹp. | ThS. Lan và TS. Minh đến. | PGS. Hoa ở Q. 5. | Hết."),
+        ("fr", "Le Prof. Petit. | Il nage dans la mer. | On voit. | La P.-D. G. Dupont."),
+        ("de", "Der Dipl.-Ing. Kern wohnt bei Fa. Beck. | Das war ein Test. | So. | Um 30 v. Chr. Rom."),
+        ("en", "Lt.Cdr. Hook met Capt. Cook. | It is on. | Do. | He lost the job. | Then Approx. Two."),
+        ("ru", "Вот тел. Иванова. | Это стоит 5 руб. | Потом."),
+        ("el", "Ο κ. Νικολάου και ο δρ. Παππάς. | Ήρθαν."),
+        ("no", "Han heter bl.a. Ola. | Dr. Dahl kom."),
+        ("uk", "На вул. Лесі живе проф. Бойко. | Так."),
+        ("ka", "ქალაქი დიდია. | მდინარე აქ არის. | ა. ბერიძე მოვიდა."),
+        ("", "ქალაქი დიდია. | მდინარე აქ არის."),
+        ("he", "הוא א. כהן. | היא באה."),
+        ("bo", "ང་ཡིན། | འདི་དེབ་རེད།། | ག་པར་འགྲོ།"),
         ("zh", "你好。|我是学生！|「真的吗？」|他问道。"),
         ("ja", "私は学生です。|「東京へ行きました。」と言った。|（次。）|はい。"),
     ],
@@ -95,6 +113,24 @@ def test_any_text_gives_ordered_spans_in_range(text: str) -> None:
 def test_sentences(lang: str, text: str) -> None:
     bar = " | " if " | " in text else "|"
     assert sentences(text.replace(bar, " " if bar == " | " else ""), lang) == text.split(bar)
+
+
+def letters_of_scripts() -> list[str]:
+    """A letter of each case, or of none, of each script below U+20000, by Unicode's names: "GEORGIAN LETTER", ..."""
+    kinds: dict[tuple[str, ...], str] = {}
+    for letter in map(chr, range(0x20000)):
+        words_of_name = name(letter, "").split()
+        partner = category(letter) != "Ll" or letter.upper() != letter  # not a sign of phonetics alone
+        if partner and category(letter) in ("Lu", "Ll", "Lo") and {"LETTER", "SYLLABLE"} & set(words_of_name[1:]):
+            kinds.setdefault((words_of_name[0], category(letter)), letter)
+    return list(kinds.values())
+
+
+@pytest.mark.parametrize("letter", letters_of_scripts(), ids=name)
+def test_every_script_is_cut_at_a_full_stop_unless_a_small_letter_that_has_a_capital_follows(letter: str) -> None:
+    word = letter * 4
+    expected = 1 if letter.islower() and letter.title() != letter else 2
+    assert len(sentences(f"{word} {word}. {word} {word}.", "xx")) == expected
 
 
 def test_a_line_break_ends_a_sentence_whatever_follows() -> None:

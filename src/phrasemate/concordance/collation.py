@@ -12,15 +12,13 @@ import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
 from unicodedata import combining, normalize
+
+from phrasemate.text.icu import Library
 
 Key = Callable[[str], bytes]
 
 _LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*")
-_PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # where wheels for Linux, macOS and Windows keep it
-_NAMES = ("libicui18n*", "icuin*")
 
 
 @lru_cache(maxsize=64)
@@ -41,12 +39,10 @@ def _plain(text: str) -> bytes:
 class _Icu:
     """The two functions that are needed of the C interface."""
 
-    def __init__(self, library: Any, version: str) -> None:
-        self._open = getattr(library, f"ucol_open_{version}")
-        self._open.restype, self._open.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_int)]
-        self._key = getattr(library, f"ucol_getSortKey_{version}")
-        self._key.restype = ctypes.c_int32
-        self._key.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_char_p, ctypes.c_int32]
+    def __init__(self, library: Library) -> None:
+        pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
+        self._open = library.function("ucol_open", pointer, text, ctypes.POINTER(ctypes.c_int))
+        self._key = library.function("ucol_getSortKey", number, pointer, text, number, text, number)
 
     def __call__(self, language: str) -> Key:
         status = ctypes.c_int(0)
@@ -70,12 +66,6 @@ _LITTLE = sys.byteorder == "little"
 @lru_cache(maxsize=1)
 def _library() -> _Icu | None:
     try:
-        import icu4py.messageformat  # loads the library, and what that needs, into the process
-        from icu4py._version import icu_version_info
-
-        home = Path(icu4py.messageformat.__file__).parent
-        for file in (file for place in _PLACES for name in _NAMES for file in sorted((home / place).glob(name))):
-            return _Icu(ctypes.CDLL(str(file)), str(icu_version_info[0]))
+        return _Icu(Library("libicui18n", "icuin"))
     except (ImportError, OSError, AttributeError):
-        pass
-    return None
+        return None

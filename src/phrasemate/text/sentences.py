@@ -5,7 +5,8 @@ by ``bench/segmentation.py``). ICU breaks a sentence after most full stops that 
 join what belongs together. ICU counts UTF-16 units, everything here counts characters.
 
 Abbreviations after which a sentence continues are listed by language, in lower case, without the final full stop. Only
-those that hardly ever end a sentence are: "etc." or "usw." may, so the case of the next letter decides about them.
+those that hardly ever end a sentence are: "etc." or "usw." may, so the case of the next letter decides about them. ICU
+brings the suppressions of CLDR for some languages. The lists add what these lack, and name what else they would join.
 """
 
 from __future__ import annotations
@@ -18,25 +19,46 @@ from unicodedata import category
 
 from icu4py.breakers import SentenceBreaker, WordBreaker
 
+from phrasemate.text.icu import suppressions
 from phrasemate.text.normalize import visible, visible_places
 
 _BEFORE_WORD = {
+    "af": "bv dr mej mev mnr prof",
+    "bg": "акад бул гр доц инж напр проф св ул",
+    "bs": "dr npr prof sv tzv",
+    "ca": "av avda dr dra prof sr sra srta sta",
     "cs": "dr ing mgr mudr např prof resp srov sv tj tzn tzv",
     "da": "dr f.eks hr prof",
     "de": "bspw bzw d.h dipl dr evtl ggf hr fr i.d.r inkl insb prof s.o s.u sog st vgl z.b z.t z.zt zzgl u.u",
+    "el": "αγ βλ δρ κ κ.κ καθ λεωφ π.χ",
     "en": "approx capt cf cmdr col dr e.g esp gen gov hon i.e lt maj messrs mr mrs ms mt prof rep rev sen sgt st vs",
-    "es": "arq dr dra lic p.ej prof profa sr sra srta ud uds",
+    "es": "arq av avda cía ctra d.ª dr dra exc excmo ing lic p.ej pdte prof profa pza sr sra srta sto uds ud",
+    "et": "dr hr nt pr prl prof",
     "fi": "esim ns prof tri toht",
     "fr": "cf dr env m mgr mlle mme p.ex prof",
+    "hi": "डॉ प्रो",
+    "hr": "dr npr prof sv tzv",
     "hu": "dr ifj ill pl prof ún",
-    "it": "ad.es dott dr ecc.mo ing prof sig sigg st",
-    "nl": "bijv bv d.w.z dhr dr drs ing mevr mr o.a prof",
+    "id": "bpk dr drs ir jl prof sdr yth",
+    "is": "dr hr prof t.d",
+    "it": "ad.es arch avv comm dott dott.ssa dr ecc.mo egr geom ing prof prof.ssa rag sig sig.ra sigg spett st",
+    "lt": "doc dr gerb prof pvz vad šv",
+    "lv": "dr piem prof",
+    "nb": "bl.a dr f.eks hr jf prof",
+    "nl": "bijv bv d.w.z dhr dr drs ds ing ir jhr mej mevr mr mw o.a prof resp",
+    "nn": "bl.a dr f.eks hr jf prof",
+    "no": "bl.a dr f.eks hr jf prof",
     "pl": "al dr hab im inż mgr np prof św tj tzn tzw ul",
-    "pt": "dr dra prof profa sr sra",
+    "pt": "arq av dr dra eng exma exmo prof profa sr sra sta sto",
     "ro": "de.ex dl dna dr prof sf",
     "ru": "акад гр доц ул им напр проф св см ср т.е т.н тов",
+    "sk": "dr ing mgr mudr napr prof resp sv tzn tzv",
+    "sl": "dr npr prof sv",
+    "sr": "dr npr prof sv tzv др нпр проф св",
     "sv": "bl.a dr dvs fr hr prof s.k st t.ex",
     "tr": "bkz doç dr örn prof sn",
+    "uk": "акад вул ім напр просп проф св",
+    "vi": "bs gs nxb pgs ths tp ts",
 }
 _BEFORE_NUMBER = {
     "cs": "č čl obr odst s str tab",
@@ -55,6 +77,17 @@ _BEFORE_NUMBER = {
     "ru": "гл д кв п пп рис ст стр табл",
     "sv": "art bild ca kap kl nr s sid tel",
     "tr": "no s sf",
+    "vi": "đt q tr",
+}
+# What CLDR suppresses though it is a word, too, or the usual end of a sentence.
+_WORDS_TOO = {
+    "de": "am art best chin dat di do int max mi min mo pin port rel sa so std test",
+    "en": "act ad all am as by card do etc ex go hat id in is jam job joe link long mart min ok on or pc pro to up",
+    "es": "all bien da dc em etc kit mar may ram rol sa sol",
+    "fr": "all cam etc fig mer sam syst voit",
+    "it": "all on ver",
+    "pt": "cat com cont des dez etc fil lin long mar ob out pal port set sup",
+    "ru": "н.э отд руб",
 }
 _ORDINAL_DOT = frozenset(
     ("bs", "cs", "da", "de", "et", "eu", "fi", "fo", "hr", "hu", "is", "lv", "nb", "nn", "no", "sk", "sl", "sr")
@@ -78,6 +111,18 @@ def before_number(lang: str) -> frozenset[str]:
     return _listed(_BEFORE_NUMBER, lang)
 
 
+@cache
+def _suppressions(lang: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """CLDR's abbreviations of a language: those of one word, and those with spaces ("n. Chr.")."""
+    entries = suppressions(lang) - {entry for entry in suppressions(lang) if entry[:-1].lower() in _other_words(lang)}
+    spaced = tuple(sorted(entry for entry in entries if " " in entry))
+    return frozenset(entry for entry in entries if len(entry) > 2) - set(spaced), spaced
+
+
+def _other_words(lang: str) -> frozenset[str]:
+    return _MAY_END | frozenset(_WORDS_TOO.get(lang, "").split())
+
+
 def ordinal_dot(lang: str) -> bool:
     """Whether the language writes ordinal numbers with a full stop: "am 5. Mai"."""
     return lang in _ORDINAL_DOT
@@ -87,6 +132,8 @@ Offsets = list[tuple[int, int]]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BREAKER_LOCALE = re.compile(r"[a-z]{2,3}")
+_DOUBLED = re.compile(r"\b([^\W\d_])\1\.")  # the plural of initials: "EE. UU.", "RR. HH."
+_SHADS = re.compile("[\u0f0d-\u0f12\u0f14][\u0f0d-\u0f12\u0f14\\s]*")  # end a sentence in Tibetan, unknown to UAX #29
 _LINE_END = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 _CLOSERS = "\"'”’“‘»«›‹)]}」』）】》〉"
 _LAST_WORD = re.compile(r"[^\s(\[{\"'“”„‘’«»‹›\-–—/]+$")
@@ -99,6 +146,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _LETTER_DOT = re.compile(r"[^\W\d_]{1,3}\.")
 _ROMAN = re.compile(r"[IVXLC]+\b")
 _NEAR = 100  # characters on each side of a break that the rules look at: it keeps their time linear
+_UNSPACED = "\u1100"  # Hangul and the scripts beyond have no initials
 _LAST_ORDINAL = 31  # days and centuries; larger numbers before a full stop mostly end a sentence
 _MAY_END = frozenset({"a.m", "p.m", "u.s", "u.k", "u.s.a", "n.e", "e.kr", "н.э"})
 
@@ -129,7 +177,7 @@ def split_sentences(text: str, lang: str = "") -> Offsets:
     lang = lang.lower().replace("_", "-").split("-")[0]
     locale = lang if _BREAKER_LOCALE.fullmatch(lang) else "en"
     found: Offsets = []
-    for start, end in _trimmed(text, _segments(SentenceBreaker, text, locale)):
+    for start, end in _trimmed(text, _sentences(text, locale)):
         if found and not _LINE_END.search(text, found[-1][1], start):
             start = _closed(text, found, start, end)
         if found and _goes_on(text, found[-1], (start, end), lang):
@@ -137,6 +185,16 @@ def split_sentences(text: str, lang: str = "") -> Offsets:
         else:
             found.append((start, end))
     return found
+
+
+def _sentences(text: str, locale: str) -> Iterator[tuple[int, int]]:
+    """ICU's sentences, cut further after the shads of Tibetan."""
+    for start, end in _segments(SentenceBreaker, text, locale):
+        for shads in _SHADS.finditer(text, start, end):
+            yield start, shads.end()
+            start = shads.end()
+        if start < end:
+            yield start, end
 
 
 def _segments(breaker: type[SentenceBreaker] | type[WordBreaker], text: str, locale: str) -> Iterator[tuple[int, int]]:
@@ -196,7 +254,8 @@ def _list_mark(before: str, after: str, lang: str) -> bool:
 def _lower_case(before: str, after: str, lang: str) -> bool:
     """The next letter is small, after a full stop or a closing quote: "(ca.)" + "and so on", '"Go!"' + "he said"."""
     first = after.lstrip(_CLOSERS + "„“‚‘([{¿¡-–—,;: ")[:1]
-    return first.islower() and (before[-1] in _CLOSERS or before.rstrip(_CLOSERS).endswith("."))
+    begins_small = first.islower() and first.title() != first  # Georgian has no capital at the beginning
+    return begins_small and (before[-1] in _CLOSERS or before.rstrip(_CLOSERS).endswith("."))
 
 
 def _quoted(before: str, after: str, lang: str) -> bool:
@@ -208,6 +267,8 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
     """The last word is an abbreviation, an initial or, where the language writes it so, an ordinal number."""
     if not before.endswith("."):
         return False
+    if _DOUBLED.fullmatch(before, max(0, len(before) - 3)) and _DOUBLED.match(after):
+        return True
     spaced, last = _SPACED_DOTS.search(before), _LAST_WORD.search(before)
     for found in filter(None, (spaced, last)):  # "z. B." is one abbreviation, "Dr. H." are two
         word = _SPACE.sub("", found[0])[:-1]
@@ -216,8 +277,14 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
             return False
         if small in before_word(lang) or _initial(word, after, found.start(), lang):
             return True
-        if small in before_number(lang) and (after[:1].isdigit() or _ROMAN.match(after)):
+        if small in before_number(lang):
+            if after[:1].isdigit() or _ROMAN.match(after):
+                return True
+        elif f"{word}." in _suppressions(lang)[0]:
             return True
+    spaced_out = next((entry for entry in _suppressions(lang)[1] if before.endswith(entry)), "")
+    if spaced_out and not before[: -len(spaced_out)][-1:].isalnum():
+        return True
     number = last[0][:-1] if last and (spaced is None or not _LETTER.search(spaced[0])) else ""
     return ordinal_dot(lang) and number.isdecimal() and len(number) < 3 and int(number) <= _LAST_ORDINAL
 
@@ -225,7 +292,9 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
 def _initial(word: str, after: str, start: int, lang: str) -> bool:
     """Whether it is "J." or "J.R.R." of a name, or "z." of "z. B."; not "I" at an English end, nor "5 p.m."."""
     if len(word) == 1 and word.isalpha():
-        capital = word.isupper() and not (word == "I" and start and lang in ("", "en"))
+        without_case = word.lower() == word.upper() or word.title() == word.lower()
+        capital = word.isupper() or (without_case and word < _UNSPACED)
+        capital = capital and not (word == "I" and start and lang in ("", "en"))
         return capital or _LETTER_DOT.match(after) is not None
     return _DOTTED_LETTERS.fullmatch(word) is not None
 
