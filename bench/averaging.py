@@ -19,7 +19,7 @@ from common import report
 
 from phrasemate.encode.huggingface import averaged, read_weights
 from phrasemate.evaluate.report import signature
-from phrasemate.methods.ccpr_task import CCPRTask, Config
+from phrasemate.training.ccpr import CCPRTask, Config
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from common import parser, report
 from numpy.typing import NDArray
 
 from phrasemate.evaluate.report import signature
-from phrasemate.methods.bicla import BiCLA, Settings, contrastive_loss, pad, score_matrix
+from phrasemate.training.bicla import BiCLA, Settings, contrastive_loss, pad, score_matrix
 
 DIM, COUNT, STEPS = 300, 1000, 20
 HEADER = ["network", "seconds a step", "seconds for 1,000 x 1,000"]

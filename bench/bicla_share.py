@@ -27,11 +27,10 @@ from phrasemate.evaluate.bicla import SETS
 from phrasemate.evaluate.data import digest
 from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.sentences import SentenceSet, average_precisions, read_set
-from phrasemate.methods.bicla import score_matrix
-from phrasemate.methods.bicla_task import BiCLATask, Config, within
-from phrasemate.methods.config import overridden, read_toml
 from phrasemate.text.stopwords import content_words, stop_words
-from phrasemate.train import Trainer, chosen_device
+from phrasemate.training.bicla import BiCLATask, Config, score_matrix, within
+from phrasemate.training.config import overridden, read_toml
+from phrasemate.training.trainer import Trainer, chosen_device
 from phrasemate.vectors import WordVectors
 
 CONFIG = Path(__file__).parent.parent / "src" / "phrasemate" / "configs" / "bicla-small.toml"

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS / name) for name in ("index", "encode", "methods")]
+sys.path[:0] = [str(TESTS / name) for name in ("index", "encode", "training")]
 
 import fake  # noqa: E402
 
@@ -235,8 +235,8 @@ class Train:
         pass
 
     def run(self, folder: Path, say: Say) -> None:
-        from phrasemate.methods.ccpr_task import CCPRTask, Config
-        from phrasemate.train import Trainer
+        from phrasemate.training.ccpr import CCPRTask, Config
+        from phrasemate.training.trainer import Trainer
 
         config = Config.of(self._tables)
         task = CCPRTask(config, self._pairs)
@@ -244,7 +244,7 @@ class Train:
         trainer.run(progress=lambda event: say(event.step))
 
     def check(self, folder: Path, said: int) -> list[str]:
-        from phrasemate.methods.checkpoint import Checkpoint
+        from phrasemate.training.checkpoint import Checkpoint
 
         checkpoint, problems = Checkpoint(folder / "checkpoint"), []
         if checkpoint.exists():

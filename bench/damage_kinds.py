@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS / name) for name in ("text", "dataset", "index", "encode", "methods")]
+sys.path[:0] = [str(TESTS / name) for name in ("text", "dataset", "index", "encode", "training")]
 
 import example_data  # noqa: E402
 import fake  # noqa: E402
@@ -154,14 +154,14 @@ def _ask_model(folder: Path) -> Any:
 def _checkpoint(folder: Path) -> Path:
     import torch
 
-    from phrasemate.methods.checkpoint import Checkpoint
+    from phrasemate.training.checkpoint import Checkpoint
 
     Checkpoint(folder / "checkpoint").save({"a": torch.arange(300.0), "random/cpu": torch.zeros(9)}, {"step": 3})
     return folder / "checkpoint"
 
 
 def _ask_checkpoint(folder: Path) -> Any:
-    from phrasemate.methods.checkpoint import Checkpoint
+    from phrasemate.training.checkpoint import Checkpoint
 
     tensors, facts = Checkpoint(folder).load()
     return {name: value.tolist() for name, value in tensors.items()}, facts
@@ -217,7 +217,7 @@ def _ask_unfinished(path: Path) -> Any:
 
 
 def _kept(folder: Path) -> Path:
-    """States of the lower layers, written as `phrasemate.methods.kept` does."""
+    """States of the lower layers, written as `phrasemate.training.frozen_states` does."""
     _ask_kept(folder / "x.npy")
     return folder / "x.npy"
 
@@ -226,7 +226,7 @@ def _ask_kept(path: Path) -> Any:
     """What a run goes on with: kept states that are not whole are computed anew, so all is right or new."""
     from types import SimpleNamespace
 
-    from phrasemate.methods.kept import BLOCK, Feed
+    from phrasemate.training.frozen_states import BLOCK, Feed
 
     assert BLOCK
     contexts: Any = SimpleNamespace(ids=np.arange(40), bounds=np.arange(0, 41, 4), first=np.arange(10), name="x")

@@ -27,11 +27,11 @@ from phrasemate import Model, load_model
 from phrasemate.align import ParallelText
 from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.sentences import SentenceSet, read_set, run_precisions
-from phrasemate.methods.reranker_states import Kept, kept_states
-from phrasemate.methods.reranker_task import first_network
 from phrasemate.mine.words import WordMatch
 from phrasemate.rank import csls, rerank, run_of, whole
 from phrasemate.reranker import Network, Read, both_ways, load_reranker
+from phrasemate.training.frozen_states import SentenceStates, sentence_states
+from phrasemate.training.reranker import first_network
 from phrasemate.types import PhrasePair, Run, Scorer
 
 PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
@@ -53,7 +53,7 @@ class Looked(NamedTuple):
     """A set, the states of both sides, and the cosines of all pairs: -inf where a document is no wrong answer."""
 
     texts: SentenceSet
-    sides: tuple[Kept, Kept]
+    sides: tuple[SentenceStates, SentenceStates]
     cosines: Floats
 
 
@@ -94,7 +94,7 @@ def sets(args: argparse.Namespace) -> Iterator[SentenceSet]:
 
 def look(each: SentenceSet, model: Model, work: Path) -> Looked:
     """Encode, or take what is kept."""
-    first, second = (kept_states(model, texts, work) for texts in (each.queries, each.documents))
+    first, second = (sentence_states(model, texts, work) for texts in (each.queries, each.documents))
     return Looked(each, (first, second), first.vectors @ second.vectors.T)
 
 

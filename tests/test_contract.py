@@ -21,7 +21,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
     {"types", "errors", "marks", "utils"},
     {"text", "align", "encode", "index", "cluster", "vectors", "lexicon"},
-    {"search", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset", "methods", "train"}
+    {"search", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset", "training"}
     | {"reranker"},
     {"evaluate", "mt", "demo"},
     {"cli", "server"},
@@ -46,17 +46,17 @@ NEIGHBOURS = {
     ("mine", "phrasemate.rank"),
     ("match", "phrasemate.examples"),
     ("match", "phrasemate.rank"),
-    ("methods", "phrasemate.baselines"),
-    ("methods", "phrasemate.dataset"),
-    ("methods", "phrasemate.rank"),
-    ("methods", "phrasemate.reranker"),
+    ("training", "phrasemate.baselines"),
+    ("training", "phrasemate.dataset"),
+    ("training", "phrasemate.rank"),
+    ("training", "phrasemate.reranker"),
     ("mine", "phrasemate.reranker"),
     ("reranker", "phrasemate.rank"),
     ("dataset", "phrasemate.examples"),
     ("cli", "phrasemate.server"),
     ("evaluate", "phrasemate.mt"),
 }
-TRAINING = {"methods", "train"}  # the only ones to import torch, and imported by the command line alone
+TRAINING = {"training"}  # the only one to import torch, and imported by the command line alone
 GUARDED = {"torch": TRAINING, "transformers": TRAINING}
 GUARDED |= {name: {"cluster"} for name in ("lance", "lance_ray", "pyarrow", "ray")}
 # Making a model folder, not using one.
@@ -184,8 +184,8 @@ def test_imports_go_one_way() -> None:
         ("phrasemate.text.read", "from ..encode import load_model", 1),
         ("phrasemate.text.read", "from .words import words", 0),
         ("phrasemate.encode.segment", "def f():\n    from phrasemate.text import words", 0),
-        ("phrasemate.search", "import phrasemate.methods.xpr", 1),
-        ("phrasemate.cli.train", "from phrasemate.train import train", 0),
+        ("phrasemate.search", "import phrasemate.training.xpr", 1),
+        ("phrasemate.cli.train", "from phrasemate.training.trainer import train", 0),
         ("phrasemate.cli.index", "from phrasemate import __version__", 0),
     ],
 )

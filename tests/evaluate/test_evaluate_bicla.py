@@ -299,9 +299,8 @@ def invoke(folders: tuple[Path, Path], *options: str) -> Any:
 
 def test_the_command_with_trained_folders(folders: tuple[Path, Path], tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from phrasemate.methods.bicla import BiCLA
-    from phrasemate.methods.bicla import Settings as Sizes
-    from phrasemate.methods.bicla_folder import save_bicla
+    from phrasemate.training.bicla import BiCLA, save_bicla
+    from phrasemate.training.bicla import Settings as Sizes
 
     torch.manual_seed(0)
     for kind, pair in (("bicla", "de-en"), ("inatt", "de-en"), ("bicla", "cs-en")):

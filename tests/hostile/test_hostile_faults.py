@@ -94,7 +94,7 @@ def test_sums_that_were_altered_are_not_gone_on_from(tmp_path: Path) -> None:
 
 
 def test_kept_states_that_were_altered_are_made_again(tmp_path: Path) -> None:
-    from phrasemate.methods.kept import Feed
+    from phrasemate.training.frozen_states import Feed
 
     made: list[int] = []
     contexts: Any = SimpleNamespace(ids=np.arange(8), bounds=np.arange(0, 9, 4), first=np.arange(2), name="x")
@@ -147,7 +147,7 @@ def test_a_manifest_that_was_made_up(folder: Path, entry: dict[str, Any]) -> Non
 
 
 def test_a_checkpoint_of_nested_json(tmp_path: Path) -> None:
-    from phrasemate.methods.checkpoint import Checkpoint
+    from phrasemate.training.checkpoint import Checkpoint
 
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "state.json").write_text("[" * 100_000)

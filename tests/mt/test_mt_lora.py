@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.errors import InputError, ModelError
-from phrasemate.methods.lora import IGNORED, Encoded, LoraSettings, encoded, padded, read_lessons, train_lora
+from phrasemate.training.lora import IGNORED, Encoded, LoraSettings, encoded, padded, read_lessons, train_lora
 
 TEXTS = [(f"German: satz {n}\nEnglish:", f" sentence {n}") for n in range(8)]
 QUICK = LoraSettings(steps=12, batch=4, rate=2e-2, warmup=2, rank=4)
@@ -234,7 +234,7 @@ def test_what_can_be_told_before_the_model_is_looked_for(
     def looked_for(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("phrasemate.methods.lora.train_lora", looked_for)
+    monkeypatch.setattr("phrasemate.training.lora.train_lora", looked_for)
     lessons, nothing, somewhere = str(data), str(tmp_path / "nothing"), str(tmp_path / "no" / "model")
     Path(nothing).write_text("{}\n")
     for given, base, said in (

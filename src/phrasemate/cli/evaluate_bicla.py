@@ -105,8 +105,8 @@ def bicla(
 def trained_in(folder: Path, threads: int | None = None) -> Sequence[TrainedRanker]:
     """The trained models of a folder and of those in it. Raises InputError where there is none."""
     try:
-        from phrasemate.methods.bicla_folder import folders_in
-        from phrasemate.train import chosen_device
+        from phrasemate.training.bicla import folders_in
+        from phrasemate.training.trainer import chosen_device
     except ImportError as error:
         raise MissingExtra(error.name or "torch", "train") from error
     device = chosen_device("auto", threads)
@@ -118,8 +118,7 @@ def trained_in(folder: Path, threads: int | None = None) -> Sequence[TrainedRank
 
 def _ranker(folder: Path, device: str) -> TrainedRanker:
     from phrasemate.evaluate.bicla import TrainedRanker
-    from phrasemate.methods.bicla import score_matrix
-    from phrasemate.methods.bicla_folder import load_bicla
+    from phrasemate.training.bicla import load_bicla, score_matrix
 
     model, facts, digest = load_bicla(folder, device)
     kind = "BiCLA" if model.settings.cross else "InAtt"

@@ -136,8 +136,8 @@ def tune(
     check_new(out, force, folder=True)
     _check_base(base)
     try:
-        from phrasemate.methods.lora import LoraSettings, read_lessons, train_lora
-        from phrasemate.train import chosen_device
+        from phrasemate.training.lora import LoraSettings, read_lessons, train_lora
+        from phrasemate.training.trainer import chosen_device
     except ImportError as error:
         raise MissingExtra(error.name or "torch", "train") from error
     settings = LoraSettings(steps=steps, batch=batch, rate=rate, rank=rank, max_tokens=max_tokens, seed=seed)

@@ -80,8 +80,8 @@ def ccpr(
     best model so far as a Hugging Face folder, which ``phrasemate model export`` turns into one that searches.
     """
     with needs_training():
-        from phrasemate.methods.ccpr_task import CCPRTask, Config
-        from phrasemate.train import Trainer, chosen_device
+        from phrasemate.training.ccpr import CCPRTask, Config
+        from phrasemate.training.trainer import Trainer, chosen_device
     settings = Config.of(tables_of(config, changes))
     if data is None and not config.is_file():
         raise InputError(f"{config} comes with phrasemate: say with --data where the files of phrasemate pairs are")
@@ -108,8 +108,8 @@ def xpr(
     Takes phrase pairs with example sentences, of one or several language pairs. Writes the same as ``train ccpr``.
     """
     with needs_training():
-        from phrasemate.methods.xpr_task import Config, XPRTask
-        from phrasemate.train import Trainer, chosen_device
+        from phrasemate.training.trainer import Trainer, chosen_device
+        from phrasemate.training.xpr import Config, XPRTask
     settings = Config.of(tables_of(config, changes))
     with counter() as count, enough_memory():
         task = XPRTask(settings, data, states or run / "states", chosen_device(device, threads), count)

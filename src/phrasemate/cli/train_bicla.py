@@ -54,8 +54,8 @@ def bicla(
     Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out loss.
     """
     with needs_training():
-        from phrasemate.methods.bicla_task import BiCLATask, Config
-        from phrasemate.train import Trainer, chosen_device
+        from phrasemate.training.bicla import BiCLATask, Config
+        from phrasemate.training.trainer import Trainer, chosen_device
     settings = Config.of(tables_of(config, changes))
     with enough_memory():
         task = BiCLATask(settings, data, vectors, chosen_device(device, threads))

@@ -52,8 +52,8 @@ def reranker(
     once. Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out MAP.
     """
     with needs_training():
-        from phrasemate.methods.reranker_task import Config, RerankerTask
-        from phrasemate.train import Trainer, chosen_device
+        from phrasemate.training.reranker import Config, RerankerTask
+        from phrasemate.training.trainer import Trainer, chosen_device
     from phrasemate.encode import load_model
 
     settings = Config.of(tables_of(config, changes))

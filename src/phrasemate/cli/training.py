@@ -14,7 +14,7 @@ from phrasemate.cli.shell import EXIT_INTERRUPTED, err
 from phrasemate.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
-    from phrasemate.train import Event
+    from phrasemate.training.trainer import Event
 
 Pairs = Annotated[
     Path, typer.Option("--data", metavar="DIR", help="Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")
@@ -55,7 +55,7 @@ def needs_training() -> Iterator[None]:
 @contextmanager
 def enough_memory() -> Iterator[None]:
     """Raises InputError where memory is short for what comes before the first step: weights, states that are kept."""
-    from phrasemate.methods.memory import short_of_memory
+    from phrasemate.training.trainer import short_of_memory
 
     try:
         yield
@@ -71,7 +71,7 @@ def enough_memory() -> Iterator[None]:
 
 def tables_of(config: Path, changes: list[str] | None) -> dict[str, Any]:
     with needs_training():
-        from phrasemate.methods.config import file_of, overridden, read_toml
+        from phrasemate.training.config import file_of, overridden, read_toml
     return overridden(read_toml(file_of(config)), changes or [])
 
 

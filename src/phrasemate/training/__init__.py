@@ -1,0 +1,3 @@
+"""Training: the loop, and the methods CCPR, XPR, BiCLA, re-ranker and LoRA, one file each. Needs the extra [train]."""
+
+__all__: list[str] = []

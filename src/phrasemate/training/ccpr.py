@@ -1,0 +1,536 @@
+"""CCPR: Li et al. 2024, "Cross-lingual Contextualized Phrase Retrieval", section 5; and what we add to it.
+
+A phrase is its two ends, projected (eq. 1); phrase pairs of a batch are drawn together and all else apart (eq. 2-4);
+from the same two ends a linear layer tells phrases from other spans (eq. 5, 6); the losses are summed (eq. 7).
+Ours, each an option: a bias of the segmenter for each length in words; cosines with a temperature; every span of the
+batch's sentences as a negative, not the other phrases alone (that is what the phrase has to beat in an index, and a
+span costs one addition); spans with the positive's own wording left out of them; a contrast of whole sentences and one
+of the means of phrases; an anchor that keeps sentence vectors where they were.
+
+The training task: configuration, its data, its held-out figures, its model folder.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from phrasemate.encode.heads import load_heads
+from phrasemate.encode.project import principal_axes
+from phrasemate.errors import InputError, ModelError
+from phrasemate.training.config import at_least, configured, expect, facts_of
+from phrasemate.training.cpr_sampling import CprSampling
+from phrasemate.training.gradcache import chunked_backward
+from phrasemate.training.hf_encoder import Backbone, Batch, Tokenizer, longest_text, save_encoder
+from phrasemate.training.losses import balanced_bce, contrast, span_means
+from phrasemate.training.phrase_pair_data import Alteration, Example, PairFile, Schedule
+from phrasemate.training.span_batch import SpanBatch, Spans, collate
+from phrasemate.training.trainer import LoopSettings
+from phrasemate.utils.storage import save_arrays
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the loss is made of; the defaults are the paper's.
+
+    ``lengths``: spans of 1, 2 ... so many words have a bias of their own in the segmenter, longer ones share the last
+    (1: all share one, as in the paper). ``normalise`` and ``temperature``: cosines divided by it. ``negatives``:
+    "phrases" of the batch, or all "spans" of its sentences. ``same_wording``: whether a candidate that reads as the
+    positive does is "negative" or "ignored".
+    ``segment``: weight of the segmentation loss (beta, eq. 7); ``sentence`` and ``mean``: weights of the contrasts of
+    sentences and of phrases as means of their token states, both with ``plain_temperature``. ``anchor``: weight of
+    1 - cosine between a text's sentence vector and the one that the encoder had before training: what the training text
+    has little of is forgotten less.
+    """
+
+    dim: int = 128
+    lengths: int = 1
+    normalise: bool = False
+    temperature: float = 1.0
+    negatives: str = "phrases"
+    same_wording: str = "negative"
+    segment: float = 1.0
+    sentence: float = 0.0
+    mean: float = 0.0
+    anchor: float = 0.0
+    plain_temperature: float = 0.05
+
+    def __post_init__(self) -> None:
+        expect("[loss] negatives", self.negatives, ("phrases", "spans"))
+        expect("[loss] same_wording", self.same_wording, ("negative", "ignored"))
+        for name, least in (("dim", 1), ("lengths", 1), ("segment", 0), ("sentence", 0), ("mean", 0), ("anchor", 0)):
+            at_least(f"[loss] {name}", getattr(self, name), least)
+        if not (self.temperature > 0 and self.plain_temperature > 0):
+            raise InputError("[loss] temperature and plain_temperature must be above 0")
+
+
+class PhraseModel(nn.Module):
+    """The encoder and its two linear layers: W [H_start ; H_end] + b (eq. 1) and the segmenter (eq. 5).
+
+    Both take the two ends apart, so a token is projected once and a span is one addition.
+    """
+
+    def __init__(self, backbone: Backbone, dim: int, lengths: int = 1) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.start = nn.Linear(backbone.width, dim)
+        self.end = nn.Linear(backbone.width, dim, bias=False)
+        self.segment_start = nn.Linear(backbone.width, 1, bias=False)
+        self.segment_end = nn.Linear(backbone.width, 1, bias=False)
+        self.segment_bias = nn.Parameter(torch.zeros(lengths))
+
+    def phrases(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
+        """(spans, dim) vectors of the spans of token rows ``first`` to ``last``, not normalised."""
+        vectors: Tensor = self.start(states)[first] + self.end(states)[last]
+        return vectors
+
+    def segments(self, states: Tensor, first: Tensor, last: Tensor, length: Tensor) -> Tensor:
+        """(spans,) logits: is the span, of ``length`` words, a phrase?"""
+        logits: Tensor = (self.segment_start(states)[first] + self.segment_end(states)[last])[:, 0]
+        return logits + self.segment_bias[length.clamp(max=len(self.segment_bias)) - 1]
+
+    def heads(self) -> dict[str, Tensor]:
+        """Views of the linear layers, named and shaped as the model folder keeps them (``heads.safetensors``)."""
+        return {
+            "start": self.start.weight.T,
+            "end": self.end.weight.T,
+            "bias": self.start.bias,
+            "segment_start": self.segment_start.weight[0],
+            "segment_end": self.segment_end.weight[0],
+            "segment_bias": self.segment_bias,
+        }
+
+    @torch.no_grad()
+    def load_heads(self, heads: Mapping[str, Tensor]) -> None:
+        """Take over what `heads` gave; of a segmenter with fewer lengths, the last bias for those that it lacks."""
+        for name, own in self.heads().items():
+            given = heads[name]
+            if name == "segment_bias":
+                given = given[torch.arange(len(own)).clamp(max=len(given) - 1)]
+            own.copy_(given)
+
+    @torch.no_grad()
+    def start_from_components(self, ends: Tensor) -> None:
+        """Begin the projection with the principal components of phrases' two ends, (phrases, 2 x width).
+
+        They retrieve well before any training; a random projection has to be learnt first. Raises InputError for more
+        dimensions than two ends have, or than so many phrases tell apart.
+        """
+        dim, most = self.start.out_features, min(ends.shape[1], len(ends) - 1)
+        if dim > most:
+            raise InputError(
+                f"[loss] dim: {dim}; head 'components' takes at most {ends.shape[1]}, twice the encoder's width, and "
+                f"less than there are phrases to begin with, {len(ends)}; give a smaller dim, more text or another head"
+            )
+        wide = ends.double().numpy()
+        kernel, bias = principal_axes(wide.mean(0), wide.T @ wide / len(wide), dim)
+        scale = 1 / (float(np.sqrt((kernel**2).mean())) * np.sqrt(len(kernel)))  # as large as a random one
+        width = self.backbone.width
+        self.start.weight.copy_(torch.from_numpy(kernel[:width].T * scale))
+        self.end.weight.copy_(torch.from_numpy(kernel[width:].T * scale))
+        self.start.bias.copy_(torch.from_numpy(bias * scale))
+
+
+class Losses(NamedTuple):
+    """``total`` (eq. 7) and its parts, and how often a phrase's mate beats every other candidate."""
+
+    total: Tensor
+    parts: dict[str, Tensor]
+
+
+class CCPR:
+    """The objective: token states of a batch -> losses."""
+
+    def __init__(self, model: PhraseModel, settings: Settings) -> None:
+        self.model, self.settings = model, settings
+
+    def __call__(self, states: Tensor, batch: SpanBatch, before: Tensor | None = None) -> Losses:
+        """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not; ``before``: those of the encoder
+        before training. Raises InputError where there is an anchor and they are not given.
+        """
+        settings, device = self.settings, states.device
+        sides = [on_device(device, side) for side in (batch.source, batch.target)]
+        pairs = torch.from_numpy(batch.pairs).to(device)
+        align, right = self.alignment(states, sides, pairs)
+        parts = {"align": align, "acc@1": right}
+        total = align
+        if settings.segment:
+            parts["segment"] = self.segmentation(states, batch, sides)
+            total = total + settings.segment * parts["segment"]
+        if settings.sentence:
+            parts["sentence"] = self.sentences(states, batch.tokens)
+            total = total + settings.sentence * parts["sentence"]
+        if settings.mean:
+            parts["mean"] = self.means(states, sides, pairs)
+            total = total + settings.mean * parts["mean"]
+        if settings.anchor:
+            if before is None:
+                raise InputError(f"[loss] anchor {settings.anchor}, and no states of the encoder before training")
+            cosines = (sentence_vectors(states, batch.tokens) * sentence_vectors(before, batch.tokens)).sum(1)
+            parts["anchor"] = (1 - cosines).mean()
+            total = total + settings.anchor * parts["anchor"]
+        return Losses(total, {"loss": total, **parts})
+
+    def segmentation(self, states: Tensor, batch: SpanBatch, sides: list[dict[str, Tensor]]) -> Tensor:
+        """Eq. 5 and 6, over the spans of both sides; a bare term is no example of where phrases begin and end."""
+        counted = [side["text"] % (len(batch.tokens) // 2) < batch.sentences for side in sides]
+        spans = [
+            (side["first"][at], side["last"][at], side["length"][at]) for side, at in zip(sides, counted, strict=True)
+        ]
+        logits = torch.cat([self.model.segments(states, *each) for each in spans])
+        return balanced_bce(logits, torch.cat([side["phrase"][at] for side, at in zip(sides, counted, strict=True)]))
+
+    def alignment(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> tuple[Tensor, Tensor]:
+        """Eq. 2-4: both directions, averaged; and the share that is right."""
+        found = []
+        for side, other in ((0, 1), (1, 0)):
+            own, rival = sides[side], sides[other]
+            queries = self._vectors(states, own["first"][pairs[:, side]], own["last"][pairs[:, side]])
+            chosen, positives = self._candidates(pairs[:, other], len(rival["first"]))
+            candidates = self._vectors(states, rival["first"][chosen], rival["last"][chosen])
+            ignored = None
+            if self.settings.same_wording == "ignored":
+                ignored = rival["wording"][chosen] == rival["wording"][pairs[:, other]][:, None]
+            found.append(contrast(queries, candidates, positives, self.settings.temperature, ignored))
+        return (found[0].loss + found[1].loss) / 2, (found[0].right + found[1].right) / 2
+
+    def _candidates(self, positives: Tensor, spans: int) -> tuple[Tensor, Tensor]:
+        """Which spans are candidates, and which of these are the positives."""
+        if self.settings.negatives == "spans":
+            return torch.arange(spans, device=positives.device), positives
+        chosen, places = torch.unique(positives, return_inverse=True)
+        return chosen, places
+
+    def _vectors(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
+        vectors = self.model.phrases(states, first, last)
+        return functional.normalize(vectors, dim=1) if self.settings.normalise else vectors
+
+    def sentences(self, states: Tensor, tokens: Batch) -> Tensor:
+        """Contrast of whole sentences, as the mean of all their token states, both directions."""
+        return self._mutual(*sentence_vectors(states, tokens).chunk(2))
+
+    def means(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> Tensor:
+        """Contrast of phrases as means of their token states (how XPR represents them), both directions."""
+        ends = [(side["first"][at], side["last"][at]) for side, at in zip(sides, pairs.T, strict=True)]
+        return self._mutual(*(functional.normalize(span_means(states, *each), dim=1) for each in ends))
+
+    def _mutual(self, left: Tensor, right: Tensor) -> Tensor:
+        own, temperature = torch.arange(len(left), device=left.device), self.settings.plain_temperature
+        return (contrast(left, right, own, temperature).loss + contrast(right, left, own, temperature).loss) / 2
+
+
+def sentence_vectors(states: Tensor, tokens: Batch) -> Tensor:
+    """(texts, width) unit vectors of the texts of a batch: the mean of all their token states."""
+    bounds = torch.from_numpy(tokens.bounds).to(states.device)
+    return functional.normalize(span_means(states, bounds[:-1], bounds[1:] - 1), dim=1)
+
+
+def on_device(device: torch.device, spans: Spans) -> dict[str, Tensor]:
+    """The columns of the spans as tensors."""
+    return {name: torch.from_numpy(column).to(device) for name, column in spans._asdict().items()}
+
+
+HEADS = ("random", "components", "base")
+DEV_SENTENCES = 256  # encoded at once
+DEV_PHRASES = 3  # of a held-out sentence pair
+FIGURES = ("score", "acc@1", "sentences", "f1")
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Where phrase pairs come from and how batches are drawn (see `Schedule`, `Alteration`, `collate`).
+
+    ``positives``: "same": a phrase and its mate in the parallel sentence (CCPR); "elsewhere": a phrase and its mate in
+    another sentence pair, so the context decides nothing (the paper's baseline CPR). ``terms``: files of phrase pairs
+    without sentences (dictionaries), of which each batch gets ``term_batch``.
+    ``others``: pairs with a function word at an end, of each sentence pair (see `collate`).
+    """
+
+    files: tuple[str, ...]
+    batch: int = 64
+    phrases: int = 64
+    max_words: int = 6
+    max_tokens: int = 128
+    positives: str = "same"
+    evenness: float = 1.0
+    neighbours: int = 1
+    dev: int = 64
+    lower: float = 0.0
+    plain: float = 0.0
+    apart: float = 0.0
+    terms: tuple[str, ...] = ()
+    term_batch: int = 0
+    others: int = 0
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """``base``: a Hugging Face encoder, a folder or a name; ``head``: begin with "random", "components" (of phrases'
+    two ends), or "base": the heads that lie in the folder, an earlier run's ``model/``.
+    """
+
+    base: str
+    frozen: int = 0
+    dropout: float = 0.2
+    head: str = "random"
+    attention: str = ""
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """Highest learning rates (``segmenter``: 0 for that of ``heads``); ``chunk``: padded tokens computed at once;
+    ``cached``: cached gradients.
+    """
+
+    encoder: float = 5e-5
+    heads: float = 1e-3
+    segmenter: float = 0.0
+    chunk: int = 16_384
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Config:
+    """The tables of the configuration file."""
+
+    data: DataSettings
+    model: ModelSettings
+    loss: Settings
+    optimizer: OptimizerSettings
+    loop: LoopSettings
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Any]) -> Config:
+        """From the tables of a TOML file; raises InputError naming what is wrong."""
+        made = configured(cls, tables)
+        data, optimizer = made.data, made.optimizer
+        expect("[data] positives", data.positives, ("same", "elsewhere"))
+        expect("[model] head", made.model.head, HEADS)
+        for table, settings, least in (
+            ("data", data, {"batch": 1, "phrases": 1, "max_words": 1, "max_tokens": 3, "neighbours": 1, "dev": 1}),
+            ("data", data, {"evenness": 0, "lower": 0, "plain": 0, "apart": 0, "term_batch": 0, "others": 0}),
+            ("model", made.model, {"frozen": 0, "dropout": 0}),
+            ("optimizer", optimizer, {"encoder": 0, "heads": 0, "segmenter": 0, "chunk": 1}),
+        ):
+            for name, value in least.items():
+                at_least(f"[{table}] {name}", getattr(settings, name), value)
+        if bool(data.terms) != bool(data.term_batch):
+            raise InputError(f"[data] terms {data.terms}, term_batch {data.term_batch}; expected both or neither")
+        if data.terms and data.positives == "elsewhere":
+            raise InputError('[data] terms with positives "elsewhere"; terms have no sentence, expected "same"')
+        return made
+
+    def facts(self) -> dict[str, Any]:
+        """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
+        return facts_of("ccpr", self)
+
+
+class CCPRTask:
+    """See `trainer.Task`. ``folder``: what the names of files are relative to."""
+
+    def __init__(self, config: Config, folder: Path, device: str = "cpu") -> None:
+        self.config, data = config, config.data
+        paths = _matching(folder, data.files)
+        stems = Counter([*(path.stem for path in paths), *FIGURES])
+        self.names = [str(path.relative_to(folder)) if stems[path.stem] > 1 else path.stem for path in paths]
+        self.files = [PairFile(path) for path in paths]
+        batches, size = config.loop.steps * config.loop.accumulate, data.batch
+        lengths = [len(file) for file in self.files]
+        self.schedule = Schedule(
+            lengths, batches, size, data.evenness, data.neighbours, data.dev, config.loop.seed, [str(p) for p in paths]
+        )
+        self.terms: list[PairFile] = []
+        if data.term_batch:
+            self.terms = [PairFile(path) for path in _matching(folder, data.terms)]
+            self.term_schedule = Schedule(
+                [len(file) for file in self.terms],
+                batches,
+                data.term_batch,
+                data.evenness,
+                neighbours=1,
+                dev=0,
+                seed=config.loop.seed,
+                names=[str(file.path) for file in self.terms],
+            )
+        self.elsewhere = None
+        if data.positives == "elsewhere":
+            self.elsewhere = CprSampling(self.files, self.schedule.dev, config.loop.seed)
+        base = config.model.base
+        self.tokenizer = Tokenizer(base, min(data.max_tokens, longest_text(base)))
+        if not any(len(batch.pairs) for _, batch in self._held_out()):
+            held = f"the {len(self.schedule.dev)} held-out sentence pairs"
+            raise InputError(f"{folder}: no phrase pair in {held}; make the files again with phrasemate pairs")
+        torch.manual_seed(config.loop.seed)
+        backbone = Backbone(base, config.model.frozen, config.model.dropout)
+        attention = config.model.attention or ("sdpa" if device == "cuda" else "eager")
+        try:
+            backbone.encoder.set_attn_implementation(attention)
+        except (ValueError, ImportError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"[model] attention: {attention!r}; expected eager or sdpa ({reason})") from error
+        self.module = PhraseModel(backbone, config.loss.dim, config.loss.lengths)
+        self.backbone, self.objective = backbone, CCPR(self.module, config.loss)
+        if config.model.head == "components":
+            self.module.start_from_components(self._ends())
+        elif config.model.head == "base":
+            self.module.load_heads(_heads(Path(config.model.base), backbone.width, config.loss.dim))
+        self.before = copy.deepcopy(backbone).eval().requires_grad_(False) if config.loss.anchor else None
+        for part in (self.module, self.before):
+            if part is not None:
+                part.to(device)
+
+    def facts(self) -> dict[str, Any]:
+        """The settings, and how many lines the files have: with more, batches would be others."""
+        counts = {name: len(file) for name, file in zip(self.names, self.files, strict=True)}
+        return {**self.config.facts(), "lines": counts | {file.path.name: len(file) for file in self.terms}}
+
+    def groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """The encoder's parameters, those of the projection and those of the segmenter."""
+        rates, inner = self.config.optimizer, set(self.backbone.parameters())
+        heads = [(name, value) for name, value in self.module.named_parameters() if value not in inner]
+        projection = [value for name, value in heads if not name.startswith("segment")]
+        segmenter = [value for name, value in heads if name.startswith("segment")]
+        encoder = list(self.backbone.parameters())
+        return [(encoder, rates.encoder), (projection, rates.heads), (segmenter, rates.segmenter or rates.heads)]
+
+    def batch(self, number: int) -> SpanBatch:
+        """See `Task.batch`."""
+        draw = random.Random(self.config.loop.seed * 1_000_003 + number)
+        if self.elsewhere is not None:
+            return self._collated(self.elsewhere.examples(self.config.data.batch, draw), draw)
+        examples = [self.files[f][r] for f, r in self.schedule.train[number].tolist()]
+        terms = [self.terms[f][r] for f, r in self.term_schedule.train[number].tolist()] if self.terms else []
+        return self._collated(examples, draw, terms)
+
+    def _collated(self, examples: Sequence[Example], draw: random.Random, terms: Sequence[Example] = ()) -> SpanBatch:
+        data = self.config.data
+        alteration = Alteration(data.lower, data.plain, data.apart)
+        return collate(examples, self.tokenizer, alteration, data.max_words, data.phrases, draw, terms, data.others)
+
+    def backward(self, batch: SpanBatch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
+        """See `Task.backward`."""
+        parts: dict[str, Tensor] = {}
+        chunk, before = self.config.optimizer.chunk, None
+        if self.before is not None:
+            with torch.no_grad(), autocast():
+                before = self.before.states(batch.tokens, chunk)
+
+        def objective(states: Tensor) -> Tensor:
+            losses = self.objective(states, batch, before)
+            parts.update(losses.parts)
+            return losses.total * scale
+
+        if self.config.optimizer.cached:
+            chunked_backward(self.backbone, batch.tokens, chunk, objective, autocast)
+        else:
+            with autocast():
+                states = self.backbone.states(batch.tokens, chunk)
+            objective(states).backward()  # type: ignore[no-untyped-call]
+        return {"tokens": len(batch.tokens.ids), **{name: float(value.detach()) for name, value in parts.items()}}
+
+    @torch.no_grad()
+    def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
+        """Held-out sentence pairs, as they are: phrases against every span of all target sentences of all files.
+
+        ``acc@1`` other language to English over all phrases and its mean over files (``score``); sentences' acc@1;
+        ``f1``: the segmenter at 0.5.
+        """
+        queries, golds, spans, owners, sentences, hits = [], [], [], [], [], np.zeros(3)
+        offset = 0
+        for rows, batch in self._held_out():
+            with autocast():
+                states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
+            on = [on_device(states.device, side) for side in (batch.source, batch.target)]
+            model = self.module
+            vectors = [functional.normalize(model.phrases(states, side["first"], side["last"]), dim=1) for side in on]
+            queries.append(vectors[0][batch.pairs[:, 0]])
+            golds.append(torch.from_numpy(batch.pairs[:, 1]) + offset)
+            owners.append(rows[batch.source.text[batch.pairs[:, 0]], 0])
+            spans.append(vectors[1])
+            offset += len(vectors[1])
+            sentences.append(sentence_vectors(states, batch.tokens).chunk(2))
+            for side in on:
+                found = model.segments(states, side["first"], side["last"], side["length"]) > 0
+                hits += [float(x) for x in ((found & side["phrase"]).sum(), found.sum(), side["phrase"].sum())]
+        right = _right(torch.cat(queries), torch.cat(spans), torch.cat(golds).to(states.device)).cpu().numpy()
+        owner = np.concatenate(owners)
+        left, other = (torch.cat(side) for side in zip(*sentences, strict=True))
+        own = torch.arange(len(left), device=left.device)
+        by_file = {name: float(right[owner == i].mean()) for i, name in enumerate(self.names) if (owner == i).any()}
+        return {
+            "score": float(np.mean(list(by_file.values()))),
+            "acc@1": float(right.mean()),
+            "sentences": float((_right(left, other, own).float().mean() + _right(other, left, own).float().mean()) / 2),
+            "f1": float(2 * hits[0] / max(hits[1] + hits[2], 1)),
+            **by_file,
+        }
+
+    def _held_out(self) -> Iterator[tuple[NDArray[np.int64], SpanBatch]]:
+        """The held-out rows (file, row), some at a time, as they are, each with up to so many phrase pairs."""
+        rows, draw, most = self.schedule.dev, random.Random(0), self.config.data.max_words
+        for at in range(0, len(rows), DEV_SENTENCES):
+            some = rows[at : at + DEV_SENTENCES]
+            examples = [self.files[f][r] for f, r in some.tolist()]
+            yield some, collate(examples, self.tokenizer, Alteration(), most, DEV_PHRASES, draw)
+
+    def save(self, folder: Path) -> None:
+        """A Hugging Face folder with ``heads.safetensors``."""
+        save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder)
+        heads = {name: value.detach().float().cpu().numpy() for name, value in self.module.heads().items()}
+        save_arrays(folder / "heads.safetensors", heads)
+
+    @torch.no_grad()
+    def _ends(self) -> Tensor:
+        """(phrases, 2 x width): the two ends of phrases of 40 sentence pairs of each file, both sides."""
+        rows = [(f, r) for f, file in enumerate(self.files) for r in range(0, len(file), max(len(file) // 40, 1))]
+        self.module.eval()
+        found = []
+        for at in range(0, len(rows), DEV_SENTENCES):
+            batch = self._collated([self.files[f][r] for f, r in rows[at : at + DEV_SENTENCES]], random.Random(0))
+            states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
+            for side in (batch.source, batch.target):
+                found.append(torch.cat([states[side.first[side.phrase]], states[side.last[side.phrase]]], 1))
+        return torch.cat(found)
+
+
+def _heads(folder: Path, width: int, dim: int) -> dict[str, Tensor]:
+    path = folder / "heads.safetensors"
+    if not path.is_file():
+        raise InputError(f"{path}: not found; head 'base' takes the model/ of an earlier run as its base")
+    found = load_heads(path, width, ModelError, "take the model/ of an earlier run as the base")
+    made = {name: torch.from_numpy(np.array(value)) for name, value in found.items()}
+    if made["bias"].shape != (dim,) or "segment_start" not in made:
+        raise InputError(f"{path}: {len(made['bias'])} dimensions; expected {dim}, and a segmenter")
+    return made
+
+
+def _matching(folder: Path, names: Sequence[str]) -> list[Path]:
+    try:
+        paths = sorted({path for name in names for path in folder.glob(name)})
+    except (ValueError, NotImplementedError) as error:
+        raise InputError(f"{', '.join(names)}: {error}; expected patterns within {folder}, such as *.jsonl") from error
+    if not paths:
+        raise InputError(f"{folder}: nothing matches {', '.join(names)}; make it with phrasemate pairs")
+    return paths
+
+
+def _right(queries: Tensor, candidates: Tensor, own: Tensor) -> Tensor:
+    """(queries,) bool: no candidate but the query's own is as near as it; in blocks."""
+    blocks = zip(torch.split(queries, 512), torch.split(own, 512), strict=True)
+    return torch.cat([_beats(some @ candidates.T, places) for some, places in blocks])
+
+
+def _beats(scores: Tensor, own: Tensor) -> Tensor:
+    best: Tensor = (scores >= scores.gather(1, own[:, None]) - 1e-6).sum(1) == 1
+    return best

@@ -1,0 +1,168 @@
+"""Phrases in their example sentences, tokenized: what a step of XPR takes in.
+
+A long sentence is cut to a window around its phrase, so that no phrase is lost (the released code cuts just so, at 80
+tokens).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.dataset.records import ExamplePair, read
+from phrasemate.encode.pool import token_rows
+from phrasemate.encode.runtime import States
+from phrasemate.errors import InputError
+from phrasemate.training.hf_encoder import Batch, Tokenizer
+from phrasemate.types import Phrase
+
+Integers = NDArray[np.int64]
+BLOCK = 4_096  # sentences tokenized at once
+
+
+class Contexts(NamedTuple):
+    """All contexts of the n pairs of one file: the sources are the phrases 0 to n - 1, the targets n to 2n - 1.
+
+    Context c has the tokens ``ids[bounds[c]:bounds[c + 1]]``; phrase i the contexts ``owned[i]:owned[i + 1]``, one at
+    least. ``first`` and ``last`` (contexts,): the phrase's tokens, inclusive, counted within the context.
+    ``wordings`` (2n,) int64: equal for phrases that read the same but for capitals; ``bare``: how many phrases had no
+    example sentence.
+    """
+
+    name: str
+    ids: NDArray[np.int32]
+    bounds: Integers
+    owned: Integers
+    first: Integers
+    last: Integers
+    wordings: Integers
+    bare: int
+
+    @property
+    def pairs(self) -> int:
+        """How many phrase pairs."""
+        return len(self.wordings) // 2
+
+
+def read_contexts(
+    folder: Path, pair: str, split: str, tokenizer: Tokenizer, most: int, limit: int = 0, bare: bool = False
+) -> Contexts:
+    """The contexts of one split of a data set (see `phrasemate.dataset.records`); see `contexts_of`.
+
+    ``limit``: the first so many pairs alone (0: all). Raises what `read` does, and InputError for an empty file.
+    """
+    pairs = read(folder, pair, split)[: limit or None]
+    if not pairs:
+        raise InputError(f"{folder / pair / split}.jsonl: holds no phrase pair; expected one a line")
+    return contexts_of(f"{pair} {split}", pairs, tokenizer, most, bare)
+
+
+def contexts_of(
+    name: str, pairs: Sequence[ExamplePair], tokenizer: Tokenizer, most: int, bare: bool = False
+) -> Contexts:
+    """Tokenize the first ``most`` example sentences of each phrase (0: all).
+
+    A phrase without any is its own context, and with ``bare`` every phrase is. Raises InputError for a blank one.
+    """
+    phrases: list[Phrase] = []
+    owned = [0]
+    lacking = 0
+    for side in ("source", "target"):
+        for pair in pairs:
+            found = () if bare else getattr(pair, f"{side}_examples")[: most or None]
+            text = getattr(pair, side).strip()
+            if not text:
+                raise InputError(f"{name}: {pair.source!r} and {pair.target!r}; expected two phrases, neither blank")
+            lacking += not found
+            phrases += found or [Phrase(text, 0, len(text))]
+            owned.append(len(phrases))
+    blocks = [_windows(phrases[at : at + BLOCK], tokenizer) for at in range(0, len(phrases), BLOCK)]
+    ids, lengths, first, last = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    texts = [pair.source for pair in pairs] + [pair.target for pair in pairs]
+    wordings = np.array([_hash(text) for text in texts], np.int64)
+    return Contexts(name, ids, bounds, np.array(owned, np.int64), first, last, wordings, lacking)
+
+
+def _hash(text: str) -> int:
+    digest = blake2b(text.casefold().encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def _windows(phrases: Sequence[Phrase], tokenizer: Tokenizer) -> tuple[NDArray[np.int32], Integers, Integers, Integers]:
+    """The tokens of the contexts, each cut to the tokenizer's longest length, how many each has, and the phrase's."""
+    whole = tokenizer.uncut([phrase.context for phrase in phrases])
+    opening, closing = whole.bounds[:-1], whole.bounds[1:] - 1  # (contexts,) rows of the special tokens
+    first, last = _phrase_rows(whole, phrases)
+    first = np.minimum(first, np.maximum(closing - 1, opening))  # no special token while there is another
+    last = np.maximum(np.minimum(last, closing - 1), first)
+    most = tokenizer.max_tokens - 2
+    room = np.maximum(most - (last + 1 - first), 0)
+    left = np.minimum(first - opening - 1, np.maximum(room - (closing - last - 1), (room + 1) // 2))
+    start = first - left
+    stop = np.minimum(np.minimum(closing, start + most), last + 1 + room - left)
+    edges = np.bincount(start, minlength=len(whole.ids) + 1) - np.bincount(stop, minlength=len(whole.ids) + 1)
+    kept = np.cumsum(edges[:-1]) > 0
+    kept[opening] = kept[closing] = True
+    last = np.minimum(last, np.maximum(stop - 1, first))
+    return whole.ids[kept].astype(np.int32), stop - start + 2, first - start + 1, last - start + 1
+
+
+def _phrase_rows(whole: Batch, phrases: Sequence[Phrase]) -> tuple[Integers, Integers]:
+    """The first and the last token of each phrase, as the encoder's runtime finds them."""
+    starts, ends = whole.starts.astype(np.int32), whole.ends.astype(np.int32)
+    closing = whole.bounds[1:] - 1
+    starts[closing] = ends[closing] = [len(phrase.context) for phrase in phrases]
+    states = States(np.zeros((0, 0), np.float32), whole.bounds, starts, ends)
+    spans = np.array([(phrase.start, phrase.end) for phrase in phrases], np.int32)
+    return token_rows(states, np.arange(len(phrases)), spans[:, 0], spans[:, 1])
+
+
+class Sampled(NamedTuple):
+    """The contexts of a step's N phrase pairs; the sources are the phrases 0 to N - 1, the targets N to 2N - 1.
+
+    ``ids`` are the tokens of the contexts, context i those of ``bounds[i]:bounds[i + 1]``; ``first`` and ``last``
+    (contexts,) count within the context, ``owner`` (contexts,) is its phrase, ``wordings`` (2N,). ``file`` and
+    ``number`` (contexts,): where the context comes from.
+    """
+
+    ids: Integers
+    bounds: Integers
+    first: Integers
+    last: Integers
+    owner: Integers
+    wordings: Integers
+    file: Integers
+    number: Integers
+
+
+def sampled(
+    files: Sequence[Contexts], rows: Sequence[Sequence[int]], count: int, draw: random.Random | None
+) -> Sampled:
+    """The pairs ``rows`` (file, pair), each phrase with ``count`` of its contexts, drawn without putting back.
+
+    A phrase that has fewer has those it has. Without ``draw``: its first ones (0: all).
+    """
+    chosen: list[tuple[int, int, int]] = []  # file, context, phrase
+    wordings = []
+    for side in (0, 1):
+        for place, (file, row) in enumerate(rows):
+            contexts = files[file]
+            phrase = row + side * contexts.pairs
+            low, high = int(contexts.owned[phrase]), int(contexts.owned[phrase + 1])
+            numbers = range(low, high) if draw is None else draw.sample(range(low, high), min(count, high - low))
+            chosen += [(file, number, place + side * len(rows)) for number in numbers[: count or None]]
+            wordings.append(contexts.wordings[phrase])
+    file_, number, owner = np.array(chosen, np.int64).T
+    pieces = [files[f].ids[slice(*files[f].bounds[n : n + 2])] for f, n, _ in chosen]
+    bounds = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])]).astype(np.int64)
+    first, last = (np.array([getattr(files[f], end)[n] for f, n, _ in chosen], np.int64) for end in ("first", "last"))
+    return Sampled(
+        np.concatenate(pieces).astype(np.int64), bounds, first, last, owner, np.array(wordings, np.int64), file_, number
+    )

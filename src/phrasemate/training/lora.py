@@ -1,0 +1,258 @@
+"""Teach a causal language model the form of a prompt: LoRA on a frozen model (CCPR, appendix C.3: 100 steps).
+
+Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", by the library peft: each linear layer W becomes
+W + (alpha / rank) B A with A (rank, in) and B (out, rank), of which only A and B are trained. The loss is the mean
+cross-entropy of the reference's tokens alone; those of the prompt carry none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from phrasemate.errors import InputError, MissingExtra, ModelError
+from phrasemate.text.text_file import numbered_lines
+from phrasemate.training.trainer import short_of_memory
+from phrasemate.utils.storage import unlock
+
+IGNORED = -100  # label of a token without a loss, as torch's cross-entropy has it
+
+Progress = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoraSettings:
+    """How to train; ``rate`` rises over ``warmup`` steps and falls linearly to zero."""
+
+    steps: int = 100  # paper, appendix C.3
+    batch: int = 16
+    rate: float = 2e-4  # usual for LoRA
+    warmup: int = 10
+    rank: int = 8
+    alpha: int = 16
+    dropout: float = 0.05
+    max_tokens: int = 1_024  # of a prompt with its reference; longer ones are left out
+    norm: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.steps, self.batch, self.rank, self.alpha, self.max_tokens) < 1 or not 0 < self.rate < math.inf:
+            raise InputError(f"{asdict(self)}; expected steps, batch, rank, alpha, max_tokens and rate above 0")
+        if self.warmup < 0 or not 0 <= self.dropout < 1 or not self.norm > 0 or not 0 <= self.seed < 1 << 63:
+            raise InputError(
+                f"{asdict(self)}; expected warmup from 0, dropout from 0 to below 1, norm above 0, seed from 0 to "
+                "below 2**63"
+            )
+
+
+class Encoded(NamedTuple):
+    """Token ids of a prompt and its reference, and from which of them on there is a loss."""
+
+    ids: list[int]
+    first: int
+
+
+def train_lora(
+    data: Path,
+    base: str | Path,
+    out: Path,
+    settings: LoraSettings | None = None,
+    device: str = "cpu",
+    progress: Progress = lambda step, steps, loss: None,
+) -> list[float]:
+    """Train on a file of `phrasemate mt prepare` and save the adapter in ``out``; the loss of each step.
+
+    ``base``: a Hugging Face folder (or name) of a causal model. Writes ``metrics.jsonl`` and
+    ``lora.json``, the settings, beside the adapter. Raises InputError, ModelError, MissingExtra.
+    """
+    settings = settings or LoraSettings()
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as error:
+        raise MissingExtra("peft", "train") from error
+    lessons = read_lessons(data)
+    torch.manual_seed(settings.seed)
+    config = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules="all-linear",
+    )
+    with _in_one_line(base, out):
+        tokenizer, model = _loaded(base)
+        items, left_out = encoded(lessons, tokenizer, settings.max_tokens)
+        adapted = get_peft_model(model, config).to(device).train()
+        losses = _trained(adapted, items, settings, out, tokenizer.pad_token_id or 0, device, progress)
+        adapted.save_pretrained(str(out))  # as safetensors
+        for weights in out.glob("*.safetensors"):
+            unlock(weights)
+        facts = asdict(settings) | {"base": str(base), "examples": len(items), "left out": left_out}
+        (out / "lora.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    return losses
+
+
+@contextmanager
+def _in_one_line(base: str | Path, out: Path) -> Iterator[None]:
+    """What is raised where memory is short, or where ``out`` cannot be written, as an InputError."""
+    try:
+        yield
+    except BrokenPipeError:  # of who listens to the progress
+        raise
+    except (OSError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{out}: cannot be written ({reason}); check free space and permissions") from error
+    except (RuntimeError, MemoryError) as error:
+        said = short_of_memory(error)
+        if not said:
+            raise
+        raise InputError(
+            f"{base}: the training stopped ({said}); give smaller batches, a lower max_tokens or a smaller model"
+        ) from error
+
+
+def _trained(
+    adapted: Any, items: Sequence[Encoded], settings: LoraSettings, out: Path, pad: int, device: str, progress: Progress
+) -> list[float]:
+    """The loss of each step."""
+    trained = [each for each in adapted.parameters() if each.requires_grad]
+    optimiser = torch.optim.AdamW(trained, lr=settings.rate)
+    out.mkdir(parents=True, exist_ok=True)
+    losses = []
+    with (out / "metrics.jsonl").open("w", encoding="utf-8") as log:
+        for step, batch in enumerate(_batches(items, settings), 1):
+            for group in optimiser.param_groups:
+                group["lr"] = settings.rate * _share(step, settings)
+            ids, mask, labels = (each.to(device) for each in padded(batch, pad))
+            loss = adapted(input_ids=ids, attention_mask=mask, labels=labels).loss
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(trained, settings.norm)
+            optimiser.step()
+            losses.append(float(loss.detach()))
+            if not math.isfinite(losses[-1]):
+                raise ModelError(f"{out}: the loss of step {step} is {losses[-1]}; try a lower rate")
+            print(json.dumps({"step": step, "loss": losses[-1]}), file=log, flush=True)
+            progress(step, settings.steps, losses[-1])
+    return losses
+
+
+def read_lessons(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file, each with messages or with prompt and completion. Raises InputError."""
+    found = []
+    for number, line in numbered_lines(path):
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError):
+            item = None
+        if not _is_lesson(item):
+            raise InputError(
+                f"{path}, line {number}: no messages, nor prompt and completion; use phrasemate mt prepare"
+            )
+        found.append(item)
+    if not found:
+        raise InputError(f"{path}: is empty; expected what phrasemate mt prepare writes")
+    return found
+
+
+def _is_lesson(item: Any) -> bool:
+    if not isinstance(item, dict):
+        return False
+    messages = item.get("messages")
+    if messages is None:
+        return isinstance(item.get("prompt"), str) and isinstance(item.get("completion"), str)
+    if not isinstance(messages, list) or not messages:
+        return False
+    return all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in messages)
+
+
+def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) -> tuple[list[Encoded], int]:
+    """Items as tokens, the reference closed by the end-of-text token; and how many were too long and left out.
+
+    Raises InputError where messages meet a tokenizer without a chat template, or nothing is short enough.
+    """
+    found = []
+    for item in items:
+        prompt, reference = _parts(item, tokenizer)
+        before = tokenizer(prompt, add_special_tokens=item.get("messages") is None)["input_ids"]
+        after = tokenizer(reference, add_special_tokens=False)["input_ids"]
+        end = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
+        found.append(Encoded([*before, *after, *end], len(before)))
+    kept = [each for each in found if len(each.ids) <= max_tokens]
+    if not kept:
+        raise InputError(f"all {len(found)} examples are longer than {max_tokens} tokens; raise max_tokens")
+    return kept, len(found) - len(kept)
+
+
+def _parts(item: dict[str, Any], tokenizer: Any) -> tuple[str, str]:
+    """Prompt and reference; of messages, the prompt is what the model's own template makes of all but the last."""
+    if item.get("messages") is None:
+        return item["prompt"], item["completion"]
+    if not getattr(tokenizer, "chat_template", None):
+        raise InputError("the model's tokenizer has no chat template; use the plain file instead of the chat one")
+    *before, last = item["messages"]
+    prompt = tokenizer.apply_chat_template(before, tokenize=False, add_generation_prompt=True)
+    return prompt, last["content"]
+
+
+def padded(batch: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(ids, mask, labels), (items, longest) int64 each; labels are the ids where there is a loss."""
+    longest = max(len(each.ids) for each in batch)
+    ids = torch.full((len(batch), longest), pad)  # (items, longest)
+    mask = torch.zeros_like(ids)
+    labels = torch.full_like(ids, IGNORED)
+    for row, (own, first) in enumerate(batch):
+        ids[row, : len(own)] = torch.tensor(own)
+        mask[row, : len(own)] = 1
+        labels[row, first : len(own)] = ids[row, first : len(own)]
+    return ids, mask, labels
+
+
+def _batches(items: Sequence[Encoded], settings: LoraSettings) -> Iterator[list[Encoded]]:
+    """As many as there are steps; all items are seen before one is again."""
+    draw, waiting = random.Random(settings.seed), list[Encoded]()
+    for _ in range(settings.steps):
+        while len(waiting) < settings.batch:
+            waiting += draw.sample(list(items), len(items))
+        yield waiting[: settings.batch]
+        del waiting[: settings.batch]
+
+
+def _share(step: int, settings: LoraSettings) -> float:
+    """Of the rate, at a step from 1."""
+    if step <= settings.warmup:
+        return step / settings.warmup
+    return (settings.steps - step + 1) / max(1, settings.steps - settings.warmup)
+
+
+def _loaded(base: str | Path) -> tuple[Any, Any]:
+    """Tokenizer and model; ModelError where there is none, or weights lack, which would be drawn at random."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True, "use_safetensors": True}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(base))
+        found: Any = AutoModelForCausalLM.from_pretrained(str(base), **options)
+    except Exception as error:  # tokenizers raises bare Exceptions
+        if short_of_memory(error):
+            raise
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"{base}: no causal language model that transformers reads ({reason})") from None
+    model, info = found
+    lacking = sorted(info["missing_keys"])
+    if lacking:
+        raise ModelError(
+            f"{base}: {len(lacking)} weights of a causal language model are not there, such as {lacking[0]}; download "
+            "it again, or give another model"
+        )
+    return tokenizer, model

@@ -1,0 +1,410 @@
+"""Training side of the re-ranker: the network of `phrasemate.reranker.network` in torch, for padded batches.
+
+The equations stand there; both give the same numbers, which a test holds. What is trained here: all of its arrays.
+The loss is listwise: the mate of a sentence against what the encoder itself ranks high (a softmax over the list).
+
+The training task: configuration, lists of what the encoder ranks high, held-out MAP, folder.
+
+Each sentence of a pair asks for its mate among the sentences of the other language that the encoder ranks highest
+for it; both languages ask. Language pairs are mixed in every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from phrasemate.align import ParallelText
+from phrasemate.encode import Model
+from phrasemate.encode.pool import Head
+from phrasemate.errors import InputError
+from phrasemate.rank import numbered
+from phrasemate.reranker.folder import save_reranker
+from phrasemate.reranker.network import Arrays, Network
+from phrasemate.reranker.scorer import FIRST, NEIGHBOURS
+from phrasemate.training.config import at_least, configured, facts_of
+from phrasemate.training.frozen_states import SentenceStates, sentence_states
+from phrasemate.training.trainer import LoopSettings
+from phrasemate.utils.knn import falling, greatest
+from phrasemate.vectors.neighbours import blocks, csls_penalties, nearest
+
+
+class Tokens(NamedTuple):
+    """``states`` (..., T, width) of sentences, ``mask`` (..., T): 1 for a token, 0 for padding."""
+
+    states: Tensor
+    mask: Tensor
+
+
+class Reranker(nn.Module):
+    """Scores of a sentence with each of several others; `start` it from the arrays of a `Network`.
+
+    ``dropout``: of the projected states' numbers, in training.
+    """
+
+    def __init__(self, start: Network, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.weights = nn.ParameterDict(
+            {name: nn.Parameter(torch.tensor(array)) for name, array in start.arrays.items()}
+        )
+
+    def network(self) -> Network:
+        """As it is now, for use without torch."""
+        arrays: Arrays = {name: np.array(value.detach().float().cpu().numpy()) for name, value in self.weights.items()}
+        return Network(arrays)
+
+    def forward(self, first: Tokens, second: Tokens, cosines: Tensor) -> Tensor:
+        """(B, K) scores of B sentences (B, I, width), each with K others (B, K, J, width); ``cosines`` (B, K)."""
+        w = self.weights
+        x, y = self.projected(first)[:, None], self.projected(second)  # (B, 1, I, d), (B, K, J, d)
+        mine, theirs = first.mask[:, None], second.mask  # (B, 1, I), (B, K, J)
+        forth = self._crossed(x, y, mine, theirs)
+        back = self._crossed(y, x, theirs, mine)
+        match = (forth[0] + back[0]) / 2  # (B, K)
+        bilinear = w["bilinear"] + w["bilinear"].T
+        summed = torch.tanh(((forth[1] @ bilinear) * back[1]).sum(-1) / 2 + w["bilinear_bias"])  # eq. 5
+        scores: Tensor = (torch.stack([cosines, match, summed], -1) * w["mix"]).sum(-1)  # @ rounds to bf16
+        return scores
+
+    def projected(self, tokens: Tokens) -> Tensor:
+        """(..., T, d) of unit length; padding, of which there may be more than tokens, is 0 and costs nothing."""
+        there = tokens.mask.bool()
+        made: Tensor = self.dropout(tokens.states[there] @ self.weights["project"] + self.weights["project_bias"])
+        placed: Tensor = made.new_zeros(*there.shape, made.shape[-1])
+        placed[there] = functional.normalize(made, dim=-1)
+        return placed
+
+    def _crossed(self, own: Tensor, other: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
+        """The weighted mean match (B, K) of a side's tokens, and its e (B, K, d), of unit length."""
+        w = self.weights
+        m = torch.tanh(own @ w["match"] @ other.transpose(-1, -2) + w["match_bias"])  # (B, K, I, J); eq. 1
+        logits = (m * w["sharpness"].exp()).masked_fill(theirs[..., None, :] == 0, -torch.inf)
+        alpha = logits.softmax(-1)  # eq. 2
+        hbar = alpha @ other  # (B, K, I, d); eq. 3
+        weight = ((own @ w["weigh"]) + torch.zeros_like(hbar[..., 0])).masked_fill(mine == 0, -torch.inf).softmax(-1)
+        match = (weight * (own * hbar).sum(-1)).sum(-1)
+        gamma = torch.tanh(hbar @ w["attend"] + w["attend_bias"]) * mine  # (B, K, I); eq. 4
+        return match, functional.normalize((gamma[..., None] * hbar).sum(-2), dim=-1)
+
+
+def listwise_loss(scores: Tensor, ignored: Tensor) -> Tensor:
+    """Mean of -log softmax of the first column of ``scores`` (B, K); ``ignored`` (B, K): no negatives."""
+    return -scores.masked_fill(ignored, -torch.inf).log_softmax(-1)[:, 0].mean()
+
+
+SCORED = 32  # lists that are scored at once in an evaluation
+
+Rows = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """``pairs``: DATA/PAIR/train.tsv of each; those that have a dev.tsv are held out for the figures.
+
+    ``batch``: lists of a step; ``candidates``: of a list, the mate and what the encoder ranks high besides;
+    ``tokens``: a sentence's first ones that are read here; ``dev``: sentences of each side of a dev.tsv that ask (0:
+    all).
+    """
+
+    pairs: tuple[str, ...]
+    batch: int = 16
+    candidates: int = 10
+    tokens: int = 64
+    dev: int = 0
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """``dim`` of the projected states where the encoder has no linear head to begin with (0: that of the head)."""
+
+    dim: int = 0
+    dropout: float = 0.1  # of the projected states' numbers
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """The learning rates of AdamW: of the matrices and vectors, and of the few numbers that scale and mix."""
+
+    rate: float = 3e-4
+    mix_rate: float = 3e-3
+
+
+@dataclass(frozen=True)
+class Config:
+    """The tables of the configuration file."""
+
+    data: DataSettings
+    model: ModelSettings
+    optimizer: OptimizerSettings
+    loop: LoopSettings
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Any]) -> Config:
+        """From the tables of a TOML file; raises InputError naming what is wrong."""
+        made = configured(cls, tables)
+        data = made.data
+        if (
+            not data.pairs
+            or data.batch < 1
+            or data.candidates < 2
+            or data.tokens < 1
+            or not 0 <= made.model.dropout < 1
+        ):
+            raise InputError(
+                f"[data] {len(data.pairs)} pairs, batch {data.batch}, candidates {data.candidates}, tokens "
+                f"{data.tokens}, [model] dropout {made.model.dropout}; expected 1 or more of each, 2 candidates, "
+                "dropout from 0 to below 1"
+            )
+        for name, value in (
+            ("[data] dev", data.dev),
+            ("[model] dim", made.model.dim),
+            ("[optimizer] rate", made.optimizer.rate),
+            ("[optimizer] mix_rate", made.optimizer.mix_rate),
+        ):
+            at_least(name, value, 0)
+        return made
+
+    def facts(self) -> dict[str, Any]:
+        """All settings as plain data, but those of the loop."""
+        return facts_of("reranker", self)
+
+
+class Asked(NamedTuple):
+    """Sentences that ask: ``lists`` (n, K) of ``others``, the mate first; ``ignored`` (n, K): read as it does."""
+
+    own: SentenceStates
+    others: SentenceStates
+    lists: Rows
+    ignored: NDArray[np.bool_]
+
+
+class Held(NamedTuple):
+    """One side of a held-out set: sentences ``rows`` (n,) of ``own`` ask, ``ids`` (n, K) of ``others`` are what the
+    encoder ranks highest; ``texts``: the others that read alike have one number.
+    """
+
+    pair: str
+    own: SentenceStates
+    others: SentenceStates
+    rows: Rows
+    ids: Rows
+    texts: Rows
+
+
+class Batch(NamedTuple):
+    """Some lists: the sentences that ask (B, I, width), their candidates (B, K, J, width), (B, K) cosines."""
+
+    first: Tokens
+    second: Tokens
+    cosines: Tensor
+    ignored: Tensor
+
+
+class RerankerTask:
+    """See `trainer.Task`. ``data``: the folder of the sentence pairs; ``states``: where states are kept."""
+
+    def __init__(
+        self,
+        config: Config,
+        data: Path,
+        model: Model,
+        states: Path,
+        device: str = "cpu",
+        progress: Progress = lambda what, done, total: None,
+    ) -> None:
+        self.config, self._model, self._device = config, model, device
+        self._train: list[Asked] = []
+        self._held: list[Held] = []
+        for pair in config.data.pairs:
+            texts, sides = self._read(data / pair / "train.tsv", states, progress)
+            self._train += _both(texts, sides, config.data.candidates)
+            path = data / pair / "dev.tsv"
+            if path.is_file():
+                texts, sides = self._read(path, states, progress)
+                self._held += _held(pair, texts, sides, config.data.dev)
+        if not self._held:
+            raise InputError(f"{data}: no dev.tsv in {', '.join(config.data.pairs)}; expected one or more to choose by")
+        sizes = [len(each.lists) for each in self._train]
+        self._places = np.array([(part, row) for part, size in enumerate(sizes) for row in range(size)])
+        torch.manual_seed(config.loop.seed)
+        self.module = Reranker(first_network(model, config.model.dim), config.model.dropout).to(device)
+
+    def facts(self) -> dict[str, Any]:
+        """The settings, and what they go with."""
+        return {**self.config.facts(), "encoder": self._model.hash, "lists": len(self._places)}
+
+    def groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """Numbers that scale and mix learn faster."""
+        few = {"sharpness", "mix", "match_bias", "attend_bias", "bilinear_bias"}
+        named = list(self.module.weights.items())
+        rates = self.config.optimizer
+        return [
+            ([value for name, value in named if name not in few], rates.rate),
+            ([value for name, value in named if name in few], rates.mix_rate),
+        ]
+
+    def batch(self, number: int) -> Batch:
+        """See `Task.batch`: pass after pass over all lists of all pairs, each in an order of its own."""
+        size, count, seed = len(self._places), self.config.data.batch, self.config.loop.seed
+        places = range(number * count, (number + 1) * count)
+        rows = self._places[[_order(seed, place // size, size)[place % size] for place in places]]
+        parts = [(self._train[part], row) for part, row in rows.tolist()]
+        return self._padded(
+            [(each.own, row, each.others, each.lists[row]) for each, row in parts],
+            np.stack([each.ignored[row] for each, row in parts]),
+        )
+
+    def backward(self, batch: Batch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
+        """See `Task.backward`; ``acc@1``: the mate above all others of its list."""
+        with autocast():
+            scores = self.module(batch.first, batch.second, batch.cosines).float()
+        loss = listwise_loss(scores, batch.ignored)
+        (loss * scale).backward()  # type: ignore[no-untyped-call]
+        right = (scores[:, :1] > scores[:, 1:].masked_fill(batch.ignored[:, 1:], -torch.inf)).all(1).float().mean()
+        tokens = float(batch.first.mask.sum() + batch.second.mask.sum())
+        return {"tokens": tokens, "loss": float(loss.detach()), "acc@1": float(right)}
+
+    @torch.no_grad()
+    def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
+        """MAP of each held-out set, both sides asking; the score is their mean."""
+        found: dict[str, list[float]] = {}
+        for each in self._held:
+            with autocast():
+                scores = self._scored(each)
+            found.setdefault(each.pair, []).append(_precision(each, scores))
+        means = {pair: float(np.mean(values)) for pair, values in found.items()}
+        return {"score": float(np.mean(list(means.values()))), **means}
+
+    def save(self, folder: Path) -> None:
+        """See `load_reranker`."""
+        save_reranker(self.module.network(), folder, self._model.hash, self.facts())
+
+    def _scored(self, each: Held) -> Floats:
+        """(n, K) scores."""
+        scores = np.empty(each.ids.shape, np.float32)
+        for at in range(0, len(scores), SCORED):
+            part = slice(at, at + SCORED)
+            asked = zip(each.rows[part].tolist(), each.ids[part], strict=True)
+            batch = self._padded([(each.own, row, each.others, ids) for row, ids in asked])
+            scores[part] = self.module(batch.first, batch.second, batch.cosines).float().cpu().numpy()
+        return scores
+
+    def _padded(
+        self,
+        asked: Sequence[tuple[SentenceStates, int, SentenceStates, Rows]],
+        ignored: NDArray[np.bool_] | None = None,
+    ) -> Batch:
+        """Lists of one length, side by side."""
+        most = self.config.data.tokens
+        first = _side_by_side([own.tokens(row)[:most] for own, row, _, _ in asked])
+        count = len(asked[0][3])
+        second = _side_by_side([others.tokens(at)[:most] for _, _, others, ids in asked for at in ids.tolist()])
+        cosines = np.stack([others.vectors[ids] @ own.vectors[row] for own, row, others, ids in asked])
+        none = np.zeros(cosines.shape, np.bool_)
+        return Batch(
+            Tokens(*(each.to(self._device) for each in first)),
+            Tokens(*(each.to(self._device).view(-1, count, *each.shape[1:]) for each in second)),
+            torch.from_numpy(cosines).to(self._device),
+            torch.from_numpy(none if ignored is None else ignored).to(self._device),
+        )
+
+    def _read(
+        self, path: Path, states: Path, progress: Progress
+    ) -> tuple[tuple[list[str], list[str]], tuple[SentenceStates, SentenceStates]]:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; expected sentence pairs, the two languages separated by a tab")
+        rows = [row for row in ParallelText(path) if all(row)]
+        if len(rows) < self.config.data.candidates:
+            raise InputError(
+                f"{path}: {len(rows)} pairs; expected {self.config.data.candidates} or more, to make lists of"
+            )
+        first_texts, second_texts = [row[0] for row in rows], [row[1] for row in rows]
+        what = f"{path.parent.name} {path.stem}"
+
+        def kept(texts: list[str]) -> SentenceStates:
+            return sentence_states(self._model, texts, states, lambda done, total: progress(what, done, total))
+
+        return (first_texts, second_texts), (kept(first_texts), kept(second_texts))
+
+
+def first_network(model: Model, dim: int = 0) -> Network:
+    """What training begins with: the projection is that of the encoder's phrases, of a token that is one by itself.
+
+    Where the encoder has no such head (or ``dim`` is given): ``dim`` random directions at right angles.
+    """
+    if isinstance(model.head, Head) and dim in (0, model.head.dim):
+        return Network.start(model.head.start + model.head.end, model.head.bias)
+    if not 0 < dim <= model.width:
+        raise InputError(f"[model] dim {dim}: this encoder has no linear head; expected 1 to {model.width}")
+    square = np.random.default_rng(0).normal(size=(model.width, model.width))
+    return Network.start(np.linalg.qr(square)[0][:, :dim], np.zeros(dim, np.float32))
+
+
+def lists(first: Floats, second: Floats, number: Rows, count: int) -> tuple[Rows, NDArray[np.bool_]]:
+    """(n, count) for each row of ``first``, (n, dim): its mate's in ``second``, which has the same row, then those with
+    the highest CSLS, best first; and which of these are no negatives, for they read as the mate does: ``number`` (n,)
+    says which read alike.
+    """
+    found = np.empty((len(first), min(count, len(second))), np.int64)
+    penalties = csls_penalties(first, second, NEIGHBOURS)
+    for part, values in blocks(first, second):
+        values -= penalties
+        values[np.arange(len(values)), np.arange(part.start, part.stop)] = np.inf
+        found[part] = greatest(values, found.shape[1])[0]
+    ignored = number[found] == number[:, None]
+    ignored[:, 0] = False
+    return found, ignored
+
+
+def _both(texts: tuple[list[str], list[str]], sides: tuple[SentenceStates, SentenceStates], count: int) -> list[Asked]:
+    return [
+        Asked(own, others, *lists(own.vectors, others.vectors, numbered(read), count))
+        for own, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0]))
+    ]
+
+
+def _held(
+    pair: str, texts: tuple[list[str], list[str]], sides: tuple[SentenceStates, SentenceStates], most: int
+) -> list[Held]:
+    found = []
+    for own, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0])):
+        rows = np.unique(np.linspace(0, len(read) - 1, most or len(read)).astype(np.int64))
+        penalties = csls_penalties(own.vectors, others.vectors, NEIGHBOURS)
+        ids = nearest(own.vectors[rows], others.vectors, FIRST, penalties)[0]
+        found.append(Held(pair, own, others, rows, ids, numbered(read)))
+    return found
+
+
+def _precision(each: Held, scores: Floats) -> float:
+    """Mean of 1 / rank of the first document that reads as the mate does; 0 where none is listed."""
+    ids = np.take_along_axis(each.ids, falling(scores), 1)
+    hits = each.texts[ids] == each.texts[each.rows][:, None]
+    return float(np.where(hits.any(1), 1 / (hits.argmax(1) + 1.0), 0.0).mean())
+
+
+def _side_by_side(sentences: Sequence[NDArray[np.float16]]) -> Tokens:
+    """(n, T, width) float32 and (n, T); a sentence without tokens is one of zeros."""
+    lengths = np.array([len(each) for each in sentences])
+    values = np.zeros((len(sentences), max(1, lengths.max()), sentences[0].shape[1]), np.float32)
+    for row, each in zip(values, sentences, strict=True):
+        row[: len(each)] = each
+    mask = np.arange(values.shape[1]) < np.maximum(lengths, 1)[:, None]
+    return Tokens(torch.from_numpy(values), torch.from_numpy(mask.astype(np.float32)))
+
+
+@lru_cache(maxsize=4)
+def _order(seed: int, turn: int, size: int) -> Rows:
+    """The order of a pass over the lists."""
+    return np.random.default_rng((seed, turn, size)).permutation(size)

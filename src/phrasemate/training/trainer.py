@@ -1,0 +1,465 @@
+"""What torch and NumPy raise where memory is short, on a GPU and on a CPU.
+
+How long and how fast a training run goes.
+
+The one training loop: steps, schedule, checkpoints that go on exactly, metrics, a model folder at the end.
+
+A run is a folder: ``config.json`` (what was asked for), ``metrics.jsonl`` (a line for each logged step and each
+evaluation), ``checkpoint/`` (weights, optimizer, random states; sealed with SHA-256), ``model/`` (a Hugging Face
+folder with ``heads.safetensors`` and ``training.json``, written at the end of the run and of every evaluation that is
+the best so far).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from phrasemate.errors import CheckpointDamaged, InputError
+from phrasemate.training.checkpoint import Checkpoint
+from phrasemate.training.config import at_least, expect
+from phrasemate.utils.locks import give_back, take
+
+_ON_CPU = "DefaultCPUAllocator: "  # a plain RuntimeError
+
+
+def short_of_memory(error: BaseException) -> str:
+    """What it says of memory, in one line; empty where it is about something else."""
+    if isinstance(error, MemoryError):
+        return " ".join(str(error).split()) or "out of memory"
+    if isinstance(error, torch.OutOfMemoryError):
+        said = str(error) or "out of memory"
+    elif isinstance(error, RuntimeError) and _ON_CPU in str(error):
+        said = str(error).partition(_ON_CPU)[2]
+    else:
+        return ""
+    return said.splitlines()[0].split(". ")[0].removesuffix(".")
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """See `phrasemate/configs/ccpr.toml` for each. Raises InputError for what makes no sense.
+
+    ``warmup`` counts steps; ``schedule`` is "cosine" or "linear", both down to zero at ``steps``, or "constant";
+    ``stop``: end at this step though the schedule goes on (0: at ``steps``), for a model that another run goes on from;
+    ``clip``: largest norm of the gradient (0: none); ``precision`` "bf16" (autocast) or "fp32"; ``log``, ``evaluate``,
+    ``checkpoint``: every so many steps (evaluate 0: at the end only); ``patience``: end when so many evaluations have
+    passed without a better score, and keep the best model instead of the last (0: never).
+    """
+
+    steps: int = 20_000
+    warmup: int = 1_000
+    schedule: str = "cosine"
+    stop: int = 0
+    clip: float = 1.0
+    weight_decay: float = 0.01
+    accumulate: int = 1
+    precision: str = "bf16"
+    log: int = 10
+    evaluate: int = 500
+    checkpoint: int = 100
+    seed: int = 0
+    patience: int = 0
+
+    def __post_init__(self) -> None:
+        expect("[loop] schedule", self.schedule, ("cosine", "linear", "constant"))
+        expect("[loop] precision", self.precision, ("bf16", "fp32"))
+        for name in ("steps", "accumulate", "log", "checkpoint"):
+            at_least(f"[loop] {name}", getattr(self, name), 1)
+        for name in ("warmup", "stop", "clip", "weight_decay", "evaluate", "seed", "patience"):
+            at_least(f"[loop] {name}", getattr(self, name), 0)
+        if self.seed >= 1 << 63:
+            raise InputError(f"[loop] seed: {self.seed}; expected less than 2**63")
+
+    @property
+    def end(self) -> int:
+        """The last step."""
+        return self.stop or self.steps
+
+
+def learning_rate(step: int, settings: LoopSettings) -> float:
+    """The share of the highest learning rate at a step, counted from 0."""
+    if step < settings.warmup:
+        return (step + 1) / settings.warmup
+    done = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
+    return {"cosine": (1 + math.cos(math.pi * done)) / 2, "linear": 1 - done, "constant": 1.0}[settings.schedule]
+
+
+B = TypeVar("B")
+Metrics = dict[str, float]
+NEWER = {"weights", "lines"}  # facts that older runs do not have
+
+
+class Event(NamedTuple):
+    """What a progress line shows: ``step`` of ``steps``, the latest ``metrics``, ``remaining`` seconds."""
+
+    step: int
+    steps: int
+    metrics: Metrics
+    remaining: float
+
+
+class Task(Protocol[B]):
+    """What is trained: a method with its data."""
+
+    @property
+    def module(self) -> nn.Module:
+        """What is trained."""
+        ...
+
+    def groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """Parameters and their highest learning rates."""
+        ...
+
+    def batch(self, number: int) -> B:
+        """The batch of that number: of nothing but it and the settings."""
+        ...
+
+    def backward(self, batch: B, autocast: Callable[[], Any], scale: float) -> Metrics:
+        """Add the gradients of ``scale`` times the loss; returns what to log ("tokens" is summed over time)."""
+        ...
+
+    def evaluate(self, autocast: Callable[[], Any]) -> Metrics:
+        """Figures on held-out data; "score" is what the best model is chosen by."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the model, as it is now, into an empty folder."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A task with a memory beside its trained weights, such as a momentum encoder or a queue."""
+
+    def stepped(self) -> None:
+        """Called after each step of the optimizer."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """The memory, kept in checkpoints; a run that goes on writes it back into these very tensors."""
+        ...
+
+
+def chosen_device(name: str = "auto", threads: int | None = None) -> str:
+    """Where to compute: "cpu" or "cuda"; ``threads`` are for the CPU.
+
+    Raises InputError for a device that is not there.
+    """
+    if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
+        raise InputError(f"device {name}: not there; expected auto, cpu, or cuda where there is one")
+    if threads:
+        torch.set_num_threads(threads)
+    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+
+
+def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
+    """Computes in ``precision``, "bf16" or "fp32"."""
+    return torch.autocast(device, torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+class Trainer(Generic[B]):
+    """Runs a task in a folder, from its beginning or from its last checkpoint.
+
+    ``facts``: what was asked for; a folder that was begun with other facts is refused (InputError).
+    """
+
+    def __init__(self, task: Task[B], settings: LoopSettings, folder: Path, facts: Mapping[str, Any]) -> None:
+        if settings.stop > settings.steps:
+            raise InputError(f"[loop] stop: {settings.stop}; expected at most steps, {settings.steps}")
+        self.task, self.settings, self.folder = task, settings, folder
+        self.named = {name: p for name, p in task.module.named_parameters() if p.requires_grad}
+        self.device = next(task.module.parameters()).device
+        self.optimizer = self._make_optimizer()
+        self.facts = json.loads(json.dumps({**facts, "loop": asdict(settings)}))
+        self.step, self.evaluated, self.best, self.seconds, self.stale = 0, 0, -math.inf, 0.0, 0
+        self.saved = 0  # the step of the last checkpoint
+        self.last: Metrics = {}
+        self._sums: Metrics = {}  # of the steps that have not been logged
+        self._checkpoint = Checkpoint(folder / "checkpoint")
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done, or ``patience`` is used up."""
+        return self.step >= self.settings.end or 0 < self.settings.patience <= self.stale
+
+    def run(self, minutes: float = math.inf, progress: Callable[[Event], None] = lambda _: None) -> Metrics:
+        """Train to the end, or for so many minutes; returns the last metrics.
+
+        Stops with a checkpoint when time is up, and on Ctrl-C, which waits for the end of the step and is then raised
+        again: in the middle of one, weights and random states belong to no step. Raises InputError if the folder
+        cannot be written (any more), if memory is short, or if another process trains in it; the run goes on from its
+        last checkpoint when it can. Raises CheckpointDamaged for one that is not whole.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = take(self.folder / "train.lock", f"{self.folder}: another run is at work there; wait for its end")
+            try:
+                return self._run(minutes, progress)
+            finally:
+                give_back(lock)
+        except BrokenPipeError:  # of who listens to the progress
+            raise
+        except (OSError, SafetensorError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{self.folder}: the run stopped ({reason}); check free space, memory and permissions, then give the "
+                "command again: it goes on from the last checkpoint"
+            ) from error
+        except (RuntimeError, MemoryError) as error:
+            said = short_of_memory(error)
+            if not said:
+                raise
+            raise InputError(
+                f"{self.folder}: the run stopped ({said}); give a smaller data.batch (for ccpr and xpr "
+                "also a lower optimizer.chunk or optimizer.cached = true) and another folder"
+            ) from error
+
+    def _run(self, minutes: float, progress: Callable[[Event], None]) -> Metrics:
+        self._open()
+        deadline = time.monotonic() + 60 * minutes
+        self.task.module.train()
+        with _interrupts() as interrupted:
+            self._steps(lambda: bool(interrupted) or time.monotonic() >= deadline, progress)
+            if self.step >= self.settings.end:
+                self._evaluate_if_due()
+            self._save()
+        if interrupted:
+            raise KeyboardInterrupt
+        return self.last
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        groups: list[dict[str, Any]] = []
+        for parameters, rate in self.task.groups():
+            for decays in (True, False):  # biases and normalisation are not drawn to zero
+                some = [p for p in parameters if p.requires_grad and (p.ndim > 1) == decays]
+                decay = self.settings.weight_decay if decays else 0.0
+                groups.append({"params": some, "lr": rate, "highest": rate, "weight_decay": decay})
+        return torch.optim.AdamW([group for group in groups if group["params"]], fused=True)
+
+    def _open(self) -> None:
+        path = self.folder / "config.json"
+        if path.exists():
+            try:
+                begun = dict(json.loads(path.read_text(encoding="utf-8")))
+                begun["loop"] = {**asdict(LoopSettings()), **begun["loop"]}  # a setting newer than the run
+                for name in NEWER & self.facts.keys():
+                    begun.setdefault(name, self.facts[name])
+            except (ValueError, TypeError, KeyError) as error:
+                raise CheckpointDamaged(f"{path}: not readable ({error}); give another folder") from error
+            if begun != self.facts:
+                wrong = ", ".join(_differences(begun, self.facts))
+                raise InputError(f"{self.folder}: begun with other settings ({wrong}); give another folder")
+        else:
+            made = path.with_suffix(".part")
+            made.write_text(json.dumps(self.facts, indent=1) + "\n", encoding="utf-8")
+            made.replace(path)
+        if self._checkpoint.exists():
+            try:
+                self._load(*self._checkpoint.load())
+            except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RuntimeError) as error:
+                if short_of_memory(error):
+                    raise
+                raise CheckpointDamaged(
+                    f"{self._checkpoint.folder}: not one of this run ({type(error).__name__}: {_first_line(error)}); "
+                    "remove it to begin anew"
+                ) from error
+        else:
+            torch.manual_seed(self.settings.seed)
+            (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+
+    def _steps(self, over: Callable[[], bool], progress: Callable[[Event], None]) -> None:
+        settings = self.settings
+        with ThreadPoolExecutor(1) as pool:
+            ahead: Future[list[B]] = pool.submit(self._batches, self.step)
+            while self.step < settings.end and not over():
+                self._evaluate_if_due()
+                if self.finished:
+                    break
+                started = time.perf_counter()
+                batches = ahead.result()
+                ahead = pool.submit(self._batches, self.step + 1)
+                metrics = self._one_step(batches)
+                self.step += 1
+                self.seconds += time.perf_counter() - started
+                for name, value in (metrics | {"seconds": time.perf_counter() - started, "steps": 1}).items():
+                    self._sums[name] = self._sums.get(name, 0.0) + value
+                logged = self.step % settings.log == 0 or self.step == settings.end
+                if logged:
+                    self._log()
+                if self.step % settings.checkpoint == 0:
+                    self._save()
+                if logged:
+                    remaining = self.seconds / self.step * (settings.end - self.step)
+                    progress(Event(self.step, settings.end, self.last, remaining))
+
+    def _batches(self, step: int) -> list[B]:
+        if step >= self.settings.end:
+            return []
+        each = self.settings.accumulate
+        return [self.task.batch(step * each + i) for i in range(each)]
+
+    def _one_step(self, batches: list[B]) -> Metrics:
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["highest"] * learning_rate(self.step, self.settings)
+        found: Metrics = {}
+        for batch in batches:
+            for name, value in self.task.backward(batch, self.autocast, 1 / len(batches)).items():
+                found[name] = found.get(name, 0.0) + (value if name == "tokens" else value / len(batches))
+        norm = nn.utils.clip_grad_norm_(list(self.named.values()), self.settings.clip or math.inf)
+        if not math.isfinite(norm):
+            raise InputError(
+                f"step {self.step + 1}: the gradient is {float(norm)} ("
+                + _shown(found)
+                + "); give lower learning rates "
+                f"or more warm-up, and another folder; {self.folder} is as it was at its last checkpoint"
+            )
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if isinstance(self.task, Remembering):
+            self.task.stepped()
+        return found | {"norm": float(norm)}
+
+    @contextmanager
+    def autocast(self) -> Iterator[None]:
+        """The precision of the encoder."""
+        with autocast(self.device.type, self.settings.precision):
+            yield
+
+    def _log(self) -> None:
+        sums, self._sums = self._sums, {}
+        count, seconds = sums.pop("steps"), sums.pop("seconds")
+        rate = {"tokens/s": sums.pop("tokens", 0.0) / seconds}
+        self.last = {name: value / count for name, value in sums.items()} | rate
+        self._write({"step": self.step, **self.last, "lr": learning_rate(self.step - 1, self.settings)})
+
+    def _evaluate_if_due(self) -> None:
+        """Once at its steps and at the end, however often the run was stopped and continued."""
+        due = self.step == self.settings.end
+        due |= bool(self.settings.evaluate and self.step and self.step % self.settings.evaluate == 0)
+        if not due or self.evaluated == self.step:
+            return
+        self.task.module.eval()
+        found = self.task.evaluate(self.autocast)
+        self.task.module.train()
+        self._write({"step": self.step, **{f"dev {name}": value for name, value in found.items()}})
+        better = found["score"] > self.best
+        self.stale = 0 if better else self.stale + 1
+        if better or (self.step >= self.settings.end and not self.settings.patience):
+            self.best = max(self.best, found["score"])
+            self._export(found)
+        self.evaluated = self.step
+
+    def _export(self, found: Metrics) -> None:
+        made, place, old = (self.folder / name for name in ("model.part", "model", "model.old"))
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        self.task.save(made)
+        facts = {**self.facts, "step": self.step, "minutes": round(self.seconds / 60, 1), "dev": found}
+        (made / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        shutil.rmtree(old, ignore_errors=True)
+        if place.exists():  # a kill may leave none for a moment, but never half of one
+            place.rename(old)
+        made.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        rounded = {key: round(value, 5) if isinstance(value, float) else value for key, value in line.items()}
+        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(rounded) + "\n")
+
+    def _save(self) -> None:
+        tensors: dict[str, Tensor] = {f"model/{name}": p.detach() for name, p in self.named.items()}
+        for name, parameter in self.named.items():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer/{key}/{name}"] = value
+        if isinstance(self.task, Remembering):
+            tensors |= {f"task/{name}": value for name, value in self.task.state().items()}
+        tensors["random/cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
+        lines = (self.folder / "metrics.jsonl").stat().st_size if (self.folder / "metrics.jsonl").exists() else 0
+        facts: dict[str, Any] = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
+        facts |= {"seconds": self.seconds, "metrics": lines, "sums": self._sums}
+        self._checkpoint.save(tensors, facts)
+        self.saved = self.step
+
+    @torch.no_grad()
+    def _load(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        for name, parameter in self.named.items():
+            parameter.copy_(tensors[f"model/{name}"])
+            keys = [key for key in tensors if key.startswith("optimizer/") and key.split("/", 2)[2] == name]
+            if keys:
+                state = {key.split("/", 2)[1]: tensors[key].to(self.device) for key in keys}  # fused: the step, too
+                self.optimizer.state[parameter] = state
+        if isinstance(self.task, Remembering):
+            for name, value in self.task.state().items():
+                value.copy_(tensors[f"task/{name}"])
+        torch.set_rng_state(tensors["random/cpu"])
+        if "random/cuda" in tensors and self.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random/cuda"], self.device)
+        self.step, self.evaluated = int(facts["step"]), int(facts["evaluated"])
+        self.saved = self.step
+        self.best, self.seconds = float(facts["best"]), float(facts["seconds"])
+        self.stale = int(facts.get("stale", 0))
+        self._sums = {name: float(value) for name, value in facts.get("sums", {}).items()}
+        lines = int(facts["metrics"])
+        if min(self.step, self.evaluated, self.stale, lines) < 0 or not 0 <= self.seconds < math.inf:
+            raise ValueError(f"step {self.step}, {self.seconds} seconds, {lines} bytes of metrics")
+        if math.isnan(self.best):
+            raise ValueError("the best score is no number")
+        with (self.folder / "metrics.jsonl").open("ab") as file:
+            file.truncate(min(file.tell(), lines))  # what came after the checkpoint will come again
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collects the first Ctrl-C instead of raising it; a second one is raised at once. Elsewhere than in the main
+    thread there is none.
+    """
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, _: object) -> None:
+        seen.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "").split(". ")[0]
+
+
+def _shown(metrics: Metrics) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in metrics.items() if name != "tokens")
+
+
+def _differences(left: Mapping[str, Any], right: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key in sorted({*left, *right}):
+        a, b = left.get(key), right.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            yield from _differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            yield f"{prefix}{key} {a!r}, now {b!r}"

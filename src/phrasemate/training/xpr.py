@@ -1,0 +1,539 @@
+"""XPR: Zheng et al. 2022, "Cross-Lingual Phrase Retrieval" (ACL): a phrase is what it is in its example sentences.
+
+Representation (eq. 1, 2): encode m sentences that contain the phrase, each by itself; the mean of the states of the
+phrase's tokens, then the mean over the sentences. XPCO (eq. 3, 4): of N phrase pairs, each phrase, projected and at
+unit length, has to find its mate among the N phrases of the other language, which a momentum encoder has encoded; both
+directions are added. Algorithm 1: draw pairs and sentences; encode with both encoders; a step of Adam on the one; the
+other moves a thousandth of the way after it. MoCo (section 5.7): negatives from a queue of earlier steps.
+
+Each piece is an option. Where the paper and its released code differ, the defaults are the paper's:
+
+- The projection is applied to the phrase's vector; the code applies it to the token states (``place`` "tokens").
+- One momentum update a step; the code makes one in each of the two directions.
+- Negatives come from the batch; the code's MoCo adds a queue to it (``negatives`` "both"), one for both languages,
+  begun with random vectors. Ours has one for each side, and begins empty.
+- Without momentum, the code lets the gradient through the targets (``targets`` "same"); "stopped" does not.
+
+Ours: a projection that begins as the identity (``start``), and pairs that share a wording, of which neither is a
+negative of the other (``same_wording``).
+
+The training task: configuration, its data, its held-out figures, its model folder.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from phrasemate.dataset.records import language_pairs
+from phrasemate.encode.folder import HEADS
+from phrasemate.errors import InputError
+from phrasemate.training.config import at_least, configured, expect, facts_of
+from phrasemate.training.example_data import Contexts, Sampled, read_contexts, sampled
+from phrasemate.training.frozen_states import Feed, Inputs, Lower, Piece, Progress, Upper, halves
+from phrasemate.training.gradcache import cached_backward, gathered
+from phrasemate.training.hf_encoder import Backbone, Tokenizer, longest_text, save_encoder
+from phrasemate.training.losses import Contrast, contrast, span_means
+from phrasemate.training.phrase_pair_data import Schedule
+from phrasemate.training.trainer import LoopSettings, autocast
+from phrasemate.utils.storage import save_arrays
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The loss; the defaults are the paper's, the temperature that of its released training script.
+
+    ``targets``: what encodes the phrases that are searched: the "momentum" encoder; or, as ablations, the "same"
+    encoder, or the same without a gradient ("stopped"). ``momentum`` is mu. ``negatives``: of the "batch" (XPCO), of
+    the "queue" (MoCo), or of "both"; ``queue``: its length. ``same_wording``: whether a pair with a wording in common
+    is a "negative" or "ignored".
+    """
+
+    temperature: float = 0.06
+    targets: str = "momentum"
+    momentum: float = 0.999
+    negatives: str = "batch"
+    queue: int = 1_024
+    same_wording: str = "negative"
+
+    def __post_init__(self) -> None:
+        expect("[loss] targets", self.targets, ("momentum", "same", "stopped"))
+        expect("[loss] negatives", self.negatives, ("batch", "queue", "both"))
+        expect("[loss] same_wording", self.same_wording, ("negative", "ignored"))
+
+
+class Projection(nn.Module):
+    """The projection head: two linear layers with a ReLU between them, width -> ``inner`` x width -> width.
+
+    ``place``: "pooled" projects a phrase's vector (paper), "tokens" each state before the mean (code). ``start``:
+    "random", or "identity": as ReLU(x) - ReLU(-x) = x, two rows of the first layer for each number can pass it on
+    unchanged, so that phrases are found before the first step.
+    """
+
+    def __init__(self, width: int, place: str = "pooled", inner: int = 4, start: str = "random") -> None:
+        super().__init__()
+        expect("[model] projection", place, ("pooled", "tokens"))
+        expect("[model] start", start, ("random", "identity"))
+        self.place = place
+        self.inner, self.outer = nn.Linear(width, inner * width), nn.Linear(inner * width, width)
+        if start == "identity":
+            self._begin_as_identity(width)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(..., width) -> (..., width)."""
+        made: Tensor = self.outer(functional.relu(self.inner(vectors)))
+        return made
+
+    @torch.no_grad()
+    def _begin_as_identity(self, width: int) -> None:
+        one = torch.eye(width)
+        self.inner.weight[: 2 * width] = torch.cat([one, -one])
+        self.inner.bias[: 2 * width] = 0
+        self.outer.weight[:] = 0
+        self.outer.weight[:, : 2 * width] = torch.cat([one, -one], 1)
+        self.outer.bias[:] = 0
+
+    def arrays(self) -> dict[str, Tensor]:
+        """The two layers, named and shaped as `phrasemate.encode.heads` has them."""
+        parts = {"inner": self.inner.weight.T, "inner_bias": self.inner.bias}
+        parts |= {"outer": self.outer.weight.T, "outer_bias": self.outer.bias}
+        return {f"{self.place}_{name}": value for name, value in parts.items()}
+
+
+class PhraseEncoder(nn.Module):
+    """f(.; theta): contexts of phrases -> unit vectors. What `halves` leaves below is no part of theta."""
+
+    def __init__(self, upper: Upper, head: Projection | None = None) -> None:
+        super().__init__()
+        self.upper, self.head = upper, head
+
+    def contexts(self, inputs: Inputs, projected: bool = True) -> Tensor:
+        """Eq. 1: (texts, width), each the mean of the states of its phrase's tokens."""
+        states, there = self.upper(inputs.states, inputs.mask, inputs.first, inputs.last)  # (texts, longest, width)
+        if projected and self.head is not None and self.head.place == "tokens":
+            states = self.head(states)
+        kept = there[:, :, None]
+        mean: Tensor = (states.float() * kept).sum(1) / kept.sum(1)
+        return mean
+
+    def phrases(self, contexts: Tensor, owner: Tensor, projected: bool = True) -> Tensor:
+        """Eq. 2: (phrases, width) at unit length, each the mean of its contexts, projected.
+
+        ``owner`` (contexts,) ascending: the phrase that each context is of.
+        """
+        counts = torch.bincount(owner)
+        last = counts.cumsum(0) - 1
+        vectors = span_means(contexts, last + 1 - counts, last)
+        if projected and self.head is not None and self.head.place == "pooled":
+            vectors = self.head(vectors)
+        return functional.normalize(vectors, dim=1)
+
+    def forward(
+        self,
+        inputs: Sequence[Inputs],
+        owner: Tensor,
+        projected: bool = True,
+        autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> Tensor:
+        """Both, of all pieces of a step; ``autocast`` is the precision of the encoder."""
+        with autocast():
+            found = [self.contexts(each, projected) for each in inputs]
+        return self.phrases(gathered(found, [each.places for each in inputs]), owner, projected)
+
+
+@torch.no_grad()
+def momentum_update(slow: nn.Module, fast: nn.Module, momentum: float) -> None:
+    """theta_m <- mu theta_m + (1 - mu) theta (algorithm 1)."""
+    for old, new in zip(slow.parameters(), fast.parameters(), strict=True):
+        old.mul_(momentum).add_(new, alpha=1 - momentum)
+
+
+class Queue:
+    """The momentum-encoded phrases of the latest ``size`` pairs, sources and targets apart (section 5.7; MoCo).
+
+    ``vectors`` (2, size, dim), ``wordings`` (2, size), ``count`` (1,): how many pairs ever came in. The oldest are
+    overwritten first.
+    """
+
+    def __init__(self, size: int, dim: int, device: torch.device) -> None:
+        self.size = size
+        self.vectors = torch.zeros(2, size, dim, device=device)
+        self.wordings = torch.zeros(2, size, dtype=torch.int64, device=device)
+        self.count = torch.zeros(1, dtype=torch.int64)
+
+    @torch.no_grad()
+    def push(self, keys: Tensor, wordings: Tensor) -> None:
+        """``keys`` (2, N, dim), ``wordings`` (2, N): the oldest first; of more than ``size`` the last."""
+        new = keys.shape[1]
+        places = (int(self.count) + torch.arange(new))[-self.size :] % self.size
+        self.vectors[:, places] = keys[:, -self.size :]
+        self.wordings[:, places] = wordings[:, -self.size :]
+        self.count += new
+
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """(2, n, dim) vectors and (2, n) wordings of the n <= size pairs that are in it."""
+        there = min(int(self.count), self.size)
+        return self.vectors[:, :there], self.wordings[:, :there]
+
+
+class XPR:
+    """Algorithm 1: the two encoders and the loss of a step."""
+
+    def __init__(self, encoder: PhraseEncoder, settings: Settings, width: int, device: torch.device) -> None:
+        self.encoder, self.settings = encoder, settings
+        self.slow = copy.deepcopy(encoder).requires_grad_(False) if settings.targets == "momentum" else None
+        self.queue = None if settings.negatives == "batch" else Queue(settings.queue, width, device)
+
+    @torch.no_grad()
+    def keys(
+        self, inputs: Sequence[Inputs], owner: Tensor, autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+    ) -> Tensor | None:
+        """(2N, width): the phrases as the momentum encoder has them; None without one."""
+        if self.slow is None:
+            return None
+        self.slow.train(self.encoder.training)
+        keys: Tensor = self.slow(inputs, owner, autocast=autocast)
+        return keys
+
+    def loss(self, own: Tensor, keys: Tensor | None, wordings: Tensor) -> Contrast:
+        """Eq. 4: the sum of both directions; and how often, on average, the mate is found first.
+
+        ``own`` and ``keys`` (2N, width): sources, then targets, by the encoder and by the momentum encoder.
+        """
+        if keys is None:
+            keys = own if self.settings.targets == "same" else own.detach()
+        queries, candidates = (x.reshape(2, -1, x.shape[1]) for x in (own, keys))  # (2, N, width)
+        worded = wordings.reshape(2, -1)  # (2, N)
+        found = [self._direction(queries[side], candidates, worded, 1 - side) for side in (0, 1)]
+        if self.queue is not None:
+            self.queue.push(candidates, worded)
+        return Contrast(found[0].loss + found[1].loss, (found[0].right + found[1].right) / 2)
+
+    def _direction(self, queries: Tensor, keys: Tensor, wordings: Tensor, other: int) -> Contrast:
+        """Eq. 3: -log exp(p_i . q_i / T) / sum_j exp(p_i . q_j / T), the mean over the phrases p_i of one side.
+
+        ``queries`` (N, width); ``keys`` (2, N, width), of which those of the side ``other`` are searched.
+        """
+        candidates, read = keys[other], wordings
+        own = torch.arange(len(queries), device=queries.device)
+        if self.queue is not None:
+            vectors, older = self.queue.filled()
+            candidates, read = torch.cat([candidates, vectors[other]]), torch.cat([read, older], 1)
+        ignored = torch.zeros(len(own), len(candidates), dtype=torch.bool, device=own.device)
+        if self.settings.negatives == "queue":
+            ignored[:, : len(own)] = True  # of the batch a phrase's own mate alone
+        if self.settings.same_wording == "ignored":
+            ignored |= (wordings[:, :, None] == read[:, None, :]).any(0)
+        return contrast(queries, candidates, own, self.settings.temperature, ignored)
+
+    def stepped(self) -> None:
+        """After a step of the optimizer: the momentum update."""
+        if self.slow is not None:
+            momentum_update(self.slow, self.encoder, self.settings.momentum)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a run has to remember beside the trained weights."""
+        found: dict[str, Tensor] = {}
+        if self.slow is not None:
+            found |= {f"slow/{name}": value for name, value in self.slow.named_parameters()}
+        if self.queue is not None:
+            found |= {f"queue/{name}": getattr(self.queue, name) for name in ("vectors", "wordings", "count")}
+        return found
+
+
+DEV_PAIRS = 128  # encoded at once
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """``pairs``: the language pairs of the data set, such as "de-en" (none: all that it has); several are mixed in each
+    batch, drawn in proportion to their length to the power ``evenness``. ``batch``: phrase pairs a step; ``examples``:
+    sentences a phrase, drawn anew whenever it comes (0: the bare phrase is its own context), of its first ``pool``
+    ones (0: all). ``dev_pairs``: other pairs to measure on; ``dev``: their first so many phrase pairs (0: all), with
+    the first ``dev_examples`` sentences of each.
+    """
+
+    pairs: tuple[str, ...] = ()
+    batch: int = 256
+    examples: int = 4
+    pool: int = 0
+    max_tokens: int = 80
+    evenness: float = 1.0
+    dev_pairs: tuple[str, ...] = ()
+    dev: int = 0
+    dev_examples: int = 32
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """``base``: a Hugging Face encoder, a folder or a name; ``layer``: whose states a phrase is made of (0: the last;
+    those above are dropped); ``frozen``: how many of the lowest layers are not trained, nor is the token table;
+    ``kept``: their states are computed once and kept in files. ``projection``: "pooled", "tokens" or "none", ``inner``
+    and ``start``: see `Projection`; ``keep_head``: whether it is used in retrieval, or in training alone.
+    """
+
+    base: str
+    layer: int = 0
+    frozen: int = 0
+    kept: bool = False
+    dropout: float = 0.1
+    projection: str = "pooled"
+    inner: int = 4
+    start: str = "random"
+    keep_head: bool = True
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """``encoder`` and ``heads``: highest learning rates; ``epochs``: passes over the pairs (0: `loop.steps` counts),
+    and ``warmup``, the share of the steps that is warm-up (0: `loop.warmup` counts); ``chunk``: padded tokens computed
+    at once; ``cached``: cached gradients.
+    """
+
+    encoder: float = 2e-5
+    heads: float = 2e-5
+    epochs: float = 0.0
+    warmup: float = 0.0
+    chunk: int = 16_384
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Config:
+    """The tables of the configuration file."""
+
+    data: DataSettings
+    model: ModelSettings
+    loss: Settings
+    optimizer: OptimizerSettings
+    loop: LoopSettings
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Any]) -> Config:
+        """From the tables of a TOML file; raises InputError naming what is wrong."""
+        made = configured(cls, tables)
+        expect("[model] projection", made.model.projection, ("pooled", "tokens", "none"))
+        for name, value, least in (
+            ("[data] batch", made.data.batch, 2),
+            ("[data] examples", made.data.examples, 0),
+            ("[data] max_tokens", made.data.max_tokens, 3),
+            ("[data] pool", made.data.pool, 0),
+            ("[data] evenness", made.data.evenness, 0),
+            ("[data] dev", made.data.dev, 0),
+            ("[data] dev_examples", made.data.dev_examples, 0),
+            ("[model] inner", made.model.inner, 2),
+            ("[loss] queue", made.loss.queue, 1),
+            *((f"[optimizer] {name}", value, 0) for name, value in asdict(made.optimizer).items()),
+            ("[optimizer] chunk", made.optimizer.chunk, 1),
+        ):
+            at_least(name, value, least)
+        if made.optimizer.warmup > 1:
+            raise InputError(
+                f"[optimizer] warmup: {made.optimizer.warmup}; expected a share of the steps, 1 at most (loop.warmup "
+                "counts steps)"
+            )
+        if made.loss.temperature <= 0 or not 0 <= made.loss.momentum <= 1:
+            raise InputError("[loss] temperature must be above 0, and momentum from 0 to 1")
+        return made
+
+    def loop_over(self, pairs: int) -> LoopSettings:
+        """The loop, with ``epochs`` and ``warmup`` counted out for so many phrase pairs."""
+        loop, each = self.loop, self.data.batch * self.loop.accumulate
+        if self.optimizer.epochs:
+            loop = replace(loop, steps=max(1, round(self.optimizer.epochs * pairs / each)))
+        if self.optimizer.warmup:
+            loop = replace(loop, warmup=max(1, round(self.optimizer.warmup * loop.steps)))
+        return loop
+
+
+class Batch(NamedTuple):
+    """A step's contexts, and the same as the encoder takes them."""
+
+    sampled: Sampled
+    pieces: list[Piece]
+
+
+class XPRTask:
+    """See `trainer.Task` and `trainer.Remembering`. ``folder``: the data set; ``kept``: where the
+    frozen layers' states are kept, if the configuration wants them kept.
+
+    ``loop``: the loop's settings, counted out. Raises InputError, ReadError and ModelError for a configuration, data
+    or a base that cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        kept: Path,
+        device: str = "cpu",
+        show: Progress = lambda what, done, total: None,
+    ) -> None:
+        self.config = config
+        base = config.model.base
+        self.tokenizer = Tokenizer(base, min(config.data.max_tokens, longest_text(base)))
+        self.train, self.dev = self._read(folder)
+        counts = [contexts.pairs for contexts in self.train]
+        if sum(counts) < config.data.batch:
+            raise InputError(f"{sum(counts)} phrase pairs to train on; expected {config.data.batch} or more, a batch")
+        self.loop = config.loop_over(sum(counts))
+        batches = self.loop.steps * self.loop.accumulate
+        self.schedule = Schedule(
+            counts,
+            batches,
+            config.data.batch,
+            config.data.evenness,
+            neighbours=1,
+            dev=0,
+            seed=self.loop.seed,
+            names=[contexts.name for contexts in self.train],
+        )
+        lower = self._build(device)
+        padding = int(self.backbone.encoder.config.pad_token_id or 0)
+        precise = partial(autocast, device, self.loop.precision)
+        self.feed = Feed([*self.train, *self.dev], lower, padding, config.optimizer.chunk, precise)
+        if config.model.kept:
+            self.feed.keep(kept, self.loop.precision, show)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a user should know of the data."""
+        data = self.config.data
+        asked = [*self.train, *(self.dev if data.dev_examples else ())] if data.examples else []
+        return [_lacking(each) for each in asked if each.bare]
+
+    def _read(self, folder: Path) -> tuple[list[Contexts], list[Contexts]]:
+        data = self.config.data
+        pairs = data.pairs or tuple(language_pairs(folder))
+        if not pairs:
+            raise InputError(f"{folder}: no pair such as de-en/train.jsonl; make it with phrasemate dataset xpr")
+        bare, few = not data.examples, data.dev_examples
+        train = [read_contexts(folder, pair, "train", self.tokenizer, data.pool, bare=bare) for pair in pairs]
+        dev = [
+            read_contexts(folder, pair, "dev", self.tokenizer, few, data.dev, bare or not few)
+            for pair in data.dev_pairs or pairs
+        ]
+        return train, dev
+
+    def _build(self, device: str) -> Lower:
+        model = self.config.model
+        torch.manual_seed(self.loop.seed)
+        self.backbone = Backbone(model.base, 0, model.dropout)
+        lower, upper = halves(self.backbone, model.frozen, model.layer)
+        width = self.backbone.width
+        head = None if model.projection == "none" else Projection(width, model.projection, model.inner, model.start)
+        self.backbone.to(device)
+        self.module = PhraseEncoder(upper, head).to(device)
+        self.method = XPR(self.module, self.config.loss, width, torch.device(device))
+        return lower
+
+    def facts(self) -> dict[str, Any]:
+        """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
+        counts = {each.name: each.pairs for each in self.feed.files}
+        return {**facts_of("xpr", self.config), "pooling": "mean", "phrase pairs": counts}
+
+    def groups(self) -> list[tuple[list[nn.Parameter], float]]:
+        """The upper layers' parameters and those of the projection."""
+        head = list(self.module.head.parameters()) if self.module.head is not None else []
+        rates = self.config.optimizer
+        return [(list(self.module.upper.parameters()), rates.encoder), (head, rates.heads)]
+
+    def batch(self, number: int) -> Batch:
+        """See `Task.batch`."""
+        draw = random.Random(self.loop.seed * 1_000_003 + number)
+        found = sampled(self.train, self.schedule.train[number].tolist(), self.config.data.examples or 1, draw)
+        return Batch(found, self.feed.pieces(found))
+
+    def backward(self, batch: Batch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
+        """See `Task.backward`: encode with both encoders, XPCO, the gradient (algorithm 1)."""
+        inputs = [self.feed.inputs(piece) for piece in batch.pieces]
+        device = inputs[0].states.device
+        owner, wordings = (torch.from_numpy(x).to(device) for x in (batch.sampled.owner, batch.sampled.wordings))
+        keys = self.method.keys(inputs, owner, autocast)
+        parts: dict[str, float] = {}
+
+        def objective(found: Sequence[Tensor]) -> Tensor:
+            own = self.module.phrases(gathered(found, [each.places for each in inputs]), owner)
+            loss, right = self.method.loss(own, keys, wordings)
+            parts.update({"loss": float(loss.detach()), "acc@1": float(right)})
+            return loss * scale
+
+        if self.config.optimizer.cached:
+            cached_backward(self.module.contexts, inputs, objective, device, autocast)
+        else:
+            with autocast():
+                found = [self.module.contexts(each) for each in inputs]
+            objective(found).backward()  # type: ignore[no-untyped-call]
+        return {"tokens": len(batch.sampled.ids), **parts}
+
+    def stepped(self) -> None:
+        """See `Remembering.stepped`: the momentum update (algorithm 1)."""
+        self.method.stepped()
+
+    def state(self) -> dict[str, Tensor]:
+        """See `Remembering.state`: the momentum encoder and the queue."""
+        return self.method.state()
+
+    @torch.no_grad()
+    def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
+        """Held-out phrases as retrieval has them, each language pair by itself: acc@1 (eq. 5) in both directions.
+
+        ``score`` and ``acc@1`` are the mean over language pairs of the mean of the directions; what reads as the mate
+        is right. Of a data set that has a pair of languages both ways round, the second one's figures name it.
+        """
+        found: dict[str, float] = {}
+        scores = []
+        for number, contexts in enumerate(self.dev):
+            vectors = self.held_out(number, autocast)  # (2, pairs, width)
+            wordings = torch.from_numpy(contexts.wordings).view(2, -1)
+            rights = [_right(vectors[side], vectors[1 - side], wordings[1 - side]) for side in (0, 1)]
+            pair = contexts.name.split()[0]
+            source, _, target = pair.rpartition("-")
+            for name, right in zip((f"{source}>{target}", f"{target}>{source}"), rights, strict=True):
+                found[f"{name} ({pair})" if name in found else name] = right
+            scores.append(sum(rights) / 2)
+        return {"score": float(np.mean(scores)), "acc@1": float(np.mean(scores)), **found}
+
+    @torch.no_grad()
+    def held_out(self, file: int, autocast: Callable[[], Any]) -> Tensor:
+        """(2, pairs, width): one language pair's held-out phrases as retrieval has them, sources and targets."""
+        made = []
+        rows = [(len(self.train) + file, row) for row in range(self.dev[file].pairs)]
+        for at in range(0, len(rows), DEV_PAIRS):
+            some = sampled(self.feed.files, rows[at : at + DEV_PAIRS], 0, None)
+            inputs = [self.feed.inputs(piece) for piece in self.feed.pieces(some)]
+            owner = torch.from_numpy(some.owner).to(inputs[0].states.device)
+            vectors = self.module(inputs, owner, self.config.model.keep_head, autocast)
+            made.append(vectors.reshape(2, -1, vectors.shape[1]).cpu())
+        return torch.cat(made, 1)
+
+    def save(self, folder: Path) -> None:
+        """A Hugging Face folder; with ``heads.safetensors`` where a projection is kept for retrieval."""
+        save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder)
+        if self.module.head is not None and self.config.model.keep_head:
+            arrays = {name: x.detach().float().cpu().numpy() for name, x in self.module.head.arrays().items()}
+            save_arrays(folder / HEADS, arrays)
+
+
+def _lacking(contexts: Contexts) -> str:
+    return (
+        f"{contexts.name}: {contexts.bare:,} of {2 * contexts.pairs:,} phrases have no example sentence; "
+        "each stands for itself"
+    )
+
+
+def _right(queries: Tensor, candidates: Tensor, wordings: Tensor) -> float:
+    """The share of the queries whose nearest candidate reads as their own does."""
+    best = torch.cat([(some @ candidates.T).argmax(1) for some in torch.split(queries, 1_024)])
+    return float((wordings[best] == wordings).float().mean())

@@ -1,0 +1,112 @@
+"""When training ends before its last step, and which model it keeps; what is drawn of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from phrasemate.errors import InputError
+from phrasemate.evaluate.curves import draw_curves
+from phrasemate.training.trainer import LoopSettings, Trainer, learning_rate
+
+
+class Scripted:
+    """A task whose held-out scores are given."""
+
+    def __init__(self, scores: list[float]) -> None:
+        self.module = torch.nn.Linear(1, 1)
+        self.scores = scores
+
+    def groups(self) -> Any:
+        return [(list(self.module.parameters()), 0.1)]
+
+    def batch(self, number: int) -> int:
+        return number
+
+    def backward(self, batch: int, autocast: Any, scale: float) -> dict[str, float]:
+        self.module(torch.ones(1, 1)).sum().backward()
+        return {"loss": 0.0}
+
+    def evaluate(self, autocast: Any) -> dict[str, float]:
+        return {"score": self.scores.pop(0)}
+
+    def save(self, folder: Path) -> None:
+        (folder / "bias").write_text(str(self.module.bias.item()))
+
+
+def scripted(scores: list[float], run: Path, **loop: Any) -> Trainer[Any]:
+    settings = LoopSettings(steps=20, warmup=0, evaluate=2, log=1, checkpoint=1, precision="fp32", **loop)
+    return Trainer(Scripted(scores), settings, run, {})
+
+
+def test_patience_ends_a_run_and_keeps_the_best_model(tmp_path: Path) -> None:
+    """Scores at steps 2, 4, ...: the best at 6, then two that are no better."""
+    run = scripted([1.0, 0.5, 2.0, 2.0, 1.9, 9.0], tmp_path, patience=2)
+    run.run()
+    assert (run.step, run.finished) == (10, True)
+    assert json.loads((tmp_path / "model" / "training.json").read_text())["step"] == 6
+    again = scripted([], tmp_path, patience=2)
+    again.run()
+    assert (again.step, again.finished) == (10, True)
+
+
+def test_patience_survives_a_stop(tmp_path: Path) -> None:
+    """One of the two vain evaluations lies before the stop."""
+    first = scripted([2.0, 1.0], tmp_path, patience=2)
+    with pytest.raises(Stop):
+        first.run(progress=lambda event: _stop_at(event.step, 5))
+    second = scripted([1.5, 9.0], tmp_path, patience=2)
+    second.run()
+    assert (second.step, second.stale) == (6, 2)
+
+
+def test_a_constant_schedule_stays() -> None:
+    settings = LoopSettings(steps=100, warmup=4, schedule="constant")
+    assert [learning_rate(step, settings) for step in (0, 3, 4, 50, 99)] == [0.25, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_the_score_of_a_loss_is_not_drawn_as_a_share(tmp_path: Path) -> None:
+    """Else its negative numbers would press the shares together."""
+    pytest.importorskip("matplotlib")
+    rows = [
+        {"step": 1, "loss": 2.0, "dev loss": 3.0, "dev score": -3.0},
+        {"step": 2, "dev loss": 1.0, "dev score": -1.0},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert draw_curves(tmp_path / "metrics.jsonl", tmp_path / "curves.svg")
+    text = (tmp_path / "curves.svg").read_text()
+    assert "<!-- dev loss -->" in text
+    assert "<!-- dev score -->" not in text
+
+
+class Stop(Exception):
+    pass
+
+
+def _stop_at(step: int, wanted: int) -> None:
+    if step == wanted:
+        raise Stop
+
+
+def test_with_patience_the_last_model_is_kept_only_if_it_is_the_best(tmp_path: Path) -> None:
+    scores = [0.0, 5.0, *[1.0] * 8]
+    scripted(list(scores), tmp_path / "patient", patience=20).run()
+    scripted(list(scores), tmp_path / "plain").run()
+    steps = [
+        json.loads((tmp_path / name / "model" / "training.json").read_text())["step"] for name in ("patient", "plain")
+    ]
+    assert steps == [4, 20]
+
+
+def test_a_run_from_before_there_was_patience_goes_on(tmp_path: Path) -> None:
+    scripted([0.0] * 10, tmp_path).run(minutes=0)
+    facts = json.loads((tmp_path / "config.json").read_text())
+    del facts["loop"]["patience"]
+    (tmp_path / "config.json").write_text(json.dumps(facts))
+    assert scripted([0.0] * 10, tmp_path).run()["loss"] == 0.0
+    with pytest.raises(InputError, match=r"loop\.patience 0, now 3"):
+        scripted([], tmp_path, patience=3).run()

@@ -1,0 +1,371 @@
+"""CCPR against its equations, by plain loops."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pair_files import write_pairs
+
+from phrasemate.errors import InputError
+from phrasemate.training.ccpr import CCPR, CCPRTask, Config, PhraseModel, Settings
+from phrasemate.training.hf_encoder import Backbone, Tokenizer
+from phrasemate.training.phrase_pair_data import Alteration, Example, PairFile
+from phrasemate.training.span_batch import SpanBatch, collate
+
+
+@pytest.fixture
+def model(base: Path) -> PhraseModel:
+    torch.manual_seed(1)
+    return PhraseModel(Backbone(base, dropout=0.0), 8)
+
+
+@pytest.fixture
+def batch(base: Path, pairs: Path) -> SpanBatch:
+    file = PairFile(pairs / "en-xx.jsonl")
+    return collate([file[i] for i in range(4)], Tokenizer(base), Alteration(), 3, 3, random.Random(1))
+
+
+@pytest.fixture
+def states(model: PhraseModel, batch: SpanBatch) -> torch.Tensor:
+    with torch.no_grad():
+        return model.backbone.states(batch.tokens, 64)
+
+
+def plain_vector(model: PhraseModel, states: torch.Tensor, first: int, last: int) -> np.ndarray:
+    """Eq. 1: W [H_start ; H_end] + b."""
+    weight = torch.cat([model.start.weight, model.end.weight], 1).detach().double().numpy()
+    ends = torch.cat([states[first], states[last]]).double().numpy()
+    return weight @ ends + model.start.bias.detach().double().numpy()
+
+
+def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, settings: Settings) -> float:
+    """Eq. 2-4, one phrase at a time."""
+    total = 0.0
+    for side, other, column in ((batch.source, batch.target, 0), (batch.target, batch.source, 1)):
+        losses = []
+        for pair in batch.pairs:
+            query, own = int(pair[column]), int(pair[1 - column])
+            rivals = range(len(other.first)) if settings.negatives == "spans" else set(batch.pairs[:, 1 - column])
+            scores = {}
+            for rival in map(int, rivals):
+                same = settings.same_wording == "ignored" and other.wording[rival] == other.wording[own]
+                if rival == own or not same:
+                    a = plain_vector(model, states, int(side.first[query]), int(side.last[query]))
+                    b = plain_vector(model, states, int(other.first[rival]), int(other.last[rival]))
+                    if settings.normalise:
+                        a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+                    scores[rival] = float(a @ b) / settings.temperature
+            losses.append(math.log(sum(math.exp(s - scores[own]) for s in scores.values())))
+        total += sum(losses) / len(losses) / 2
+    return total
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(dim=8, segment=0),
+        Settings(dim=8, segment=0, normalise=True, temperature=0.1, negatives="spans"),
+        Settings(dim=8, segment=0, normalise=True, temperature=0.1, negatives="spans", same_wording="ignored"),
+    ],
+)
+def test_the_alignment_loss_is_the_equation(
+    model: PhraseModel, states: torch.Tensor, batch: SpanBatch, settings: Settings
+) -> None:
+    found = CCPR(model, settings)(states, batch)
+    assert found.total.item() == pytest.approx(plain_alignment(model, states, batch, settings), rel=1e-4)
+
+
+def test_the_segmentation_loss_is_the_equation(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
+    """Eq. 5 and 6, with all non-phrases at the weight of as many as there are phrases."""
+    losses: dict[bool, list[float]] = {True: [], False: []}
+    model.segment_bias = torch.nn.Parameter(torch.tensor([0.5, -0.25, -1.0]))  # of one word, of two, of more
+    biases = model.segment_bias.tolist()
+    weight = torch.cat([model.segment_start.weight, model.segment_end.weight], 1)[0].detach().double()
+    for side in (batch.source, batch.target):
+        for first, last, length, phrase in zip(side.first, side.last, side.length, side.phrase, strict=True):
+            ends = torch.cat([states[int(first)], states[int(last)]]).double()
+            logit = float(weight @ ends + biases[min(int(length), 3) - 1])
+            losses[bool(phrase)].append(math.log(1 + math.exp(-logit if phrase else logit)))
+    expected = sum(float(np.mean(each)) for each in losses.values()) / 2
+    whole = CCPR(model, Settings(dim=8, segment=2.0))(states, batch)
+    assert whole.parts["segment"].item() == pytest.approx(expected, rel=1e-5)
+    assert whole.total.item() == pytest.approx(whole.parts["align"].item() + 2 * expected, rel=1e-5)
+
+
+def test_sentences_and_means_are_contrasted_both_ways(
+    model: PhraseModel, states: torch.Tensor, batch: SpanBatch
+) -> None:
+    settings = Settings(dim=8, segment=0, sentence=1.0, mean=1.0, plain_temperature=0.2)
+    found = CCPR(model, settings)(states, batch)
+    bounds = batch.tokens.bounds.tolist()
+    means = [states[a:b].mean(0) for a, b in itertools.pairwise(bounds)]
+    unit = torch.stack(means) / torch.stack(means).norm(dim=1, keepdim=True)
+    scores = unit[:4] @ unit[4:].T / 0.2
+    expected = (torch.nn.functional.cross_entropy(scores, torch.arange(4)) * 0.5).item()
+    expected += (torch.nn.functional.cross_entropy(scores.T, torch.arange(4)) * 0.5).item()
+    assert found.parts["sentence"].item() == pytest.approx(expected, rel=1e-4)
+    phrases = [
+        torch.stack([states[a : b + 1].mean(0) for a, b in zip(side.first[at], side.last[at], strict=True)])
+        for side, at in zip((batch.source, batch.target), batch.pairs.T, strict=True)
+    ]
+    left, right = (each / each.norm(dim=1, keepdim=True) for each in phrases)
+    own = torch.arange(len(left))
+    both = [torch.nn.functional.cross_entropy(each, own) for each in (left @ right.T / 0.2, right @ left.T / 0.2)]
+    assert len(left) > 4
+    assert found.parts["mean"].item() == pytest.approx((sum(both) / 2).item(), rel=1e-4)
+
+
+def test_the_saved_heads_give_the_same_vectors(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
+    heads, side = model.heads(), batch.source
+    first, last = torch.from_numpy(side.first), torch.from_numpy(side.last)
+    vectors = states[first] @ heads["start"] + states[last] @ heads["end"] + heads["bias"]
+    assert torch.allclose(vectors, model.phrases(states, first, last), atol=1e-5)
+    logits = states[first] @ heads["segment_start"] + states[last] @ heads["segment_end"] + heads["segment_bias"]
+    assert torch.allclose(logits, model.segments(states, first, last, torch.from_numpy(side.length)), atol=1e-5)
+
+
+def test_components_keep_what_tells_phrases_apart(model: PhraseModel) -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(500, 8) @ torch.randn(8, 2 * model.backbone.width)  # eight directions hold everything
+    model.start_from_components(hidden + 3.0)
+    width = model.backbone.width
+    projected = model.start(hidden[:, :width] + 3.0) + model.end(hidden[:, width:] + 3.0)
+    assert projected.mean(0).abs().max() < 1e-3 * projected.std()  # centred
+    rank = torch.linalg.matrix_rank(projected - projected.mean(0))
+    assert rank == 8
+    entries = torch.cat([model.start.weight, model.end.weight], 1)
+    assert entries.pow(2).mean().sqrt().item() == pytest.approx(1 / math.sqrt(2 * width), rel=1e-3)
+
+
+@pytest.mark.parametrize(("phrases", "dim"), [(500, 129), (8, 8), (0, 1)])
+def test_more_dimensions_than_components(base: Path, phrases: int, dim: int) -> None:
+    """Two ends of an encoder of 64 numbers have 128 components; centred, eight phrases have seven."""
+    model = PhraseModel(Backbone(base), dim)
+    with pytest.raises(InputError, match=rf"dim: {dim}; head 'components' takes at most 128.*begin with, {phrases};"):
+        model.start_from_components(torch.randn(phrases, 2 * model.backbone.width))
+
+
+def test_held_out_figures_are_those_of_a_plain_loop(tables: dict[str, Any], pairs: Path) -> None:
+    config = Config.of(tables)
+    task = CCPRTask(config, pairs)
+    task.module.eval()
+    found = task.evaluate(torch.no_grad)
+    assert set(found) == {"score", "acc@1", "sentences", "f1", "en-xx", "en-yy"}
+    assert found["score"] == pytest.approx((found["en-xx"] + found["en-yy"]) / 2)
+    assert all(0 <= value <= 1 for value in found.values())
+    held = [task.files[f][r] for f, r in task.schedule.dev.tolist()]
+    batch = collate(held, task.tokenizer, Alteration(), 6, 3, random.Random(0))
+    with torch.no_grad():
+        states = task.backbone.states(batch.tokens, 64)
+    gold = right = 0
+    vectors = [
+        plain_vector(task.module, states, a, b) for a, b in zip(batch.target.first, batch.target.last, strict=True)
+    ]
+    unit = np.stack([v / np.linalg.norm(v) for v in vectors])
+    for source, own in batch.pairs:
+        query = plain_vector(task.module, states, batch.source.first[source], batch.source.last[source])
+        scores = unit @ query / np.linalg.norm(query)
+        gold, right = gold + 1, right + int((scores >= scores[own] - 1e-6).sum() == 1)
+    assert found["acc@1"] == pytest.approx(right / gold, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "message"),
+    [
+        ("data", "colour", 1, "colour: unknown"),
+        ("data", "batch", "many", "batch: 'many'"),
+        ("data", "batch", True, "batch: True"),
+        ("loss", "normalise", 1, "normalise: 1"),
+        ("data", "files", ["absent-*.jsonl"], "nothing matches"),
+        ("data", "files", "en.jsonl", "files: 'en.jsonl'; expected a list of strings"),
+        ("data", "files", ["/data/*.jsonl"], "expected patterns within .*pairs, such as"),
+        ("data", "files", [""], "Unacceptable pattern: ''; expected patterns"),
+        ("data", "evenness", math.inf, "evenness: inf; expected a finite number"),
+        ("data", "evenness", 10**400, "evenness: 1000.*; expected a finite number"),
+        ("data", "terms", ["t.jsonl"], "term_batch 0; expected both or neither"),
+        ("data", "term_batch", 2, "term_batch 2; expected both or neither"),
+        ("loop", "seed", 2**63, r"seed: 9223372036854775808; expected less than 2\*\*63"),
+        ("model", "attention", "none", "attention: 'none'; expected eager or sdpa"),
+        ("data", "positives", "nowhere", "same or elsewhere"),
+        ("loss", "negatives", "span", "negatives: .span.; expected phrases or spans"),
+        ("loss", "same_wording", "masked", "expected negative or ignored"),
+    ],
+)
+def test_wrong_settings_are_named(
+    tables: dict[str, Any], pairs: Path, table: str, key: str, value: object, message: str
+) -> None:
+    tables[table][key] = value
+    with pytest.raises(InputError, match=message):
+        CCPRTask(Config.of(tables), pairs)
+
+
+def test_terms_are_not_passed_over_where_positives_are_elsewhere(tables: dict[str, Any]) -> None:
+    tables["data"] |= {"terms": ["t.jsonl"], "term_batch": 2, "positives": "elsewhere"}
+    with pytest.raises(InputError, match="terms have no sentence"):
+        Config.of(tables)
+
+
+def test_unknown_and_missing_tables_are_named(tables: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"\[weather\]: unknown"):
+        Config.of({**tables, "weather": {}})
+    del tables["model"]
+    with pytest.raises(InputError, match=r"\[model\].*base"):
+        Config.of(tables)
+
+
+def test_the_configurations_of_the_repository_are_readable() -> None:
+    from phrasemate.training.config import SHIPPED, read_toml
+
+    paper = Config.of(read_toml(SHIPPED / "ccpr.toml"))
+    assert (paper.loss.dim, paper.loop.steps, paper.optimizer.encoder, paper.model.dropout) == (128, 20_000, 5e-5, 0.2)
+    assert paper.data.batch == 8 * 64
+    assert not paper.loss.normalise
+    assert Config.of(read_toml(SHIPPED / "ccpr-small.toml")).loss.normalise
+
+
+def test_a_configuration_that_comes_with_it_is_called_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from phrasemate.cli import app
+    from phrasemate.training.config import SHIPPED, file_of
+
+    monkeypatch.chdir(tmp_path)
+    Path("ccpr-small").mkdir()  # such as a folder of data of the same name
+    assert file_of(Path("ccpr-small")) == file_of(Path("ccpr-small.toml")) == SHIPPED / "ccpr-small.toml"
+    for missing in ("ccpr-smal", "configs/ccpr-small.toml", "."):
+        with pytest.raises(InputError) as caught:
+            file_of(Path(missing))
+        names = "bicla, bicla-small, ccpr, ccpr-small, reranker, xpr, xpr-small"
+        assert str(caught.value) == f"{missing}: no such file; phrasemate comes with {names}"
+    Path("xpr").write_text("", "utf-8")
+    assert file_of(Path("xpr")) == Path("xpr")  # one's own comes first
+    run = CliRunner().invoke(app, ["train", "ccpr", "ccpr", "-o", "run"])
+    assert run.exit_code == 1
+    assert "ccpr comes with phrasemate: say with --data where the files of phrasemate pairs are" in run.stderr
+    assert not Path("run").exists()
+
+
+def test_terms_are_phrases_but_no_examples_of_segmentation(base: Path, pairs: Path, model: PhraseModel) -> None:
+    file, tokenizer = PairFile(pairs / "en-xx.jsonl"), Tokenizer(base)
+    terms = [Example("haus fluss", "house river", [(0, 10, 0, 11)]), Example("rot", "red", [(0, 3, 0, 3)])]
+    examples = [file[i] for i in range(3)]
+    alone = collate(examples, tokenizer, Alteration(), 3, 99, random.Random(1))
+    both = collate(examples, tokenizer, Alteration(), 3, 99, random.Random(1), terms)
+    assert (alone.sentences, both.sentences) == (3, 3)
+    assert len(both.pairs) == len(alone.pairs) + 2
+    assert len(both.source.first) == len(alone.source.first) + 3 + 1  # haus, haus fluss, fluss; rot
+    settings = Settings(dim=8)
+    with torch.no_grad():
+        losses = [CCPR(model, settings)(model.backbone.states(b.tokens, 64), b).parts["segment"] for b in (alone, both)]
+    assert losses[1].item() == pytest.approx(losses[0].item(), rel=1e-4)
+
+
+def test_a_run_begins_with_the_heads_of_another(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    first = CCPRTask(Config.of(tables), pairs)
+    (tmp_path / "model").mkdir()
+    first.save(tmp_path / "model")
+    weights = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "model").glob("*.safetensors")}
+    assert weights == {"model.safetensors": "0o644", "heads.safetensors": "0o644"}  # the library leaves them private
+    tables["model"].update(base=str(tmp_path / "model"), head="base")
+    second = CCPRTask(Config.of(tables), pairs)
+    for (name, a), b in zip(first.module.named_parameters(), second.module.parameters(), strict=True):
+        assert torch.equal(a, b), name
+    tables["loss"]["dim"] = 9
+    with pytest.raises(InputError, match="8 dimensions; expected 9"):
+        CCPRTask(Config.of(tables), pairs)
+
+
+def test_terms_come_with_each_batch(tables: dict[str, Any], pairs: Path) -> None:
+    (pairs / "en-xx.jsonl").rename(pairs / "terms-xx.jsonl")
+    tables["data"].update(terms=["terms-*.jsonl"], term_batch=3)
+    task = CCPRTask(Config.of(tables), pairs)
+    assert len(task.batch(0).tokens) == 2 * (4 + 3)
+    assert task.batch(0).sentences == 4
+
+
+def test_heads_of_fewer_lengths_are_taken_over(model: PhraseModel) -> None:
+    """A segmenter that tells no lengths apart gives each the same bias, one of two lengths its last to all longer."""
+    longer = PhraseModel(model.backbone, 8, 4)
+    for given, expected in (([0.5], [0.5] * 4), ([0.5, -1.0], [0.5, -1.0, -1.0, -1.0])):
+        heads = {**model.heads(), "segment_bias": torch.tensor(given)}
+        longer.load_heads(heads)
+        assert longer.segment_bias.tolist() == expected
+
+
+def test_the_anchor_is_the_mean_distance_from_before(
+    model: PhraseModel, states: torch.Tensor, batch: SpanBatch
+) -> None:
+    before = states + torch.linspace(-1, 1, states.numel()).reshape(states.shape)
+    plain = CCPR(model, Settings(dim=8, segment=0))(states, batch).total.item()
+    found = CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch, before)
+    distances = []
+    for low, high in itertools.pairwise(batch.tokens.bounds.tolist()):
+        one, other = states[low:high].double().mean(0), before[low:high].double().mean(0)
+        distances.append(1 - float(one @ other / one.norm() / other.norm()))
+    assert found.parts["anchor"].item() == pytest.approx(float(np.mean(distances)), rel=1e-5)
+    assert found.total.item() == pytest.approx(plain + 3 * float(np.mean(distances)), rel=1e-5)
+    assert min(distances) > 0.001
+    with pytest.raises(InputError, match=r"anchor 3\.0, and no states"):
+        CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch)
+
+
+def rewrite(path: Path, change: Callable[[int, dict[str, Any]], object]) -> None:
+    """Change each line of a file of phrase pairs."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for number, row in enumerate(rows):
+        change(number, row)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_batch_without_phrase_pairs_has_no_loss_of_phrases(tables: dict[str, Any], pairs: Path) -> None:
+    for path in pairs.iterdir():
+        rewrite(path, lambda number, row: row.update(pairs=row["pairs"][:2] if number % 2 else []))
+    tables["data"].update(batch=1, neighbours=1)
+    task = CCPRTask(Config.of(tables), pairs)
+    found = [task.backward(batch, nullcontext, 1.0) for batch in map(task.batch, range(6))]
+    assert all(math.isfinite(value) for each in found for value in each.values())
+    without = [len(task.batch(number).pairs) == 0 for number in range(6)]
+    assert [each["align"] == 0 for each in found] == without
+    assert any(without)
+
+
+def test_held_out_sentences_without_phrase_pairs_are_refused(tables: dict[str, Any], pairs: Path) -> None:
+    for path in pairs.iterdir():
+        rewrite(path, lambda number, row: row.update(pairs=[]))
+    with pytest.raises(InputError, match="no phrase pair in the 8 held-out sentence pairs"):
+        CCPRTask(Config.of(tables), pairs)
+
+
+def test_a_long_sentence_is_cut_where_the_encoder_ends(tables: dict[str, Any], pairs: Path) -> None:
+    for path in pairs.iterdir():
+        rewrite(path, lambda number, row: row.update(source=row["source"] + " haus" * 200))
+    tables["data"]["max_tokens"] = 1_000
+    task = CCPRTask(Config.of(tables), pairs)
+    batch = task.batch(0)
+    assert np.diff(batch.tokens.bounds).max() == 64
+    assert math.isfinite(task.backward(batch, nullcontext, 1.0)["loss"])
+
+
+def test_files_of_one_name_have_figures_of_their_own(tables: dict[str, Any], tmp_path: Path) -> None:
+    """And none takes the place of another figure."""
+    for seed, name in enumerate(("a/train", "b/train", "a/score")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write_pairs(tmp_path / f"{name}.jsonl", 30, seed)
+    tables["data"]["files"] = ["*/*.jsonl"]
+    task = CCPRTask(Config.of(tables), tmp_path)
+    names = ["a/score.jsonl", "a/train.jsonl", "b/train.jsonl"]
+    assert task.names == names
+    found = task.evaluate(nullcontext)
+    assert found["score"] == pytest.approx(sum(found[name] for name in names) / 3)
