@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from common import report
 
-from phrasemate.encode.huggingface import averaged, read_weights
+from phrasemate.encode.export.hf_folder import averaged, read_weights
 from phrasemate.evaluate.report import signature
 from phrasemate.training.ccpr import CCPRTask, Config
 

@@ -22,7 +22,7 @@ from common import parser, report
 from numpy.typing import NDArray
 
 from phrasemate.baselines import sums
-from phrasemate.encode.pool import unit
+from phrasemate.encode.pooling import unit
 from phrasemate.evaluate.bicla import SETS
 from phrasemate.evaluate.data import digest
 from phrasemate.evaluate.report import signature

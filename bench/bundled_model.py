@@ -18,9 +18,9 @@ import argparse
 import json
 from pathlib import Path
 
-from phrasemate.encode.confidence import CONFIDENCE
-from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import check_folder
+from phrasemate.encode.calibration import CONFIDENCE
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import check_folder
 from phrasemate.reranker import bundled_reranker, load_reranker, save_reranker
 
 

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from phrasemate import load_model
 from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings, align_files, pair_files
 from phrasemate.encode import Model
-from phrasemate.encode.confidence import HITS, OTHERS, Confidence, features, fit_confidence
-from phrasemate.encode.views import VOTES, Views
+from phrasemate.encode.calibration import HITS, OTHERS, Confidence, features, fit_confidence
+from phrasemate.encode.rescoring import VOTES, Views
 from phrasemate.evaluate.report import signature
 from phrasemate.search import DOUBT, folded
 from phrasemate.types import Phrase

@@ -122,7 +122,7 @@ def _indexes(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
 def _models(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
     from safetensors.numpy import load_file, save_file
 
-    from phrasemate.encode.folder import write_manifest
+    from phrasemate.encode.model_folder import write_manifest
 
     kind, made = readers["model folder"], Hostile("hostile model")
     sound = _sound(kind, place, "sound")

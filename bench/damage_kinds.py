@@ -136,7 +136,7 @@ def _ask_rows(folder: Path) -> Any:
 def _model(folder: Path) -> Path:
     import tiny
 
-    from phrasemate.encode.export import export_model
+    from phrasemate.encode.export.export import export_model
 
     base = tiny.save_trained(tiny.save_xlmr(folder / "base"))
     export_model(base, folder / "model")

@@ -29,7 +29,7 @@ from transformers import AutoModel
 
 from phrasemate import Model, load_model
 from phrasemate.encode import runtime
-from phrasemate.encode.folder import ENCODER
+from phrasemate.encode.model_folder import ENCODER
 from phrasemate.evaluate.report import signature
 
 

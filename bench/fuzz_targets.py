@@ -190,7 +190,7 @@ def _split(data: bytes) -> None:
 
 def _tokens(data: bytes) -> None:
     """Tokens of the bundled model onto characters, without its transformer: any span has tokens that cover it."""
-    from phrasemate.encode.pool import token_rows
+    from phrasemate.encode.pooling import token_rows
 
     parts = data.decode("utf-8", "replace").split("\x1e")
     states = _runtime()._states(parts, list(_runtime()._tokens(parts)), "")
@@ -208,11 +208,11 @@ def _tokens(data: bytes) -> None:
 @cache
 def _runtime() -> Any:
     """A runtime whose transformer gives nothing: offsets are what is looked at."""
-    from phrasemate.encode import bundled_folder, folder
+    from phrasemate.encode import bundled_folder, model_folder
     from phrasemate.encode.runtime import Runtime, load_tokenizer
 
     made: Any = object.__new__(Runtime)
-    made._tokenizer = bundled_folder() / folder.TOKENIZER
+    made._tokenizer = bundled_folder() / model_folder.TOKENIZER
     made.tokenizer = load_tokenizer(made._tokenizer)
     made.opening, made.closing = made.tokenizer.encode("").ids
     made.window = 510

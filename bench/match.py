@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from training_data import LANGS, chosen, key, pairs, terms, tested
 
 from phrasemate import Document, Model, Phrase, load_model
-from phrasemate.encode.pool import pool_mean, token_rows, unit
-from phrasemate.encode.represent import by_examples
+from phrasemate.encode.example_pooling import by_examples
+from phrasemate.encode.pooling import pool_mean, token_rows, unit
 from phrasemate.evaluate.report import signature
 from phrasemate.examples import ExampleIndex
 from phrasemate.match import Candidates, MatchSettings, assign, candidates, pooling_of, select

@@ -20,7 +20,7 @@ from common import OUT, parser, report
 from mt import DIRECTIONS, FLOORS, HINTS, index_of, lines
 
 from phrasemate import Model, load_model
-from phrasemate.encode.segment import LETTER
+from phrasemate.encode.segmenter import LETTER
 from phrasemate.evaluate.report import signature
 from phrasemate.examples import occurrences
 from phrasemate.mt import Hint, Hinter

@@ -18,7 +18,7 @@ import numpy as np
 from common import parser, report
 
 from phrasemate import Model, Phrase, load_model
-from phrasemate.encode.pool import unit
+from phrasemate.encode.pooling import unit
 from phrasemate.evaluate.data import LANGS
 from phrasemate.evaluate.distractors import distractor_sentences, spans_of
 from phrasemate.evaluate.phrases import evaluate_phrases

@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from phrasemate.encode.folder import check_folder
+from phrasemate.encode.model_folder import check_folder
 from phrasemate.encode.runtime import GROUP
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "encode"))

@@ -1,4 +1,4 @@
-"""Choose how much of a phrase alone a search adds to phrases in their sentences (phrasemate.encode.views).
+"""Choose how much of a phrase alone a search adds to phrases in their sentences (phrasemate.encode.rescoring).
 
     python bench/views.py .cache/confidence
 
@@ -24,7 +24,7 @@ from confidence import Collection, Query, judged, looked_up, material, options_o
 
 from phrasemate import demo, load_model
 from phrasemate.encode import Model
-from phrasemate.encode.views import Views
+from phrasemate.encode.rescoring import Views
 from phrasemate.evaluate.polysemy import BUNDLED_SET, Ambiguous, read_polysemy, score_senses
 from phrasemate.evaluate.report import signature
 from phrasemate.search import Searcher

@@ -60,7 +60,7 @@ TRAINING = {"training"}  # the only one to import torch, and imported by the com
 GUARDED = {"torch": TRAINING, "transformers": TRAINING}
 GUARDED |= {name: {"cluster"} for name in ("lance", "lance_ray", "pyarrow", "ray")}
 # Making a model folder, not using one.
-ONNX = {SOURCE / "encode" / f"{name}.py" for name in ("export", "graph", "unpack")}
+ONNX = {SOURCE / "encode" / "export" / f"{name}.py" for name in ("export", "onnx_graph", "to_hf")}
 LONGEST = 800  # lines
 
 
@@ -183,7 +183,7 @@ def test_imports_go_one_way() -> None:
         ("phrasemate.text.read", "from phrasemate import index", 1),
         ("phrasemate.text.read", "from ..encode import load_model", 1),
         ("phrasemate.text.read", "from .words import words", 0),
-        ("phrasemate.encode.segment", "def f():\n    from phrasemate.text import words", 0),
+        ("phrasemate.encode.segmenter", "def f():\n    from phrasemate.text import words", 0),
         ("phrasemate.search", "import phrasemate.training.xpr", 1),
         ("phrasemate.cli.train", "from phrasemate.training.trainer import train", 0),
         ("phrasemate.cli.index", "from phrasemate import __version__", 0),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.pool import unit
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
 from phrasemate.vectors.neighbours import nearest
 from phrasemate.vectors.words import WordVectors

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.confidence import HITS, Confidence, features
-from phrasemate.encode.pool import unit
-from phrasemate.encode.views import VOTES, Views
+from phrasemate.encode.calibration import HITS, Confidence, features
+from phrasemate.encode.pooling import unit
+from phrasemate.encode.rescoring import VOTES, Views
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.marks import EXPECTED, parse_query
@@ -36,7 +36,7 @@ class Group:
     ``text`` is the best hit's wording and ``score`` its cosine; ``count`` is how many of the hits that were looked at
     have the wording; ``hits`` are the best of them, no two of the same sentence.
 
-    With views (`phrasemate.encode.views`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
+    With views (`phrasemate.encode.rescoring`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
     maximum of all, which several hits raise; hits keep the cosine in their sentences, which tells senses apart, and
     come by it. Groups come by ``weight``; of one that hits did not vote for, ``support`` is None.
     """
@@ -64,7 +64,7 @@ class Result:
     """The answer for one phrase of a query; ``groups`` by falling support.
 
     ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1; None where the model
-    that encodes the queries was not calibrated for it (see `phrasemate.encode.confidence`).
+    that encodes the queries was not calibrated for it (see `phrasemate.encode.calibration`).
     """
 
     query: str
@@ -90,7 +90,7 @@ class Searcher:
 
     ``model`` encodes the queries; by default it is the index's own, which is loaded with the first query.
 
-    ``views``: look at the hits again, see `phrasemate.encode.views`. True: as was chosen for models with a trained
+    ``views``: look at the hits again, see `phrasemate.encode.rescoring`. True: as was chosen for models with a trained
     head; False: compare phrases in their sentences only, which is quicker, and let hits vote. For other models nothing
     was chosen, so neither is done.
     """

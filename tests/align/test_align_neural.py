@@ -13,7 +13,7 @@ import pytest
 from phrasemate.align import NeuralAligner, Worded, symmetrise
 from phrasemate.align.neural import intersection, itermax, softmax, word_vectors
 from phrasemate.encode import bundled_folder, load_model
-from phrasemate.encode.pool import Head
+from phrasemate.encode.pooling import Head
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from phrasemate.encode import export
-from phrasemate.encode.confidence import Confidence
-from phrasemate.encode.folder import write_manifest
+from phrasemate.encode.calibration import Confidence
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import write_manifest
 
 Invoke = Callable[..., Any]
 
@@ -88,7 +88,7 @@ def test_one_flipped_bit_is_found(invoke: Invoke, folder: Path) -> None:
 
 
 def usual(option: str) -> Any:
-    return inspect.signature(export.export_model).parameters[option].default
+    return inspect.signature(export_model).parameters[option].default
 
 
 def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         asked.append((arguments, options))
         return "ab" * 32
 
-    monkeypatch.setitem(sys.modules, "phrasemate.encode.export", SimpleNamespace(export_model=export_model))
+    monkeypatch.setitem(sys.modules, "phrasemate.encode.export.export", SimpleNamespace(export_model=export_model))
     assert invoke("model", "export", "hf", "-o", "out").stdout == "out: model abababababab\n"
     text = tmp_path / "text.txt"
     text.write_text("One. Two.\n", "utf-8")

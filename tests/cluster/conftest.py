@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model that workers can load."""
     import tiny
 
-    from phrasemate.encode.export import export_model
+    from phrasemate.encode.export.export import export_model
 
     base = tmp_path_factory.mktemp("tiny")
     export_model(tiny.save_bert(base / "hf"), base / "model", layers=[tiny.DEPTH])

@@ -10,7 +10,7 @@ import pytest
 import tiny
 
 from phrasemate.encode import Model, bundled_folder, load_model
-from phrasemate.encode.export import export_model
+from phrasemate.encode.export.export import export_model
 
 ALL_LAYERS = list(range(tiny.DEPTH + 1))
 

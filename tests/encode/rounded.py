@@ -15,8 +15,8 @@ import onnx
 from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 
-from phrasemate.encode.confidence import CONFIDENCE
-from phrasemate.encode.folder import ENCODER, write_manifest
+from phrasemate.encode.calibration import CONFIDENCE
+from phrasemate.encode.model_folder import ENCODER, write_manifest
 
 
 def rounded_copy(folder: Path, out: Path, group: int) -> str:

@@ -13,8 +13,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import CONFIG, EMBEDDINGS, ENCODER, HEADS, MANIFEST, TOKENIZER, write_manifest
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import CONFIG, EMBEDDINGS, ENCODER, HEADS, MANIFEST, TOKENIZER, write_manifest
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.types import Phrase
 

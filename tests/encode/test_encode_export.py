@@ -14,8 +14,8 @@ import tiny
 from safetensors.numpy import load_file, save_file
 
 from phrasemate.encode import load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import CONFIG, MANIFEST
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import CONFIG, MANIFEST
 from phrasemate.errors import InputError, ModelError, ModelUnsupported, PhrasemateError
 
 

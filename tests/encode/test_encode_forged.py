@@ -14,9 +14,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from phrasemate.encode import load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import CONFIG, ENCODER, HEADS, MANIFEST, TOKENIZER, write_manifest
-from phrasemate.encode.unpack import unpack_model
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.export.to_hf import unpack_model
+from phrasemate.encode.model_folder import CONFIG, ENCODER, HEADS, MANIFEST, TOKENIZER, write_manifest
 from phrasemate.errors import ModelDamaged
 
 

@@ -12,10 +12,10 @@ import tiny
 from safetensors.numpy import save_file
 
 from phrasemate import Phrase, load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import HEADS
-from phrasemate.encode.pool import Head, MeanHead, pool_mean, unit
-from phrasemate.encode.project import add_projection
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import HEADS
+from phrasemate.encode.pca_projection import add_projection
+from phrasemate.encode.pooling import Head, MeanHead, pool_mean, unit
 from phrasemate.errors import InputError, ModelError
 
 VALUES = np.array([[1, 2], [3, 4], [5, 0], [0, 8]], np.float32)

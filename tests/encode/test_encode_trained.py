@@ -14,9 +14,9 @@ import tiny
 from safetensors.numpy import load_file, save_file
 
 from phrasemate.encode import LearnedSegmenter, Model, NgramSegmenter, load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import CONFIG, HEADS, write_manifest
-from phrasemate.encode.project import add_projection
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import CONFIG, HEADS, write_manifest
+from phrasemate.encode.pca_projection import add_projection
 from phrasemate.errors import InputError, ModelDamaged, ModelError
 from phrasemate.text import words
 from phrasemate.types import Phrase

@@ -17,8 +17,8 @@ import corpora
 import tiny
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import HEADS, write_manifest
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import HEADS, write_manifest
 
 
 @pytest.fixture

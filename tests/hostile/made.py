@@ -21,11 +21,11 @@ sys.path[:0] = [str(ROOT / "bench")]
 
 def versions() -> dict[str, int]:
     """Kinds of ``damage_kinds`` and the version of their format."""
-    from phrasemate.encode import folder
+    from phrasemate.encode import model_folder
     from phrasemate.index import manifest
     from phrasemate.vectors import folder as words
 
-    return {"index": manifest.VERSION, "model folder": folder.VERSION, "word vectors": words.VERSION}
+    return {"index": manifest.VERSION, "model folder": model_folder.VERSION, "word vectors": words.VERSION}
 
 
 def asked(kind: str, place: Path) -> Any:

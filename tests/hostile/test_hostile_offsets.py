@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT / "bench")]
 from fuzz_targets import _runtime, run  # noqa: E402
 
 from phrasemate.encode import bundled_folder  # noqa: E402
-from phrasemate.encode.pool import token_rows  # noqa: E402
+from phrasemate.encode.pooling import token_rows  # noqa: E402
 from phrasemate.errors import QueryError  # noqa: E402
 from phrasemate.search import parse_query  # noqa: E402
 from phrasemate.text import split_sentences, words  # noqa: E402

@@ -12,7 +12,7 @@ from llm_double import ENGLISH
 
 from phrasemate import Index
 from phrasemate.encode.model import Extracted
-from phrasemate.encode.views import VOTES, Views
+from phrasemate.encode.rescoring import VOTES, Views
 from phrasemate.errors import InputError
 from phrasemate.marks import Query, parse_query
 from phrasemate.mt import Hint, Hinter, Hints

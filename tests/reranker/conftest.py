@@ -17,8 +17,8 @@ import tiny
 from by_hand import shaken
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import HEADS, write_manifest
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import HEADS, write_manifest
 from phrasemate.reranker import Network
 
 

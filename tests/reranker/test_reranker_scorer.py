@@ -12,7 +12,7 @@ import pytest
 import tiny
 
 from phrasemate.encode import Model
-from phrasemate.encode.folder import bundled_folder, check_folder
+from phrasemate.encode.model_folder import bundled_folder, check_folder
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelMismatch, ModelUnsupported
 from phrasemate.rank import run_of, whole
 from phrasemate.reranker import (

@@ -9,9 +9,9 @@ import pytest
 import tiny
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.pool import MeanHead
-from phrasemate.encode.represent import by_examples
+from phrasemate.encode.example_pooling import by_examples
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.pooling import MeanHead
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 

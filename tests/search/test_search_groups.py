@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from search_fakes import FakeIndex, FakeModel, hit
 
-from phrasemate.encode.confidence import Confidence
+from phrasemate.encode.calibration import Confidence
 from phrasemate.errors import InputError, QueryError
 from phrasemate.search import FETCH, FETCH_MOST, Group, Result, Searcher, is_of
 from phrasemate.types import Hit, Phrase

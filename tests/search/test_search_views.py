@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from search_fakes import FakeIndex, hit
 
-from phrasemate.encode.confidence import Confidence
-from phrasemate.encode.views import VOTES, Views
+from phrasemate.encode.calibration import Confidence
+from phrasemate.encode.rescoring import VOTES, Views
 from phrasemate.search import FETCH, Searcher
 from phrasemate.types import Hit, Phrase
 

@@ -10,8 +10,8 @@ import pytest
 import tiny
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.views import Views, alone
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.rescoring import Views, alone
 from phrasemate.errors import InputError
 from phrasemate.index import Index
 from phrasemate.search import Searcher

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from server_fakes import FakeModel, make_index
 
-from phrasemate.encode.views import VOTES, Views
+from phrasemate.encode.rescoring import VOTES, Views
 from phrasemate.errors import IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest

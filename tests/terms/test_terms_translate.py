@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from phrasemate.encode import Model
-from phrasemate.encode.views import Views
+from phrasemate.encode.rescoring import Views
 from phrasemate.errors import InputError
 from phrasemate.index import Index
 from phrasemate.search import Searcher

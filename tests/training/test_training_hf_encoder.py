@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from phrasemate.encode import load_model
-from phrasemate.encode.export import export_model
+from phrasemate.encode.export.export import export_model
 from phrasemate.errors import InputError, ModelError
 from phrasemate.training.gradcache import chunked_backward
 from phrasemate.training.hf_encoder import Backbone, Tokenizer, longest_text, save_encoder, token_rows

@@ -22,8 +22,8 @@ import tiny
 
 from phrasemate.cli import app
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.folder import HEADS, write_manifest
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import HEADS, write_manifest
 from phrasemate.errors import InputError
 from phrasemate.rank import csls
 from phrasemate.reranker import load_reranker

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "encode"))
 import tiny
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.export import export_model
+from phrasemate.encode.export.export import export_model
 from phrasemate.vectors import WordVectors
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from phrasemate.align.links import Links, symmetrise
 from phrasemate.align.worded import Worded
 from phrasemate.encode import Model
-from phrasemate.encode.pool import pool_mean, token_rows, unit
+from phrasemate.encode.pooling import pool_mean, token_rows, unit
 from phrasemate.errors import InputError
 from phrasemate.utils.batching import parts
 

@@ -146,7 +146,7 @@ def export(
     trained folder (heads.safetensors) come along. Using it needs no torch; making it needs
     pip install 'phrasemate[train]'.
     """
-    from phrasemate.encode.export import export_model
+    from phrasemate.encode.export.export import export_model
 
     if dim != DIM and project is None:
         raise typer.BadParameter("--dim is of a projection; give --project TEXT")
@@ -189,8 +189,8 @@ def unpack(
 
     The weights in float32, the tokenizer, the heads. Needs pip install 'phrasemate[train]'.
     """
-    from phrasemate.encode.folder import bundled_folder
-    from phrasemate.encode.unpack import unpack_model
+    from phrasemate.encode.export.to_hf import unpack_model
+    from phrasemate.encode.model_folder import bundled_folder
 
     unpack_model(folder or bundled_folder(), out)
     typer.echo(f"{out}: a Hugging Face encoder")
@@ -206,9 +206,9 @@ def _sentences(path: Path) -> Iterator[str]:
 
 def _facts(folder: Path | None) -> dict[str, Any]:
     """What the verified folder says of itself."""
-    from phrasemate.encode.confidence import load_confidence
-    from phrasemate.encode.folder import HEADS, REMEDY, bundled_folder, check_folder
+    from phrasemate.encode.calibration import load_confidence
     from phrasemate.encode.heads import head_of, load_heads, segmenter_of
+    from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
     from phrasemate.errors import ModelDamaged
 
     folder = folder or bundled_folder()

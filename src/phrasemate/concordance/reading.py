@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phrasemate.encode.learned import disjoint
+from phrasemate.encode.segmenter import disjoint
 from phrasemate.errors import InputError, QueryError
 from phrasemate.text import split_sentences, words
 from phrasemate.types import Phrase, Span

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from phrasemate.encode.folder import bundled_folder
-from phrasemate.encode.learned import LearnedSegmenter
 from phrasemate.encode.model import Extracted, Model, load_model
-from phrasemate.encode.pool import POOLINGS
-from phrasemate.encode.segment import FrequentWords, NgramSegmenter, Segmenter, SegmentOptions, Spans
+from phrasemate.encode.model_folder import bundled_folder
+from phrasemate.encode.pooling import POOLINGS
+from phrasemate.encode.segmenter import (
+    FrequentWords,
+    LearnedSegmenter,
+    NgramSegmenter,
+    Segmenter,
+    SegmentOptions,
+    Spans,
+)
 
 __all__ = [
     "POOLINGS",

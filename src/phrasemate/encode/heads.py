@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from phrasemate.encode.folder import CONFIG, REMEDY
-from phrasemate.encode.learned import LearnedSegmenter
-from phrasemate.encode.pool import PLACES, Head, MeanHead, PhraseHead
+from phrasemate.encode.model_folder import CONFIG, REMEDY
+from phrasemate.encode.pooling import PLACES, Head, MeanHead, PhraseHead
+from phrasemate.encode.segmenter import LearnedSegmenter
 from phrasemate.errors import InputError, ModelDamaged, ModelError
 
 PROJECTION = ("start", "end", "bias")

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.confidence import load_confidence
-from phrasemate.encode.folder import HEADS, REMEDY, bundled_folder, check_folder
+from phrasemate.encode.calibration import load_confidence
 from phrasemate.encode.heads import head_of, load_heads, segmenter_of
-from phrasemate.encode.pool import POOLINGS, pool_cls, pool_ends, pool_mean, token_rows, unit
+from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
+from phrasemate.encode.pooling import POOLINGS, pool_cls, pool_ends, pool_mean, token_rows, unit
 from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
-from phrasemate.encode.segment import NgramSegmenter, Segmenter, SegmentOptions
+from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.types import Phrase, Span
 

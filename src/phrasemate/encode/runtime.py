@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode import folder as names
-from phrasemate.encode.embedding import EmbeddingTable
-from phrasemate.encode.graph import output_name
+from phrasemate.encode import model_folder as names
+from phrasemate.encode.model_folder import output_name
+from phrasemate.encode.token_table import EmbeddingTable
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.cpu import cores

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.views import alone
+from phrasemate.encode.rescoring import alone
 from phrasemate.errors import QueryError, ReadError
 from phrasemate.evaluate.data import json_lines
 from phrasemate.evaluate.metrics import check_numbers

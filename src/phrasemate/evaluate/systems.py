@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
-from phrasemate.encode.pool import pool_ends, pool_mean, token_rows, unit
+from phrasemate.encode.pooling import pool_ends, pool_mean, token_rows, unit
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.types import Phrase
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from phrasemate.dataset import ExamplePair, language_pairs, read
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.pool import unit
-from phrasemate.encode.represent import by_examples
+from phrasemate.encode.example_pooling import by_examples
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.metrics import Ranking, check_numbers

@@ -32,7 +32,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from phrasemate.encode.pool import POOLINGS
+from phrasemate.encode.pooling import POOLINGS
 from phrasemate.errors import InputError
 
 BUNDLED = "bundled"

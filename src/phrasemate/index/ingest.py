@@ -25,18 +25,18 @@ from phrasemate.index.types import AddReport, DocumentInfo, IndexModel, PhraseSe
 from phrasemate.types import Document, Sentence
 
 if TYPE_CHECKING:
-    from phrasemate.encode.segment import SegmentOptions
+    from phrasemate.encode.segmenter import SegmentOptions
 
 
 class Learner(Protocol):
-    """Finds the most frequent words of a language (``phrasemate.encode.segment.FrequentWords``)."""
+    """Finds the most frequent words of a language (``phrasemate.encode.segmenter.FrequentWords``)."""
 
     def update(self, text: str) -> None: ...
     def words(self) -> list[str]: ...
 
 
 def _learner() -> Learner:
-    from phrasemate.encode.segment import FrequentWords
+    from phrasemate.encode.segmenter import FrequentWords
 
     learner: Learner = FrequentWords()
     return learner

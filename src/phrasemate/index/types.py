@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from phrasemate.encode.segment import SegmentOptions
+    from phrasemate.encode.segmenter import SegmentOptions
 
 
 class PhraseSet(Protocol):

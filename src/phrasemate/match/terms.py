@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
-from phrasemate.encode.represent import by_examples
+from phrasemate.encode.example_pooling import by_examples
 from phrasemate.errors import InputError
 from phrasemate.examples import Finder, occurrences
 from phrasemate.marks import marked

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from phrasemate.align import Worded
 from phrasemate.align.neural import word_vectors
 from phrasemate.encode import Model
-from phrasemate.encode.pool import unit
+from phrasemate.encode.pooling import unit
 from phrasemate.types import PhrasePair
 
 Floats = NDArray[np.float32]

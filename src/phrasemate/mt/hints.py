@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phrasemate.encode.segment import LETTER
+from phrasemate.encode.segmenter import LETTER
 from phrasemate.errors import InputError
 from phrasemate.examples import occurrences
 from phrasemate.index import Index

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
-from phrasemate.encode.pool import unit
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples import occurrences
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
-from phrasemate.encode.pool import pool_mean, unit
+from phrasemate.encode.pooling import pool_mean, unit
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError, ModelMismatch
 from phrasemate.rank import csls, margin_lists, rerank, run_of, whole

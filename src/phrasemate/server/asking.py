@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phrasemate.encode.views import alone
+from phrasemate.encode.rescoring import alone
 from phrasemate.marks import parse_query
 from phrasemate.search import Result, Searcher
 from phrasemate.server.effort import go_on

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from phrasemate.encode import FrequentWords, Model
-from phrasemate.encode.segment import JOINT
+from phrasemate.encode.segmenter import JOINT
 from phrasemate.terms.records import DocumentTerm, Occurrence, Progress, TermSettings
 from phrasemate.text import words
 from phrasemate.text.normalize import composed, plain

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from phrasemate.encode import Model
-from phrasemate.encode.represent import by_examples
+from phrasemate.encode.example_pooling import by_examples
 from phrasemate.search import Searcher
 from phrasemate.terms.records import DocumentTerm, Progress, TermSettings
 from phrasemate.types import Phrase

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from phrasemate.encode.heads import load_heads
-from phrasemate.encode.project import principal_axes
+from phrasemate.encode.pca_projection import principal_axes
 from phrasemate.errors import InputError, ModelError
 from phrasemate.training.config import at_least, configured, expect, facts_of
 from phrasemate.training.cpr_sampling import CprSampling

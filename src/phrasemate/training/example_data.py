@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.dataset.records import ExamplePair, read
-from phrasemate.encode.pool import token_rows
+from phrasemate.encode.pooling import token_rows
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.training.hf_encoder import Batch, Tokenizer

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from phrasemate.encode import Model
-from phrasemate.encode.pool import pool_mean, unit
+from phrasemate.encode.pooling import pool_mean, unit
 from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.training.example_data import Contexts, Integers, Sampled
 from phrasemate.training.hf_encoder import Backbone, grouped, padded

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from phrasemate.encode.huggingface import FAMILIES, tokenizer_settings
+from phrasemate.encode.export.hf_folder import FAMILIES, tokenizer_settings
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 from phrasemate.training.gradcache import gathered
 from phrasemate.utils.storage import unlock

@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from phrasemate.align import ParallelText
 from phrasemate.encode import Model
-from phrasemate.encode.pool import Head
+from phrasemate.encode.pooling import Head
 from phrasemate.errors import InputError
 from phrasemate.rank import numbered
 from phrasemate.reranker.folder import save_reranker

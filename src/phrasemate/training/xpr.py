@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from phrasemate.dataset.records import language_pairs
-from phrasemate.encode.folder import HEADS
+from phrasemate.encode.model_folder import HEADS
 from phrasemate.errors import InputError
 from phrasemate.training.config import at_least, configured, expect, facts_of
 from phrasemate.training.example_data import Contexts, Sampled, read_contexts, sampled

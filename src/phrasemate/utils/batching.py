@@ -1,4 +1,4 @@
-"""A sequence in parts that fit into memory."""
+"""Split a sequence into parts that fit into memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ T = TypeVar("T")
 
 
 def parts(items: Iterable[T], size: Callable[[T], int], most: int, count: int | None = None) -> Iterator[list[T]]:
-    """The items in order, in parts of a ``size`` of up to ``most`` in all and of up to ``count`` items (None: any
-    number); one that is larger is a part of its own.
+    """Split the items, in order, into parts of a total ``size`` of up to ``most`` and of up to ``count`` items.
+
+    An item that is larger is a part by itself; without ``count`` the number of items is free.
     """
     part: list[T] = []
     total = 0

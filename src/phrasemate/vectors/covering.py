@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
-from phrasemate.encode.pool import unit
+from phrasemate.encode.pooling import unit
 from phrasemate.types import Phrase
 from phrasemate.vectors.distilling import shared_projection
 from phrasemate.vectors.vocabulary import Progress

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
-from phrasemate.encode.project import principal_axes
+from phrasemate.encode.pca_projection import principal_axes
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 from phrasemate.vectors.contexts import Contexts, sample_contexts

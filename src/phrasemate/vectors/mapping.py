@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.pool import unit
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
 from phrasemate.vectors.folder import begun, check_free, put
 from phrasemate.vectors.lexicon import Lexicon, pair_rows

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.pool import unit
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
 from phrasemate.vectors.linear import orthogonal_maps
 from phrasemate.vectors.neighbours import blocks, csls_penalties, nearest, neighbour_means

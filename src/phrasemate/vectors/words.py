@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.pool import unit
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.vectors.folder import REMEDY, read_folder, write_folder
 

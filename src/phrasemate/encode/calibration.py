@@ -10,8 +10,8 @@ confidence.json, beside what the model's hash seals, since no vector depends on 
     P = 1 / (1 + exp(-(b + u s + v (s - m) + w ln n)))
 
 s: cosine of the best group, m: mean cosine of the next `OTHERS` groups, n: how many of the first `HITS` hits have its
-wording; groups come by support (`phrasemate.encode.views`). A search that looks at its hits again has other cosines and
-fewer hits, so it has a bias and weights of its own, under the key ``views``.
+wording; groups come by support (`phrasemate.encode.rescoring`). A search that looks at its hits again has other cosines
+and fewer hits, so it has a bias and weights of its own, under the key ``views``.
 """
 
 from __future__ import annotations

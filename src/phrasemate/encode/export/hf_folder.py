@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from phrasemate.encode.folder import HEADS
 from phrasemate.encode.heads import Arrays, load_heads
-from phrasemate.encode.segment import common_pieces
+from phrasemate.encode.model_folder import HEADS
+from phrasemate.encode.segmenter import common_pieces
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 
 FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number

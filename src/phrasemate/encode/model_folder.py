@@ -8,7 +8,7 @@
     embeddings.safetensors  the token table in 4 or 8 bit, positions, biases of the sum
     heads.safetensors       the projection of phrases, the learned segmenter (only when the model has them)
     MANIFEST.json           size and SHA-256 of each of the others; its own SHA-256 is the model's hash
-    confidence.json         not sealed, may be missing: see `phrasemate.encode.confidence`
+    confidence.json         not sealed, may be missing: see `phrasemate.encode.calibration`
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from phrasemate.encode.confidence import CONFIDENCE
+from phrasemate.encode.calibration import CONFIDENCE
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.utils.storage import sha256_of
 
@@ -164,3 +164,8 @@ def _load_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ModelDamaged(f"{path}: expected a JSON object; {REMEDY}")
     return value
+
+
+def output_name(layer: int) -> str:
+    """The graph's output for the states after a layer (0: what goes into the first one)."""
+    return f"layer_{layer}"

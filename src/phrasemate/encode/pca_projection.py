@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.folder import CONFIG, HEADS, write_manifest
 from phrasemate.encode.model import Model, load_model
-from phrasemate.encode.pool import MeanHead
+from phrasemate.encode.model_folder import CONFIG, HEADS, write_manifest
+from phrasemate.encode.pooling import MeanHead
 from phrasemate.errors import InputError
 from phrasemate.utils.storage import save_arrays
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode import folder as names
-from phrasemate.encode.embedding import EmbeddingTable
-from phrasemate.encode.graph import ACTIVATIONS
-from phrasemate.encode.huggingface import TRAINING, tokenizer_settings
+from phrasemate.encode import model_folder as names
+from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings
+from phrasemate.encode.export.onnx_graph import ACTIVATIONS
+from phrasemate.encode.export.smoothquant import norms_of
 from phrasemate.encode.runtime import load_tokenizer, tokenizer_bytes
-from phrasemate.encode.smoothing import norms_of
+from phrasemate.encode.token_table import EmbeddingTable
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged
 from phrasemate.utils.storage import save_arrays
 
@@ -89,7 +89,7 @@ def _embeddings(table: EmbeddingTable) -> Arrays:
 
 
 def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
-    """The transformer's weights under Hugging Face's names; undoes what `phrasemate.encode.graph` folds together."""
+    """The transformer's weights under Hugging Face's names; undoes what `onnx_graph` folds together."""
     if depth > len(constants):
         raise ValueError(f"{depth} layers")
     weights: Arrays = {}

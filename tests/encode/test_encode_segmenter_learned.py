@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from phrasemate.encode import LearnedSegmenter, learned
-from phrasemate.encode.learned import disjoint, sigmoid
-from phrasemate.encode.pool import token_rows
+from phrasemate.encode import LearnedSegmenter
+from phrasemate.encode import segmenter as learned
+from phrasemate.encode.pooling import token_rows
 from phrasemate.encode.runtime import States
-from phrasemate.encode.segment import LETTER, NgramSegmenter, Spans
+from phrasemate.encode.segmenter import LETTER, NgramSegmenter, Spans, disjoint, sigmoid
 from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.types import Span

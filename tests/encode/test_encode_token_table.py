@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from phrasemate.encode.embedding import BLOCK, EmbeddingTable, quantise
+from phrasemate.encode.token_table import BLOCK, EmbeddingTable, quantise
 from phrasemate.errors import ModelDamaged, ModelUnsupported
 
 ROWS, DIM = 7, 3 * BLOCK

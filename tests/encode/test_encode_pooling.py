@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.encode import Model
-from phrasemate.encode.pool import Head, pool_cls, pool_ends, pool_mean, token_rows, unit
+from phrasemate.encode.pooling import Head, pool_cls, pool_ends, pool_mean, token_rows, unit
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase

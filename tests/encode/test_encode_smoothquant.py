@@ -13,9 +13,9 @@ from safetensors.numpy import load_file
 from tiny import cosines
 
 from phrasemate.encode import bundled_folder, load_model, runtime
-from phrasemate.encode.export import export_model
-from phrasemate.encode.smoothing import Smoothing, norms_of
-from phrasemate.encode.unpack import unpack_model
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.export.smoothquant import Smoothing, norms_of
+from phrasemate.encode.export.to_hf import unpack_model
 
 OUTLIER = 5  # a channel that is much larger than the others, as trained encoders have some
 TEXTS = (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.encode import FrequentWords, NgramSegmenter
-from phrasemate.encode.segment import JOINT, common_pieces
+from phrasemate.encode.segmenter import JOINT, common_pieces
 from phrasemate.errors import InputError
 from phrasemate.types import Span
 

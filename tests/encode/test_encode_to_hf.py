@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.encode import load_model
-from phrasemate.encode.export import export_model
-from phrasemate.encode.unpack import unpack_model
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.export.to_hf import unpack_model
 from phrasemate.errors import InputError, ModelDamaged
 
 HEADS = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.model import Model
-from phrasemate.encode.pool import pool_cls, pool_ends, pool_mean, token_rows, unit
+from phrasemate.encode.pooling import pool_cls, pool_ends, pool_mean, token_rows, unit
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.confidence import HITS
-from phrasemate.encode.pool import unit
+from phrasemate.encode.calibration import HITS
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
 from phrasemate.types import Encoder, Phrase
 

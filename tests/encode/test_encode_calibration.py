@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phrasemate.encode.confidence import CONFIDENCE, OTHERS, Confidence, features, fit_confidence, load_confidence
-from phrasemate.encode.folder import write_manifest
+from phrasemate.encode.calibration import CONFIDENCE, OTHERS, Confidence, features, fit_confidence, load_confidence
+from phrasemate.encode.model_folder import write_manifest
 from phrasemate.errors import InputError, ModelDamaged
 
 

@@ -12,11 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode import folder as names
-from phrasemate.encode.embedding import EmbeddingTable, quantise
-from phrasemate.encode.graph import build_graph
-from phrasemate.encode.heads import Arrays, segmenter_of
-from phrasemate.encode.huggingface import (
+from phrasemate.encode import model_folder as names
+from phrasemate.encode.export.hf_folder import (
     additive,
     averaged,
     check_weights,
@@ -26,11 +23,13 @@ from phrasemate.encode.huggingface import (
     read_training,
     read_weights,
 )
-from phrasemate.encode.learned import MAX_WORDS, THRESHOLD
-from phrasemate.encode.project import add_projection
+from phrasemate.encode.export.onnx_graph import build_graph
+from phrasemate.encode.export.smoothquant import TEXTS, smoothing_of
+from phrasemate.encode.heads import Arrays, segmenter_of
+from phrasemate.encode.pca_projection import add_projection
 from phrasemate.encode.runtime import load_tokenizer
-from phrasemate.encode.segment import check_options
-from phrasemate.encode.smoothing import TEXTS, smoothing_of
+from phrasemate.encode.segmenter import MAX_WORDS_LEARNED, THRESHOLD, check_options
+from phrasemate.encode.token_table import EmbeddingTable, quantise
 from phrasemate.errors import InputError, ModelError
 from phrasemate.utils.storage import save_arrays
 
@@ -52,7 +51,7 @@ def export_model(
     project: Iterable[str] | None = None,
     dim: int = DIM,
     segment_threshold: float = THRESHOLD,
-    max_words: int | None = MAX_WORDS,
+    max_words: int | None = MAX_WORDS_LEARNED,
     name: str = "",
     signature: Mapping[str, Any] | None = None,
     licence: str | Path | None = None,
@@ -67,9 +66,9 @@ def export_model(
     training began with (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models"): what the training text lacks
     is not forgotten. The heads are not averaged. ``layers``: which layers' states the file gives (1 to depth, or 0 for
     the input of the first; the last is always there). ``pooling``: what a phrase is by default, when there are no
-    ``heads`` (see `phrasemate.encode.project`); None: what ``training.json`` says, else "ends". ``embedding_bits``: 4
+    ``heads`` (see `pca_projection`); None: what ``training.json`` says, else "ends". ``embedding_bits``: 4
     or 8 for each value of the token table. ``smooth``: even out what goes into the products before it is rounded to
-    int8 (see `phrasemate.encode.smoothing`); it costs seconds. ``project``: plain text from which `add_projection`
+    int8 (see `smoothquant`); it costs seconds. ``project``: plain text from which `add_projection`
     learns one to ``dim`` numbers. ``segment_threshold``, ``max_words``: what the trained segmenter does by default (see
     `SegmentOptions`). ``signature``: how the weights were made, kept in the configuration. ``licence``: a file to put
     beside the weights.
@@ -171,6 +170,6 @@ def _segmenter(heads: Arrays, folder: Path, threshold: float, max_words: int | N
     check_options(threshold, max_words)
     if segmenter_of(heads, {}, folder) is not None:
         return {"segmenter": {"threshold": threshold, "max_words": max_words}}
-    if (threshold, max_words) != (THRESHOLD, MAX_WORDS):
+    if (threshold, max_words) != (THRESHOLD, MAX_WORDS_LEARNED):
         raise InputError(f"{folder}: has no trained segmenter; leave out the options for it")
     return {}

@@ -4,7 +4,7 @@ BERT, RoBERTa, CamemBERT and XLM-R differ before the first layer only (how posit
 table takes in; from there on they are one stack of post-norm layers.
 
 Weights are int8 with one float32 scale a column (an output value), so the file is a quarter of float32's; the runtime
-decides how to multiply by them. What a layer norm gives may be smoothed (`phrasemate.encode.smoothing`).
+decides how to multiply by them. What a layer norm gives may be smoothed (`phrasemate.encode.export.smoothquant`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.smoothing import Smoothing, states_of
+from phrasemate.encode.export.smoothquant import Smoothing, states_of
+from phrasemate.encode.model_folder import output_name
 from phrasemate.errors import MissingExtra, ModelUnsupported
 
 OPSET = 20  # the first with Gelu
@@ -23,11 +24,6 @@ MASKED = -30_000.0  # added to the logits of padding: exp of it is 0, and bfloat
 ACTIVATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "relu": ""}
 
 Array = NDArray[np.float32]
-
-
-def output_name(layer: int) -> str:
-    """The graph's output for the states after a layer (0: what goes into the first one)."""
-    return f"layer_{layer}"
 
 
 def build_graph(

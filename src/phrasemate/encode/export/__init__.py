@@ -1,0 +1,7 @@
+"""Making a model folder from a Hugging Face encoder, and the way back: ONNX graph, SmoothQuant, tokenizer, tables."""
+
+from __future__ import annotations
+
+from phrasemate.encode.export.export import export_model
+
+__all__ = ["export_model"]
