@@ -16,11 +16,11 @@ def parts(items: Iterable[T], size: Callable[[T], int], most: int, count: int | 
     part: list[T] = []
     total = 0
     for item in items:
-        own = size(item)
-        if part and (total + own > most or len(part) == count):
+        weight = size(item)
+        if part and (total + weight > most or len(part) == count):
             yield part
             part, total = [], 0
         part.append(item)
-        total += own
+        total += weight
     if part:
         yield part

@@ -1,6 +1,6 @@
 """The k greatest numbers of each row, by falling number and then by column, without sorting what cannot be among them.
 
-Of each group of columns only the greatest is looked at first: what the k-th of these is, k columns reach, so what is
+Of each group of columns only the greatest is looked at first. At least k columns reach the k-th of these, so what is
 less is left out in one quick pass. Numbers may be infinite; there must be no NaN, which would hide its group, so that
 fewer than k are found.
 """
@@ -20,9 +20,9 @@ def greatest(values: Floats, k: int) -> tuple[Columns, Floats]:
     if values.shape[1] // GROUP <= k or not len(values):  # every group may hold one of them
         columns = falling(values)[:, :k]
         return columns, np.take_along_axis(values, columns, 1)
-    places, found = promising(values, k)
-    order = falling(found)[:, :k]
-    return np.take_along_axis(places, order, 1), np.take_along_axis(found, order, 1)
+    columns, numbers = promising(values, k)
+    order = falling(numbers)[:, :k]
+    return np.take_along_axis(columns, order, 1), np.take_along_axis(numbers, order, 1)
 
 
 def falling(values: Floats) -> Columns:
@@ -66,6 +66,6 @@ def side_by_side(rows: Columns, columns: Columns, values: Floats) -> tuple[Colum
     counts = np.bincount(rows, minlength=len(values))
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     shape = (len(values), int(counts.max(initial=0)))
-    found, kept = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
-    found[rows, within], kept[rows, within] = columns, values[rows, columns]
-    return found, kept
+    padded, numbers = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
+    padded[rows, within], numbers[rows, within] = columns, values[rows, columns]
+    return padded, numbers

@@ -35,8 +35,8 @@ class Seal(NamedTuple):
     def write(self, folder: Path, weights: bytes, content: Mapping[str, Any]) -> None:
         """Weights and configuration into a folder that is there; ``content`` is plain data."""
         (folder / WEIGHTS).write_bytes(weights)
-        own = {"format": self.format, "version": self.version, "sha256": hashlib.sha256(weights).hexdigest()}
-        (folder / CONFIG).write_bytes(_written({**content, **own}))
+        seal = {"format": self.format, "version": self.version, "sha256": hashlib.sha256(weights).hexdigest()}
+        (folder / CONFIG).write_bytes(_written({**content, **seal}))
 
     def read(self, folder: Path) -> tuple[dict[str, Any], str]:
         """The content of the configuration, and its hash (64 hex digits), which stands for the folder.
@@ -50,14 +50,14 @@ class Seal(NamedTuple):
         raw = path.read_bytes()
         try:
             content = json.loads(raw)
-            own = raw == _written(content)
+            intact = raw == _written(content)
         except (ValueError, RecursionError) as error:
             raise ModelDamaged(f"{path}: not readable as JSON ({error}); {self.remedy}") from error
         if not isinstance(content, dict) or content.get("format") != self.format:
             raise ModelUnsupported(f"{path}: not of the format {self.format!r}; expected one of '{self.maker}'")
         if isinstance(content.get("version"), int) and content["version"] > self.version:
             raise ModelUnsupported(f"{path}: version {content['version']}, expected {self.version}; upgrade phrasemate")
-        if content.get("version") != self.version or not own:
+        if content.get("version") != self.version or not intact:
             raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {self.remedy}")
         return content, hashlib.sha256(raw).hexdigest()
 
@@ -83,11 +83,11 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def is_entry(found: Any, kinds: Mapping[str, type]) -> bool:
+def is_entry(value: Any, kinds: Mapping[str, type]) -> bool:
     """Whether a stored value is an object with entries of these kinds (``int``, or ``list``, of texts)."""
-    if not isinstance(found, dict) or not all(type(found.get(name)) is kind for name, kind in kinds.items()):
+    if not isinstance(value, dict) or not all(type(value.get(name)) is kind for name, kind in kinds.items()):
         return False
-    return all(isinstance(text, str) for name, kind in kinds.items() if kind is list for text in found[name])
+    return all(isinstance(text, str) for name, kind in kinds.items() if kind is list for text in value[name])
 
 
 def _written(content: Mapping[str, Any]) -> bytes:
