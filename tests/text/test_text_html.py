@@ -155,3 +155,55 @@ def test_an_absent_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "lxml", None)
     with pytest.raises(MissingExtra, match=r"'lxml'; install it with: pip install 'phrasemate\[formats\]'"):
         texts(write(tmp_path / "a.html", PAGE), on_error="skip")
+
+
+UNDECLARED = "<title>Menü</title><p>Ein Café in Köln – “schön”."
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        *[("", encoding) for encoding in ("cp1252", "utf-8", "utf-8-sig", "utf-16")],
+        *[("<meta charset=klingon>", encoding) for encoding in ("cp1252", "utf-8")],
+        *[(f"<!-- {'x' * 1100} --><meta charset={encoding}>", encoding) for encoding in ("cp1252", "utf-8", "cp1250")],
+        *[(f"<!-- {'x' * 100_000} --><meta charset={encoding}>", encoding) for encoding in ("cp1252", "utf-8")],
+    ],
+)
+def test_a_page_that_says_its_encoding_late_or_not_at_all(tmp_path: Path, head: str, encoding: str) -> None:
+    path = write(tmp_path / "a.html", f"{head}{UNDECLARED}".encode(encoding))
+    assert texts(path) == ["Menü", "Ein Café in Köln – “schön”."]
+
+
+def test_every_byte_is_in_windows_1252(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.html", b"<p>a\x81\x8d\x8f\x90\x9d\xe9")
+    assert texts(path) == ["a\x81\x8d\x8f\x90\x9dé"]
+
+
+def test_a_page_that_is_mostly_utf_8_is_not_taken_for_windows_1252(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.html", "<p>Größe, Maß, Öl".encode() + b"\xe9.")
+    expected = (
+        "byte 0xE9 is not utf-8, which most of the page is; it does not say its encoding; give the right --encoding"
+    )
+    with pytest.raises(ReadError, match=expected):
+        texts(path)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *["a", "bdi", "button", "canvas", "data", "dfn", "ins", "kbd", "map", "meter", "my-own", "output", "picture"],
+        *["progress", "rb", "rbc", "rtc", "slot", "svg", "x:y", "o:p", "blink", "math", "label", "time-ago", "unknown"],
+    ],
+)
+def test_what_is_no_block_does_not_cut_a_sentence(tmp_path: Path, tag: str) -> None:
+    path = write(tmp_path / "a.html", f"<p>We <{tag}>met</{tag}> at noon.</p>")
+    assert texts(path) in (["We met at noon."], ["We at noon."])  # or what is not read at all
+
+
+@pytest.mark.parametrize("tag", ["address", "dd", "dialog", "fieldset", "figcaption", "hgroup", "li", "main", "search"])
+def test_a_block_stands_alone(tmp_path: Path, tag: str) -> None:
+    assert texts(write(tmp_path / "a.html", f"One<{tag}>two</{tag}>three")) == ["One", "two", "three"]
+
+
+def test_a_button_is_apart_from_the_words_beside_it(tmp_path: Path) -> None:
+    assert texts(write(tmp_path / "a.html", "<p>Press<button>Save</button>now.")) == ["Press Save now."]

@@ -9,17 +9,15 @@ from itertools import chain
 from typing import Any
 
 from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.text.formats.elements import BLOCKS
 from phrasemate.text.sniff import binary_kind
 from phrasemate.text.text_file import NO_CHARSETS, TextFile
 
 PAGE = 64_000_000  # bytes of a page
 DEPTH = 1000  # elements within one another: the parser looks through all that are open for each end that fits to none
-_HEAD = 1024  # bytes in which a page says its encoding (WHATWG HTML, section 4.2.5.5)
-_INLINE = frozenset(
-    {"a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img"}
-    | {"ins", "kbd", "label", "mark", "nobr", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup"}
-    | {"time", "tt", "u", "var", "wbr", "ruby", "rb", "embed"}  # embed is empty, and the parser leaves it open
-)
+_HEAD = 1024  # bytes in which a page should say its encoding (WHATWG HTML, section 4.2.5.5)
+_LATE = 1 << 18  # bytes in which it may
+_APART = frozenset({"button"})  # a box in the line, apart from the words beside it
 _UNSEEN = frozenset(
     {"applet", "audio", "canvas", "datalist", "iframe", "math", "noscript", "object", "rp", "rt", "script"}
     | {"select", "style", "svg", "template", "textarea", "video"}
@@ -28,13 +26,14 @@ _ALSO_CALLED = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "
 _CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
+_TOTAL = "phrasemate.windows1252"
 
 
 def html_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Number (from 1), text and metadata ("heading": its level; the title has 0) of each paragraph that is not blank.
 
-    The encoding is the one that the page declares, else UTF-8. Raises ReadError for what is no page or larger than
-    64 MB, MissingExtra without lxml.
+    The encoding is the one that the page declares. One that declares none is in UTF-8, or in windows-1252 if it is not.
+    Raises ReadError for what is no page or larger than 64 MB, MissingExtra without lxml.
     """
     try:
         from lxml import etree
@@ -58,39 +57,75 @@ def html_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
 
 
 def _decoded(file: TextFile) -> Iterator[str]:
-    blocks = file.blocks()
+    encoding, reason = ("utf-8", "that was given") if file.encoding != "utf-8" else _encoding(file)
+    blocks = _blocks(file)
     first = next(blocks, b"")
-    encoding = _encoding(first) if file.encoding == "utf-8" else "utf-8"
     if not encoding.startswith("utf-16") and (kind := binary_kind(first[:8192])):
         raise ReadError(file.name, 0, *kind)
-    decoder = codecs.getincrementaldecoder(encoding)()
-    size = 0
+    decoder = codecs.getincrementaldecoder(encoding)(_TOTAL if encoding == "cp1252" else "strict")
     try:
         for block in chain([first], blocks):
-            size += len(block)
-            if size > PAGE:
-                raise ReadError(file.name, 0, f"more than {PAGE:,} bytes; expected a web page", "split it")
             yield decoder.decode(block)
         yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        reason = f"byte 0x{error.object[error.start]:02X} is not {encoding}, in which the page says that it is"
-        raise ReadError(file.name, 0, reason, "give the right --encoding") from None
+        seen = f"byte 0x{error.object[error.start]:02X} is not {encoding}, {reason}"
+        raise ReadError(file.name, 0, seen, "give the right --encoding") from None
 
 
-def _encoding(head: bytes) -> str:
-    """The encoding that a page is in, by its first bytes; UTF-8 if it does not say."""
+def _blocks(file: TextFile) -> Iterator[bytes]:
+    size = 0
+    for block in file.blocks():
+        size += len(block)
+        if size > PAGE:
+            raise ReadError(file.name, 0, f"more than {PAGE:,} bytes; expected a web page", "split it")
+        yield block
+
+
+def _encoding(file: TextFile) -> tuple[str, str]:
+    """The encoding that a page is in, and how that is known; all of it is read if its first bytes do not say."""
+    blocks = _blocks(file)
+    head = next(blocks, b"")
     for mark, encoding in _MARKS:
         if head.startswith(mark):
-            return encoding
-    found = _CHARSET.search(head[:_HEAD])
+            return encoding, "with whose mark it begins"
+    if declared := _declared(head[:_HEAD]):
+        return declared, "in which the page says that it is"
+    decoder, head = codecs.getincrementaldecoder("utf-8")("replace"), head[:_LATE]
+    text = decoder.decode(head)
+    wrong, right = text.count("\ufffd"), _beyond_ascii(text)
+    for block in blocks:
+        head += block[: _LATE - len(head)]
+        text = decoder.decode(block)
+        wrong, right = wrong + text.count("\ufffd"), right + _beyond_ascii(text)
+    if declared := _declared(head):
+        return declared, "in which the page says that it is"
+    return ("cp1252" if wrong > right - wrong else "utf-8"), "which most of the page is; it does not say its encoding"
+
+
+def _beyond_ascii(text: str) -> int:
+    return 0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore"))
+
+
+def _declared(head: bytes) -> str:
+    """The encoding that the beginning of a page declares; nothing if there is none that is known."""
+    declaration = _CHARSET.search(head)
     try:
-        usual = codecs.lookup(found[1].decode("ascii")).name if found else "utf-8"
-        "".encode(usual)  # refuses what is no encoding of text, such as base64
+        usual = codecs.lookup(declaration[1].decode("ascii")).name if declaration else ""
+        "".encode(usual or "utf-8")  # refuses what is no encoding of text, such as base64
     except (LookupError, UnicodeError):
-        return "utf-8"
+        return ""
     if usual in NO_CHARSETS:
-        return "utf-8"
+        return ""
     return "utf-8" if usual.startswith("utf-16") else _ALSO_CALLED.get(usual, usual)  # it could not be read so far
+
+
+def _same_code(error: UnicodeError) -> tuple[str, int]:
+    """The five bytes that windows-1252 leaves out are control characters (WHATWG Encoding, section 9)."""
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("latin-1"), error.end
+
+
+codecs.register_error(_TOTAL, _same_code)
 
 
 class _Page:
@@ -110,7 +145,9 @@ class _Page:
             self._unseen += 1
         elif tag == "br":
             self._pieces.append("\n" if self._kept else "\0")
-        elif tag not in _INLINE:
+        elif tag in _APART:
+            self._pieces.append(" ")
+        elif tag in BLOCKS:
             self._finish()
             self._kept += tag == "pre"
             self._in_head = tag == "head" or (self._in_head and tag != "body")
@@ -121,7 +158,9 @@ class _Page:
         self._depth -= 1
         if self._unseen:
             self._unseen -= 1
-        elif tag not in _INLINE and tag != "br":
+        elif tag in _APART:
+            self._pieces.append(" ")
+        elif tag in BLOCKS:
             self._finish()
             self._kept -= tag == "pre"
             self._in_head = self._in_head and tag != "head"
