@@ -9,6 +9,7 @@ words at their ends; links of function words do not count.
 
 - known: links whose wording the lexicon finds.
 - first, in five: of these, links whose English wording is the first equivalent, or among the first five.
+- words known, and the columns after it: the same of links whose wording is one word.
 
 Dictionaries (--terms: en-XX.tsv.gz with English, other language, source) only confirm links: a pair that was linked
 once stays if a dictionary of class "free" has it, and counts once more. No entry is copied.
@@ -27,7 +28,14 @@ from pathlib import Path
 from common import DATA, report
 
 from phrasemate.lexicon.induced import InducedLexicon, Pair, write_lexicon
-from phrasemate.lexicon.induction import ENGLISH_FUNCTION_WORDS, Scored, attested_pairs, is_wording, select_pairs
+from phrasemate.lexicon.induction import (
+    ENGLISH_FUNCTION_WORDS,
+    Pruning,
+    Scored,
+    attested_pairs,
+    is_wording,
+    select_pairs,
+)
 from phrasemate.lexicon.inflection import stemmed
 from phrasemate.lexicon.wordings import encoded
 from phrasemate.text import folded
@@ -71,12 +79,17 @@ def dictionary(path: Path) -> set[tuple[str, str]]:
     return pairs
 
 
-def selected(folder: Path, terms: Path | None, lang: str) -> list[Scored]:
-    """The pairs of a language that are significant, best first."""
+def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[Scored]:
+    """The pairs of a language that are significant, best first; if they are of few wordings, those counted once too."""
     free, _ = tables(folder / f"{lang}.phrases.tsv")
     entries = dictionary(terms / f"en-{lang}.tsv.gz") if terms else set()
     attested = attested_pairs(free, entries, lang) if entries else set()
-    return select_pairs(free, sentence_pairs(folder / f"{lang}.tsv"), lang, attested)
+    total = sentence_pairs(folder / f"{lang}.tsv")
+    pairs = select_pairs(free, total, lang, attested)
+    if len({one.pair.wording for one in pairs}) < small:
+        pairs = select_pairs(free, total, lang, attested, Pruning(hapaxes=True))
+    print(f"{lang}: {len(pairs):,} pairs", flush=True)
+    return pairs
 
 
 def size(languages: dict[str, list[Pair]]) -> int:
@@ -150,11 +163,14 @@ def main() -> None:
         "--terms", type=Path, default=DATA / "terms", help="folder of dictionaries (default: %(default)s)"
     )
     options.add_argument("--size", type=int, default=15_000_000, help="most bytes (default: %(default)s)")
+    options.add_argument(
+        "--small", type=int, default=15_000, help="wordings of a small language (default: %(default)s)"
+    )
     options.add_argument("--links", type=int, default=20_000, help="links to measure on (default: %(default)s)")
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args()
     languages = sorted(path.name.partition(".")[0] for path in args.folder.glob("*.phrases.tsv"))
-    scored = {lang: selected(args.folder, args.terms, lang) for lang in languages}
+    scored = {lang: selected(args.folder, args.terms, lang, args.small) for lang in languages}
     pairs, least = fitted(scored, args.size - 50_000)
     write_lexicon(args.out, pairs, {"licence": "see LICENSE.md beside it"})
     start = time.perf_counter()
@@ -163,19 +179,23 @@ def main() -> None:
     rows = []
     for lang in languages:
         _, others = tables(args.folder / f"{lang}.phrases.tsv")
-        known, first, five = measured(lexicon, others, lang, args.links, args.seed)
-        wordings = Counter(pair.wording for pair in pairs[lang])
+        single = Counter({pair: count for pair, count in others.items() if " " not in pair[0]})
+        figures = [measured(lexicon, links, lang, args.links, args.seed) for links in (others, single)]
+        wordings = {pair.wording for pair in pairs[lang]}
         several = sum(" " in wording for wording in wordings)
-        rows.append([lang, len(wordings), several, len(pairs[lang]), len(scored[lang]), known, first, five])
+        rows.append([lang, len(wordings), several, len(pairs[lang]), *figures[0], *figures[1]])
     sample = random.Random(args.seed).sample(sorted({pair.wording for pair in pairs[languages[0]]}), 1000)
+    microseconds(lexicon, sample, "")  # every language is read
     facts = {
         "bytes": args.out.stat().st_size,
-        "least_worth": least,
+        "least_worth": round(least, 2),
         "opening_ms": opening,
+        "pairs": sum(map(len, pairs.values())),
         "lookup_us": microseconds(lexicon, sample, languages[0]),
         "lookup_in_all_languages_us": microseconds(lexicon, sample, ""),
     }
-    header = ["language", "wordings", "of several words", "pairs", "significant", "known %", "first %", "in five %"]
+    header = ["language", "wordings", "of several words", "pairs", "known %", "first %", "in five %"]
+    header += ["words known %", "first % ", "in five % "]
     report("lexicon", header, rows, facts)
 
 

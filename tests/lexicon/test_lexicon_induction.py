@@ -64,7 +64,7 @@ def test_parts_of_better_pairs_go() -> None:
 def test_several_words_stay_if_they_mean_more_than_their_parts() -> None:
     words = {("zeit", "time"): 50, ("zu", "to"): 50, ("neue", "new"): 20, ("maus", "mouse"): 20}
     idiom = {("zu gegebener zeit", "in due course"): 5}
-    composed = {("neue maus", "new mouse"): 8, ("zu zeit", "to time"): 8}
+    composed = {("neue maus", "new mouse"): 30, ("zu zeit", "to time"): 8}
     rare = {("auf gut glück", "at random"): 2}
     assert chosen(words | idiom | composed | rare) == {*words, *idiom, ("neue maus", "new mouse")} - {("zu", "to")}
 
@@ -80,8 +80,21 @@ def test_rare_equivalents_and_the_wording_itself_go() -> None:
     ("text", "expected"),
     [
         *(("zu hause", True), ("it's", True), ("e-mail", True), ("हिन्दी", True), ("می\u200cروم", True)),
-        *(("src/emacs", False), ("45acp", False), ("a, b", False), ("a_b", False)),
+        *(("src/emacs", False), ("45acp", False), ("a, b", False), ("a_b", False), ("a - b", False), ("'a", False)),
     ],
 )
 def test_wordings(text: str, expected: bool) -> None:
     assert is_wording(text) == expected
+
+
+def test_hapaxes_of_small_languages() -> None:
+    counts = {("trauerfeier", "funeral"): 1, ("haus", "house"): 4, ("haus", "shed"): 1, ("ab", "off"): 1}
+    pairs = select_pairs(counts, TOTAL, "de", pruning=Pruning(hapaxes=True))
+    assert {one.pair.english for one in pairs} == {"funeral", "house"}
+    assert chosen(counts) == {("haus", "house")}
+
+
+def test_pairs_counted_twice_need_to_be_probable() -> None:
+    counts = {("haus", "house"): 20, ("haus", "den"): 2, ("laube", "den"): 2, ("laube", "arbour"): 5}
+    assert ("haus", "den") not in chosen(counts)  # 2 / (22 + 1) < Pruning.rare
+    assert ("laube", "den") in chosen(counts)  # 2 / (7 + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phrasemate.lexicon.dictionary import Dictionary, open_dictionaries
-from phrasemate.lexicon.induced import InducedLexicon
+from phrasemate.lexicon.induced import InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.records import Equivalent, Lexicon
 
@@ -12,6 +12,7 @@ __all__ = [
     "Equivalent",
     "InducedLexicon",
     "Lexicon",
+    "bundled_lexicon",
     "open_dictionaries",
     "stemmed",
     "stemmed_all",

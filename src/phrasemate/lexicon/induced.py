@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -90,32 +91,40 @@ class InducedLexicon:
         ``target`` is the language of the equivalents; "" stands for all.
         """
         lang, target = primary(lang), primary(target)
-        probabilities: dict[tuple[str, str], float] = {}
+        weights: dict[tuple[str, str], int] = {}
         if target in ("", "en"):
-            for language in self.languages if not lang else (lang,):
-                if language in self.languages:
-                    self._into_english(wording, language, bool(lang), probabilities)
+            for language in self.languages if not lang else {lang}.intersection(self.languages):
+                part = self._part(language)
+                for row in self._rows(part.keys, wording, lang):
+                    self._into_english(part, row, weights)
         if lang in ("", "en"):
-            for language in self.languages if not target else (target,):
-                if language in self.languages:
-                    self._from_english(wording, language, bool(lang), probabilities)
-        ranked = sorted(probabilities.items(), key=lambda item: -item[1])
-        return [Equivalent(text, weight, self.name, language) for (language, text), weight in ranked]
+            rows = self._rows(self._english, wording, lang)
+            for language in self.languages if not target else {target}.intersection(self.languages):
+                for row in rows:
+                    self._from_english(language, row, weights)
+        ranked = sorted(weights.items(), key=lambda item: -item[1])
+        return [Equivalent(text, weight / _STEPS, self.name, language) for (language, text), weight in ranked]
 
-    def _into_english(self, wording: str, language: str, inflected: bool, into: dict[tuple[str, str], float]) -> None:
-        part = self._part(language)
-        for row in _rows(part.keys, wording, language, inflected):
-            for pair in range(int(part.bounds[row]), int(part.bounds[row + 1])):
-                key = "en", self._english.wordings[int(part.english[pair])]
-                into[key] = max(into.get(key, 0.0), int(part.forward[pair]) / _STEPS)
+    def _rows(self, keys: Keys, wording: str, lang: str) -> list[int]:
+        """The rows of a wording by the first way of looking up that answers; without a language, there is but one."""
+        if not lang:
+            return LOOKUPS[0](keys, wording, lang)
+        for lookup in LOOKUPS if has_stemmer(lang) else LOOKUPS[:2]:
+            if rows := lookup(keys, wording, lang):
+                return rows
+        return []
 
-    def _from_english(self, wording: str, language: str, inflected: bool, into: dict[tuple[str, str], float]) -> None:
+    def _into_english(self, part: _Language, row: int, into: dict[tuple[str, str], int]) -> None:
+        for pair in range(int(part.bounds[row]), int(part.bounds[row + 1])):
+            key = "en", self._english.wordings[int(part.english[pair])]
+            into[key] = max(into.get(key, 0), int(part.forward[pair]))
+
+    def _from_english(self, language: str, row: int, into: dict[tuple[str, str], int]) -> None:
         part = self._part(language)
-        for row in _rows(self._english, wording, "en", inflected):
-            start, end = np.searchsorted(part.english, [row, row + 1], sorter=part.by_english)
-            for pair in part.by_english[start:end]:
-                key = language, part.keys.wordings[int(part.wording_of[pair])]
-                into[key] = max(into.get(key, 0.0), int(part.backward[pair]) / _STEPS)
+        start, end = np.searchsorted(part.english, [row, row + 1], sorter=part.by_english)
+        for pair in part.by_english[start:end]:
+            key = language, part.keys.wordings[int(part.wording_of[pair])]
+            into[key] = max(into.get(key, 0), int(part.backward[pair]))
 
     def _part(self, language: str) -> _Language:
         with self._lock:
@@ -155,17 +164,14 @@ class InducedLexicon:
         return ModelDamaged(f"{self._path}: the part {part!r} is not as expected; install phrasemate again")
 
 
+@cache
+def bundled_lexicon() -> InducedLexicon:
+    """The lexicon of 27 languages and English that comes with the package. Raises ModelDamaged if it is missing."""
+    return InducedLexicon(Path(__file__).parent.parent / "models" / "lexicon" / "lexicon.safetensors")
+
+
 def _bounds(lengths: Bytes) -> Rows:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-
-
-def _rows(keys: Keys, wording: str, lang: str, inflected: bool) -> list[int]:
-    """The rows of a wording by the first way of looking up that answers; ``inflected`` says whether by all of them."""
-    lookups = LOOKUPS if has_stemmer(lang) else LOOKUPS[:2]
-    for lookup in lookups if inflected else LOOKUPS[:1]:
-        if rows := lookup(keys, wording, lang):
-            return rows
-    return []
 
 
 def write_lexicon(

@@ -42,7 +42,7 @@ whether either neither again once ever 's n't 'll 've 're 'd 'm don't doesn't di
 you're we're they're
 """
 ENGLISH_FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())  # without particles of verbs, such as "up"
-_JOINERS = frozenset(" '’-‐־״׳·\u200c\u200d")  # within wordings: spaces, apostrophes, hyphens, joiners of Persian
+_JOINERS = frozenset("'’-‐־״׳·\u200c\u200d")  # within words: apostrophes, hyphens, joiners of Persian
 _UNSPACED = frozenset({"ja", "zh"})
 _FREQUENT = 20  # links of a function word
 _MOSTLY = 0.6  # of its links are to English function words
@@ -56,12 +56,15 @@ class Pruning:
 
     ``significance`` is the least log-likelihood ratio of a pair; that of a pair of several words each of which is
     translated by itself must be ``composed`` times as high. ``idiomatic`` is the least probability of other pairs of
-    several words.
+    several words, ``rare`` that of a pair that was counted twice. With ``hapaxes``, pairs of single words stay too that
+    were counted once, if the wording was; about half of them are right, so this is for languages with little text.
     """
 
     significance: float = 10.0
-    composed: float = 5.0
+    composed: float = 15.0
     idiomatic: float = 0.3
+    rare: float = 0.15
+    hapaxes: bool = False
     least: float = 0.03
     most: int = 6
 
@@ -147,7 +150,9 @@ class _Selection:
         """The pair with its probabilities and worth, or None if it does not stay."""
         attested = (one, english) in self.attested
         forward = (count + attested) / (self.links[one] + attested + 1)
-        if forward < self.pruning.least or count + attested < 2 or self._redundant(one, english, count):
+        least = self.pruning.rare if count + attested == 2 else self.pruning.least
+        counted_once = count + attested < 2 and not (self.pruning.hapaxes and self._hapax(one, english))
+        if forward < least or counted_once or self._redundant(one, english, count):
             return None
         ratio = likelihood_ratio(count, self.links[one], self.english_links[english], self.total)
         worth = ratio * (2 if attested else 1)
@@ -165,6 +170,11 @@ class _Selection:
         if worth < self.pruning.significance:
             return None
         return Scored(Pair(one, english, forward, backward), worth)
+
+    def _hapax(self, one: str, english: str) -> bool:
+        """Whether the two are single words of some length, and the wording has no other link."""
+        long = len(one) > 2 or self.join == ""
+        return self.links[one] == 1 and long and len(self.words[one]) == len(self.english_words[english]) == 1
 
     def _redundant(self, one: str, english: str, count: int) -> bool:
         """Whether function words make up a side or surround a better pair, or the pair is a part of a better one."""
@@ -227,9 +237,12 @@ class _Selection:
 
 
 def is_wording(text: str) -> bool:
-    """Whether a text consists of letters with their marks, single spaces, hyphens and apostrophes."""
-    bare = text.replace(" ", "")
-    return bare.isalpha() or all(char.isalpha() or char in _JOINERS or category(char).startswith("M") for char in text)
+    """Whether a text consists of words that begin with a letter and hold letters, marks, hyphens and apostrophes."""
+    return all(word[:1].isalpha() and _spelt(word) for word in text.split(" "))
+
+
+def _spelt(word: str) -> bool:
+    return word.isalpha() or all(char.isalpha() or char in _JOINERS or category(char)[0] == "M" for char in word)
 
 
 def _words(text: str, lang: str) -> tuple[str, ...]:

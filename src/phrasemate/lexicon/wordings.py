@@ -28,7 +28,7 @@ class Wordings:
     """
 
     def __init__(self, blob: NDArray[np.uint8], ends: NDArray[Any]) -> None:
-        self._blob, self._ends = memoryview(blob), ends  # type: ignore[arg-type]
+        self._blob, self._ends = memoryview(blob), memoryview(ends)  # type: ignore[arg-type]
         self._rows = _Rows(self)
 
     @classmethod
@@ -46,9 +46,19 @@ class Wordings:
 
     def find(self, text: str) -> int:
         """The row of a wording, or -1."""
-        wanted = encoded(text)
-        row = bisect_left(self._rows, wanted)
-        return row if row < len(self) and self.bytes_of(row) == wanted else -1
+        return self.find_encoded(encoded(text))
+
+    def find_encoded(self, wanted: bytes) -> int:
+        """The row of a wording in UTF-8, or -1."""
+        blob, ends = self._blob, self._ends
+        low, high = 0, len(ends) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if bytes(blob[ends[middle] : ends[middle + 1]]) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < len(self) and self.bytes_of(low) == wanted else -1
 
     def range_of(self, text: str) -> tuple[int, int]:
         """The first row of a wording that is there several times, and the row after the last."""
@@ -60,7 +70,7 @@ class Wordings:
 
     def bytes_of(self, row: int) -> bytes:
         """The wording of a row as UTF-8."""
-        return self._blob[int(self._ends[row]) : int(self._ends[row + 1])].tobytes()
+        return self._blob[self._ends[row] : self._ends[row + 1]].tobytes()
 
 
 class _Rows(Sequence[bytes]):
