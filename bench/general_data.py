@@ -1,0 +1,102 @@
+"""Aligned sentence pairs of 27 languages with English: what training, the lexicon and the lookup yardstick are made of.
+
+    python bench/general_data.py .cache/general
+
+Writes XX.tsv (other language, English, source, licence class) and XX.links (Pharaoh format, by eflomal) for each
+language, from ``parallel_general/`` and ``parallel/``. Of the latter, which is technical, at most --technical pairs a
+language, the sources in equal shares. Left out: sentences of test sets, the first 15,000 lines of files from which
+distractors are taken, one side equal to the other, sides of more than 60 words. Languages that are written already are
+skipped, so that a stopped run continues.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from common import parser
+from languages import LANGS
+from training_data import DISTRACTORS, FIRST, key, shares, tested
+
+from phrasemate.align import EflomalAligner, ParallelText, align_files
+from phrasemate.text import words
+
+WORDS = 60
+UNSTATED = "unstated"
+MARKS = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # end a line or a column of the written file
+
+Row = tuple[str, str, str]  # other language, English, source
+
+
+def licences(data: Path) -> dict[str, str]:
+    """Source -> licence class: free, nc, research or unstated."""
+    with (data / "parallel_general" / "SOURCES.tsv").open(encoding="utf-8") as file:
+        return {row["source"]: row["class"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
+
+
+def rows(path: Path, skip: int = 0) -> Iterator[Row]:
+    """The pairs of a corpus file, from line ``skip`` on."""
+    if not path.exists():
+        return
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(file):
+            if number >= skip:
+                english, other, source = line.rstrip("\n").split("\t")[:3]
+                yield other, english, source
+
+
+def usable(pairs: Iterator[Row], unwanted: set[str], seen: set[tuple[str, str]]) -> Iterator[Row]:
+    """The pairs that are not in a test set, not too long and new."""
+    for other, english, source in pairs:
+        keys = key(other), key(english)
+        if not all(keys) or keys[0] == keys[1] or keys in seen or not unwanted.isdisjoint(keys):
+            continue
+        if any(mark in other or mark in english for mark in MARKS):
+            continue
+        if max(len(words(other)), len(words(english))) <= WORDS:
+            seen.add(keys)
+            yield other, english, source
+
+
+def technical(pairs: Iterator[Row], most: int, seed: int) -> list[Row]:
+    """At most ``most`` pairs, the sources in equal shares."""
+    by_source: dict[str, list[Row]] = defaultdict(list)
+    for row in pairs:
+        by_source[row[2]].append(row)
+    draw = random.Random(seed)
+    chosen = shares({name: len(some) for name, some in by_source.items()}, most)
+    return [row for name, count in chosen.items() for row in draw.sample(by_source[name], count)]
+
+
+def main() -> None:
+    """Write the files of each language."""
+    options = parser(__doc__)
+    options.add_argument("out", type=Path)
+    options.add_argument("--technical", type=int, default=24_000, help="pairs of parallel/ for a language")
+    options.add_argument("--langs", default=" ".join(LANGS))
+    args = options.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    unwanted, classes = tested(args.data), licences(args.data)
+    for lang in args.langs.split():
+        text, links = (args.out / f"{lang}{suffix}" for suffix in (".tsv", ".links"))
+        if links.exists():
+            continue
+        started, seen = time.perf_counter(), set[tuple[str, str]]()
+        name = f"en-{lang}.tsv.gz"
+        pairs = list(usable(rows(args.data / "parallel_general" / name), unwanted, seen))
+        skip = FIRST if lang in DISTRACTORS else 0
+        pairs += technical(usable(rows(args.data / "parallel" / name, skip), unwanted, seen), args.technical, args.seed)
+        lines = (f"{other}\t{english}\t{source}\t{classes.get(source, UNSTATED)}\n" for other, english, source in pairs)
+        text.write_text("".join(lines), encoding="utf-8")
+        report = align_files(ParallelText(text), links, EflomalAligner("grow-diag"), force=True)
+        seconds = time.perf_counter() - started
+        print(f"{lang}: {report.lines:,} sentence pairs, {report.found:,} links, {seconds:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,356 @@
+"""The lookup yardstick: marked phrases of held-out sentence pairs, their right wordings, and collections without mates.
+
+    python bench/lookup_set.py .cache/general .cache/lookup
+
+Reads what bench/general_data.py and bench/phrase_table.py wrote. Writes
+
+- ``XX.jsonl``, a query a line: text, start, end (characters), language, source, domain, half ("dev" or "test"),
+  function_start, right (English wordings, lemmas, that the phrase is linked to at least twice in all parallel data, or
+  that a dictionary gives), sense (those of them that mean what the phrase means here; only where it is ambiguous);
+- ``english-20000.txt`` and ``english-100000.txt``: English sentences of held-out pairs, law, medicine and literature;
+  none is the mate of a query.
+
+Half of the queries of a language is dev, half test, decided by the sentence alone. A phrase is ambiguous if two of its
+usual English wordings have hardly a translation in common in the other languages.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from common import parser
+from languages import LANGS
+from phrase_table import held_out, rows, spans
+
+from phrasemate.align.worded import Worded
+from phrasemate.evaluate.lookup import ENGLISH_FUNCTION_WORDS, lemmas
+from phrasemate.text import folded
+
+COLLECTIONS = ("en_law_canada", "en_medicine_medquad", "en_literature_pd")
+SIZES = (20_000, 100_000)
+LENGTHS = {1: 0.5, 2: 0.3, 3: 0.2}  # share of the queries with so many words (3: and more)
+TECHNICAL = "technical"  # domain of the sources that are not asked for
+GRAMMAR = frozenset(
+    [
+        "i",
+        "you",
+        "he",
+        "she",
+        "it",
+        "we",
+        "they",
+        "me",
+        "him",
+        "her",
+        "us",
+        "them",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "am",
+        "do",
+        "does",
+        "did",
+        "have",
+        "has",
+        "had",
+        "will",
+        "would",
+        "shall",
+        "should",
+        "can",
+        "could",
+        "may",
+        "might",
+        "must",
+        "not",
+        "no",
+        "this",
+        "that",
+        "these",
+        "those",
+        "who",
+        "which",
+        "what",
+    ]
+)
+PREPOSITIONS = frozenset(
+    [
+        "in",
+        "at",
+        "on",
+        "by",
+        "for",
+        "from",
+        "with",
+        "under",
+        "without",
+        "over",
+        "into",
+        "out",
+        "against",
+        "between",
+        "during",
+        "beyond",
+    ]
+)
+FREQUENT = 60  # words of a language that count as function words
+COMMON = 0.1  # of a wording's links, for another meaning to be a usual one
+SAME, OTHER = 0.10, 0.02  # overlap of translations above and below which two wordings mean the same, or do not
+
+Counts = dict[str, dict[str, int]]
+
+
+class Query(NamedTuple):
+    """A phrase of a held-out sentence pair, and what it is linked to there."""
+
+    text: str
+    start: int
+    end: int
+    mate: str
+    english: str
+    source: str
+
+
+def phrase_table(path: Path) -> Counts:
+    """Wording -> English wording -> links in all pairs."""
+    table: Counts = defaultdict(dict)
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            other, english, count, _ = line.rstrip("\n").split("\t")
+            if int(count) > 1:
+                table[other][english] = int(count)
+    return table
+
+
+def dictionary(data: Path, lang: str) -> dict[str, set[str]]:
+    """Wording -> English wordings of the lists of terms and dictionaries."""
+    entries: dict[str, set[str]] = defaultdict(set)
+    for name in ("terms", "dictionaries"):
+        path = data / name / f"en-{lang}.tsv.gz"
+        if path.exists():
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                for line in file:
+                    english, other, *_ = line.rstrip("\n").split("\t")
+                    entries[folded(other)].add(folded(english))
+    return entries
+
+
+def right_wordings(phrase: str, table: Counts, entries: dict[str, set[str]]) -> set[str]:
+    """English wordings that are right for a phrase, folded."""
+    links = table.get(phrase, {})
+    least = max(2, 0.01 * sum(links.values()))
+    return {english for english, count in links.items() if count >= least and usable(english)} | entries.get(
+        phrase, set()
+    )
+
+
+def usable(english: str) -> bool:
+    """Whether a wording is more than function words."""
+    return any(word not in ENGLISH_FUNCTION_WORDS for word in english.split())
+
+
+def frequent(folder: Path, lang: str) -> frozenset[str]:
+    """The most frequent words of a language, which carry grammar rather than meaning."""
+    counts: Counter[str] = Counter()
+    with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
+        for line in islice(file, 20_000):
+            counts.update(word.casefold() for word in Worded.of(line.split("\t")[0]).words())
+    return frozenset(word for word, _ in counts.most_common(FREQUENT))
+
+
+def candidates(
+    folder: Path, lang: str, table: Counts, functions: frozenset[str], domains: dict[str, str]
+) -> Iterator[Query]:
+    """The phrases of held-out pairs of general language whose link is a usual one of their wording."""
+    for other, english, source, _, links in rows(folder, lang):
+        if not held_out(english) or domains.get(source, TECHNICAL) == TECHNICAL:
+            continue
+        worded = Worded.of(other)
+        for start, end, first, last in spans(worded, Worded.of(english), links, 5):
+            phrase, wording = folded(other[start:end]), folded(english[first:last])
+            linked = table.get(phrase, {})
+            if linked.get(wording, 0) < max(2, 0.05 * sum(linked.values())) or not usable(wording):
+                continue
+            inside = [word.casefold() for word in Worded.of(phrase).words()]
+            if meaningful(inside, wording.split(), functions, linked[wording]):
+                yield Query(other, start, end, english, wording, source)
+
+
+def meaningful(inside: list[str], wording: list[str], functions: frozenset[str], links: int) -> bool:
+    """Whether somebody would look the words of a phrase up, not a run of words that a sentence happens to have.
+
+    It ends in a content word, and its translation, too. Several words hold no pronoun and no auxiliary. One that begins
+    with a function word has a translation that begins with a preposition, and is linked three times.
+    """
+    if inside[-1] in functions or not any(map(str.isalpha, inside[-1])) or wording[-1] in ENGLISH_FUNCTION_WORDS:
+        return False
+    if len(inside) > 1 and not GRAMMAR.isdisjoint(wording):
+        return False
+    if len(inside) > 1 and (inside[0] in functions or wording[0] in ENGLISH_FUNCTION_WORDS):
+        return inside[0] in functions and wording[0] in PREPOSITIONS and links > 2
+    return inside[0] not in functions
+
+
+def drawn(found: Iterable[Query], count: int, seed: int) -> list[Query]:
+    """At most ``count`` queries: one a sentence, one a wording and half, lengths in the shares of `LENGTHS`."""
+    by_sentence: dict[str, list[Query]] = defaultdict(list)
+    for query in found:
+        by_sentence[query.text].append(query)
+    draw = random.Random(seed)
+    sentences = sorted(by_sentence)
+    draw.shuffle(sentences)
+    room = {length: round(share * count) for length, share in LENGTHS.items()}
+    chosen: list[Query] = []
+    seen: set[str] = set()
+    for sentence in sentences:
+        some = by_sentence[sentence]
+        draw.shuffle(some)
+        some.sort(key=lambda query: -min(len(Worded.of(query.text[query.start : query.end]).spans), 3))
+        for query in some:
+            phrase = folded(query.text[query.start : query.end])
+            length = min(len(Worded.of(phrase).spans), 3)
+            if room[length] and phrase not in seen:
+                room[length] -= 1
+                seen.add(phrase)
+                chosen.append(query)
+                break
+        if not any(room.values()):
+            break
+    return chosen
+
+
+class Meanings:
+    """Which English wordings mean the same: how much their translations into other languages overlap."""
+
+    def __init__(self, tables: dict[str, Counts], wanted: set[str]) -> None:
+        self.profiles: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)  # wording -> language -> shares
+        for lang, table in tables.items():
+            counts: Counts = defaultdict(dict)
+            for other, links in table.items():
+                for english, count in links.items():
+                    if english in wanted:
+                        counts[english][other] = count
+            for english, links in counts.items():
+                if (total := sum(links.values())) >= 4:
+                    self.profiles[english][lang] = {other: count / total for other, count in links.items()}
+
+    def overlap(self, one: str, two: str, without: str) -> float | None:
+        """Mean, over the languages but one, of the sum of the smaller shares; None where fewer than two know both."""
+        a, b = self.profiles.get(one, {}), self.profiles.get(two, {})
+        shared = [
+            sum(min(share, b[lang].get(other, 0.0)) for other, share in a[lang].items())
+            for lang in a.keys() & b.keys()
+            if lang != without
+        ]
+        return sum(shared) / len(shared) if len(shared) >= 2 else None
+
+
+def sense(query: Query, lang: str, table: Counts, right: set[str], meanings: Meanings) -> set[str] | None:
+    """The right wordings with the meaning that the phrase has here; None where it is not ambiguous."""
+    links = table[folded(query.text[query.start : query.end])]
+    total = sum(links.values())
+    usual = [english for english, count in links.items() if count >= max(3, COMMON * total) and usable(english)]
+    overlaps = {english: meanings.overlap(query.english, english, lang) for english in right | set(usual)}
+    overlaps[query.english] = 1.0
+
+    def apart(english: str) -> bool:
+        value = overlaps[english]
+        return (
+            value is not None
+            and value < OTHER
+            and not set(lemmas(english).split()) & set(lemmas(query.english).split())
+        )
+
+    if not any(apart(english) for english in usual):
+        return None
+    return {english for english in right if (overlaps[english] or 0.0) >= SAME}
+
+
+def collection(folder: Path, data: Path, mates: set[str], size: int, seed: int) -> list[str]:
+    """Sentences: two fifths of held-out pairs, the rest law, medicine and literature alike."""
+    draw, general = random.Random(seed), set[str]()
+    for lang in LANGS:
+        if (folder / f"{lang}.tsv").exists():
+            with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
+                general.update(e for e in (line.split("\t")[1] for line in file) if held_out(e) and e not in mates)
+    parts = [sorted(general)]
+    for name in COLLECTIONS:
+        with gzip.open(data / "collections" / f"{name}.txt.gz", "rt", encoding="utf-8") as file:
+            parts.append(sorted({line.strip() for line in file if line.strip()} - mates))
+    most = [round(0.4 * size), *[round(0.2 * size)] * 3]
+    chosen = [
+        text for part, count in zip(parts, most, strict=True) for text in draw.sample(part, min(count, len(part)))
+    ]
+    draw.shuffle(chosen)
+    return chosen
+
+
+def main() -> None:
+    """Write queries and collections."""
+    options = parser(__doc__)
+    options.add_argument("folder", type=Path)
+    options.add_argument("out", type=Path)
+    options.add_argument("--queries", type=int, default=400, help="of each language")
+    options.add_argument("--langs", default="de fr es ru ja zh tr hu cs it pl ko")
+    args = options.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    with (args.data / "parallel_general" / "SOURCES.tsv").open(encoding="utf-8") as file:
+        domains = {row["source"]: row["domain"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
+    langs = args.langs.split()
+    queries, rights, functions = {}, {}, {}
+    tables = {path.name.split(".")[0]: phrase_table(path) for path in sorted(args.folder.glob("*.phrases.tsv"))}
+    for lang in langs:
+        functions[lang] = frequent(args.folder, lang)
+        found = candidates(args.folder, lang, tables[lang], functions[lang], domains)
+        queries[lang] = drawn(found, args.queries, args.seed)
+        entries = dictionary(args.data, lang)
+        rights[lang] = [right_wordings(folded(q.text[q.start : q.end]), tables[lang], entries) for q in queries[lang]]
+    wanted = {english for some in rights.values() for right in some for english in right}
+    wanted |= {e for lang in langs for q in queries[lang] for e in tables[lang][folded(q.text[q.start : q.end])]}
+    meanings = Meanings(tables, wanted)
+    mates = {query.mate for some in queries.values() for query in some}
+    for lang in langs:
+        lines = []
+        for query, right in zip(queries[lang], rights[lang], strict=True):
+            right |= {query.english}
+            senses = sense(query, lang, tables[lang], right, meanings)
+            digest = blake2b(query.text.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+            record = {
+                "text": query.text,
+                "start": query.start,
+                "end": query.end,
+                "language": lang,
+                "source": query.source,
+                "domain": domains[query.source],
+                "half": "dev" if digest[0] % 2 else "test",
+                "right": sorted({lemmas(english) for english in right}),
+                "sense": None if senses is None else sorted({lemmas(english) for english in senses}),
+                "function_start": Worded.of(query.text[query.start : query.end]).words()[0].casefold()
+                in functions[lang],
+                "english": query.english,
+            }
+            lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+        (args.out / f"{lang}.jsonl").write_text("".join(lines), encoding="utf-8")
+        ambiguous = sum('"sense": null' not in line for line in lines)
+        print(f"{lang}: {len(lines)} queries, {ambiguous} ambiguous", flush=True)
+    for size in SIZES:
+        texts = collection(args.folder, args.data, mates, size, args.seed)
+        (args.out / f"english-{size}.txt").write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+        print(f"{size}: {len(texts):,} sentences")
+
+
+if __name__ == "__main__":
+    main()
