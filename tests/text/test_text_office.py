@@ -398,3 +398,113 @@ def test_a_workbook_of_another_kind(tmp_path: Path) -> None:
         "no xl/workbook.xml in the archive"
         in error_of(zipped(tmp_path / "b.xlsx", {"x": io.BytesIO().getvalue()})).reason
     )
+
+
+MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+
+
+def run(text: str, properties: str = "") -> str:
+    return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def test_a_tag_of_megabytes_costs_nothing_but_itself(tmp_path: Path) -> None:
+    drawing = f'<w:p><w:r><w:pict w:data="{"QUJD" * 3_000_000}"/></w:r></w:p>'  # 12 MB
+    assert texts(docx(tmp_path / "a.docx", paragraph("Before.") + drawing + paragraph("Behind."))) == [
+        "Before.",
+        "Behind.",
+    ]
+    cells = f'<row><c t="inlineStr" x="{"y" * 2_000_000}"><is><t>cell</t></is></c></row>'
+    assert texts(xlsx(tmp_path / "a.xlsx", cells)) == ["cell"]
+
+
+@pytest.mark.parametrize(
+    ("font", "code", "expected"),
+    [
+        *[("Symbol", "F06D", "µ"), ("Symbol", "F0B3", "≥"), ("symbol", "B3", "≥"), ("Symbol", "F061", "α")],
+        *[("Symbol", "F0AE", "→"), ("Symbol", "F0B0", "°"), ("Symbol", "F0B4", "×"), ("Symbol", "F0F2", "∫")],
+        *[
+            ("Wingdings", "F04A", "☺"),
+            ("Wingdings", "F0FC", "✔"),
+            ("Wingdings", "F0A7", "▪"),
+            ("Wingdings", "F0C2", "🕛"),
+        ],
+        *[
+            ("Calibri", "00E9", "é"),
+            ("Calibri", "2026", "…"),
+            ("Calibri", "F041", "\ufffd"),
+            ("Webdings", "F041", "\ufffd"),
+        ],
+        *[
+            ("Symbol", "F0F0", "\ufffd"),
+            ("Symbol", "none", "\ufffd"),
+            ("Symbol", "D800", "\ufffd"),
+            ("", "-1", "\ufffd"),
+        ],
+    ],
+)
+def test_symbols_are_characters(tmp_path: Path, font: str, code: str, expected: str) -> None:
+    body = f'<w:p>{run("a ")}<w:r><w:sym w:font="{font}" w:char="{code}"/></w:r>{run(" b")}</w:p>'
+    assert texts(docx(tmp_path / "a.docx", body)) == [f"a {expected} b"]
+
+
+def test_equations_are_linear_text(tmp_path: Path) -> None:
+    def part(text: str) -> str:
+        return f"<m:r><m:t>{text}</m:t></m:r>"
+
+    fraction = f"<m:f><m:num>{part('a')}</m:num><m:den>{part('b')}</m:den></m:f>"
+    power = f"<m:sSup><m:e>{part('x')}</m:e><m:sup>{part('2')}</m:sup></m:sSup>"
+    limits = f"<m:sub>{part('i')}</m:sub><m:sup/>"
+    total = f'<m:nary><m:naryPr><m:chr m:val="∑"/></m:naryPr>{limits}<m:e>{part("y")}</m:e></m:nary>'
+    brackets = f'<m:d><m:dPr><m:begChr m:val="["/><m:endChr m:val="]"/></m:dPr><m:e>{part("z")}</m:e></m:d>'
+    root = f"<m:rad><m:radPr/><m:deg/><m:e><m:d><m:dPr/><m:e>{part('w')}</m:e></m:d></m:e></m:rad>"
+    for formula, expected in (
+        (part("x &gt; 3"), "x > 3"),
+        (fraction, "a/b"),
+        (power, "x^2"),
+        (total, "∑_iy"),
+        (brackets, "[z]"),
+        (root, "√(w)"),
+    ):
+        body = f'<w:p>{run("Here ")}<m:oMath xmlns:m="{MATH}">{formula}</m:oMath>{run(" holds.")}</w:p>'
+        assert texts(docx(tmp_path / "a.docx", body)) == [f"Here {expected} holds."]
+
+
+@pytest.mark.parametrize("mark", ["del", "moveFrom"])
+def test_paragraphs_join_where_the_mark_between_them_is_deleted(tmp_path: Path, mark: str) -> None:
+    gone = f'<w:pPr><w:rPr><w:{mark} w:id="1"/></w:rPr></w:pPr>'
+    deleted = "<w:del><w:r><w:delText>not </w:delText><w:tab/></w:r></w:del>"
+    body = f"<w:p>{gone}{run('The door ')}{deleted}</w:p><w:p>{gone}{run('is ')}</w:p>{paragraph('open.')}"
+    table = f"<w:tbl><w:tr><w:tc><w:p>{gone}{run('in a cell')}</w:p></w:tc></w:tr></w:tbl>"
+    before = f"<w:p>{gone}{run('before a table')}</w:p>"
+    assert texts(docx(tmp_path / "a.docx", f"{body}{before}{table}<w:p>{gone}{run('last')}</w:p>")) == [
+        "The door is open.",
+        "before a table",
+        "in a cell",
+        "last",
+    ]
+
+
+def test_hidden_text_is_left_out(tmp_path: Path) -> None:
+    styles = (
+        f'<w:styles xmlns:w="{WORD}"><w:style w:styleId="H"><w:rPr><w:vanish/></w:rPr></w:style>'
+        '<w:style w:styleId="Based"><w:basedOn w:val="H"/></w:style>'
+        '<w:style w:styleId="Shown"><w:basedOn w:val="H"/><w:rPr><w:vanish w:val="0"/></w:rPr></w:style></w:styles>'
+    )
+    runs = [
+        *[
+            run("shown "),
+            run("a", "<w:vanish/>"),
+            run("b", '<w:vanish w:val="true"/>'),
+            run("also ", '<w:vanish w:val="0"/>'),
+        ],
+        *[
+            run("c", '<w:rStyle w:val="H"/>'),
+            run("d", '<w:rStyle w:val="Based"/>'),
+            run("too", '<w:rStyle w:val="Shown"/>'),
+        ],
+        '<w:r><w:rPr><w:vanish/></w:rPr><w:tab/><w:sym w:font="Symbol" w:char="F06D"/></w:r>',
+    ]
+    shown = run("but this", '<w:vanish w:val="false"/>')
+    hidden = f'<w:p><w:pPr><w:pStyle w:val="Based"/></w:pPr>{run("e")}{shown}</w:p>'
+    path = docx(tmp_path / "a.docx", f"<w:p>{''.join(runs)}</w:p>{hidden}", styles=styles)
+    assert texts(path) == ["shown also too", "but this"]

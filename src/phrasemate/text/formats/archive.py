@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from phrasemate.errors import ReadError
-from phrasemate.text.formats.xml import Attributes, XmlStream
+from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.text_file import TextFile
 
 MEMBERS = 10_000  # files in an archive
@@ -101,6 +101,7 @@ class _Relations(XmlStream[dict[str, str]]):
     root = frozenset({"Relationships"})
     what = "relationships of an Office document"
     namespaces = frozenset({_PACKAGE})
+    token = OFFICE_TOKEN
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "Relationship" and attributes.get("TargetMode") != "External":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from phrasemate.text.formats.archive import Archive, archive
-from phrasemate.text.formats.xml import Attributes, XmlStream
+from phrasemate.text.formats.equations import Equation
+from phrasemate.text.formats.symbols import symbol
+from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.text_file import TextFile
 
 _WHAT = "a Word document (docx)"
@@ -15,10 +17,16 @@ _WORD = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
     "http://purl.oclc.org/ooxml/wordprocessingml/main",
 )
+_MATH = (
+    "http://schemas.openxmlformats.org/officeDocument/2006/math",
+    "http://purl.oclc.org/ooxml/officeDocument/math",
+)
 _FALLBACK = "http://schemas.openxmlformats.org/markup-compatibility/2006 Fallback"  # the same text, for old programs
-_UNHEARD = frozenset({_FALLBACK, "moveFrom", "rt"})  # also what was moved away, and reading aids
+_UNHEARD = frozenset({_FALLBACK, "del", "moveFrom", "rt"})  # also what was deleted or moved away, and reading aids
+_REMOVED = frozenset({"del", "moveFrom"})  # in the properties of a paragraph: its mark is gone, it joins the next one
 _SIGNS = {"br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t", "tab": "\t"}
 _HEADING = re.compile(r"heading (\d)|(title)$")
+_BASES = 20  # styles that are based on one another
 _COST = 100  # characters that a paragraph counts for, beside its text
 
 Paragraph = tuple[str, dict[str, Any]]
@@ -28,24 +36,42 @@ def docx_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
     """Number (from 1), text and place of each paragraph that is not blank.
 
     The place: "heading" (level from 1; a title has 0), "table", "row" and "column" (from 1), "part" of notes. Deleted
-    text, field codes, comments, headers and footers are left out; text in boxes stands before the paragraph that
-    holds the box. Raises ReadError.
+    and hidden text, field codes, comments, headers and footers are left out. Text in boxes stands before the paragraph
+    that holds the box. Raises ReadError.
     """
     number = 0
     with archive(file, _WHAT) as document:
         main = document.main("word/document.xml")
         related = {relation["kind"]: relation["member"] for relation in document.related(main)}
-        headings = _headings(document, related.get("styles", ""))
+        styles = _styles(document, related.get("styles", ""))
         for part in ("", "footnotes", "endnotes"):
             member = related.get(part, "") if part else main
             if member and (member in document or not part):
-                for text, place in _Body(file.name, headings).read(document.blocks(member)):
+                for text, place in _Body(file.name, styles).read(document.blocks(member)):
                     number += 1
                     yield number, text, place | ({"part": part} if part else {})
 
 
-def _headings(document: Archive, member: str) -> dict[str, int]:
-    return dict(_Styles(document.name).read(document.blocks(member))) if member in document else {}
+class _Style(NamedTuple):
+    """What a style says: the level of a heading, whether text is hidden, and the style that it is based on."""
+
+    heading: int | None = None
+    hidden: bool | None = None
+    base: str = ""
+
+
+def _styles(document: Archive, member: str) -> dict[str, _Style]:
+    """The styles by their ids; each says what the styles say that it is based on."""
+    styles = dict(_Styles(document.name).read(document.blocks(member))) if member in document else {}
+    return {name: style._replace(hidden=_is_hidden(styles, style)) for name, style in styles.items()}
+
+
+def _is_hidden(styles: Mapping[str, _Style], style: _Style) -> bool | None:
+    for _ in range(_BASES):
+        if style.hidden is not None or style.base not in styles:
+            break
+        style = styles[style.base]
+    return style.hidden
 
 
 def _value(attributes: Attributes, name: str) -> str:
@@ -53,47 +79,81 @@ def _value(attributes: Attributes, name: str) -> str:
     return next((attributes[key] for uri in _WORD if (key := f"{uri} {name}") in attributes), "")
 
 
-class _Styles(XmlStream[tuple[str, int]]):
-    """The styles of headings, and the level of each: names are English in every language's Word, ids are not."""
+def _is_on(attributes: Attributes) -> bool:
+    """Whether a property that can be switched is on: it is, unless it says otherwise."""
+    return _value(attributes, "val") not in ("0", "false", "off")
 
-    root, what, namespaces = frozenset({"styles"}), _WHAT, frozenset(_WORD)
-    _id = ""
+
+class _Styles(XmlStream[tuple[str, _Style]]):
+    """The styles: names are English in every language's Word, ids are not."""
+
+    root, what, namespaces, token = frozenset({"styles"}), _WHAT, frozenset(_WORD), OFFICE_TOKEN
+    _id, _style = "", _Style()
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "style":
-            self._id = _value(attributes, "styleId")
+            self._id, self._style = _value(attributes, "styleId"), _Style()
         elif (
-            tag == "name" and self.path[-2] == "style" and (found := _HEADING.match(_value(attributes, "val").lower()))
+            tag == "name" and self.path[-2] == "style" and (match := _HEADING.match(_value(attributes, "val").lower()))
         ):
-            self.charge(_COST + len(self._id))
-            self.ready.append((self._id, int(found[1] or 0)))
+            self._style = self._style._replace(heading=int(match[1] or 0))
+        elif tag == "basedOn":
+            self._style = self._style._replace(base=_value(attributes, "val"))
+        elif tag == "vanish" and self.path[-3:-1] == ["style", "rPr"]:
+            self._style = self._style._replace(hidden=_is_on(attributes))
+
+    def end(self, tag: str) -> None:
+        if tag == "style" and self._style != _Style():
+            self.charge(_COST + len(self._id) + len(self._style.base))
+            self.ready.append((self._id, self._style))
+
+
+class _Paragraph:
+    """A paragraph that is being read. ``joins``: its mark is deleted, so that it goes on in the next one."""
+
+    def __init__(self, pieces: list[str], place: dict[str, Any]) -> None:
+        self.pieces, self.place, self.joins, self.hidden = pieces, place, False, False
 
 
 class _Body(XmlStream[Paragraph]):
-    root, what, namespaces = frozenset({"document", "endnotes", "footnotes"}), _WHAT, frozenset(_WORD)
+    root, what, token = frozenset({"document", "endnotes", "footnotes"}), _WHAT, OFFICE_TOKEN
+    namespaces = frozenset(_WORD)
 
-    def __init__(self, name: str, headings: dict[str, int]) -> None:
+    def __init__(self, name: str, styles: Mapping[str, _Style]) -> None:
         super().__init__(name)
-        self._headings, self._muted, self._count = headings, 0, 0
-        self._open: list[tuple[list[str], dict[str, Any]]] = []  # paragraphs, the innermost last
+        self._styles, self._muted, self._count = styles, 0, 0
+        self._open: list[_Paragraph] = []  # the innermost last
+        self._runs: list[bool] = []  # whether each run that is open is hidden
+        self._joined: dict[int, list[str]] = {}  # texts that go on in the next paragraph, by the depth of paragraphs
         self._tables: list[dict[str, int]] = []
+        self._equation = Equation()
 
     def start(self, tag: str, attributes: Attributes) -> None:
+        if tag in _REMOVED and self.path[-3:-1] == ["pPr", "rPr"] and self._open:
+            self._open[-1].joins = True
         if tag in _UNHEARD:
             self._muted += 1
         elif self._muted:
             return
         elif tag == "t":
-            self.listening = bool(self._open)
+            self.listening = self._is_shown()
         elif tag == "p":
             self.charge(_COST)
-            self._open.append(([], dict(self._tables[-1]) if self._tables else {}))
+            place = dict(self._tables[-1]) if self._tables else {}
+            self._open.append(_Paragraph(self._joined.pop(len(self._open), []), place))
+        elif tag == "r":
+            self._runs.append(bool(self._open) and self._open[-1].hidden)
+        elif tag in ("rStyle", "vanish"):
+            self._hide(tag, attributes)
+        elif tag == "sym":
+            self._put(symbol(_value(attributes, "font"), _value(attributes, "char")))
         elif tag in _SIGNS:
-            if self._open and self.path[-2] == "r":
-                self.add(_SIGNS[tag])
-                self._open[-1][0].append(self.taken())
+            if self.path[-2] == "r":
+                self._put(_SIGNS[tag])
         elif tag in ("pStyle", "outlineLvl"):
             self._style(tag, _value(attributes, "val"))
+        elif " " in tag:
+            self._math(tag, attributes)
         else:
             self._table(tag)
 
@@ -103,27 +163,79 @@ class _Body(XmlStream[Paragraph]):
         elif self._muted:
             return
         elif tag == "t":
-            self.listening = False
-            if self._open:
-                self._open[-1][0].append(self.taken())
+            self._heard_text()
+        elif tag == "r":
+            self._runs.pop()
         elif tag == "p":
-            pieces, place = self._open.pop()
-            if (text := "".join(pieces)).strip():
-                self.ready.append((text, place))
-            if not self._open:
-                self.settle()
-        elif tag == "tbl":
+            self._end_paragraph(self._open.pop())
+        elif tag in ("body", "tc", "txbxContent", "footnote", "endnote"):
+            self._flush(len(self._open))
+        elif " " in tag:
+            uri, _, name = tag.rpartition(" ")
+            if uri in _MATH and name == "t":
+                self._heard_text(self._equation)
+            elif uri in _MATH:
+                self._put(self._equation.end(name))
+        if tag == "tbl":
             self._tables.pop()
+
+    def _heard_text(self, equation: Equation | None = None) -> None:
+        self.listening = False
+        if self._open:
+            text = self.taken()
+            self._open[-1].pieces.append(equation.text(text) if equation else text)
+
+    def _end_paragraph(self, paragraph: _Paragraph) -> None:
+        if paragraph.joins:
+            self._joined[len(self._open)] = paragraph.pieces
+        elif (text := "".join(paragraph.pieces)).strip():
+            self.ready.append((text, paragraph.place))
+        if not self._open and not self._joined:
+            self.settle()
+
+    def _flush(self, depth: int) -> None:
+        """Gives what would go on in a paragraph that does not come."""
+        if (text := "".join(self._joined.pop(depth, []))).strip():
+            self.ready.append((text, {}))
+
+    def _is_shown(self) -> bool:
+        return bool(self._open) and not (self._runs and self._runs[-1])
+
+    def _put(self, text: str) -> None:
+        if text and self._is_shown():
+            self.add(text)
+            self._open[-1].pieces.append(self.taken())
+
+    def _hide(self, tag: str, attributes: Attributes) -> None:
+        if self._runs and self.path[-3:-1] == ["r", "rPr"]:
+            style = self._styles.get(_value(attributes, "val"), _Style())
+            hidden = _is_on(attributes) if tag == "vanish" else style.hidden
+            self._runs[-1] = self._runs[-1] if hidden is None else hidden
+
+    def _math(self, tag: str, attributes: Attributes) -> None:
+        uri, _, name = tag.rpartition(" ")
+        if uri not in _MATH:
+            return
+        if name == "t":
+            self.listening = self._is_shown()
+        else:
+            value = next((attributes[key] for key in (f"{uri} val",) if key in attributes), None)
+            self._put(self._equation.start(name, value))
 
     def _style(self, tag: str, value: str) -> None:
         if self._open and self.path[-2] == "pPr":
-            if tag == "pStyle" and value in self._headings:
-                self._open[-1][1]["heading"] = self._headings[value]
-            elif tag == "outlineLvl" and value in tuple("012345678"):
-                self._open[-1][1].setdefault("heading", int(value) + 1)
+            paragraph = self._open[-1]
+            if tag == "outlineLvl" and value in tuple("012345678"):
+                paragraph.place.setdefault("heading", int(value) + 1)
+            elif tag == "pStyle" and value in self._styles:
+                heading, hidden, _ = self._styles[value]
+                paragraph.hidden = bool(hidden)
+                if heading is not None:
+                    paragraph.place["heading"] = heading
 
     def _table(self, tag: str) -> None:
         if tag == "tbl":
+            self._flush(len(self._open))
             self._count += 1
             self._tables.append({"table": self._count, "row": 0, "column": 0})
         elif tag == "tr" and self._tables:

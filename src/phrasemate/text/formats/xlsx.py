@@ -9,7 +9,7 @@ from typing import IO, Any, cast
 
 from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.formats.archive import RATIO, Archive, archive
-from phrasemate.text.formats.xml import Attributes, XmlStream
+from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.formats.xml_writer import writable
 from phrasemate.text.text_file import TextFile
 from phrasemate.utils.storage import NewFile
@@ -66,6 +66,7 @@ class _Sheets(XmlStream[tuple[str, str]]):
     """Title and relation of each sheet that is shown."""
 
     root, what, namespaces = frozenset({"workbook"}), _WHAT, _MAIN
+    token = OFFICE_TOKEN
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "sheet" and attributes.get("state", "visible") == "visible":
@@ -78,6 +79,7 @@ class _Strings(XmlStream[str]):
     """The texts that cells refer to by their number; phonetic hints (rPh) are left out."""
 
     root, what, namespaces = frozenset({"sst"}), _WHAT, _MAIN
+    token = OFFICE_TOKEN
 
     def start(self, tag: str, attributes: Attributes) -> None:
         self.listening = tag == "t" and "rPh" not in self.path
@@ -90,6 +92,7 @@ class _Strings(XmlStream[str]):
 
 class _Rows(XmlStream[tuple[int, list[str]]]):
     root, what, namespaces = frozenset({"worksheet"}), _WHAT, _MAIN
+    token = OFFICE_TOKEN
 
     def __init__(self, name: str, shared: Sequence[str]) -> None:
         super().__init__(name)

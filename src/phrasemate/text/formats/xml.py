@@ -16,6 +16,7 @@ from phrasemate.text.sniff import other_encoding
 
 DEPTH = 500  # elements within one another
 TOKEN = 1_000_000  # bytes of one tag, comment or declaration (of the DTD with all that is in it): expat keeps it whole
+OFFICE_TOKEN = 16_000_000  # the same in an Office document: Word puts whole drawings into attributes
 NAMES = 10_000  # different names of elements and attributes: expat keeps each; namespaces that are declared at once
 NAME = 1000  # characters of one of them, and of the URI of a namespace
 UNIT = 4_000_000  # characters of one entry with all that belongs to it
@@ -39,6 +40,7 @@ class XmlStream(Generic[Item]):
 
     root: frozenset[str] = frozenset()
     what = "XML"
+    token = TOKEN
     namespaces: frozenset[str] = frozenset()
 
     def __init__(self, name: str, encoding: str | None = None) -> None:
@@ -218,10 +220,9 @@ class XmlStream(Generic[Item]):
         self._fed += len(block)
         self._tail = block[-8:]
         begun = parser.CurrentByteIndex if self._rooted else 0  # what comes before the first element counts as one
-        if not final and self._fed - begun > TOKEN:
-            raise self.error(
-                f"a tag, comment or declaration of more than {TOKEN:,} bytes", f"give ordinary {self.what}"
-            )
+        if not final and self._fed - begun > self.token:
+            reason = f"a tag, comment or declaration of more than {self.token:,} bytes"
+            raise self.error(reason, f"give ordinary {self.what}")
         self.charge(0)
         self._check_names()
 
