@@ -71,6 +71,8 @@ def pair(source: str, target: str) -> tuple[Worded, Worded]:
 def test_words_of_text_and_of_tokens() -> None:
     assert Worded.of("Ein Haus.").spans == [(0, 3), (4, 8)]
     assert Worded.of("Ein Haus .", tokenised=True).spans == [(0, 3), (4, 8), (9, 10)]
+    for space in "\u00a0\u2007\u202f\u2009\u3000\u2028\x0b\x85":  # to aligners they are characters
+        assert Worded.of(f"20{space}000 \tEuro", tokenised=True).words() == [f"20{space}000", "Euro"]
     assert Worded.of_tokens(["Ein", "Haus", "."]) == Worded("Ein Haus .", [(0, 3), (4, 8), (9, 10)])
     assert Worded.of_tokens([]) == Worded("", [])
 

@@ -27,6 +27,13 @@ SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "wikipedia_d
         ("[[Datei:Hund.jpg|mini|Ein [[Hund]] läuft]]Der Hund.", ["Der Hund."]),
         ("[[File:Dog.jpg|thumb|A dog]]\nThe dog.[[de:Hund]] [[zh-min-nan:Káu]]", ["The dog."]),
         ("[[Star Trek: Picard]] läuft.", ["Star Trek: Picard läuft."]),
+        ("Sie sah [[NCIS: Hawaii]] und [[Re:Mind]] gern.", ["Sie sah NCIS: Hawaii und Re:Mind gern."]),
+        ("Am [[Aa: der Fluss|Fluss]], [[doi:10.1/2|Text]], [[Pro:Idee]].", ["Am Fluss, Text, Pro:Idee."]),
+        ("Der Hund.[[pt:Cão]] [[Simple:Dog]][[be-x-old:Сабака]][[gsw:Hund]]", ["Der Hund."]),
+        (
+            "<ruby>漢字<rp>（</rp><rt>かんじ</rt><rp>）</rp></ruby>を<ruby><rb>読</rb><rt>よ</rt></ruby>む。",
+            ["漢字を読む。"],
+        ),
         ("Ein Satz.<ref>Quelle, 1999.</ref> Noch einer.<ref name=a /> Ende.", ["Ein Satz. Noch einer. Ende."]),
         ("Wort{{sfn|A|1999}} geht weiter.{{ref}} Ende.", ["Wort geht weiter. Ende."]),
         ("Es ist {{convert|5|km}} lang.", ["Es ist \ufffc lang."]),

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from phrasemate.align.links import Links
 from phrasemate.text import words
 
-_TOKEN = re.compile(r"\S+")
+_TOKEN = re.compile(r"[^ \t]+")  # a no-break space is part of a token, for all programs that write links
 
 
 class Worded(NamedTuple):
@@ -21,7 +21,7 @@ class Worded(NamedTuple):
 
     @classmethod
     def of(cls, text: str, tokenised: bool = False) -> Worded:
-        """Words as white space tells them where the text is tokenised, else as `phrasemate.text.words` finds them."""
+        """Words as spaces and tabs part them in tokenised text, else as `phrasemate.text.words` finds them."""
         return cls(text, [match.span() for match in _TOKEN.finditer(text)] if tokenised else words(text))
 
     @classmethod

@@ -65,7 +65,7 @@ Langs = Annotated[
     str, typer.Option("--langs", metavar="LANG,LANG", help="Source and target language of a .tmx or .xliff file.")
 ]
 Tokenised = Annotated[
-    bool, typer.Option("--tokenised", help="Words are what spaces separate (default: found in any script).")
+    bool, typer.Option("--tokenised", help="Words are what spaces and tabs separate (default: found in any script).")
 ]
 Skip = Annotated[
     OnError,

@@ -13,15 +13,42 @@ _GONE = "\ufffc"  # where something was that made text: what is left of the sent
 _DROPPED = frozenset(
     {
         *("ref", "references", "table", "gallery", "timeline", "imagemap", "graph", "pre", "source", "indicator"),
-        *("syntaxhighlight", "templatestyles", "mapframe", "maplink", "inputbox", "poem", "style", "script"),
+        *(
+            "syntaxhighlight",
+            "templatestyles",
+            "mapframe",
+            "maplink",
+            "inputbox",
+            "poem",
+            "style",
+            "script",
+            "rp",
+            "rt",
+        ),
     }
 )
 _SAID = frozenset({"math", "chem", "ce", "score", "hiero", "code"})  # dropped, but the sentence is not whole without
 _BREAKING = frozenset(
     {"li", "dd", "dt", "br", "hr", "p", "div", "blockquote", "center", "ul", "ol", "dl", "tr", "td", "th"}
 )
+# Wikipedias by the prefix of links to them (https://meta.wikimedia.org/wiki/List_of_Wikipedias), without those that are
+# closed. A link such as [[Re:Zero]] or [[CSI: Miami]] is one to a page of this wiki.
+_CODES = """
+    ab ace ady af ak als alt am ami an ang ann anp ar arc ary arz as ast atj av avk awa ay az azb ba ban bar bat-smg
+    bbc bcl bdr be be-tarask be-x-old bew bg bh bi bjn blk bm bn bo bpy br bs btm bug bxr ca cbk-zam cdo ce ceb ch
+    chr chy ckb co cr crh cs csb cu cv cy da dag de dga din diq dsb dtp dty dv dz ee el eml en eo es et eu ext fa
+    fat ff fi fiu-vro fj fo fon fr frp frr fur fy ga gag gan gcr gd gl glk gn gom gor got gpe gsw gu guc gur guw gv
+    ha hak haw he hi hif hr hsb ht hu hy hyw ia iba id ie ig igl ik ilo inh io is it iu ja jam jbo jv ka kaa kab kbd
+    kbp kcg kg kge ki kk kl km kn knc ko koi krc ks ksh ku kus kv kw ky la lad lb lbe lez lfn lg li lij lld lmo ln
+    lo lrc lt ltg lv lzh mad mai map-bms mdf mg mhr mi min mk ml mn mni mnw mo mr mrj ms mt mwl my myv mzn na nah
+    nan nap nb nds nds-nl ne new nia nl nn no nov nqo nr nrm nso nup nv ny oc olo om or os pa pag pam pap pcd pcm
+    pdc pfl pi pih pl pms pnb pnt ps pt pwn qu rm rmy rn ro roa-rup roa-tara rsk ru rue rup rw sa sah sat sc scn sco
+    sd se sg sgs sh shi shn shy si simple sk skr sl sm smn sn so sq sr srn ss st stq su sv sw syl szl szy ta tay tcy
+    tdd te tet tg th ti tig tk tl tly tn to tpi tr trv ts tt tum tw ty tyv udm ug uk ur uz ve vec vep vi vls vo vro
+    wa war wo wuu xal xh xmf yi yo yue za zea zgh zh zh-classical zh-cn zh-min-nan zh-tw zh-yue zu
+"""
+_WIKIPEDIAS = frozenset(_CODES.split())
 _CANONICAL = frozenset(["file", "image", "media", "category"])
-_INTERWIKI = re.compile(r":?[a-z]{2,3}(?:-[a-z]+)*|simple")
 _CITED = re.compile(f"(?<=[^\\s({_GONE}]){_GONE}+")  # right behind a word or full stop it was a reference
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;])\n(?=[a-zà-öø-ÿа-яё])")  # a paragraph goes on
 _LEFT = re.compile(r"^[|!]|\{\{|\}\}|\[\[|\]\]|\{\||\|\}|<[a-z/]|__[A-Z]+__")  # markup that was not closed
@@ -115,7 +142,7 @@ def _link(node: Any, foreign: frozenset[str]) -> str:
     title = str(node.title).strip()
     prefix, colon, _ = title.removeprefix(":").partition(":")
     prefix = prefix.strip().casefold().replace("_", " ")
-    if colon and not title.startswith(":") and (prefix in foreign or _INTERWIKI.fullmatch(prefix)):
+    if colon and not title.startswith(":") and (prefix in foreign or prefix in _WIKIPEDIAS):
         return ""
     return _plain(node.text, foreign) if node.text is not None else title.removeprefix(":").partition("#")[0]
 

@@ -28,6 +28,7 @@ BILINGUAL: Mapping[str, str] = {
 }
 _LOOKED_AT = 1000  # units of which an error names the languages
 _NAMED = 50
+_BREAKABLE = re.compile("[^\\S\u00a0\u2007\u202f]+")
 _BLANK_LINES = re.compile(r"\n{2,}")
 
 
@@ -110,8 +111,8 @@ def read_bilingual(
 
 
 def one_line(text: str) -> str:
-    """A segment on one line."""
-    return " ".join(text.split())
+    """A segment on one line; no-break spaces stay, for they part no tokens."""
+    return _BREAKABLE.sub(" ", text).strip(" ")
 
 
 def paragraphs(text: str) -> str:
