@@ -40,71 +40,15 @@ SIZES = (20_000, 100_000)
 LENGTHS = {1: 0.5, 2: 0.3, 3: 0.2}  # share of the queries with so many words (3: and more)
 TECHNICAL = "technical"  # domain of the sources that are not asked for
 GRAMMAR = frozenset(
-    [
-        "i",
-        "you",
-        "he",
-        "she",
-        "it",
-        "we",
-        "they",
-        "me",
-        "him",
-        "her",
-        "us",
-        "them",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "am",
-        "do",
-        "does",
-        "did",
-        "have",
-        "has",
-        "had",
-        "will",
-        "would",
-        "shall",
-        "should",
-        "can",
-        "could",
-        "may",
-        "might",
-        "must",
-        "not",
-        "no",
-        "this",
-        "that",
-        "these",
-        "those",
-        "who",
-        "which",
-        "what",
-    ]
+    """
+    i you he she it we they me him her us them is are was were be been am do does did have has had will
+    would shall should can could may might must not no this that these those who which what
+    """.split()  # noqa: SIM905
 )
 PREPOSITIONS = frozenset(
-    [
-        "in",
-        "at",
-        "on",
-        "by",
-        "for",
-        "from",
-        "with",
-        "under",
-        "without",
-        "over",
-        "into",
-        "out",
-        "against",
-        "between",
-        "during",
-        "beyond",
-    ]
+    """
+    in at on by for from with under without over into out against between during beyond
+    """.split()  # noqa: SIM905
 )
 FREQUENT = 60  # words of a language that count as function words
 COMMON = 0.1  # of a wording's links, for another meaning to be a usual one

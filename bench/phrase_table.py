@@ -36,11 +36,13 @@ def held_out(english: str) -> bool:
 
 def rows(folder: Path, lang: str) -> Iterator[tuple[str, str, str, str, list[tuple[int, int]]]]:
     """Other side, English side, source, licence class and links of each sentence pair."""
-    with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as text:
-        with (folder / f"{lang}.links").open(encoding="utf-8") as links:
-            for line, linked in zip(text, links, strict=True):
-                other, english, source, licence = line.rstrip("\n").split("\t")
-                yield other, english, source, licence, parse_links(linked)
+    with (
+        (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as text,
+        (folder / f"{lang}.links").open(encoding="utf-8") as links,
+    ):
+        for line, linked in zip(text, links, strict=True):
+            other, english, source, licence = line.rstrip("\n").split("\t")
+            yield other, english, source, licence, parse_links(linked)
 
 
 def spans(
