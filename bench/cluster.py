@@ -30,17 +30,17 @@ from common import OUT, parser, report
 from index import english
 
 from phrasemate import Index, load_model, read
-from phrasemate.cluster import making
-from phrasemate.cluster.driver import CHUNKS, Driver
-from phrasemate.cluster.head import Writer, create
-from phrasemate.cluster.index import ClusterIndex
-from phrasemate.cluster.optimising import KIND
-from phrasemate.cluster.records import Order, Recipe, Shard
-from phrasemate.cluster.tables import DATA, PHRASES, Tables
 from phrasemate.encode import Extracted
 from phrasemate.evaluate.report import signature
 from phrasemate.index import Settings
 from phrasemate.index.exact import scan
+from phrasemate.index.lance import shard as making
+from phrasemate.index.lance.commit import Writer, create
+from phrasemate.index.lance.index import ClusterIndex
+from phrasemate.index.lance.optimize import KIND
+from phrasemate.index.lance.records import Order, Recipe, Shard
+from phrasemate.index.lance.tables import DATA, PHRASES, Tables
+from phrasemate.index.ray.driver import CHUNKS, Driver
 from phrasemate.index.row_codec import dequantise, unpack_spans
 from phrasemate.types import Document, Sentence
 
@@ -124,7 +124,7 @@ def encode(options: Any) -> dict[str, float]:
 
 def ray(options: Any) -> dict[str, float]:
     """One machine and two workers: the same rows, and how long each took."""
-    from phrasemate.cluster import build
+    from phrasemate.index.ray import build
 
     model, spent = load_model(options.model, threads=1), {}
     with tempfile.TemporaryDirectory() as folder:
@@ -246,7 +246,7 @@ def search(options: Any) -> list[dict[str, float]]:
 
 def noisy(index: Index, seed: int) -> Any:
     """(queries, dim) unit vectors near some of the index."""
-    from phrasemate.cluster.store import codes_of
+    from phrasemate.index.lance.store import codes_of
 
     draw = np.random.default_rng(seed)
     places = np.sort(draw.integers(0, index.store.state().phrases, QUERIES))
@@ -258,7 +258,7 @@ def noisy(index: Index, seed: int) -> Any:
 
 
 def blocks(index: Index) -> Iterator[tuple[Any, Any]]:
-    from phrasemate.cluster.store import codes_of
+    from phrasemate.index.lance.store import codes_of
 
     store = index.store
     for batch in store.batches(PHRASES, ["key", "vector"]):

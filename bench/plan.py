@@ -20,8 +20,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, fields
 
-from phrasemate.cluster.optimising import lists_for
 from phrasemate.evaluate.report import text_table
+from phrasemate.index.lance.optimize import lists_for
 
 SAMPLE, ROUNDS = 256, 50  # vectors a list that Lance trains on, and how often at most
 PROBES = 64  # lists that a query reads

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from phrasemate.cluster import making
-from phrasemate.cluster.driver import Driver
-from phrasemate.cluster.head import create
-from phrasemate.cluster.places import options_for, place_of
-from phrasemate.cluster.records import Order, Recipe, Shard
-from phrasemate.cluster.tables import Tables
-from phrasemate.cluster.worker import Worker
 from phrasemate.errors import IndexMissing
 from phrasemate.index import Index, Settings
+from phrasemate.index.lance import shard as making
+from phrasemate.index.lance.commit import create
+from phrasemate.index.lance.records import Order, Recipe, Shard
+from phrasemate.index.lance.tables import Tables
+from phrasemate.index.lance.uri import options_for, place_of
+from phrasemate.index.ray.driver import Driver
+from phrasemate.index.ray.workers import Worker
 from phrasemate.types import Document
 
 SETTINGS = Settings(chunk=16, learn=100, exact_below=300, exact_filtered=400, train=1000, block=500)
@@ -41,7 +41,7 @@ def documents(count: int = 5, seed: int = 0, sentences: int = 30) -> list[Docume
 
 
 class InProcess:
-    """As `phrasemate.cluster.pool.Pool`, in this process; gives the shards back in an order that is not theirs."""
+    """As `phrasemate.index.ray.workers.Pool`, in this process; gives the shards back in an order that is not theirs."""
 
     def __init__(self, recipe: Recipe, model: Any, tables: Tables, stop_after: int | None = None) -> None:
         self.recipe, self.model, self.tables, self.stop_after = recipe, model, tables, stop_after
@@ -74,7 +74,7 @@ class InProcess:
 def build_here(
     path: str | Path, given: Sequence[Document], model: Any, lang: str = "en", stop_after: int | None = None
 ) -> InProcess:
-    """As `phrasemate.cluster.build`, without Ray and with any model."""
+    """As `phrasemate.index.ray.build`, without Ray and with any model."""
     place = place_of(path)
     tables = Tables(place, options_for(place))
     try:

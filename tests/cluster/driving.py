@@ -8,8 +8,8 @@ import sys
 
 from clustering import CHUNKS, SETTINGS, documents
 
-from phrasemate.cluster import build
 from phrasemate.encode import load_model
+from phrasemate.index.ray import build
 
 if __name__ == "__main__":
     address, place, model, shards = sys.argv[1:]

@@ -15,11 +15,11 @@ pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrase
 from clustering import SETTINGS, build_here, documents
 from fake import FakeModel, vector_of
 
-from phrasemate.cluster import build
-from phrasemate.cluster.index import ClusterIndex
-from phrasemate.cluster.store import LOOK_SECONDS
 from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
+from phrasemate.index.lance.index import ClusterIndex
+from phrasemate.index.lance.store import LOOK_SECONDS
+from phrasemate.index.ray import build
 from phrasemate.mt.related import RelatedSentences
 from phrasemate.rank import whole
 from phrasemate.server.indexes import Library

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from phrasemate.cluster.places import is_tables, options_for, place_of
+from phrasemate.index.lance.uri import is_tables, options_for, place_of
 
 LANCE = "Lance is not installed (pip install 'phrasemate[ray]')"
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 from clustering import SETTINGS, build_here, documents
 from fake import FakeModel
 
-from phrasemate.cluster.records import _sealed
-from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, SHARDS, STATE, schema
 from phrasemate.errors import IndexDamaged
 from phrasemate.index import Index, row_codec
+from phrasemate.index.lance.records import _sealed
+from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, SHARDS, STATE, schema
 from phrasemate.types import Document
 
 ANYTHING: tuple[Any, ...] = (None, True, -1, 1.5, 1 << 53, 10**400, float("nan"), "x", "\ud800", [1], [[1]], {"a": 1})

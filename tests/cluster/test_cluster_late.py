@@ -17,12 +17,13 @@ pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrase
 from clustering import CHUNKS, SETTINGS, InProcess, build_here, documents, rows_of
 from fake import FakeModel
 
-from phrasemate.cluster import making, optimising
-from phrasemate.cluster.driver import Driver
-from phrasemate.cluster.head import Writer, create, staged
-from phrasemate.cluster.tables import DATA, SENTENCES, SHARDS, Tables
 from phrasemate.errors import IndexExists, IndexLocked
 from phrasemate.index import Index
+from phrasemate.index.lance import optimize
+from phrasemate.index.lance import shard as making
+from phrasemate.index.lance.commit import Writer, create, staged
+from phrasemate.index.lance.tables import DATA, SENTENCES, SHARDS, Tables
+from phrasemate.index.ray.driver import Driver
 
 WEEK_AND_MORE = 9 * 86400
 MORE = documents(4, seed=7)
@@ -115,7 +116,7 @@ def test_a_row_of_shards_that_was_dropped_is_not_missed_in_silence(
     loose: int,
 ) -> None:
     """An overtaken driver may do that, which has not seen yet that it is none."""
-    monkeypatch.setattr("phrasemate.cluster.head._LOOSE", loose)
+    monkeypatch.setattr("phrasemate.index.lance.commit._LOOSE", loose)
     second = driver(tables)
     tables.open(SHARDS).delete("number = 1")
     with pytest.raises(IndexLocked, match="another process has dropped shards"):
@@ -135,8 +136,8 @@ def test_the_version_in_force_outlives_what_a_worker_commits_meanwhile(
     def late(*given: object) -> None:
         making.commit(tables, replace(staged(tables, 0)[1], attempt="f" * 32))
 
-    monkeypatch.setattr("phrasemate.cluster.optimising.update", late)
-    monkeypatch.setattr("phrasemate.cluster.optimising.KEPT", timedelta(microseconds=1))
+    monkeypatch.setattr("phrasemate.index.lance.optimize.update", late)
+    monkeypatch.setattr("phrasemate.index.lance.optimize.KEPT", timedelta(microseconds=1))
     opened(place, model).optimize()
     assert sound(place, model) == before
 
@@ -216,14 +217,14 @@ def test_rows_of_an_overtaken_driver_are_not_optimised_into_the_index(
     place: Path, model: FakeModel, tables: Tables, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     before = sound(place, model)
-    real: Callable[..., Any] = getattr(optimising, step)
+    real: Callable[..., Any] = getattr(optimize, step)
 
     def between(*given: Any) -> Any:
         monkeypatch.undo()
         append_some(tables)
         return real(*given)
 
-    monkeypatch.setattr(optimising, step, between)
+    monkeypatch.setattr(optimize, step, between)
     with pytest.raises(IndexLocked, match="another process"):
         opened(place, model).optimize()
     assert sound(place, model)[:4] == before[:4]

@@ -19,14 +19,13 @@ pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrase
 
 from clustering import CHUNKS, SETTINGS, Deadly, Fragile, Once, documents, rows_of
 
-from phrasemate.cluster import build
-from phrasemate.cluster.head import staged
-from phrasemate.cluster.pool import connected, cpus
-from phrasemate.cluster.tables import Tables
-from phrasemate.cluster.worker import Worker
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import ClusterError
 from phrasemate.index import Index
+from phrasemate.index.lance.commit import staged
+from phrasemate.index.lance.tables import Tables
+from phrasemate.index.ray import build
+from phrasemate.index.ray.workers import Worker, connected, cpus
 from phrasemate.search import Searcher
 
 
@@ -96,7 +95,7 @@ def test_workers_that_get_no_cpu_are_not_waited_for(
 ) -> None:
     import ray
 
-    monkeypatch.setattr("phrasemate.cluster.pool.START_SECONDS", 2.0)
+    monkeypatch.setattr("phrasemate.index.ray.workers.START_SECONDS", 2.0)
     places = [tmp_path / "more", tmp_path / "fewer"]
 
     def run() -> None:
@@ -123,7 +122,7 @@ def test_a_cluster_without_cpus(cluster: str, monkeypatch: pytest.MonkeyPatch) -
 def test_a_shard_that_kills_every_worker_is_given_up(
     cluster: str, tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phrasemate.cluster.pool.TRIES", 2)
+    monkeypatch.setattr("phrasemate.index.ray.workers.TRIES", 2)
     with pytest.raises(ClusterError, match=r"shard 0 \(0-0.txt\) failed 2 times"):
         built(tmp_path / "idx", cluster, model, Deadly)
 
@@ -169,7 +168,7 @@ def test_a_worker_is_killed_while_the_index_is_built(
     there = pytest.importorskip("lance_ray.index", reason="lance-ray is not installed (pip install 'phrasemate[ray]')")
     note, handler = tmp_path / "kill", there._handle_vector_fragment_index
     monkeypatch.setattr(there, handler.__name__, lambda *given, **named: Once(handler(*given, **named), note))
-    monkeypatch.setattr("phrasemate.cluster.optimising.WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("phrasemate.index.lance.optimize.WAIT_SECONDS", 0.1)
     made = built(tmp_path / "idx", cluster, model)
     note.touch()
     made.optimize(cluster, workers=2)

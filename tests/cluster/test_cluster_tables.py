@@ -15,14 +15,14 @@ pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrase
 from clustering import SETTINGS, WORDS, build_here, documents, rows_of
 from fake import FakeModel, vector_of
 
-from phrasemate.cluster import build
-from phrasemate.cluster.head import Writer
-from phrasemate.cluster.index import ClusterIndex
-from phrasemate.cluster.store import LOOK_SECONDS
-from phrasemate.cluster.tables import PHRASES, SENTENCES, Tables
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.exact import unpack
+from phrasemate.index.lance.commit import Writer
+from phrasemate.index.lance.index import ClusterIndex
+from phrasemate.index.lance.store import LOOK_SECONDS
+from phrasemate.index.lance.tables import PHRASES, SENTENCES, Tables
+from phrasemate.index.ray import build
 from phrasemate.index.row_codec import dequantise
 from phrasemate.server.indexes import Library
 from phrasemate.types import Document
@@ -141,8 +141,8 @@ def test_recall_against_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Sixteen lists, of which each query reads eight: the scores of ten places against those of all phrases."""
     place, model = tmp_path / "idx", FakeModel(dim=64)
     build_here(place, documents(), model)
-    monkeypatch.setattr("phrasemate.cluster.optimising.lists_for", lambda phrases: 16)
-    monkeypatch.setattr("phrasemate.cluster.view._PROBES", 8)
+    monkeypatch.setattr("phrasemate.index.lance.optimize.lists_for", lambda phrases: 16)
+    monkeypatch.setattr("phrasemate.index.lance.ann._PROBES", 8)
     opened(place, model).optimize()
     made = opened(place, model)
     drawn = np.random.default_rng(0).standard_normal((50, model.dim)).astype(np.float32)
@@ -159,8 +159,8 @@ def test_more_lists_are_read_where_a_filter_leaves_too_few(
     tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_here(tmp_path / "idx", documents(12), model)
-    monkeypatch.setattr("phrasemate.cluster.optimising.lists_for", lambda phrases: 32)
-    monkeypatch.setattr("phrasemate.cluster.view._PROBES", 1)
+    monkeypatch.setattr("phrasemate.index.lance.optimize.lists_for", lambda phrases: 32)
+    monkeypatch.setattr("phrasemate.index.lance.ann._PROBES", 1)
     opened(tmp_path / "idx", model).optimize()
     made = opened(tmp_path / "idx", model)
     chosen = ["0-3.txt", "0-4.txt"]
@@ -253,8 +253,8 @@ def test_rows_keep_their_places_when_files_are_put_together(
     """Lance puts what it rewrites behind files that it leaves as they are: small files between large ones do not move,
     nor what was deleted from a file that the vector index knows and another does not.
     """
-    monkeypatch.setattr("phrasemate.cluster.compacting._SMALL", rows)
-    monkeypatch.setattr("phrasemate.cluster.compacting.ROWS", 2 * rows)
+    monkeypatch.setattr("phrasemate.index.lance.compact._SMALL", rows)
+    monkeypatch.setattr("phrasemate.index.lance.compact.ROWS", 2 * rows)
     place, one = tmp_path / "tables", Index.create(tmp_path / "one", model, settings=SETTINGS, threads=1)
     with one:
         for turn in range(4):

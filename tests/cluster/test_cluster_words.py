@@ -13,12 +13,12 @@ pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrase
 from clustering import SETTINGS, build_here, documents
 from fake import FakeModel
 
-from phrasemate.cluster.head import Writer
-from phrasemate.cluster.places import options_for, place_of
-from phrasemate.cluster.tables import WORDS, Tables
-from phrasemate.cluster.words import INDEX, condition
 from phrasemate.errors import InputError
 from phrasemate.index import Index
+from phrasemate.index.lance.commit import Writer
+from phrasemate.index.lance.fulltext import INDEX, condition
+from phrasemate.index.lance.tables import WORDS, Tables
+from phrasemate.index.lance.uri import options_for, place_of
 from phrasemate.types import Document
 
 PARTS = [
@@ -66,7 +66,7 @@ def model() -> FakeModel:
 @pytest.fixture(autouse=True)
 def ask_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only the first texts."""
-    monkeypatch.setattr("phrasemate.cluster.texts._FIRST", 3)
+    monkeypatch.setattr("phrasemate.index.lance.fulltext._FIRST", 3)
 
 
 def opened(place: Path, model: FakeModel) -> Index:
@@ -203,7 +203,7 @@ def test_a_crash_before_it_is_in_force(tmp_path: Path, model: FakeModel, monkeyp
         def killed(*given: object) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr("phrasemate.cluster.head.Writer.put", killed)
+        patch.setattr("phrasemate.index.lance.commit.Writer.put", killed)
         with pytest.raises(KeyboardInterrupt):
             opened(place, model).optimize()
     total = sum(document.sentences for document in opened(place, model).documents())

@@ -32,14 +32,14 @@ Workers = Annotated[
 
 def shown(directory: Path) -> str:
     """A place as it was given: a ``Path`` has lost a slash of ``s3://``."""
-    from phrasemate.cluster.places import is_remote, place_of
+    from phrasemate.index.lance.uri import is_remote, place_of
 
     return place if is_remote(place := place_of(directory)) else str(directory)
 
 
 def refuse_elsewhere(directory: Path) -> None:
     """Raise InputError for a place that is no folder, or none at all: what one machine makes is one."""
-    from phrasemate.cluster.places import is_tables
+    from phrasemate.index.lance.uri import is_tables
 
     place = shown(directory)
     if (directory / "shards.lance").is_dir() and not is_tables(directory):
@@ -69,8 +69,9 @@ def add_there(
     progress: Callable[[ProgressEvent], None],
 ) -> AddReport:
     """Make or extend the tables at ``directory``. Raises InputError for an index of another kind."""
-    from phrasemate.cluster import build, is_tables
     from phrasemate.encode import load_model
+    from phrasemate.index.lance.uri import is_tables
+    from phrasemate.index.ray import build
 
     if (directory / "index.json").exists() and not is_tables(directory):
         raise InputError(f"{directory}: is an index of one machine; add to it without --cluster, or make another")
@@ -85,8 +86,8 @@ def optimize_there(directory: Path, address: str, workers: int | None, target_re
 
     Raises InputError for an index of one machine.
     """
-    from phrasemate.cluster import is_tables
-    from phrasemate.cluster.index import ClusterIndex
+    from phrasemate.index.lance.index import ClusterIndex
+    from phrasemate.index.lance.uri import is_tables
 
     if (directory / "index.json").exists() and not is_tables(directory):
         raise InputError(f"{directory}: is an index of one machine; optimize it without --cluster")

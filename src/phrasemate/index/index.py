@@ -113,10 +113,10 @@ class Index:
         other (docs/scale.md). Raises IndexMissing, IndexDamaged, IndexUnsupported, or ModelMismatch if it was not
         built with ``model``.
         """
-        from phrasemate.cluster.places import is_tables
+        from phrasemate.index.lance.uri import is_tables
 
         if is_tables(path):
-            from phrasemate.cluster.index import ClusterIndex
+            from phrasemate.index.lance.index import ClusterIndex
 
             return ClusterIndex.open(path, model, readonly, threads=threads, settings=settings)
         folder = Path(path)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from phrasemate.cluster.places import is_remote, is_tables, place_of
 from phrasemate.errors import IndexError_, IndexMissing, InputError, ModelError, PhrasemateError, ReadError
 from phrasemate.index import Index
+from phrasemate.index.lance.uri import is_remote, is_tables, place_of
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import check_model
 from phrasemate.search import Searcher

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phrasemate.cluster.tables import Tables, mapped
+from phrasemate.index.lance.tables import Tables, translate_errors
 
 ROWS = 1 << 20  # of a file that is made here
 _SMALL = ROWS // 2  # rows from which a file is left as it is
@@ -36,7 +36,7 @@ def compact(tables: Tables, name: str) -> int:
     Lance's indexes know nothing of the rewritten rows until they are brought up to date. Raises IndexError_.
     """
     table = tables.open(name)
-    with mapped(tables.place):
+    with translate_errors(tables.place):
         files = sorted(table.get_fragments(), key=lambda file: file.fragment_id)
         first = first_rewritten([file.count_rows() for file in files], _SMALL, _LOOSE)
         if first is None:

@@ -8,15 +8,14 @@ from itertools import groupby, islice
 from time import monotonic, perf_counter
 from typing import Any, Protocol
 
-from phrasemate.cluster.head import Writer, create, read, staged
-from phrasemate.cluster.layout import Layout
-from phrasemate.cluster.places import options_for, place_of
-from phrasemate.cluster.pool import Pool, connected
-from phrasemate.cluster.records import Order, Piece, Recipe, Row, Shard
-from phrasemate.cluster.tables import Tables
-from phrasemate.cluster.worker import Worker
 from phrasemate.errors import IndexMissing, InputError
 from phrasemate.index.ingest import Intake, Item, Task, sound, total_bytes
+from phrasemate.index.lance.commit import Writer, create, read, staged
+from phrasemate.index.lance.ids import Layout
+from phrasemate.index.lance.records import Order, Piece, Recipe, Row, Shard
+from phrasemate.index.lance.tables import Tables
+from phrasemate.index.lance.uri import options_for, place_of
+from phrasemate.index.ray.workers import Pool, Worker, connected
 from phrasemate.index.store import check_model
 from phrasemate.index.types import AddReport, IndexModel, Progress, ProgressEvent, Settings
 from phrasemate.types import Document, check_language

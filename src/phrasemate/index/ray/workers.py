@@ -1,4 +1,4 @@
-"""The workers on a Ray cluster: orders in, shards out; a worker that dies is replaced and its shard made again."""
+"""Ray workers that make shards, and the pool that hands them orders and replaces those that die."""
 
 from __future__ import annotations
 
@@ -10,11 +10,66 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from phrasemate import errors
-from phrasemate.cluster.records import Order, Recipe, Shard
-from phrasemate.cluster.worker import Outcome, Worker
-from phrasemate.errors import ClusterError, MissingExtra, PhrasemateError
+from phrasemate.errors import ClusterError, MissingExtra, ModelMismatch, PhrasemateError
+from phrasemate.index.lance import shard as making
+from phrasemate.index.lance.records import Order, Recipe, Shard
+from phrasemate.index.lance.tables import Tables
+from phrasemate.index.types import IndexModel
 
-log = logging.getLogger("phrasemate.cluster")
+
+class Outcome(NamedTuple):
+    """What came of an order: a shard, or an error of phrasemate by the name of its class and what it says."""
+
+    shard: Shard | None
+    kind: str = ""
+    said: str = ""
+
+
+class Worker:
+    """Makes shards by one recipe, with one thread. The model is loaded with the first order."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.tables = Tables(recipe.place, recipe.options)
+        self._model: IndexModel | None = None
+
+    def pid(self) -> int:
+        """The process that this worker is."""
+        return os.getpid()
+
+    def run(self, order: Order) -> Outcome:
+        """Make a shard and commit it. What phrasemate raises comes back as a record, since not all of it travels."""
+        try:
+            made = making.make(order, self.model(), self.recipe)
+            shard = self.write(order, made)
+            self.commit(shard)
+        except PhrasemateError as error:
+            return Outcome(None, type(error).__name__, str(error))
+        return Outcome(shard)
+
+    def write(self, order: Order, made: making.Made) -> Shard:
+        return making.write(self.tables, order, made)
+
+    def commit(self, shard: Shard) -> None:
+        making.commit(self.tables, shard)
+
+    def model(self) -> IndexModel:
+        """Raises ModelMismatch if this machine has another model, or another phrasemate, than the driver."""
+        if self._model is None:
+            from phrasemate import __version__
+            from phrasemate.encode import load_model
+
+            loaded: IndexModel = load_model(self.recipe.model_path, threads=1)
+            if (loaded.hash, __version__) != (self.recipe.model_hash, self.recipe.version):
+                raise ModelMismatch(
+                    f"a worker has phrasemate {__version__} and the model {loaded.hash[:12]}, the driver "
+                    f"{self.recipe.version} and {self.recipe.model_hash[:12]}; install the same on all machines"
+                )
+            self._model = loaded
+        return self._model
+
+
+log = logging.getLogger("phrasemate.index")
 
 TRIES = 4  # of a shard whose workers die
 AHEAD = 2  # orders that a worker has: one in work, one waiting, so that it never waits for the driver

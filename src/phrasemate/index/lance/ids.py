@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.cluster.head import in_force
-from phrasemate.cluster.making import PLACES
-from phrasemate.cluster.records import Head, Piece, Shard
-from phrasemate.cluster.tables import Tables
 from phrasemate.errors import IndexDamaged
 from phrasemate.index.exact import Runs
+from phrasemate.index.lance.commit import in_force
+from phrasemate.index.lance.records import Head, Piece, Shard
+from phrasemate.index.lance.shard import PLACES
+from phrasemate.index.lance.tables import Tables
 from phrasemate.index.types import DocumentInfo
 
 Ids = NDArray[np.int64]

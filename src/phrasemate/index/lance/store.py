@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.cluster.head import read
-from phrasemate.cluster.layout import Layout
-from phrasemate.cluster.records import MOST
-from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, WORDS, Tables, mapped
-from phrasemate.cluster.words import Stamp
 from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import row_codec
+from phrasemate.index.lance.commit import read
+from phrasemate.index.lance.ids import Layout
+from phrasemate.index.lance.records import MOST, Stamp
+from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, WORDS, Tables, translate_errors
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
 from phrasemate.index.types import DocumentInfo
@@ -80,7 +79,7 @@ class LanceStore:
     @contextmanager
     def reading(self) -> Iterator[State]:
         """A snapshot whose body is ours alone, so that its errors are mapped too."""
-        with mapped(self.path), self.snapshot() as state:
+        with translate_errors(self.path), self.snapshot() as state:
             yield state
 
     def _look(self) -> None:
@@ -209,7 +208,7 @@ class LanceStore:
         return table["id"].to_numpy()[held], table["first"].to_numpy()[held]
 
     def _take(self, name: str, places: Sequence[int], columns: list[str]) -> Any:
-        with mapped(self.path):
+        with translate_errors(self.path):
             return self._full(name, self.table(name).take(list(places), columns=columns))
 
     def _full(self, name: str, found: Any) -> Any:
@@ -249,7 +248,7 @@ class LanceStore:
 
     def batches(self, name: str, columns: list[str], where: str | None = None) -> Iterator[Any]:
         """A table from its first row to its last, or the rows of a condition, some thousand rows at a time."""
-        with mapped(self.path):
+        with translate_errors(self.path):
             found = self.table(name).to_batches(columns=columns, filter=where, batch_size=_BATCH, scan_in_order=True)
             yield from (self._full(name, batch) for batch in found)
 

@@ -10,14 +10,16 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from phrasemate.cluster.tables import DATA, SHARDS
 from phrasemate.errors import IndexDamaged, IndexUnsupported
+from phrasemate.index.lance.tables import DATA, SHARDS
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import State
 
 FORMAT = "phrasemate-lance"
 VERSION = 1
 MOST = 1 << 53  # ids and counts are less, and so are exact as floats
+WORDS_KEY = "words"
+LOWERING = 4  # of the table of texts: one that was made by another lowering is made again
 _WIDEST = 1 << 16  # a vector
 
 
@@ -229,7 +231,7 @@ class Head:
     def _is_extra(self, key: str, value: Any) -> bool:
         if value is None or not isinstance(value, dict):
             return value is None
-        if key == "words":  # see `phrasemate.cluster.words.Stamp`
+        if key == WORDS_KEY:  # see `Stamp`
             version, sentences = value.get("version"), value.get("sentences", -1)
             return _are_counts(version, sentences) and sentences <= self.next_sentence
         if key.startswith("frequent "):
@@ -237,6 +239,22 @@ class Head:
             texts = isinstance(words, list) and all(isinstance(word, str) for word in words)
             return texts and _are_counts(value.get("sentences"))
         return True
+
+
+class Stamp(NamedTuple):
+    """The version of the table that is in force, and the id that the next sentence had when it was made."""
+
+    version: int
+    sentences: int
+    lowering: int = LOWERING
+
+    @classmethod
+    def of(cls, head: Head) -> Stamp | None:
+        """None: there is no text index."""
+        kept = head.extras.get(WORDS_KEY)
+        if kept is None or kept.get("lowering") != LOWERING:
+            return None
+        return cls(kept["version"], kept["sentences"])
 
 
 def _sealed(content: dict[str, Any]) -> str:

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import ArrayLike
 
-from phrasemate.cluster.head import Writer
-from phrasemate.cluster.optimising import optimise
-from phrasemate.cluster.places import options_for, place_of
-from phrasemate.cluster.stats import statistics
-from phrasemate.cluster.store import LanceStore
-from phrasemate.cluster.tables import Tables
-from phrasemate.cluster.texts import LanceTexts
-from phrasemate.cluster.verifying import verify
-from phrasemate.cluster.view import LanceView
 from phrasemate.errors import IndexError_, InputError
 from phrasemate.index import Index
+from phrasemate.index.lance.ann import LanceView
+from phrasemate.index.lance.commit import Writer
+from phrasemate.index.lance.fulltext import LanceTexts
+from phrasemate.index.lance.optimize import optimise
+from phrasemate.index.lance.store import LanceStore
+from phrasemate.index.lance.tables import Tables
+from phrasemate.index.lance.uri import options_for, place_of
+from phrasemate.index.lance.verify import statistics, verify
 from phrasemate.index.row_codec import unpack_spans
 from phrasemate.index.store import check_model
 from phrasemate.index.types import AddReport, DocumentInfo, IndexModel, IndexStats, Progress, Settings, VerifyReport
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ClusterIndex(Index):
-    """What ``Index.open`` gives for a place that holds Lance tables; `phrasemate.cluster.build` makes them.
+    """What ``Index.open`` gives for a place that holds Lance tables; `phrasemate.index.ray.build` makes them.
 
     It sees what is committed at most a second ago. Text is added by `build`; ``delete`` and ``optimize`` work as in
     ``Index``, and take the place of a driver that is at work.
@@ -110,7 +109,7 @@ class ClusterIndex(Index):
     def _elsewhere(self) -> IndexError_:
         return IndexError_(
             f"{self.path}: its tables are written by Ray workers; give --cluster ADDRESS, or call "
-            f"phrasemate.cluster.build (the address 'local' starts them on this machine)"
+            f"phrasemate.index.ray.build (the address 'local' starts them on this machine)"
         )
 
     def delete(self, *names: str) -> None:

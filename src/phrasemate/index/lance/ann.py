@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from phrasemate.cluster.store import LanceStore, codes_of
-from phrasemate.cluster.tables import PHRASES, mapped
 from phrasemate.index import row_codec
 from phrasemate.index.exact import Exact, Floats, Ids, best, scan
+from phrasemate.index.lance.store import LanceStore, codes_of
+from phrasemate.index.lance.tables import PHRASES, translate_errors
 from phrasemate.index.store import State
 from phrasemate.index.types import Settings
 from phrasemate.utils.cpu import cores
@@ -70,7 +70,7 @@ class LanceView:
             "search_effort": 0.0,  # the least at first
             "metric": "cosine",
         }
-        with mapped(self._store.path):
+        with translate_errors(self._store.path):
             table = self._store.table(PHRASES).to_table(
                 columns=["key", "vector", "_distance"], nearest=nearest, filter=where, prefilter=where is not None
             )
@@ -86,7 +86,7 @@ class LanceView:
             first = stretch.first_phrase - layout.dead_phrases.below(stretch.first_phrase)
             for start in range(0, stretch.phrases, size):
                 count = min(size, stretch.phrases - start)
-                with mapped(self._store.path):
+                with translate_errors(self._store.path):
                     found = table.take(list(range(first + start, first + start + count)), columns=["key", "vector"])
                 ids = layout.ids(found["key"].to_numpy())
                 if len(ids) != count or ids[0] != stretch.first_phrase + start:

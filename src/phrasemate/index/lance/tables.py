@@ -64,7 +64,7 @@ def schema(name: str, dim: int) -> Any:
 
 
 @contextmanager
-def mapped(place: str) -> Iterator[None]:
+def translate_errors(place: str) -> Iterator[None]:
     """Turn what Lance raises into errors of phrasemate that name the place."""
     try:
         yield
@@ -93,7 +93,7 @@ class Tables:
         Of an index it is `STATE` that may be missing; where another is (but `WORDS`, which is derived), so is a part.
         """
         try:
-            with mapped(self.place):
+            with translate_errors(self.place):
                 found = self._lance.dataset(self.uri(name), version=version, storage_options=self.options)
                 columns = {field.name: field.type for field in found.schema}
         except IndexMissing as error:
@@ -122,13 +122,13 @@ class Tables:
     def anew(self, name: str, dim: int, mode: str = "overwrite") -> int:
         """An empty table in the place of what is there; its version."""
         empty = schema(name, dim).empty_table()
-        with mapped(self.place):
+        with translate_errors(self.place):
             made = self._lance.write_dataset(empty, self.uri(name), mode=mode, storage_options=self.options)
         return int(made.version)
 
     def add(self, name: str, table: Any) -> None:
         """Append rows in one commit; any number of processes may do so at once."""
-        with mapped(self.place):
+        with translate_errors(self.place):
             self._lance.write_dataset(table, self.uri(name), mode="append", storage_options=self.options)
 
     def write(self, name: str, table: Any, most: int = MOST_ROWS) -> list[str]:
@@ -136,7 +136,7 @@ class Tables:
 
         ``most``: rows of a file.
         """
-        with mapped(self.place):
+        with translate_errors(self.place):
             made = self._lance.fragment.write_fragments(
                 table,
                 self.uri(name),
@@ -151,7 +151,7 @@ class Tables:
         """Whether the files of what `write` wrote are there: Lance removes those that no version names after a week."""
         from lance.file import LanceFileSession
 
-        with mapped(self.place):
+        with translate_errors(self.place):
             held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
             files = [file.path for fragment in held for file in fragment.files]
             folder = LanceFileSession(f"{self.uri(name)}/data", storage_options=self.options)
@@ -162,7 +162,7 @@ class Tables:
         if not fragments:
             return version
         held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
-        with mapped(self.place):
+        with translate_errors(self.place):
             made = self._lance.LanceDataset.commit(
                 self.uri(name), self._lance.LanceOperation.Append(held), version, storage_options=self.options
             )
@@ -172,14 +172,14 @@ class Tables:
         """Commit what `write` wrote in place of the files of these numbers, behind all others; the new version."""
         held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
         change = self._lance.LanceOperation.Update(removed_fragment_ids=list(numbers), new_fragments=held)
-        with mapped(self.place):
+        with translate_errors(self.place):
             made = self._lance.LanceDataset.commit(self.uri(name), change, version, storage_options=self.options)
         return self._next(int(made.version), version)
 
     def delete(self, name: str, where: str, version: int) -> int:
         """Delete rows of what the table held at ``version``; the new version."""
         table = self.open(name, version)
-        with mapped(self.place):
+        with translate_errors(self.place):
             table.delete(where)
         return self._next(int(self.open(name).version), version)
 
@@ -191,7 +191,7 @@ class Tables:
 
     def go_back(self, name: str, version: int) -> int:
         """Make the table as it was at ``version``, if a writer that was killed has gone on since; its version now."""
-        with mapped(self.place):
+        with translate_errors(self.place):
             if self.open(name).version != version:
                 old = self.open(name, version)
                 old.restore()

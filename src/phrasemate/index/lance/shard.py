@@ -11,10 +11,10 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.cluster.records import Order, Recipe, Row, Shard
-from phrasemate.cluster.tables import DATA, PHRASES, SENTENCES, SHARDS, Tables, schema
 from phrasemate.index import row_codec
 from phrasemate.index.ingest import extracted
+from phrasemate.index.lance.records import Order, Recipe, Row, Shard
+from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, SHARDS, Tables, schema
 from phrasemate.index.transactions import validated
 from phrasemate.index.types import IndexModel, PhraseSet
 

@@ -7,15 +7,15 @@ from datetime import timedelta
 from time import sleep
 from typing import Any
 
-from phrasemate.cluster.compacting import compact
-from phrasemate.cluster.head import Writer
-from phrasemate.cluster.pool import connected, cpus
-from phrasemate.cluster.tables import DATA, PHRASES, SHARDS, STATE, WORDS, Tables, mapped
-from phrasemate.cluster.words import update
 from phrasemate.errors import ClusterError, IndexLocked, MissingExtra
+from phrasemate.index.lance.commit import Writer
+from phrasemate.index.lance.compact import compact
+from phrasemate.index.lance.fulltext import update
+from phrasemate.index.lance.tables import DATA, PHRASES, SHARDS, STATE, WORDS, Tables, translate_errors
+from phrasemate.index.ray.workers import connected, cpus
 from phrasemate.index.types import Settings
 
-log = logging.getLogger("phrasemate.cluster")
+log = logging.getLogger("phrasemate.index")
 
 KIND = "IVF_RQ"  # one bit a dimension; measured.md: recall@1 .98 on a million vectors
 TRIES = 3  # of a build on the cluster: Lance's builder does not survive the loss of a worker
@@ -41,12 +41,12 @@ def optimise(tables: Tables, settings: Settings, cluster: str | None, workers: i
             _build_here(tables, lists_for(writer.head.phrases))
         else:
             _build_there(tables, lists_for(writer.head.phrases), cluster, workers)
-    with mapped(tables.place):
+    with translate_errors(tables.place):
         tables.open(SHARDS).optimize.compact_files()  # the order of its rows says nothing
     writer.pin({name: _same(tables, name, writer.head.versions[name]) for name in DATA})
     update(tables, writer)
     for name in (STATE, SHARDS, *DATA, WORDS):
-        with mapped(tables.place):
+        with translate_errors(tables.place):
             # as of the version in force, which Lance leaves there with all that a worker may have committed since
             tables.open(name, writer.head.versions.get(name)).cleanup_old_versions(older_than=KEPT)
 
@@ -54,7 +54,7 @@ def optimise(tables: Tables, settings: Settings, cluster: str | None, workers: i
 def _same(tables: Tables, name: str, version: int) -> int:
     """The last version of a table, which holds the rows of another one. Raises IndexLocked."""
     last, held = tables.open(name), tables.open(name, version)
-    with mapped(tables.place):
+    with translate_errors(tables.place):
         if last.count_rows() != held.count_rows():  # an overtaken driver's, which came after it was taken back
             raise IndexLocked(f"{tables.place}: another process has written to this index; give the same command again")
     return int(last.version)
@@ -65,7 +65,7 @@ def _recipe(lists: int) -> dict[str, Any]:
 
 
 def _build_here(tables: Tables, lists: int) -> None:
-    with mapped(tables.place):
+    with translate_errors(tables.place):
         tables.open(PHRASES).create_index("vector", KIND, name="vector_idx", **_recipe(lists))
 
 

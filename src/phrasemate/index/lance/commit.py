@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from phrasemate.cluster.records import Head, Shard
-from phrasemate.cluster.tables import DATA, SHARDS, STATE, Tables, lance, mapped, schema
 from phrasemate.errors import IndexDamaged, IndexExists, IndexLocked, IndexMissing
+from phrasemate.index.lance.records import Head, Shard
+from phrasemate.index.lance.tables import DATA, SHARDS, STATE, Tables, lance, schema, translate_errors
 from phrasemate.index.types import IndexModel
 
 _LOOSE = 100  # rows of ``shards`` in files of their own from which they are put together
@@ -24,7 +24,7 @@ _ALL = 1 << 62
 def read(tables: Tables) -> tuple[Head, int]:
     """The head of an index and the version of ``state`` that it is. Raises IndexMissing, IndexDamaged."""
     table = tables.open(STATE)
-    with mapped(tables.place):
+    with translate_errors(tables.place):
         found = table.to_table()["state"].to_pylist()
     if len(found) != 1:
         raise IndexDamaged(f"{tables.place}: {len(found)} rows in the table state, expected 1; build the index again")
@@ -39,7 +39,7 @@ def create(tables: Tables, model: IndexModel, segment: dict[str, Any]) -> None:
     versions = {name: tables.create(name, model.dim) for name in (SHARDS, *DATA)}
     path = None if model.path is None else str(model.path)
     head = Head(model.name, model.hash, path, model.dim, segment, versions=versions)
-    with mapped(tables.place):
+    with translate_errors(tables.place):
         try:
             lance().write_dataset(_row(head), tables.uri(STATE), mode="create", storage_options=tables.options)
         except OSError as error:
@@ -55,7 +55,7 @@ def _made_there(tables: Tables) -> IndexExists:
 def staged(tables: Tables, first: int, version: int | None = None) -> list[Shard]:
     """The shards that workers have committed, from number ``first`` on."""
     table = tables.open(SHARDS, version)
-    with mapped(tables.place):
+    with translate_errors(tables.place):
         found = table.to_table(columns=["shard"], filter=f"number >= {first}")["shard"].to_pylist()
     return sorted((Shard.from_json(text, tables.place) for text in found), key=lambda shard: shard.number)
 
@@ -173,7 +173,7 @@ class Writer:
             if not others:
                 break
             self._may_go_on()
-            with mapped(self.tables.place):
+            with translate_errors(self.tables.place):
                 table.delete("attempt IN (" + ", ".join(map(_quoted, others)) + ")")
         if not kept <= {attempt for _, attempt in found}:
             raise IndexLocked(f"{self.tables.place}: another process has dropped shards; give the same command again")
@@ -183,7 +183,7 @@ class Writer:
         """Put the rows of ``shards`` together now and then: readers open each file."""
         table = self.tables.open(SHARDS)
         if len(table.get_fragments()) > _LOOSE:
-            with mapped(self.tables.place):
+            with translate_errors(self.tables.place):
                 table.optimize.compact_files()
 
     def _may_go_on(self) -> None:
@@ -202,7 +202,7 @@ class Writer:
         fragments = [
             package.fragment.FragmentMetadata.from_json(fragment) for fragment in self.tables.write(STATE, _row(head))
         ]
-        with mapped(self.tables.place):
+        with translate_errors(self.tables.place):
             try:
                 made = package.LanceDataset.commit(
                     self.tables.uri(STATE),

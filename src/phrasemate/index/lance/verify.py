@@ -1,23 +1,65 @@
-"""Every checksum, offset and count of an index of Lance tables, and Lance's index against exact search."""
+"""What an index of Lance tables holds, without reading its sentences.
+
+Every checksum, offset and count of an index of Lance tables, and Lance's index against exact search.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from phrasemate.cluster.store import LanceStore, codes_of
-from phrasemate.cluster.tables import PHRASES, SENTENCES, WORDS, mapped
-from phrasemate.cluster.view import index_of
-from phrasemate.cluster.words import condition, lowered
 from phrasemate.errors import PhrasemateError
 from phrasemate.index import row_codec
 from phrasemate.index.exact import Floats, Ids, Runs, scan
+from phrasemate.index.lance.ann import index_of
+from phrasemate.index.lance.fulltext import arrow_lowered, condition
+from phrasemate.index.lance.store import LanceStore, codes_of
+from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, WORDS, translate_errors
 from phrasemate.index.store import State
-from phrasemate.index.types import Settings, VerifyReport
+from phrasemate.index.types import IndexStats, Settings, VerifyReport
 from phrasemate.index.verify import check_parts, check_sentences
+
+
+def statistics(store: LanceStore) -> IndexStats:
+    """Raises IndexDamaged, IndexError_."""
+    with store.reading() as state, translate_errors(store.path):
+        head, documents = store.layout.head, list(store.documents())
+        index = index_of(store.table(PHRASES))
+        covered = min(index["rows"], state.phrases) if index else 0
+        files = {f"{name}.lance": _bytes(store, name) for name in (*DATA, *([WORDS] if store.words() else []))}
+        if index:
+            files["vector index"] = index["bytes"]
+        if store.words():
+            files["text index"] = sum(each.total_size_bytes or 0 for each in store.table(WORDS).describe_indices())
+        return IndexStats(
+            path=store.path,
+            model=head.model_name,
+            model_hash=head.model_hash,
+            dim=head.dim,
+            generation=state.generation,
+            segment=head.segment,
+            documents=state.documents,
+            incomplete=tuple(document.name for document in documents if not document.complete),
+            languages=dict(Counter(document.language for document in documents)),
+            sentences=state.sentences,
+            phrases=state.phrases,
+            deleted=len(store.layout.dead_phrases),
+            engine=f"Lance {index['kind']}" if index else "exact",
+            approximate=covered,
+            exact=state.phrases - covered,
+            files=files,
+        )
+
+
+def _bytes(store: LanceStore, name: str) -> int:
+    """Of the files that hold the rows of a table."""
+    fragments = [fragment.metadata.to_json() for fragment in store.table(name).get_fragments()]
+    return sum(file["file_size_bytes"] or 0 for fragment in fragments for file in fragment["files"])
+
 
 _QUERIES = 100
 _DEPTH = 10
@@ -42,7 +84,7 @@ def verify(store: LanceStore, view: Any, settings: Settings) -> VerifyReport:
         with store.reading() as state:
             report.checked.update({"generation": state.generation, "shards": store.layout.head.shards})
             report.checked["documents"] = state.documents
-            check_parts(parts, store, state, report, lambda: mapped(store.path))
+            check_parts(parts, store, state, report, lambda: translate_errors(store.path))
     except PhrasemateError as error:
         report.problems.append(str(error))
     return report
@@ -84,7 +126,7 @@ def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
         return
     table, end = known
     sentences = store.batches(SENTENCES, ["id", "text"], f"id < {end}")
-    expected = _texts(sentences, store.layout.dead_sentences, lambda text: lowered(row_codec.decode_text(text)))
+    expected = _texts(sentences, store.layout.dead_sentences, lambda text: arrow_lowered(row_codec.decode_text(text)))
     kept = _texts(store.batches(WORDS, ["id", "text"]), store.layout.dead_sentences, str)
     count, sample = 0, []
     for count, (right, found) in enumerate(zip_longest(expected, kept), 1):
@@ -98,7 +140,7 @@ def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
         where = condition([text[len(text) // 3 :][:_LONG]])
         if where is None:
             continue
-        with mapped(store.path):
+        with translate_errors(store.path):
             answers = [table.count_rows(where), table.scanner(filter=where, use_scalar_index=False).count_rows()]
         if answers[0] != answers[1]:
             report.problems.append(f"text index: finds {answers[0]} of {answers[1]} sentences; {_ANEW}")
