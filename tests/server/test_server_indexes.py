@@ -17,8 +17,8 @@ from phrasemate.errors import IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
 from phrasemate.server import indexes as module
+from phrasemate.server.errors import Refusal
 from phrasemate.server.indexes import Library
-from phrasemate.server.refusal import Refusal
 from phrasemate.types import Document, Phrase
 
 

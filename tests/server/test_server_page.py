@@ -20,8 +20,8 @@ from phrasemate.errors import IndexDamaged
 from phrasemate.index import Index
 from phrasemate.server.app import create_app
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.answers import Answer, Facts, answer
-from phrasemate.server.page.state import State
+from phrasemate.server.page.queries import Answer, Facts, answer
+from phrasemate.server.page.url_state import State
 from phrasemate.server.settings import Settings
 from phrasemate.types import Document
 

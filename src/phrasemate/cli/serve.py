@@ -55,7 +55,7 @@ def serve(
     Ctrl-C stops the server when it has finished what it is doing.
     """
     try:
-        from phrasemate.server import serving
+        from phrasemate.server import uvicorn_server
         from phrasemate.server.app import create_app
     except ImportError as error:
         raise MissingExtra(error.name or "fastapi", "serve") from error
@@ -64,8 +64,8 @@ def serve(
 
     share_heaps()
     settings = Settings()
-    access = serving.access_for(host, serving.read_token(token_file), allow_host or ())
-    with serving.bind(host, port) as listening:
+    access = uvicorn_server.access_for(host, uvicorn_server.read_token(token_file), allow_host or ())
+    with uvicorn_server.bind(host, port) as listening:
         library = Library(indexes, settings, threads, views=not quick)
 
         def ready(url: str) -> None:
@@ -74,6 +74,6 @@ def serve(
             else:
                 typer.echo(f"serving {', '.join(library.names)} on {url} (Ctrl-C stops)", err=True)
 
-        serving.serve(create_app(library, settings, access), listening, settings, ready)
+        uvicorn_server.serve(create_app(library, settings, access), listening, settings, ready)
     if not as_json:
         typer.echo("stopped", err=True)

@@ -14,11 +14,11 @@ from starlette.middleware import Middleware
 
 from phrasemate import __version__
 from phrasemate.errors import PhrasemateError
-from phrasemate.server import rest
-from phrasemate.server.guard import Access, Guard
+from phrasemate.server import api
+from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.metrics import Metrics
-from phrasemate.server.refusal import Refusal, refusal_of
+from phrasemate.server.middleware import Access, Guard
 from phrasemate.server.settings import Settings
 
 FOR_PROGRAMS = ("/api/", "/health", "/metrics", "/openapi.json")
@@ -51,7 +51,7 @@ def create_app(library: Library, settings: Settings | None = None, access: Acces
         middleware=[guard],
         exception_handlers={PhrasemateError: _library, HTTPException: _routing, Exception: _unforeseen},
     )
-    app.include_router(rest.router(library, settings, metrics))
+    app.include_router(api.router(library, settings, metrics))
     if (page := _page()) is not None:
         app.include_router(page.routes(library, settings), include_in_schema=False)
     return app

@@ -21,8 +21,8 @@ from phrasemate.index.lance.uri import is_remote, is_tables, place_of
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import check_model
 from phrasemate.search import Searcher
-from phrasemate.server.encoding import SharedModel
-from phrasemate.server.refusal import Refusal
+from phrasemate.server.batching_model import SharedModel
+from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
 
 CHECK_SECONDS = 1.0  # between two looks at the folder of an index

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from phrasemate.server.reading import Asked, Limits
+from phrasemate.server.request_body import Asked, Limits
 
 INDEX = Field("", description="The name of an index, as /indexes gives it; empty: the first one.")
 LANGUAGE = "^[A-Za-z0-9_-]{0,20}$"

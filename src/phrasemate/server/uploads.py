@@ -11,8 +11,8 @@ from typing import Any
 
 from phrasemate.errors import ReadError
 from phrasemate.search import Searcher
-from phrasemate.server.effort import go_on
-from phrasemate.server.refusal import Refusal
+from phrasemate.server.cancellation import go_on
+from phrasemate.server.errors import Refusal
 from phrasemate.server.schemas import Terms
 from phrasemate.server.settings import Settings
 from phrasemate.text.discover import SUFFIXES as READABLE

@@ -14,14 +14,14 @@ from starlette.responses import Response
 
 from phrasemate.concordance import FORMATS, write
 from phrasemate.errors import PhrasemateError
+from phrasemate.server.cancellation import work
+from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.answers import Answer, Catalogue, Readings, answer, excerpt, reading_of
 from phrasemate.server.page.document import add_document
+from phrasemate.server.page.queries import Answer, Catalogue, Readings, answer, excerpt, reading_of
 from phrasemate.server.page.render import STATIC, environment, html
-from phrasemate.server.page.state import State, parse
-from phrasemate.server.refusal import Refusal, refusal_of
+from phrasemate.server.page.url_state import State, parse
 from phrasemate.server.settings import Settings
-from phrasemate.server.work import work
 
 __all__ = ["failed", "routes"]
 

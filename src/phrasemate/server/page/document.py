@@ -11,16 +11,15 @@ from starlette.responses import Response
 
 from phrasemate.errors import PhrasemateError
 from phrasemate.search import Searcher
-from phrasemate.server.effort import go_on
+from phrasemate.server.cancellation import go_on, work
+from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.answers import Catalogue
+from phrasemate.server.page.queries import Catalogue
 from phrasemate.server.page.render import html
-from phrasemate.server.page.review import FIELDS, FILES, file_of, rows_of
-from phrasemate.server.reading import form_of
-from phrasemate.server.refusal import Refusal, refusal_of
+from phrasemate.server.page.term_review import FIELDS, FILES, file_of, rows_of
+from phrasemate.server.request_body import form_of
 from phrasemate.server.settings import Settings
 from phrasemate.server.uploads import SUFFIXES, uploaded
-from phrasemate.server.work import work
 from phrasemate.terms import DocumentTerm, TermSettings, document_terms
 
 MOST = (50, 100, 200, 500)  # terms that can be asked for

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 from phrasemate.concordance import clip
 from phrasemate.errors import MissingExtra
 from phrasemate.search import DOUBT
-from phrasemate.server.page.answers import same
+from phrasemate.server.page.queries import same
 
 _HOME = files("phrasemate.server.page")
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}

@@ -1,28 +1,120 @@
-"""The REST service: each endpoint is a thin shell over one public call."""
+"""The REST service: each endpoint is a thin shell over one public call, with limits on what one request may ask for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from phrasemate import __version__
-from phrasemate.errors import IndexError_, ModelError
-from phrasemate.search import Searcher
+from phrasemate.encode.rescoring import alone
+from phrasemate.errors import IndexError_, InputError, ModelError
+from phrasemate.marks import parse_query
+from phrasemate.mine import Mining, mine
+from phrasemate.search import Result, Searcher
 from phrasemate.server import schemas
-from phrasemate.server.asking import limit_hits, limit_spans, limit_total, marked_phrases, searched
+from phrasemate.server.cancellation import go_on, work
+from phrasemate.server.errors import REASONS, Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.metrics import Metrics
-from phrasemate.server.mining import mined
-from phrasemate.server.reading import Asked, described, described_form, read, read_form
-from phrasemate.server.refusal import REASONS, refusal_of
+from phrasemate.server.request_body import Asked, described, described_form, read, read_form
+from phrasemate.server.schemas import Mine, Search
 from phrasemate.server.settings import Settings
 from phrasemate.server.uploads import terms_of
-from phrasemate.server.work import work
-from phrasemate.types import Phrase
+from phrasemate.types import Document, Phrase, Span
+
+AT_ONCE = 8  # phrases that are searched together: each looks at up to 1,600 hits, of which few are kept
+
+
+def searched(searcher: Searcher, asked: Search, settings: Settings) -> list[Result]:
+    """As `Searcher.search_all` for one query, a portion of its phrases after another. Raises Refusal, GivenUp."""
+    phrases = searcher.phrases(asked.query)
+    limit_phrases(len(phrases), settings)
+    limit_hits(len(phrases), asked.k, asked.contexts, settings)
+    if not phrases:
+        return []
+    views = searcher.views
+    again = [alone(phrase) for phrase in phrases] if views is not None and views.mixed else []
+    vectors = searcher.model.encode([*phrases, *again])
+    found: list[Result] = []
+    for at in range(0, len(phrases), AT_ONCE):
+        go_on()
+        some = slice(at, min(at + AT_ONCE, len(phrases)))
+        by_itself = vectors[len(phrases) + some.start : len(phrases) + some.stop] if again else None
+        answers = searcher.search_vectors(
+            vectors[some], asked.k, asked.contexts, asked.documents, asked.languages, by_itself
+        )
+        found += [Result(asked.query, phrase, *each) for phrase, each in zip(phrases[some], answers, strict=True)]
+    return found
+
+
+def marked_phrases(queries: Sequence[str], settings: Settings) -> list[tuple[int, Phrase]]:
+    """The marked phrases of queries, each with its query's number. Raises Refusal, QueryError."""
+    marked = [parse_query(query).phrases for query in queries]
+    limit_phrases(max(map(len, marked), default=0), settings)
+    if (total := sum(map(len, marked))) > settings.encoded:
+        raise Refusal("too_long", f"{total:,} phrases in all; expected at most {settings.encoded:,}: mark fewer")
+    return [(number, phrase) for number, phrases in enumerate(marked) for phrase in phrases]
+
+
+def limit_phrases(found: int, settings: Settings) -> None:
+    """Raises Refusal if more phrases are marked, or proposed, than are answered at once."""
+    if found > settings.phrases:
+        raise Refusal("too_long", f"the query has {found} phrases; expected at most {settings.phrases}: mark fewer")
+
+
+def limit_hits(phrases: int, k: int, contexts: int, settings: Settings) -> None:
+    """Raises Refusal for more sentences than one answer holds."""
+    if phrases * k * max(contexts, 1) > settings.hits:
+        what = f"{phrases} phrases or terms with {k} groups of {contexts} sentences"
+        raise Refusal("too_long", f"{what}; expected at most {settings.hits:,} sentences in all: ask for less of each")
+
+
+def limit_spans(found: Sequence[Sequence[Span]], settings: Settings) -> None:
+    """Raises Refusal for more phrases than one answer holds."""
+    if (total := sum(map(len, found))) > settings.spans:
+        most = settings.spans
+        raise Refusal(
+            "too_long", f"{total:,} phrases; expected at most {most:,}: raise the threshold or send less text"
+        )
+
+
+def limit_total(texts: Sequence[str], settings: Settings) -> None:
+    """Raises Refusal for more text than is encoded for one request."""
+    if (total := sum(map(len, texts))) > settings.total_characters:
+        most = settings.total_characters
+        raise Refusal("too_long", f"{total:,} characters in all; expected at most {most:,}: send several requests")
+
+
+_OPTIONS = re.compile(r", --(source|target)-lang and --check")  # of the command line: here they are fields
+
+
+def mined(model: Any, asked: Mine) -> dict[str, Any]:
+    """The answer to a request: pairs of numbers of sentences.
+
+    Raises InputError if no sentence of a side can be used.
+    """
+    settings = Mining(threshold=asked.threshold, languages=(asked.source_language, asked.target_language))
+    texts = [Document.from_texts(side, getattr(asked, side)) for side in ("source", "target")]
+    try:
+        with mine([texts[0]], [texts[1]], model, settings=settings, threads=1, progress=go_on) as found:
+            pairs = [
+                {
+                    "source": mate.source_places[0].line - 1,
+                    "target": mate.target_places[0].line - 1,
+                    "score": round(mate.score, 4),
+                    "cosine": round(mate.cosine, 4),
+                }
+                for mate in found
+            ]
+            return {"threshold": found.report.threshold, "pairs": pairs}
+    except InputError as error:
+        raise InputError(_OPTIONS.sub(r" and \1_language", str(error))) from error
+
 
 FAILURES: dict[int | str, dict[str, Any]] = {status: {"model": schemas.Failure} for status in set(REASONS.values())}
 PREFIX = "/api/v1"

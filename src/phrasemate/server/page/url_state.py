@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 from phrasemate.concordance import ORDERS
 from phrasemate.errors import QueryError
 from phrasemate.marks import parse_query
-from phrasemate.server.refusal import Refusal
+from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
 
 GROUPS, LINES = 8, 5  # that are shown before more are asked for

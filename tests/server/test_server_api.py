@@ -18,10 +18,10 @@ from phrasemate import __version__
 from phrasemate.index import Index
 from phrasemate.search import Searcher
 from phrasemate.server import schemas
+from phrasemate.server.api import AT_ONCE, limit_spans
 from phrasemate.server.app import create_app
-from phrasemate.server.asking import AT_ONCE, limit_spans
+from phrasemate.server.errors import Refusal
 from phrasemate.server.indexes import Library
-from phrasemate.server.refusal import Refusal
 from phrasemate.server.settings import Settings
 from phrasemate.types import Document, Span
 

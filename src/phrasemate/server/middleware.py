@@ -17,9 +17,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from phrasemate.server.effort import Effort
+from phrasemate.server.cancellation import Effort
+from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.metrics import Metrics
-from phrasemate.server.refusal import Refusal, refusal_of
 from phrasemate.server.settings import Settings
 
 OPEN = ("/health",)  # answered without a token

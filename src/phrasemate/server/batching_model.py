@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import PhrasemateError
-from phrasemate.server.effort import go_on
+from phrasemate.server.cancellation import go_on
 from phrasemate.types import Phrase, Span
 
 LIKE_ONE = 256  # characters that take as much memory as a vector, nearly

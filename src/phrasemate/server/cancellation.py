@@ -1,4 +1,4 @@
-"""What is done for one request in the workers' threads, and its end when nobody waits for the answer any more."""
+"""Cooperative cancellation of a request's work: worker threads stop between pieces when nobody waits for the answer."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from phrasemate.errors import PhrasemateError
+
+if TYPE_CHECKING:
+    from phrasemate.server.indexes import Library
 
 
 class GivenUp(PhrasemateError):
@@ -82,3 +85,25 @@ def _soon(loop: asyncio.AbstractEventLoop, then: Callable[[], object]) -> None:
         loop.call_soon_threadsafe(then)
     except RuntimeError:  # it is closed: nobody else counts any more
         then()
+
+
+Answer = TypeVar("Answer")
+
+
+async def work(library: Library, function: Callable[..., Answer], *arguments: Any) -> Answer:
+    """``function(*arguments)`` in a worker's thread; if we are cancelled before it begins, it never does.
+
+    What has begun keeps its worker busy until it asks `effort.go_on`: so there are never more than
+    ``settings.threads``.
+    """
+    effort = current()
+    future = library.submit(_done_for, effort, function, *arguments)
+    effort.begin()
+    future.add_done_callback(effort.ended)  # before that of the event loop: who has the answer is done
+    return await asyncio.wrap_future(future)
+
+
+def _done_for(effort: Effort, function: Callable[..., Answer], *arguments: Any) -> Answer:
+    with effort.here():
+        effort.go_on()
+        return function(*arguments)

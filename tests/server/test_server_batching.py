@@ -10,7 +10,7 @@ from fake import vector_of
 from server_fakes import FakeModel
 
 from phrasemate.errors import PhrasemateError
-from phrasemate.server.encoding import SharedModel
+from phrasemate.server.batching_model import SharedModel
 from phrasemate.types import Phrase
 
 TEXT = "Er sitzt auf der Bank"

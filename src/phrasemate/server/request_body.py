@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 
-from phrasemate.server.refusal import Refusal
+from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
 
 MOST_FIELDS = 20  # of a form or an object, more than any has

@@ -14,11 +14,11 @@ from server_fakes import FakeModel
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.server.app import create_app
-from phrasemate.server.guard import Access
+from phrasemate.server.errors import REASONS
 from phrasemate.server.indexes import Library
-from phrasemate.server.refusal import REASONS
-from phrasemate.server.serving import TOKEN, access_for, bind, read_token
+from phrasemate.server.middleware import Access
 from phrasemate.server.settings import Settings
+from phrasemate.server.uvicorn_server import TOKEN, access_for, bind, read_token
 
 HERE = "http://localhost:8000"
 SEARCH = "/api/v1/search"

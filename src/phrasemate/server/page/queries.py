@@ -15,10 +15,10 @@ from phrasemate.errors import PhrasemateError
 from phrasemate.index import Index
 from phrasemate.marks import marked
 from phrasemate.search import Searcher
+from phrasemate.server.cancellation import work
+from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.state import State
-from phrasemate.server.refusal import Refusal, refusal_of
-from phrasemate.server.work import work
+from phrasemate.server.page.url_state import State
 from phrasemate.types import Hit, Phrase, Sentence, Span
 
 log = logging.getLogger("phrasemate.server")
