@@ -209,7 +209,7 @@ def _larger(tokenizer: bytes) -> bytes:
 
 
 def _word_vectors(place: Path, readers: dict[str, kinds.Kind]) -> Hostile:
-    from phrasemate.vectors.folder import write_folder
+    from phrasemate.vectors.word_vectors import write_folder
 
     kind, made = readers["word vectors"], Hostile("hostile word vectors")
     matrix = np.ones((3, 2), np.float32)

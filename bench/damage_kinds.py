@@ -168,7 +168,7 @@ def _ask_checkpoint(folder: Path) -> Any:
 
 
 def _words(folder: Path) -> Path:
-    from phrasemate.vectors.words import WordVectors
+    from phrasemate.vectors.word_vectors import WordVectors
 
     matrix = np.random.default_rng(1).standard_normal((40, 8)).astype(np.float32)
     WordVectors([f"w{n}" for n in range(40)], matrix, "en", facts={"method": "drawn"}).save(folder / "words")
@@ -176,7 +176,7 @@ def _words(folder: Path) -> Path:
 
 
 def _ask_words(folder: Path) -> Any:
-    from phrasemate.vectors.words import WordVectors
+    from phrasemate.vectors.word_vectors import WordVectors
 
     found = WordVectors.load(folder)
     return found.words, found.matrix.tolist(), found.language

@@ -43,9 +43,9 @@ from phrasemate.evaluate.report import signature
 from phrasemate.mine import Mate, Mined, Mining, mine
 from phrasemate.mine.choose import is_copy
 from phrasemate.mine.collection import normal
-from phrasemate.mine.neighbours import Exact, use_threads
 from phrasemate.mine.records import usual_threshold
 from phrasemate.mine.stages import neighbours
+from phrasemate.utils.knn import ExactSearch, use_threads
 
 LEAST, MOST = 10, 400  # characters of an English sentence; the other side has at least four
 NEAR = 0.75
@@ -243,7 +243,7 @@ def search(args: argparse.Namespace) -> dict[str, Any]:
     draw = np.random.default_rng(args.seed)
     for name, (asked, database) in (("forward", sides), ("backward", sides[::-1])):
         some = np.sort(draw.choice(len(asked), min(1000, len(asked)), replace=False))
-        exact = Exact(database).search(asked[some].astype(np.float32), 4)[0]
+        exact = ExactSearch(database).search(asked[some].astype(np.float32), 4)[0]
         same = [len(set(one) & set(other)) / 4 for one, other in zip(runs[name].ids[some], exact, strict=True)]
         facts[f"recall@4 {name}"] = float(np.mean(same))
     return facts

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.vectors.neighbours import nearest
-from phrasemate.vectors.words import WordVectors
+from phrasemate.utils.knn import nearest
+from phrasemate.vectors.word_vectors import WordVectors
 
 MU = 0.95  # the paper, section 4.1
 AT_ONCE = 1_000_000  # scores that are added up together

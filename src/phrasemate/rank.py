@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
-from phrasemate.utils.knn import falling, greatest
+from phrasemate.utils.knn import argsort_desc, topk
 
 MARGINS = ("absolute", "csls", "distance", "quarter", "ratio")
 
@@ -41,7 +41,7 @@ def run_of(scores: NDArray[np.floating], k: int | None = None, name: str = "") -
         block = scores[at : at + rows].astype(np.float32)  # (rows, documents)
         if np.isnan(block).any():
             raise InputError(f"NaN among the scores of queries {at} to {at + len(block) - 1}; expected numbers or -inf")
-        columns, kept[at : at + rows] = greatest(block, k)  # (rows, k) each
+        columns, kept[at : at + rows] = topk(block, k)  # (rows, k) each
         ids[at : at + rows] = np.where(kept[at : at + rows] == -np.inf, -1, columns)
     return Run(ids, kept, name)
 
@@ -317,7 +317,7 @@ def _scored(run: Run, scores: NDArray[np.floating]) -> Run:
 
 def _sorted(run: Run) -> Run:
     """The lists in the order of their scores; equal ones stay in the order in which they were."""
-    order = falling(run.scores)
+    order = argsort_desc(run.scores)
     return Run(np.take_along_axis(run.ids, order, 1), np.take_along_axis(run.scores, order, 1), run.name)
 
 

@@ -22,7 +22,7 @@ from phrasemate.evaluate.significance import t_test
 from phrasemate.rank import run_of
 from phrasemate.reranker import Network, load_attention, load_reranker, mates, save_reranker
 from phrasemate.types import Run
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors
 
 PAIRS = ("de-en", "cs-en", "cs-de")
 COUNT, WORDS, DIM = 20, 30, 6

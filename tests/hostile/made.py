@@ -23,7 +23,7 @@ def versions() -> dict[str, int]:
     """Kinds of ``damage_kinds`` and the version of their format."""
     from phrasemate.encode import model_folder
     from phrasemate.index import manifest
-    from phrasemate.vectors import folder as words
+    from phrasemate.vectors import word_vectors as words
 
     return {"index": manifest.VERSION, "model folder": model_folder.VERSION, "word vectors": words.VERSION}
 

@@ -13,7 +13,7 @@ from phrasemate import baselines
 from phrasemate.baselines import agg, qlm, sums, tbt, translated
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.text.stopwords import content_words, stop_words
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors
 
 DRAW = np.random.default_rng(5)
 WORDS = [f"w{i}" for i in range(30)]

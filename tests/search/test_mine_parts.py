@@ -13,10 +13,10 @@ from phrasemate.errors import InputError, MissingExtra
 from phrasemate.mine import language
 from phrasemate.mine.collection import collect, normal
 from phrasemate.mine.language import checker, script_of
-from phrasemate.mine.neighbours import Approximate, Exact, engine_for
 from phrasemate.mine.words import WordMatch, low_quarter
 from phrasemate.rank import whole
 from phrasemate.types import Document, PhrasePair
+from phrasemate.utils.knn import ApproximateSearch, ExactSearch, engine_for
 
 
 def test_a_collection(tmp_path: Path) -> None:
@@ -120,20 +120,20 @@ def vectors(count: int, dim: int = 16, seed: int = 0) -> Any:
 
 def test_exact_neighbours_against_a_plain_loop() -> None:
     database, queries = vectors(60), vectors(7, seed=1).astype(np.float32)
-    ids, cosines = Exact(database).search(queries, 4)
+    ids, cosines = ExactSearch(database).search(queries, 4)
     for query, found, scores in zip(queries, ids, cosines, strict=True):
         every = [float(query @ each.astype(np.float32)) for each in database]
         assert found.tolist() == sorted(range(60), key=lambda row: -every[row])[:4]
         assert scores == pytest.approx(sorted(every, reverse=True)[:4], abs=1e-5)
-    assert Exact(database[:2]).search(queries, 4)[0].shape == (7, 2)
+    assert ExactSearch(database[:2]).search(queries, 4)[0].shape == (7, 2)
 
 
 def test_approximate_neighbours_reach_the_recall(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.mine.neighbours._BLOCK", 1000)
+    monkeypatch.setattr("phrasemate.utils.knn._BLOCK", 1000)
     database, queries = vectors(3000), vectors(200, seed=1).astype(np.float32)
     told: list[int] = []
-    search = Approximate(database, queries[:100], 4, told.append)
-    exact = Exact(database).search(queries, 4)
+    search = ApproximateSearch(database, queries[:100], 4, told.append)
+    exact = ExactSearch(database).search(queries, 4)
     ids, cosines = search.search(queries, 4)
     recall = np.mean([len(set(one) & set(other)) / 4 for one, other in zip(ids, exact[0], strict=True)])
     assert search.recall >= 0.995

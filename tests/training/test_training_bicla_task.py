@@ -16,7 +16,7 @@ from phrasemate.errors import InputError, ModelError
 from phrasemate.training.bicla import BiCLA, BiCLATask, Config, hardest, load_bicla, pad, score_matrix, within
 from phrasemate.training.config import SHIPPED, read_toml
 from phrasemate.training.trainer import Trainer
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors
 
 WORDS = 40  # of each language; word i of one means word i of the other
 

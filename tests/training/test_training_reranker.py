@@ -157,7 +157,7 @@ def test_the_loss_leaves_out_what_is_no_negative() -> None:
 def test_lists_are_what_the_encoder_ranks_high(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     first, second = np.random.default_rng(0).normal(size=(2, 12, 5)).astype(np.float32)
     texts = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1])  # the last reads as number 1 does
-    monkeypatch.setattr("phrasemate.vectors.neighbours.BLOCK", 12 * block)
+    monkeypatch.setattr("phrasemate.utils.knn.BLOCK", 12 * block)
     found, ignored = lists(first, second, texts, 6)
     values = csls(first @ second.T, 1)
     for row in range(12):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phrasemate.utils.knn import falling, greatest, promising, side_by_side
+from phrasemate.utils.knn import argsort_desc, pad_ragged, topk, topk_candidates
 
 
 def some(kind: str, columns: int) -> np.ndarray:
@@ -28,8 +28,8 @@ def some(kind: str, columns: int) -> np.ndarray:
 def test_the_greatest_are_the_head_of_a_stable_sort(kind: str, columns: int, k: int) -> None:
     values, k = some(kind, columns), min(k, columns)
     expected = np.argsort(-values, axis=1, kind="stable")
-    assert falling(values).tolist() == expected.tolist()
-    found, kept = greatest(values, k)
+    assert argsort_desc(values).tolist() == expected.tolist()
+    found, kept = topk(values, k)
     assert found.tolist() == expected[:, :k].tolist()
     assert kept.dtype == np.float32
     np.testing.assert_array_equal(kept, np.take_along_axis(values, expected[:, :k], 1))
@@ -37,16 +37,16 @@ def test_the_greatest_are_the_head_of_a_stable_sort(kind: str, columns: int, k: 
 
 def test_no_rows() -> None:
     for columns in (0, 5, 100):
-        found, kept = greatest(np.zeros((0, columns), np.float32), min(3, columns))
+        found, kept = topk(np.zeros((0, columns), np.float32), min(3, columns))
         assert found.shape == kept.shape == (0, min(3, columns))
 
 
 def test_few_columns_are_promising_and_all_that_are_needed() -> None:
     values = some("mixed", 3200)
-    columns, kept = promising(values, 5)
+    columns, kept = topk_candidates(values, 5)
     assert columns.shape[1] < 100
     assert (np.sort(kept, axis=1)[:, -5:] == np.sort(values, axis=1)[:, -5:]).all()
-    columns, kept = promising(values, 5, np.float32([9, -9] + [2.5] * 5))
+    columns, kept = topk_candidates(values, 5, np.float32([9, -9] + [2.5] * 5))
     assert (columns[0] == -1).all()
     assert (kept[0] == -np.inf).all()
     assert (columns[1] >= 0).sum() >= 5
@@ -55,6 +55,6 @@ def test_few_columns_are_promising_and_all_that_are_needed() -> None:
 
 def test_places_side_by_side() -> None:
     values = np.float32([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
-    columns, kept = side_by_side(np.array([2, 0, 2]), np.array([2, 1, 0]), values)
+    columns, kept = pad_ragged(np.array([2, 0, 2]), np.array([2, 1, 0]), values)
     assert columns.tolist() == [[1, -1], [-1, -1], [0, 2]]
     assert kept.tolist() == [[2, -np.inf], [-np.inf, -np.inf], [7, 9]]

@@ -71,7 +71,9 @@ def test_distil_passes_over_no_option(invoke: Invoke, options: tuple[str, ...], 
 def test_what_is_done_goes_only_when_the_vectors_are_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ("distil", "en.txt", "-o", "en", "--dim", "4")
     with monkeypatch.context() as patch:
-        patch.setattr("phrasemate.vectors.folder.save_arrays", Mock(side_effect=OSError(28, "No space left on device")))
+        patch.setattr(
+            "phrasemate.vectors.word_vectors.save_arrays", Mock(side_effect=OSError(28, "No space left on device"))
+        )
         full = invoke(*options)
     assert (full.exit_code, "No space left" in full.stderr, Path("en.part").exists()) == (1, True, True)
     assert (invoke(*options).exit_code, Path("en.part").exists()) == (0, False)

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.vectors import Mapped, Projection, WordVectors
-from phrasemate.vectors.folder import write_folder
+from phrasemate.vectors.word_vectors import write_folder
 
 FILES = ("MANIFEST.json", "vectors.safetensors", "words.json")
 
@@ -137,7 +137,7 @@ def test_sealed_with_numbers_that_numpy_lacks(
         head = json.dumps({"matrix": {"dtype": kind, "shape": [1, 3], "data_offsets": [0, 3 * size]}}).encode()
         path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(3 * size))
 
-    monkeypatch.setattr("phrasemate.vectors.folder.save_arrays", save)
+    monkeypatch.setattr("phrasemate.vectors.word_vectors.save_arrays", save)
     write_folder(tmp_path / "de", ["one"], {}, {})
     with pytest.raises(ModelDamaged, match="not readable"):
         WordVectors.load(tmp_path / "de")

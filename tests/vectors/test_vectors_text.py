@@ -11,7 +11,7 @@ import pytest
 from phrasemate.errors import InputError
 from phrasemate.text import read
 from phrasemate.vectors import Sentences, tokens
-from phrasemate.vectors.contexts import sample_contexts
+from phrasemate.vectors.sample_sentences import sample_contexts
 from phrasemate.vectors.vocabulary import count_words
 
 
@@ -84,7 +84,7 @@ def corpus(count: int = 300) -> list[str]:
 @pytest.mark.parametrize("chunk", [5, 10**6])
 @pytest.mark.parametrize("least", [1, 2, None])
 def test_contexts_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, chunk: int, least: int | None) -> None:
-    monkeypatch.setattr("phrasemate.vectors.contexts.CHUNK", chunk)
+    monkeypatch.setattr("phrasemate.vectors.sample_sentences.CHUNK", chunk)
     texts, most = corpus(), 4
     index = {word: row for row, word in enumerate(count_words(texts, 60).words)}
     numbers = np.random.default_rng(7).random(len(texts))

@@ -108,7 +108,7 @@ def map_(
     vectors of comparable texts; its objective, the mean similarity of a word and its best counterpart, tells a failure.
     """
     from phrasemate.vectors import SelfLearning, map_supervised, map_unsupervised
-    from phrasemate.vectors.folder import check_free
+    from phrasemate.vectors.word_vectors import check_free
 
     if unsupervised == (lexicon is not None) or (self_learning and lexicon is None):
         raise typer.BadParameter("give either --lexicon FILE (and --self-learning, if you like) or --unsupervised")

@@ -123,7 +123,7 @@ def distil(
     from phrasemate.encode import load_model
     from phrasemate.vectors import DistilSettings, Sentences, WordVectors
     from phrasemate.vectors import distil as distilled
-    from phrasemate.vectors.folder import check_free
+    from phrasemate.vectors.word_vectors import check_free
 
     if space is not None and dim is not None:
         raise typer.BadParameter(
@@ -168,7 +168,7 @@ def cover(
     from phrasemate.encode import load_model
     from phrasemate.vectors import Sentences, WordVectors, tokens
     from phrasemate.vectors import cover as covered
-    from phrasemate.vectors.folder import check_free
+    from phrasemate.vectors.word_vectors import check_free
 
     check_free(out, force)
     check_apart(out, vectors)
@@ -210,8 +210,8 @@ def train(
     pip install 'phrasemate[vectors]'.
     """
     from phrasemate.vectors import Sentences
-    from phrasemate.vectors.folder import check_free
     from phrasemate.vectors.ppmi import PPMISettings, train_ppmi
+    from phrasemate.vectors.word_vectors import check_free
 
     check_free(out, force)
     started = time.perf_counter()

@@ -26,7 +26,7 @@ from phrasemate.evaluate.sentences import SentenceSet, average_precisions, read_
 from phrasemate.rank import csls, interpolate, run_of, weighted_sum, z_scores
 from phrasemate.reranker import Attention, load_reranker, mates
 from phrasemate.text.stopwords import content_words, stop_words
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors
 
 PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
 PARTS = ("rankers", "ensembles", "transfer")

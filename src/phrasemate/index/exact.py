@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phrasemate.index import row_codec
 from phrasemate.index.store import VectorRow
-from phrasemate.utils.knn import falling, promising, side_by_side
+from phrasemate.utils.knn import argsort_desc, pad_ragged, topk_candidates
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -37,12 +37,12 @@ def best(ids: Ids, scores: Floats, k: int) -> tuple[Ids, Floats]:
     if ids.shape[1] > 4 * k:
         scores = np.fmax(scores, np.float32(-np.inf))  # NaN would count as the largest
         queries, columns = np.nonzero(scores >= np.partition(scores, -k, axis=1)[:, -k, None])
-        places, scores = side_by_side(queries, columns, scores)
+        places, scores = pad_ragged(queries, columns, scores)
         ids = np.where(places < 0, -1, np.take_along_axis(ids, places, 1))
     if (ids[:, 1:] < ids[:, :-1]).any():
         by_id = np.argsort(ids, axis=1)
         ids, scores = np.take_along_axis(ids, by_id, 1), np.take_along_axis(scores, by_id, 1)
-    order = falling(scores)[:, :k]
+    order = argsort_desc(scores)[:, :k]
     return np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
 
 
@@ -144,6 +144,6 @@ def scan(vectors: Floats, k: int, blocks: Iterable[tuple[Floats, Ids]]) -> tuple
 
 def merged(vectors: Floats, k: int, found: tuple[Ids, Floats], block: Floats, ids: Ids) -> tuple[Ids, Floats]:
     """The k best of those found and of a block: unit vectors (n, dim), ids (n,)."""
-    places, scores = promising(vectors @ block.T, k, found[1][:, -1])
+    places, scores = topk_candidates(vectors @ block.T, k, found[1][:, -1])
     more = np.where(places < 0, -1, ids[places])
     return best(np.concatenate([found[0], more], 1), np.concatenate([found[1], scores], 1), k)

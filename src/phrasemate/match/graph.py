@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import MissingExtra
 from phrasemate.rank import margin_of
-from phrasemate.vectors.neighbours import nearest
+from phrasemate.utils.knn import nearest
 
 DEPTH = 20  # nearest terms of each term, both ways, that are looked at
 

@@ -14,8 +14,8 @@ from phrasemate.errors import InputError
 from phrasemate.mine.choose import PAIRING, Calibration
 from phrasemate.mine.collection import Counts, Place
 from phrasemate.mine.language import CHECKS
-from phrasemate.mine.neighbours import ENGINES
 from phrasemate.rank import MARGINS
+from phrasemate.utils.knn import ENGINES
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and of how much (0: not known)."""

@@ -26,7 +26,6 @@ from phrasemate.mine.choose import (
 )
 from phrasemate.mine.collection import Collection, collect, normal
 from phrasemate.mine.language import checker
-from phrasemate.mine.neighbours import engine_for, use_threads
 from phrasemate.mine.records import (
     DOUBT,
     FLOORS,
@@ -44,6 +43,7 @@ from phrasemate.mine.words import WordMatch
 from phrasemate.mine.work import WorkFolder
 from phrasemate.reranker import Attention, Trained, load_reranker
 from phrasemate.types import Document, Run, Scorer
+from phrasemate.utils.knn import engine_for, use_threads
 
 _TELL = 1 << 14  # pairs between two calls of the progress
 LOST = 0.02  # of known mates, that may be lost to a quick first look

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.mine.choose import Candidates
 from phrasemate.mine.collection import Collection
-from phrasemate.mine.neighbours import SAMPLE, Approximate, Exact, Searching
 from phrasemate.mine.records import SentenceEncoder
 from phrasemate.mine.work import Blocks, checked, seal
 from phrasemate.rank import whole
 from phrasemate.types import PhrasePair, Run, Scorer
+from phrasemate.utils.knn import RECALL_SAMPLE, ApproximateSearch, ExactSearch, NeighbourSearch
 
 ENCODED = 2048  # sentences between two writes of vectors
 ASKED = 8192  # queries between two writes of neighbours
@@ -105,12 +105,14 @@ def scores(
     return np.array(blocks.array[:, 0])
 
 
-def _searching(queries: Halves, database: Halves, k: int, engine: str, progress: Any) -> Searching:
+def _searching(queries: Halves, database: Halves, k: int, engine: str, progress: Any) -> NeighbourSearch:
     if engine == "exact":
-        return Exact(database)
-    some = np.linspace(0, len(queries) - 1, min(SAMPLE, len(queries))).astype(np.int64)
+        return ExactSearch(database)
+    some = np.linspace(0, len(queries) - 1, min(RECALL_SAMPLE, len(queries))).astype(np.int64)
     total = len(database)
-    return Approximate(database, queries[some].astype(np.float32), k, lambda done: progress("indexing", done, total))
+    return ApproximateSearch(
+        database, queries[some].astype(np.float32), k, lambda done: progress("indexing", done, total)
+    )
 
 
 def _done(blocks: Blocks) -> int:

@@ -48,10 +48,9 @@ from phrasemate.rank import numbered
 from phrasemate.text.stopwords import content_words, stop_words
 from phrasemate.training.config import at_least, built, configured, facts_of
 from phrasemate.training.trainer import LoopSettings
-from phrasemate.utils.knn import greatest
+from phrasemate.utils.knn import blocks, topk
 from phrasemate.utils.storage import CONFIG, Seal
-from phrasemate.vectors.neighbours import blocks
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors
 
 Floats = NDArray[np.float32]
 CHUNK = 4096  # sentences of a side whose states are held at once: 0.8 GB where they have 60 words
@@ -688,7 +687,7 @@ def hardest(first: Floats, second: Floats, group: Rows, count: int) -> Rows:
     found = np.empty((len(first), count), np.int64)
     for part, values in blocks(first, second):
         values[group[part][:, None] == group] = -np.inf
-        found[part] = greatest(values, count)[0]
+        found[part] = topk(values, count)[0]
     return found
 
 

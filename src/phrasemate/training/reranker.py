@@ -34,8 +34,7 @@ from phrasemate.reranker.scorer import FIRST, NEIGHBOURS
 from phrasemate.training.config import at_least, configured, facts_of
 from phrasemate.training.frozen_states import SentenceStates, sentence_states
 from phrasemate.training.trainer import LoopSettings
-from phrasemate.utils.knn import falling, greatest
-from phrasemate.vectors.neighbours import blocks, csls_penalties, nearest
+from phrasemate.utils.knn import argsort_desc, blocks, csls_penalties, nearest, topk
 
 
 class Tokens(NamedTuple):
@@ -362,7 +361,7 @@ def lists(first: Floats, second: Floats, number: Rows, count: int) -> tuple[Rows
     for part, values in blocks(first, second):
         values -= penalties
         values[np.arange(len(values)), np.arange(part.start, part.stop)] = np.inf
-        found[part] = greatest(values, found.shape[1])[0]
+        found[part] = topk(values, found.shape[1])[0]
     ignored = number[found] == number[:, None]
     ignored[:, 0] = False
     return found, ignored
@@ -389,7 +388,7 @@ def _held(
 
 def _precision(each: Held, scores: Floats) -> float:
     """Mean of 1 / rank of the first document that reads as the mate does; 0 where none is listed."""
-    ids = np.take_along_axis(each.ids, falling(scores), 1)
+    ids = np.take_along_axis(each.ids, argsort_desc(scores), 1)
     hits = each.texts[ids] == each.texts[each.rows][:, None]
     return float(np.where(hits.any(1), 1 / (hits.argmax(1) + 1.0), 0.0).mean())
 

@@ -1,31 +1,44 @@
-"""The k greatest numbers of each row, by falling number and then by column, without sorting what cannot be among them.
+"""Nearest neighbours: the k greatest numbers of each row, exact k-NN in blocks, CSLS, and an inverted file of codes.
 
-Of each group of columns only the greatest is looked at first. At least k columns reach the k-th of these, so what is
-less is left out in one quick pass. Numbers may be infinite; there must be no NaN, which would hide its group, so that
-fewer than k are found.
+`topk` orders by falling number and then by column, without sorting what cannot be among the greatest. Of each group of
+columns only the greatest is looked at first. At least k columns reach the k-th of these, so what is less is left out in
+one quick pass. Numbers may be infinite; a NaN would hide its group and is not allowed.
+
+`nearest` works in blocks: no matrix of all similarities is ever held. CSLS (Conneau et al. 2018, section 2.3):
+csls(x, z) = 2 cos(x, z) - r(x) - r(z), r being the mean cosine with the k nearest of the other side. A word that is
+near to everything (a hub) is pushed back by its own r.
+
+`ExactSearch` and `ApproximateSearch` (FAISS) ask a database of vectors that lies on disk as float16: it is held in
+memory, queries are streamed.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
+
+from phrasemate.errors import InputError
 
 Floats = NDArray[np.float32]
 Columns = NDArray[np.int64]
 GROUP = 16  # columns whose greatest is looked at first
 
 
-def greatest(values: Floats, k: int) -> tuple[Columns, Floats]:
+def topk(values: Floats, k: int) -> tuple[Columns, Floats]:
     """(rows, n) -> columns and values of the k greatest of each row, (rows, k) each; k is at most n."""
     if values.shape[1] // GROUP <= k or not len(values):  # every group may hold one of them
-        columns = falling(values)[:, :k]
+        columns = argsort_desc(values)[:, :k]
         return columns, np.take_along_axis(values, columns, 1)
-    columns, numbers = promising(values, k)
-    order = falling(numbers)[:, :k]
+    columns, numbers = topk_candidates(values, k)
+    order = argsort_desc(numbers)[:, :k]
     return np.take_along_axis(columns, order, 1), np.take_along_axis(numbers, order, 1)
 
 
-def falling(values: Floats) -> Columns:
+def argsort_desc(values: Floats) -> Columns:
     """(rows, n) columns by falling value, of equal values the first one first.
 
     A stable argsort in a quarter of its time: value and column are sorted as one number.
@@ -40,8 +53,8 @@ def falling(values: Floats) -> Columns:
     return columns
 
 
-def promising(values: Floats, k: int, least: Floats | None = None) -> tuple[Columns, Floats]:
-    """Columns of (rows, n) that may be among the k greatest, and their values, as `side_by_side` puts them.
+def topk_candidates(values: Floats, k: int, least: Floats | None = None) -> tuple[Columns, Floats]:
+    """Columns of (rows, n) that may be among the k greatest, and their values, as `pad_ragged` puts them.
 
     ``least`` (rows,): what they must reach besides.
     """
@@ -56,10 +69,10 @@ def promising(values: Floats, k: int, least: Floats | None = None) -> tuple[Colu
     which, member = np.nonzero(groups[rows, :, group] >= least[rows, None])
     rest = np.nonzero(values[:, count * GROUP :] >= least[:, None])
     columns = np.concatenate([member * count + group[which], rest[1] + count * GROUP])
-    return side_by_side(np.concatenate([rows[which], rest[0]]), columns, values)
+    return pad_ragged(np.concatenate([rows[which], rest[0]]), columns, values)
 
 
-def side_by_side(rows: Columns, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
+def pad_ragged(rows: Columns, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
     """Places of (rows, n) -> the columns and values of each row's own, ascending; filled up with -1 and -inf."""
     order = np.argsort(rows * max(1, values.shape[1]) + columns)
     rows, columns = rows[order], columns[order]
@@ -69,3 +82,198 @@ def side_by_side(rows: Columns, columns: Columns, values: Floats) -> tuple[Colum
     padded, numbers = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
     padded[rows, within], numbers[rows, within] = columns, values[rows, columns]
     return padded, numbers
+
+
+BLOCK = 20_000_000  # similarities held at once: 80 MB
+
+Rows = NDArray[np.int64]
+
+
+def blocks(x: Floats, z: Floats, held: Floats | None = None) -> Iterator[tuple[slice, Floats]]:
+    """Rows of x, and their inner products with all of z: (slice, (rows, len(z)) float32, to be written over).
+
+    ``held`` (len(x), len(z)): all of them, where they have been computed already.
+    """
+    if x.shape[1] != z.shape[1]:
+        raise InputError(f"vectors of {x.shape[1]} and of {z.shape[1]} dimensions; expected as many")
+    size = max(1, BLOCK // max(1, len(z)))
+    for at in range(0, len(x), size):
+        part = slice(at, min(at + size, len(x)))
+        yield part, x[part] @ z.T if held is None else np.array(held[part], order="C")
+
+
+def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -> tuple[Rows, Floats]:
+    """Of each row of x the k rows of z with the greatest inner product, best first: rows and values, (len(x), k) each.
+
+    ``penalties`` (len(z),) are taken off first; with those of `csls_penalties` the order is that of CSLS, and the
+    value lacks only what is the same for all z. k is at most len(z); equal values go by row. Raises InputError for k
+    below 1.
+    """
+    _check_k(k)
+    k = min(k, len(z))
+    rows, values = np.empty((len(x), k), np.int64), np.empty((len(x), k), np.float32)
+    for part, found in blocks(x, z):
+        if penalties is not None:
+            found -= penalties
+        rows[part], values[part] = topk(found, k)
+    return rows, values
+
+
+def neighbour_means(x: Floats, z: Floats, k: int = 10, held: Floats | None = None) -> Floats:
+    """(len(x),) r(x): the mean inner product of each row of x with its k nearest of z; ``held`` as in `blocks`.
+
+    Raises InputError for k below 1.
+    """
+    _check_k(k)
+    means = np.empty(len(x), np.float32)
+    for part, found in blocks(x, z, held):
+        means[part] = topk(found, min(k, len(z)))[1].mean(1)
+    return means
+
+
+def csls_penalties(x: Floats, z: Floats, k: int = 10) -> Floats:
+    """(len(z),) r(z) / 2, for `nearest` of x among z: cos(x, z) - r(z) / 2 has the order of CSLS.
+
+    Raises InputError for k below 1.
+    """
+    return neighbour_means(z, x, k) * np.float32(0.5)
+
+
+def _check_k(k: int) -> None:
+    if k < 1:
+        raise InputError(f"k {k}; expected 1 or more neighbours")
+
+
+ENGINES = ("auto", "exact", "approximate")
+Halves = NDArray[np.float16]
+Ids = NDArray[np.int32]
+log = logging.getLogger(__name__)
+
+EXACT_PAIRS = 10_000_000_000  # up to 100,000 x 100,000 the exact search takes a fraction of the time of encoding
+LEAST_CODED = 20_000  # vectors that codes can be learned from
+LEAST_RECALL = 0.995  # of the k nearest, on a sample of queries; what the inverted file is widened for
+RECALL_SAMPLE = 300  # queries that are also searched exactly
+_TRAINED_A_CELL = 64  # vectors for each cell (FAISS asks for 39 at least)
+_FACTOR, _FACTOR_MOST = 16, 256  # candidates by their codes, for each neighbour: these are compared in float16
+_BLOCK = 1 << 16  # vectors made float32 together
+
+
+class NeighbourSearch(Protocol):
+    """A database of vectors that can be asked."""
+
+    recall: float
+
+    def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
+        """(q, dim) unit vectors -> (q, k) rows of the database, nearest first, and their cosines."""
+        ...
+
+
+def engine_for(engine: str, queries: int, database: int, dim: int) -> str:
+    """`exact` or `approximate`; for `auto` what is right for so many. Raises InputError for another word."""
+    if engine not in ENGINES:
+        raise InputError(f"engine {engine!r}; expected one of {', '.join(ENGINES)}")
+    if engine == "approximate" and (database < LEAST_CODED or dim % 2):
+        raise InputError(
+            f"{database:,} vectors of length {dim}; "
+            f"approximate search needs {LEAST_CODED:,} of an even length, use exact"
+        )
+    if engine != "auto":
+        return engine
+    return "approximate" if queries * database > EXACT_PAIRS and database >= LEAST_CODED and not dim % 2 else "exact"
+
+
+class ExactSearch:
+    """Every vector is compared with every other."""
+
+    recall = 1.0
+
+    def __init__(self, vectors: Halves) -> None:
+        self._vectors = np.empty(vectors.shape, np.float32)  # (n, dim)
+        for at in range(0, len(vectors), _BLOCK):
+            self._vectors[at : at + _BLOCK] = vectors[at : at + _BLOCK]
+
+    def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
+        import faiss
+
+        scores, ids = faiss.knn(queries, self._vectors, min(k, len(self._vectors)), metric=faiss.METRIC_INNER_PRODUCT)
+        return ids.astype(np.int32), scores
+
+
+class ApproximateSearch:
+    """An inverted file of 4-bit product codes, whose candidates are compared in float16.
+
+    ``samples`` (q, dim): with these queries the number of cells that are looked into is doubled until ``recall`` (of
+    their ``k`` nearest, against exact search) is at least `RECALL`; when all are, more candidates are compared.
+    """
+
+    def __init__(
+        self, vectors: Halves, samples: Floats, k: int, progress: Callable[[int], None] = lambda _: None
+    ) -> None:
+        import faiss
+
+        count, dim = vectors.shape
+        self._mean = _mean_vector(vectors)  # taken off: codes then tell vectors apart instead of their common part
+        cells = int(2 ** np.round(np.log2(4 * np.sqrt(count))))
+        self._index = faiss.index_factory(
+            dim, f"IVF{cells},PQ{dim // 2}x4fs,Refine(SQfp16)", faiss.METRIC_INNER_PRODUCT
+        )
+        progress(0)
+        draw = np.random.default_rng(0)
+        some = np.sort(draw.choice(count, min(count, _TRAINED_A_CELL * cells), replace=False))
+        self._index.train(vectors[some].astype(np.float32) - self._mean)
+        for at in range(0, count, _BLOCK):
+            self._index.add(vectors[at : at + _BLOCK].astype(np.float32) - self._mean)
+            progress(min(at + _BLOCK, count))
+        self._cells, self._factor, self.probes = cells, _FACTOR, max(1, cells // 64)
+        self.recall = self._widen(vectors, samples, k)
+
+    def _widen(self, vectors: Halves, samples: Floats, k: int) -> float:
+        exact = _exact_blocks(vectors, samples, k)
+        while True:
+            found = self.search(samples, k)[0]
+            recall = float(np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found, exact, strict=True)]))
+            log.info("%d of %d cells, %d candidates: recall %.4f", self.probes, self._cells, self._factor * k, recall)
+            if recall >= LEAST_RECALL or (self.probes == self._cells and self._factor >= _FACTOR_MOST):
+                return recall
+            if self.probes < self._cells:
+                self.probes = min(2 * self.probes, self._cells)
+            else:
+                self._factor *= 2
+
+    def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
+        import faiss
+
+        cells, parameters = faiss.SearchParametersIVF(), faiss.IndexRefineSearchParameters()
+        cells.nprobe, parameters.k_factor, parameters.base_index_params = self.probes, float(self._factor), cells
+        scores, ids = self._index.search(queries, k, params=parameters)
+        return ids.astype(np.int32), scores + (queries @ self._mean)[:, None]
+
+
+def _mean_vector(vectors: Halves) -> Floats:
+    total = np.zeros(vectors.shape[1], np.float64)
+    for at in range(0, len(vectors), _BLOCK):
+        total += vectors[at : at + _BLOCK].sum(0, dtype=np.float64)
+    return (total / len(vectors)).astype(np.float32)
+
+
+def _exact_blocks(vectors: Halves, queries: Floats, k: int) -> NDArray[np.int64]:
+    """(q, k) rows, without all of the vectors in memory."""
+    import faiss
+
+    ids = np.zeros((len(queries), 0), np.int64)
+    scores = np.zeros((len(queries), 0), np.float32)
+    for at in range(0, len(vectors), _BLOCK):
+        block = vectors[at : at + _BLOCK].astype(np.float32)
+        more, those = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+        ids, scores = np.hstack([ids, those + at]), np.hstack([scores, more])
+        columns, scores = topk(scores, min(k, scores.shape[1]))
+        ids = np.take_along_axis(ids, columns, 1)
+    return ids
+
+
+def use_threads(threads: int | None) -> None:
+    """Let FAISS compute with so many threads."""
+    import faiss
+
+    if threads is not None:
+        faiss.omp_set_num_threads(threads)

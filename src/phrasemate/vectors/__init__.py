@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from phrasemate.vectors.covering import cover
-from phrasemate.vectors.distilling import DistilSettings, distil, learn_projection, mean_states, project
+from phrasemate.utils.knn import csls_penalties, nearest, neighbour_means
+from phrasemate.vectors.alignment import METHODS, Mapped, map_supervised, map_unsupervised
+from phrasemate.vectors.distill import DistilSettings, distil, learn_projection, mean_states, project
 from phrasemate.vectors.fasttext import read_fasttext, write_fasttext
 from phrasemate.vectors.induction import Induction, induce
 from phrasemate.vectors.lexicon import entries, pair_rows, read_lexicon
-from phrasemate.vectors.linear import procrustes, symmetric_maps
-from phrasemate.vectors.mapping import METHODS, Mapped, map_supervised, map_unsupervised
-from phrasemate.vectors.neighbours import csls_penalties, nearest, neighbour_means
+from phrasemate.vectors.oov import cover
+from phrasemate.vectors.procrustes import procrustes, symmetric_maps
 from phrasemate.vectors.vecmap import Learnt, SelfLearning
 from phrasemate.vectors.vocabulary import Sentences, tokens
-from phrasemate.vectors.words import Projection, WordVectors
+from phrasemate.vectors.word_vectors import Projection, WordVectors
 
 __all__ = [
     "METHODS",

@@ -15,7 +15,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage, Skipped
 from phrasemate.text.text_file import TextFile
 from phrasemate.utils.storage import NewFile, check_new
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors
 
 _DIGITS = 19  # of a count that means something
 _UNWRITABLE = re.compile("[ \0\n\r\ud800-\udfff]")

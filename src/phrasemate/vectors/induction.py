@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.utils.knn import csls_penalties, nearest
 from phrasemate.vectors.lexicon import Lexicon
-from phrasemate.vectors.neighbours import csls_penalties, nearest
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors
 
 NEIGHBOURS = 10  # k of CSLS (Conneau et al. 2018, section 2.3)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.text_file import numbered_lines
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors
 
 Lexicon = Sequence[tuple[str, str]]
 """Pairs of a source word and a target word; a source word with several translations comes several times."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.vectors.vocabulary import EVERY, Progress, count_words, tokens
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors
 
 CHUNK = 1_000_000  # words whose neighbours are counted at once
 

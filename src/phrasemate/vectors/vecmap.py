@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.vectors.linear import orthogonal_maps
-from phrasemate.vectors.neighbours import blocks, csls_penalties, nearest, neighbour_means
+from phrasemate.utils.knn import blocks, csls_penalties, nearest, neighbour_means
+from phrasemate.vectors.procrustes import orthogonal_maps
 
 HELD = 400_000_000  # similarities that are kept during an iteration (1.6 GB) instead of being computed three times
 

@@ -19,10 +19,10 @@ from phrasemate.encode import Model
 from phrasemate.encode.pca_projection import principal_axes
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
-from phrasemate.vectors.contexts import Contexts, sample_contexts
+from phrasemate.vectors.sample_sentences import Contexts, sample_contexts
 from phrasemate.vectors.unfinished import Unfinished
 from phrasemate.vectors.vocabulary import Progress, count_words
-from phrasemate.vectors.words import Projection, WordVectors
+from phrasemate.vectors.word_vectors import Projection, WordVectors
 
 BATCH = 20_000  # characters of sentences that are encoded at once
 _SPACE = ("model", "pooling", "layer")  # facts that vectors of one space share

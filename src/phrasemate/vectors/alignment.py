@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.vectors.folder import begun, check_free, put
 from phrasemate.vectors.lexicon import Lexicon, pair_rows
-from phrasemate.vectors.linear import procrustes, symmetric_maps
+from phrasemate.vectors.procrustes import procrustes, symmetric_maps
 from phrasemate.vectors.vecmap import Learnt, SelfLearning, initial_pairs, self_learn
-from phrasemate.vectors.words import WordVectors
+from phrasemate.vectors.word_vectors import WordVectors, begun, check_free, put
 
 METHODS = ("procrustes", "symmetric")
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import unit
 from phrasemate.types import Phrase
-from phrasemate.vectors.distilling import shared_projection
+from phrasemate.vectors.distill import shared_projection
 from phrasemate.vectors.vocabulary import Progress
-from phrasemate.vectors.words import Projection, WordVectors
+from phrasemate.vectors.word_vectors import Projection, WordVectors
 
 SAMPLE = 1_000  # words read alone whose mean is taken off, at least
 BATCH = 4_096  # words encoded at once

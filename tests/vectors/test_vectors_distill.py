@@ -13,7 +13,7 @@ from phrasemate.encode import Model
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 from phrasemate.vectors import DistilSettings, WordVectors, distil, learn_projection, mean_states, project, tokens
-from phrasemate.vectors.contexts import sample_contexts
+from phrasemate.vectors.sample_sentences import sample_contexts
 
 TEXTS = [
     "The old bank on the river was closed.",
@@ -50,7 +50,7 @@ def plain(model: Model, settings: DistilSettings) -> tuple[dict[str, int], np.nd
 def test_states_as_a_plain_loop(
     encoder: Model, monkeypatch: pytest.MonkeyPatch, batch: int, pooling: str, layer: int | None
 ) -> None:
-    monkeypatch.setattr("phrasemate.vectors.distilling.BATCH", batch)
+    monkeypatch.setattr("phrasemate.vectors.distill.BATCH", batch)
     settings = replace(SETTINGS, pooling=pooling, layer=layer)
     words, expected = plain(encoder, settings)
     found = mean_states(encoder, TEXTS, settings, "xx")
@@ -93,7 +93,7 @@ class Stopped(Exception):
 
 
 def test_a_stopped_run_goes_on(encoder: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("phrasemate.vectors.distilling.BATCH", 60)
+    monkeypatch.setattr("phrasemate.vectors.distill.BATCH", 60)
     whole = distil(encoder, TEXTS, SETTINGS, dim=5)
     batches: list[int] = []
     real = Model.encode
@@ -125,7 +125,7 @@ def test_a_stopped_run_goes_on(encoder: Model, monkeypatch: pytest.MonkeyPatch, 
 def test_a_state_that_does_not_belong(encoder: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     partial = tmp_path / "xx.part"
     monkeypatch.setattr("phrasemate.vectors.unfinished.SECONDS", 0)
-    monkeypatch.setattr("phrasemate.vectors.distilling.BATCH", 60)
+    monkeypatch.setattr("phrasemate.vectors.distill.BATCH", 60)
     calls = iter(range(99))
     real = Model.encode
     monkeypatch.setattr(

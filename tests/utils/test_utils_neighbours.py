@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError
+from phrasemate.utils.knn import blocks
 from phrasemate.vectors import csls_penalties, nearest, neighbour_means
-from phrasemate.vectors.neighbours import blocks
 
 
 def some(count: int, dim: int, seed: int) -> np.ndarray:
@@ -22,7 +22,7 @@ def ordered(values: list[float]) -> list[int]:
 @pytest.fixture(params=[7, 100, 10**9])
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Similarities held at once: less than a row, some rows, all."""
-    monkeypatch.setattr("phrasemate.vectors.neighbours.BLOCK", request.param)
+    monkeypatch.setattr("phrasemate.utils.knn.BLOCK", request.param)
     return int(request.param)
 
 

@@ -121,7 +121,7 @@ def test_a_small_lexicon_is_enough_with_self_learning() -> None:
 @pytest.mark.parametrize("block", [500, 10**9])
 def test_a_dictionary_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, held: int, block: int) -> None:
     monkeypatch.setattr("phrasemate.vectors.vecmap.HELD", held)
-    monkeypatch.setattr("phrasemate.vectors.neighbours.BLOCK", block)
+    monkeypatch.setattr("phrasemate.utils.knn.BLOCK", block)
     x, z, k = clustered(40, 5, 3, 0), clustered(70, 5, 3, 1), 4
     similar = [[float(a @ b) for b in z] for a in x]
     r_x = [sum(sorted(row, reverse=True)[:k]) / k for row in similar]
