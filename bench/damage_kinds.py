@@ -237,7 +237,7 @@ def _ask_kept(path: Path) -> Any:
 
 
 def _work(folder: Path) -> Path:
-    from phrasemate.mine.work import Blocks, WorkFolder, seal
+    from phrasemate.mine.work_folder import Blocks, WorkFolder, seal
 
     with WorkFolder(folder / "work", {"margin": 1}) as work:
         made = Blocks(work.path, "source", (20, 4), np.float32, 8, ["a", "b", "c"])
@@ -249,7 +249,7 @@ def _work(folder: Path) -> Path:
 
 def _ask_work(folder: Path) -> Any:
     """What a run that goes on there has: blocks that do not hold their checksum are made again."""
-    from phrasemate.mine.work import Blocks, WorkFolder, checked
+    from phrasemate.mine.work_folder import Blocks, WorkFolder, checked
 
     with WorkFolder(folder, {"margin": 1}) as work:
         known = checked(folder / "forward.json") or {"rows": 20}

@@ -41,10 +41,10 @@ from numpy.typing import NDArray
 from phrasemate import Document, Model, load_model
 from phrasemate.evaluate.report import signature
 from phrasemate.mine import Mate, Mined, Mining, mine
-from phrasemate.mine.choose import is_copy
 from phrasemate.mine.collection import normal
-from phrasemate.mine.records import usual_threshold
-from phrasemate.mine.stages import neighbours
+from phrasemate.mine.pipeline import neighbours
+from phrasemate.mine.select import is_copy
+from phrasemate.mine.types import usual_threshold
 from phrasemate.utils.knn import ExactSearch, use_threads
 
 LEAST, MOST = 10, 400  # characters of an English sentence; the other side has at least four

@@ -27,7 +27,7 @@ from phrasemate import Model, load_model
 from phrasemate.align import ParallelText
 from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.sentences import SentenceSet, read_set, run_precisions
-from phrasemate.mine.words import WordMatch
+from phrasemate.mine.word_match import WordMatch
 from phrasemate.rank import csls, rerank, run_of, whole
 from phrasemate.reranker import Network, Read, both_ways, load_reranker
 from phrasemate.training.frozen_states import SentenceStates, sentence_states

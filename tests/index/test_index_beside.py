@@ -114,14 +114,14 @@ def test_many_queries_are_multiplied_with_a_block_in_parts(writer: Index, monkey
     writer.add([document("b", 2, 30)], lang="de")
     queries = np.concatenate([QUERIES, -QUERIES, QUERIES[:1]])
     expected = [writer.search(query[None], 5, documents=["b"]) for query in queries]
-    asked, promising = [], exact.promising
+    asked, promising = [], exact.topk_candidates
 
     def watched(scores: Any, k: int, floor: Any) -> Any:
         asked.append(len(scores))
         return promising(scores, k, floor)
 
     monkeypatch.setattr(snapshot_search, "_ASKED", 2)
-    monkeypatch.setattr(exact, "promising", watched)
+    monkeypatch.setattr(exact, "topk_candidates", watched)
     found = writer.search(queries, 5, documents=["b"])
     assert asked == [2, 2, 1]
     assert found.ids.tolist() == [run.ids[0].tolist() for run in expected]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError
-from phrasemate.mine.choose import Candidates, calibrate, candidates, is_copy, length_filter, one_to_one
+from phrasemate.mine.select import Candidates, calibrate, candidates, is_copy, length_filter, one_to_one
 from phrasemate.rank import margin, run_of
 from phrasemate.types import Run
 

@@ -12,7 +12,7 @@ from mine_fakes import NumberEncoder, english, german
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
-from phrasemate.mine.records import usual_threshold
+from phrasemate.mine.types import usual_threshold
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 

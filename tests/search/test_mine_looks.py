@@ -9,8 +9,8 @@ from mine_fakes import NumberEncoder
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError, ModelError, ModelMismatch
 from phrasemate.mine import Mined, Mining, mine
-from phrasemate.mine.run import _look
-from phrasemate.mine.words import WordMatch
+from phrasemate.mine.mining import _look
+from phrasemate.mine.word_match import WordMatch
 from phrasemate.rank import whole
 from phrasemate.reranker import load_attention
 from phrasemate.types import Document, PhrasePair
@@ -72,5 +72,5 @@ def test_auto_takes_what_belongs_to_the_model(model: Model, monkeypatch: pytest.
     def absent(folder: object = None) -> None:
         raise ModelError("there is none")
 
-    monkeypatch.setattr("phrasemate.mine.run.load_reranker", absent)
+    monkeypatch.setattr("phrasemate.mine.mining.load_reranker", absent)
     assert _look(model, Mining(), None).kind == "words"

@@ -13,7 +13,7 @@ from phrasemate.errors import InputError, MissingExtra
 from phrasemate.mine import language
 from phrasemate.mine.collection import collect, normal
 from phrasemate.mine.language import checker, script_of
-from phrasemate.mine.words import WordMatch, low_quarter
+from phrasemate.mine.word_match import WordMatch, low_quarter
 from phrasemate.rank import whole
 from phrasemate.types import Document, PhrasePair
 from phrasemate.utils.knn import ApproximateSearch, ExactSearch, engine_for
@@ -172,7 +172,7 @@ def test_words_that_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.extend(sentence.text for sentence in sentences)
         return [5 * np.eye(4, dtype=np.float32)[[space[w.lower()] for w in each.words()]] for each in sentences]
 
-    monkeypatch.setattr("phrasemate.mine.words.word_vectors", word_vectors)
+    monkeypatch.setattr("phrasemate.mine.word_match.word_vectors", word_vectors)
 
     class Model:
         hash = "h"

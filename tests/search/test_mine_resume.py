@@ -17,7 +17,7 @@ from mine_fakes import NumberEncoder, document, english, german
 
 from phrasemate.errors import InputError
 from phrasemate.mine import Mining, mine
-from phrasemate.mine.work import Blocks, WorkFolder, checked, seal
+from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal
 
 PLAIN = Mining(threshold=0.5, rerank="none")
 GERMAN = [german(n) for n in range(60)]
@@ -27,8 +27,8 @@ MATES = [(german(n), english(n)) for n in range(40, 60)]
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.mine.stages.ENCODED", 16)
-    monkeypatch.setattr("phrasemate.mine.stages.ASKED", 25)
+    monkeypatch.setattr("phrasemate.mine.pipeline.ENCODED", 16)
+    monkeypatch.setattr("phrasemate.mine.pipeline.ASKED", 25)
 
 
 def run(work: Path, encoder: NumberEncoder, settings: Mining = PLAIN, **more: Any) -> list[Any]:
@@ -106,8 +106,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], l
     """The files of a finished run with small blocks, and what it found."""
     folder = tmp_path_factory.mktemp("whole") / "work"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("phrasemate.mine.stages.ENCODED", 16)
-        patch.setattr("phrasemate.mine.stages.ASKED", 25)
+        patch.setattr("phrasemate.mine.pipeline.ENCODED", 16)
+        patch.setattr("phrasemate.mine.pipeline.ASKED", 25)
         mates = run(folder, NumberEncoder())
     return {path.name: path.read_bytes() for path in folder.iterdir()}, mates
 
@@ -183,7 +183,7 @@ import sys, time
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from mine_fakes import NumberEncoder, document, english, german
-import phrasemate.mine.stages as stages
+import phrasemate.mine.pipeline as stages
 from phrasemate.mine import Mining, mine
 stages.ENCODED = 16
 class Slow(NumberEncoder):

@@ -14,7 +14,7 @@ from mine_fakes import NumberEncoder, document, english, german
 
 from phrasemate.errors import InputError
 from phrasemate.mine import Mining, Place, mine, write_mates
-from phrasemate.mine.records import usual_threshold
+from phrasemate.mine.types import usual_threshold
 from phrasemate.text.formats.bilingual import read_units
 from phrasemate.types import Document, PhrasePair
 
@@ -166,7 +166,7 @@ def test_a_default_of_its_own_for_each_size(monkeypatch: pytest.MonkeyPatch) -> 
         asked.append(given)
         return 0.5
 
-    monkeypatch.setattr(sys.modules["phrasemate.mine.run"], "usual_threshold", usual)
+    monkeypatch.setattr(sys.modules["phrasemate.mine.mining"], "usual_threshold", usual)
     assert found([german(3)] * 2 + [german(4)], [english(3)], Mining(rerank="none"))
     assert set(asked) == {("quarter", "none", 2, 1), ("quarter", "", 2, 1)}  # different sentences
 

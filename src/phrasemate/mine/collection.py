@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.mine.language import LanguageCheck
-from phrasemate.mine.work import checked, seal
+from phrasemate.mine.work_folder import checked, seal
 from phrasemate.text.error_policy import Skipped
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Document

@@ -9,7 +9,7 @@ from typing import Any
 
 from phrasemate.errors import InputError
 from phrasemate.mine.collection import Place
-from phrasemate.mine.records import Mate
+from phrasemate.mine.types import Mate
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 from phrasemate.utils.storage import NewFile, check_new

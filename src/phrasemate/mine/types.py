@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.mine.choose import PAIRING, Calibration
 from phrasemate.mine.collection import Counts, Place
 from phrasemate.mine.language import CHECKS
+from phrasemate.mine.select import PAIRING, Calibration
 from phrasemate.rank import MARGINS
 from phrasemate.utils.knn import ENGINES
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.mine.choose import Candidates
 from phrasemate.mine.collection import Collection
-from phrasemate.mine.records import SentenceEncoder
-from phrasemate.mine.work import Blocks, checked, seal
+from phrasemate.mine.select import Candidates
+from phrasemate.mine.types import SentenceEncoder
+from phrasemate.mine.work_folder import Blocks, checked, seal
 from phrasemate.rank import whole
 from phrasemate.types import PhrasePair, Run, Scorer
 from phrasemate.utils.knn import RECALL_SAMPLE, ApproximateSearch, ExactSearch, NeighbourSearch

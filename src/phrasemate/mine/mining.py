@@ -15,18 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasemate.errors import InputError, ModelError, PhrasemateError
-from phrasemate.mine.choose import (
-    Calibration,
-    Candidates,
-    calibrate,
-    candidates,
-    is_copy,
-    length_filter,
-    one_to_one,
-)
 from phrasemate.mine.collection import Collection, collect, normal
 from phrasemate.mine.language import checker
-from phrasemate.mine.records import (
+from phrasemate.mine.pipeline import encode, neighbours, scores
+from phrasemate.mine.select import Calibration, Candidates, calibrate, candidates, is_copy, length_filter, one_to_one
+from phrasemate.mine.types import (
     DOUBT,
     FLOORS,
     THRESHOLDS,
@@ -38,9 +31,8 @@ from phrasemate.mine.records import (
     SentenceEncoder,
     usual_threshold,
 )
-from phrasemate.mine.stages import encode, neighbours, scores
-from phrasemate.mine.words import WordMatch
-from phrasemate.mine.work import WorkFolder
+from phrasemate.mine.word_match import WordMatch
+from phrasemate.mine.work_folder import WorkFolder
 from phrasemate.reranker import Attention, Trained, load_reranker
 from phrasemate.types import Document, Run, Scorer
 from phrasemate.utils.knn import engine_for, use_threads
