@@ -137,3 +137,14 @@ def test_eflomal_absent(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(__import__("sys").modules, "eflomal", None)
     result = invoke("align", "de", "en", "-o", "x", "--method", "eflomal")
     assert result.stderr.endswith("install it with: pip install 'phrasemate[align]'\n")
+
+
+def test_a_hyphen_is_standard_output(invoke: Invoke) -> None:
+    done = invoke("align", "de", "en", "-o", "-")
+    assert done.stdout == "0-0 1-1\n\n0-0 1-1\n"
+    assert "standard output: 4 links in 3 sentence pairs" in done.stderr
+    Path("links").write_text(done.stdout)
+    done = invoke("pairs", "de", "en", "links", "-o", "-", "--json")
+    assert [json.loads(line)["source"] for line in done.stdout.splitlines()] == ["Das Haus.", "", "Eine Tür"]
+    assert json.loads(done.stderr)["out"] == "standard output"
+    assert sorted(path.name for path in Path().iterdir()) == ["de", "en", "links"]

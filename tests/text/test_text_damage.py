@@ -396,3 +396,12 @@ def test_metadata_of_many_sentences_have_a_limit(tmp_path: Path) -> None:
 def test_metadata_of_an_honest_book(tmp_path: Path) -> None:
     line = json.dumps({"text": "So it goes on and on, and on to the end. " * 20_000, "x": "y" * 900}) + "\n"
     assert len(texts(read(write(tmp_path / "a.jsonl", line)))) == 20_000
+
+
+@pytest.mark.parametrize(
+    "suffix",
+    "po pot srt vtt idml properties docbook dbk md markdown rst tex yml strings resx arb dita sgm odp PO srt.gz".split(),
+)
+def test_other_formats_are_refused_by_name_and_never_indexed_with_their_markup(tmp_path: Path, suffix: str) -> None:
+    error = error_of(write(tmp_path / f"a.{suffix}", "One.\n"))
+    assert "not one that is read; expected .txt, .tsv" in error.reason

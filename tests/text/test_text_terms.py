@@ -31,10 +31,27 @@ def texts(path: Path, language: str = "", column: str | int | None = None) -> li
 
 
 def test_a_term_a_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", "\ufeffterm\n\n  Bank  \r\nzwei Wörter\tmit Tab\n")
-    assert list(read_terms(path, "de")) == [Term(t, "de") for t in ("term", "Bank", "zwei Wörter\tmit Tab")]
+    path = write(tmp_path / "a.txt", "\ufeffterm\n\n  Bank  \r\n#zwei Wörter\tmit Tab\n")
+    assert list(read_terms(path, "de")) == [Term(t, "de") for t in ("term", "Bank", "#zwei Wörter")]
     packed = write(tmp_path / "b.txt.gz", gzip.compress(path.read_bytes()))
     assert texts(packed, column=2) == texts(path)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "tab", "utf8", "txt.gz"])
+def test_a_glossary_is_a_table_with_comments(tmp_path: Path, suffix: str) -> None:
+    content = (
+        "\ufeff# of a project\n\nriver\tFluss\tGewässer\n#gone\tweg\n# x\nlake\tSee\nlone\n\tonly target\n".encode()
+    )
+    path = write(tmp_path / f"a.{suffix}", gzip.compress(content) if suffix.endswith("gz") else content)
+    assert texts(path) == ["river", "lake", "lone"]
+    assert texts(path, column=2) == ["Fluss", "See", "only target"]
+    assert texts(path, column=3) == ["Gewässer"]
+
+
+def test_the_header_of_a_glossary(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "source\ttarget\tnote\nriver\tFluss\tn\n")
+    assert list(read_terms(path, "en")) == [Term("river", "en", note="n")]
+    assert texts(path, column="target") == ["Fluss"]
 
 
 @pytest.mark.parametrize(("suffix", "separator"), [("tsv", "\t"), ("csv", ","), ("csv", ";"), ("csv", "\t")])

@@ -83,8 +83,42 @@ def test_a_side_is_indexed_with_its_metadata(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tag", "wanted", "expected"),
     [
+        *[
+            ("eng", "en", True),
+            ("ger-AT", "de-AT", True),
+            ("iw", "he", True),
+            ("he-IL", "iw", True),
+            ("nb", "no", True),
+        ],
+        *[("no", "nb", True), ("nn", "no", True), ("no", "nn", False), ("nn", "nb", False), ("nb-NO", "no-NO", True)],
+        *[
+            ("zh-Hant-TW", "zh-TW", True),
+            ("zh-TW", "zh-Hant", True),
+            ("zh-TW", "zh-Hant-TW", True),
+            ("cmn", "zh", True),
+        ],
+        *[
+            ("zh-Hans-TW", "zh-TW", False),
+            ("zh-HK", "zh-TW", False),
+            ("zh", "zh-TW", False),
+            ("zh-CN", "zh-Hant", False),
+        ],
+        *[
+            ("zh_Hans_CN", "zh-cn", True),
+            ("zh-Hant", "zh-TW", False),
+            ("sr-Latn", "sr", True),
+            ("sr", "sr-Latn", False),
+        ],
+        *[("sr-Latn-RS", "sr-Latn", True), ("in", "id", True), ("ji", "yi", True), ("en-US", "en-GB", False)],
         *[("en-GB", "en", True), ("EN_gb", "en-GB", True), ("de", "*", True), ("", "", True)],
-        *[("en", "en-GB", False), ("eng", "en", False), ("", "en", False), ("de", "", False)],
+        *[
+            ("en", "en-GB", False),
+            ("enm", "en", False),
+            ("und", "en", False),
+            ("en", "und", False),
+            ("", "en", False),
+            ("de", "", False),
+        ],
     ],
 )
 def test_a_language_has_its_varieties(tag: str, wanted: str, expected: bool) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -85,7 +89,10 @@ def align(
         Path | None, typer.Argument(metavar="TGT", help="The same sentences in the other language, line by line.")
     ] = None,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The links, in the Pharaoh format.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="The links, in the Pharaoh format; - for standard output."),
+    ],
     method: Annotated[
         Method,
         typer.Option("--method", metavar="METHOD", help="intersection, itermax, softmax (by the model) or eflomal."),
@@ -122,9 +129,9 @@ def align(
     text = _text(source, target, columns, langs, on_error)
     check_apart(out, *text.files)
     aligner = _aligner(method, how, layer, model, threads)
-    with stages(lambda: _kept(out)) as show:
-        report = align_files(text, out, aligner, tokenised, force, show)
-    _say(report, text.skipped, "link", as_json)
+    with _written(out) as (path, to_stdout), stages(lambda: _kept(path)) as show:
+        report = align_files(text, path, aligner, tokenised, force, show)
+    _say(report, text.skipped, "link", as_json, to_stdout)
 
 
 def pairs(
@@ -174,9 +181,23 @@ def pairs(
     text = _text(files[0], files[1] if len(files) == 3 else None, columns, langs, on_error)
     check_apart(out, *files)
     settings = PhraseSettings(max_words, rate, least, loose)
-    with stages(lambda: _kept(out)) as show:
-        report = pair_files(text, files[-1], out, settings, tokenised, force, show)
-    _say(report, text.skipped, "phrase pair", as_json)
+    with _written(out) as (path, to_stdout), stages(lambda: _kept(path)) as show:
+        report = pair_files(text, files[-1], path, settings, tokenised, force, show)
+    _say(report, text.skipped, "phrase pair", as_json, to_stdout)
+
+
+@contextmanager
+def _written(out: Path) -> Iterator[tuple[Path, bool]]:
+    """Where to write, and whether that goes to standard output at the end, as ``-`` asks for."""
+    if str(out) != "-":
+        yield out, False
+        return
+    with TemporaryDirectory(prefix="phrasemate-") as folder:
+        path = Path(folder, "out")
+        yield path, True
+        with path.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
 def _text(source: Path, target: Path | None, columns: str, langs: str, on_error: OnError) -> ParallelText:
@@ -207,10 +228,11 @@ def _kept(out: Path) -> str:
     return f"{out}.part keeps what is done; give the same command again to go on"
 
 
-def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool) -> None:
+def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool, on_stderr: bool) -> None:
+    name = "standard output" if on_stderr else str(report.out)
     if as_json:
-        facts = {**asdict(report), "skipped": [item._asdict() for item in skipped]}
-        typer.echo(json.dumps(facts, ensure_ascii=False))
+        facts = {**asdict(report), "out": name, "skipped": [item._asdict() for item in skipped]}
+        typer.echo(json.dumps(facts, ensure_ascii=False), err=on_stderr)
         return
     from phrasemate.cli.render import count
 
@@ -218,6 +240,7 @@ def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool) -
     before = f", {report.lines - report.new:,} were there" if report.new != report.lines else ""
     blank = f"; {count(report.blank, 'line')} without text" if report.blank else ""
     typer.echo(
-        f"{report.out}: {count(report.found, what)} in {count(report.new, 'sentence pair')} in "
-        f"{report.seconds:.1f} s ({report.new / max(report.seconds, 1e-9):,.0f}/s){before}{blank}"
+        f"{name}: {count(report.found, what)} in {count(report.new, 'sentence pair')} in "
+        f"{report.seconds:.1f} s ({report.new / max(report.seconds, 1e-9):,.0f}/s){before}{blank}",
+        err=on_stderr,
     )

@@ -33,7 +33,13 @@ _ZIPPED = ("docx", "xlsx")  # no use as gzip: it could not be read from the midd
 _READABLE = ".txt, .tsv, .csv, .jsonl, .tmx, .tbx, .xliff, .html (each also with .gz), .docx and .xlsx"
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # halves of surrogate pairs that no file system has
 _HEAD = 4096  # bytes of a file that may be an index's
-_FOREIGN = re.compile(r"\.(7z|bz2|doc[mx]?|epub|json|od[st]|parquet|pdf|pptx?|rtf|tar|tgz|xls[mx]?|xml|xz|zip|zst)")
+_FOREIGN = re.compile(  # other formats, whose mark-up would be indexed as text
+    r"\.(7z|bz2|doc[mx]?|epub|json|od[pst]|parquet|pdf|pptx?|rtf|tar|tgz|xls[mx]?|xml|xz|zip|zst"
+    r"|po|pot|properties|resx|strings|stringsdict|xcstrings|arb|ftl|ts|qm|ya?ml|toml|ini|rc|json5|php"  # of programs
+    r"|srt|vtt|sub|ass|ssa|sbv|ttml|dfxp|lrc"  # subtitles
+    r"|docbook|dbk|dita|ditamap|idml|icml|mif|inx|md|markdown|mdx|rst|adoc|asciidoc|tex|bib|org|wiki|mediawiki|textile"
+    r"|sgml?|mht(ml)?|shtml|svg|fodt|fods|eml|mbox|msg|ipynb|xdt|mtf|tmw|sdltm|sdltb)"
+)
 
 
 class Found(NamedTuple):

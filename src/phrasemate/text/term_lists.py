@@ -22,6 +22,8 @@ from phrasemate.text.text_file import TextFile
 from phrasemate.utils.storage import NewFile
 
 _READ = ".txt, .tsv, .csv, .tbx (each also with .gz) and .xlsx"
+_GLOSSARIES = (".txt", ".tab", ".utf8")
+_COMMENTS = 1000  # lines at the beginning of a glossary
 _WRITTEN = ".tsv, .csv, .jsonl, .xlsx and .tbx"
 _FIELDS = {  # names of columns, in lower case -> what they hold
     "term": "text",
@@ -44,11 +46,14 @@ Row = tuple[str, int, list[str]]  # its sheet, if it has one, its line and cells
 def read_terms(path: str | os.PathLike[str], language: str = "", column: str | int | None = None) -> Iterator[Term]:
     """The terms of a list, as a stream.
 
-    By the name: .txt holds a term a line; .tsv, .csv and .xlsx one a row, in the column ``column`` (name in the first
-    row, or number from 1); .tbx is a term base. Without ``column``, a first row with a cell "term", "source" or "text"
-    is the header, and its columns "id", "language", "definition", "note" and "context" are taken too; else the first
-    column is that of the terms. With the name of a column, so are "id" and "language" (or "NAME_language"). In .tsv
-    and .csv, a ' before what would be a formula is none of the text, as `write_pairs` writes it.
+    By the name: .tsv, .csv and .xlsx hold a term a row, .tbx is a term base, .txt holds a term a line. The term of a
+    row is in the column ``column`` (name in the first row, or number from 1). Without it, a first row with a cell
+    "term", "source" or "text" is the header. Then its columns "id", "language", "definition", "note" and "context" are
+    taken too. Else the first column is that of the terms. With the name of a column, so are "id" and "language" (or
+    "NAME_language"). In .tsv and .csv, a ' before what would be a formula is none of the text (see `write_pairs`).
+
+    A .txt whose first line has a tab is a table as well, and so are .tab and .utf8, as OmegaT writes its glossaries.
+    There, lines that begin with # are comments.
 
     ``language``: of a list that says the languages of its terms, only those in it and its varieties ("*" for all); of
     other lists, that of the terms. A list of several languages is refused without it. Raises ReadError.
@@ -59,8 +64,9 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     file = TextFile(path, str(path), packed, "utf-8", Damage(skip=False))
     if suffix == ".tbx":
         return _told(stream_terms(file, language))
-    if suffix == ".txt":
-        rows: Iterator[Row] = (("", line, [text.strip()]) for line, text in file.lines() if text.strip())
+    table = suffix != ".txt"
+    if suffix in _GLOSSARIES:
+        table, rows = _glossary(file)
     elif suffix == ".tsv":
         rows = _meant(tsv_rows(file))
     elif suffix == ".csv":
@@ -69,7 +75,23 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
         rows = sheet_rows(file)
     else:
         raise ReadError(str(path), 0, f"no term list by its name; expected {_READ}", "convert or rename it")
-    return _told(_of_tables(file.name, rows, language, 1 if suffix == ".txt" else column))
+    return _told(_of_tables(file.name, rows, language, column if table else 1))
+
+
+def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:
+    """Whether it is a table, and its rows: a term each if not."""
+    lines = ((line, text) for line, text in file.lines() if text.strip())
+    comments: list[tuple[int, str]] = []
+    first: list[tuple[int, str]] = []
+    for line in lines:
+        if line[1].startswith("#") and "\t" not in line[1] and len(comments) < _COMMENTS:
+            comments.append(line)
+        else:
+            first = [line]
+            break
+    if not (first and "\t" in first[0][1]):
+        return False, (("", line, text.strip().split("\t")) for line, text in chain(comments, first, lines))
+    return True, (("", line, text.split("\t")) for line, text in chain(first, lines) if not text.startswith("#"))
 
 
 def _meant(rows: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:

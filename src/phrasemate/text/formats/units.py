@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+
+from phrasemate.text.icu import full_tag
+
+_NO_LANGUAGE = ("mul", "und", "x", "zxx")
+_NORWEGIAN = ("no", "nor")  # Bokmål and Nynorsk
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +64,31 @@ def listed(languages: Iterable[str]) -> str:
     return ", ".join(sorted(shown)[:50])
 
 
+@lru_cache(maxsize=1 << 12)
 def speaks(tag: str, wanted: str) -> bool:
     """Whether a language tag is the wanted one or a variety of it: "en-GB" is "en", and all are "*".
 
-    RFC 4647, section 3.3.1 (basic filtering); "_" is taken for "-".
+    RFC 4647, section 3.3.1 (basic filtering), "_" taken for "-". Besides, other codes of a language are the same ("iw"
+    is "he", "eng" is "en"), Bokmål is Norwegian, and a script that is likely need not be written: "zh-Hant-TW" is
+    "zh-TW". So say the likely subtags of CLDR.
     """
     tag, wanted = (text.strip().lower().replace("_", "-") for text in (tag, wanted))
-    return wanted == "*" or tag == wanted or (wanted != "" and tag.startswith(wanted + "-"))
+    if wanted == "*" or tag == wanted or (wanted != "" and tag.startswith(wanted + "-")):
+        return True
+    if not {tag.partition("-")[0], wanted.partition("-")[0]}.isdisjoint(("", *_NO_LANGUAGE)):
+        return False
+    (language, script, rest), (wanted_language, wanted_script, wanted_rest) = map(_parts, (tag, wanted))
+    plain = "-" not in wanted
+    return (
+        (language == wanted_language or (wanted.partition("-")[0] in _NORWEGIAN and language == "nn"))
+        and (script == wanted_script or plain)
+        and rest[: len(wanted_rest)] == wanted_rest
+    )
+
+
+def _parts(tag: str) -> tuple[str, str, list[str]]:
+    """The language of a tag, its script, written or likely, and what else is written: the country first."""
+    language, *others = full_tag(tag).lower().split("-")
+    script = others[0] if others and len(others[0]) == 4 else ""
+    rest = [part for part in tag.split("-")[1:] if part != script]
+    return "no" if language == "nb" else language, script, rest
