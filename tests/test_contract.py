@@ -21,8 +21,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
     {"types", "errors", "marks", "utils"},
     {"text", "align", "encode", "index", "vectors", "lexicon"},
-    {"search", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset", "training"}
-    | {"reranker"},
+    {"search", "candidates", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset"}
+    | {"training", "reranker"},
     {"evaluate", "mt", "demo"},
     {"cli", "server"},
     {"__main__"},
@@ -33,10 +33,12 @@ NEIGHBOURS = {
     ("align", "phrasemate.encode"),
     ("encode", "phrasemate.text"),
     ("index", "phrasemate.encode"),
+    ("index", "phrasemate.lexicon.inflection"),
     ("index", "phrasemate.text.normalize"),
     ("lexicon", "phrasemate.text"),
     ("vectors", "phrasemate.text"),
     ("vectors", "phrasemate.encode"),
+    ("search", "phrasemate.candidates"),
     ("rank", "phrasemate.search"),
     ("concordance", "phrasemate.search"),
     ("terms", "phrasemate.search"),

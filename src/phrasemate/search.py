@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate import candidates as proposals
 from phrasemate.encode.calibration import HITS, Confidence, features
+from phrasemate.encode.candidate_scorer import FEATURES, CandidateScorer
 from phrasemate.encode.pooling import unit
-from phrasemate.encode.rescoring import VOTES, Views
+from phrasemate.encode.rescoring import VOTES, Views, alone
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
+from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.marks import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
 from phrasemate.text.normalize import composed, plain
@@ -33,12 +37,16 @@ Floats = NDArray[np.float32]
 class Group:
     """Hits of one wording (case-folded, white space trimmed and folded): one candidate translation.
 
-    ``text`` is the best hit's wording and ``score`` its cosine; ``count`` is how many of the hits that were looked at
-    have the wording; ``hits`` are the best of them, no two of the same sentence.
+    ``text`` is the best hit's wording and ``score`` its cosine. ``count`` is how many of the hits that were looked at
+    have the wording. ``hits`` are the best of them, no two of the same sentence.
 
     With views (`phrasemate.encode.rescoring`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
     maximum of all, which several hits raise; hits keep the cosine in their sentences, which tells senses apart, and
     come by it. Groups come by ``weight``; of one that hits did not vote for, ``support`` is None.
+
+    Where candidates are proposed and chosen (`phrasemate.candidates`), ``probability`` says how likely the wording is
+    an equivalent, and ``evidence`` holds the features that it was computed from. ``score`` is the best hit's cosine
+    then, and ``count`` how often the wording occurs in the whole index. ``source`` names the dictionary that gives it.
     """
 
     text: str
@@ -46,17 +54,29 @@ class Group:
     count: int
     hits: tuple[Hit, ...]
     support: float | None = None
+    probability: float | None = None
+    source: str = ""
+    evidence: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def weight(self) -> float:
-        """The support, or the score where hits did not vote."""
-        return self.score if self.support is None else self.support
+        """What groups are ordered by: the probability, else the support, else the score."""
+        ranks = (self.probability, self.support, self.score)
+        return next(rank for rank in ranks if rank is not None)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+    def as_dict(self, explain: bool = False) -> dict[str, Any]:
+        """For JSON; with ``explain`` the evidence, too."""
         hits = [_hit_as_dict(hit) for hit in self.hits]
-        numbers = {"score": round(self.score, 4), "support": round(self.weight, 4), "count": self.count}
-        return {"text": self.text, **numbers, "hits": hits}
+        numbers: dict[str, Any] = {"score": round(self.score, 4)}
+        if self.probability is None:
+            numbers["support"] = round(self.weight, 4)
+        numbers["count"] = self.count
+        if self.probability is not None:
+            numbers["probability"] = round(self.probability, 4)
+        more: dict[str, Any] = {"source": self.source} if self.source else {}
+        if explain:
+            more["evidence"] = {name: round(value, 4) for name, value in self.evidence.items()}
+        return {"text": self.text, **numbers, **more, "hits": hits}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +97,9 @@ class Result:
         """Whether there is probably no equivalent: groups, but a confidence below `DOUBT`."""
         return bool(self.groups) and self.confidence is not None and self.confidence < DOUBT
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON; offsets count in the query without its marks."""
-        groups = [group.as_dict() for group in self.groups]
+    def as_dict(self, explain: bool = False) -> dict[str, Any]:
+        """For JSON; offsets count in the query without its marks. ``explain``: with the evidence of each group."""
+        groups = [group.as_dict(explain) for group in self.groups]
         sure = None if self.confidence is None else round(self.confidence, 3)
         place = {"phrase": self.phrase.text, "start": self.phrase.start, "end": self.phrase.end}
         return {**place, "confidence": sure, "groups": groups}
@@ -90,13 +110,37 @@ class Searcher:
 
     ``model`` encodes the queries; by default it is the index's own, which is loaded with the first query.
 
-    ``views``: look at the hits again, see `phrasemate.encode.rescoring`. True: as was chosen for models with a trained
-    head; False: compare phrases in their sentences only, which is quicker, and let hits vote. For other models nothing
-    was chosen, so neither is done.
+    ``views``: True proposes candidates by vector and by dictionary and lets the model's scorer choose
+    (`phrasemate.candidates`); where the model has no scorer, it looks at hits again (`phrasemate.encode.rescoring`).
+    False compares phrases in their sentences only, and lets hits vote. For models without a trained head neither is
+    done.
+
+    ``lexicons``: dictionaries that propose candidates, see `phrasemate.lexicon.open_dictionaries`; the induced lexicon
+    that comes with phrasemate is asked too, unless ``lexicon`` is False.
     """
 
-    def __init__(self, index: Index, model: Encoder | None = None, views: Views | bool = True) -> None:
+    def __init__(
+        self,
+        index: Index,
+        model: Encoder | None = None,
+        views: Views | bool = True,
+        lexicons: Sequence[Lexicon] = (),
+        lexicon: bool = True,
+    ) -> None:
         self.index, self._model, self._views = index, model, views
+        self._own_lexicons, self._with_bundled = tuple(lexicons), lexicon
+
+    @property
+    def lexicons(self) -> tuple[Lexicon, ...]:
+        """What proposes candidates by wording: the user's dictionaries, then the induced lexicon."""
+        bundled = bundled_lexicon() if self._with_bundled else None
+        return self._own_lexicons if bundled is None else (*self._own_lexicons, bundled)
+
+    @property
+    def scorer(self) -> CandidateScorer | None:
+        """What chooses among candidates; None where the search goes by vectors alone."""
+        scorer: CandidateScorer | None = getattr(self.model, "scorer", None)
+        return scorer if self._views is True and scorer is not None and self.index.has_wordings else None
 
     @property
     def model(self) -> Any:
@@ -112,6 +156,12 @@ class Searcher:
             return None
         return Views() if self._views else VOTES
 
+    @property
+    def encodes_alone(self) -> bool:
+        """Whether `search_vectors` wants vectors of the phrases without their sentences."""
+        views = self.views
+        return self.scorer is not None or (views is not None and views.mixed)
+
     def search(
         self,
         query: str,
@@ -126,9 +176,9 @@ class Searcher:
         Raises QueryError when not exactly one phrase is marked (`search_all` answers the others), InputError for an
         unknown document or language or a senseless number.
         """
-        found = len(parse_query(query).phrases)
-        if found != 1:
-            raise QueryError(f"{found} phrases are marked in {query!r}, expected one; {EXPECTED}, or use search_all")
+        count = len(parse_query(query).phrases)
+        if count != 1:
+            raise QueryError(f"{count} phrases are marked in {query!r}, expected one; {EXPECTED}, or use search_all")
         return self.search_all([query], k, contexts, documents, languages)[0]
 
     def search_all(
@@ -152,16 +202,22 @@ class Searcher:
         texts = [""] * len(queries) if without is None else without
         if len(texts) != len(queries):
             raise InputError(f"{len(texts)} texts to be left out of {len(queries)} queries; expected one for each")
-        asked = [
+        marked = [
             (query, phrase, text) for query, text in zip(queries, texts, strict=True) for phrase in self.phrases(query)
         ]
-        if not asked:
+        if not marked:
             return []
-        phrases, views = [phrase for _, phrase, _ in asked], self.views
-        vectors, mixed = (views or VOTES).queries(self.model, phrases)
-        banned = [text for _, _, text in asked]
-        found = self._groups(vectors, mixed, views, k, contexts, documents, languages, banned)
-        return [Result(query, phrase, *each) for (query, phrase, _), each in zip(asked, found, strict=True)]
+        phrases, views = [phrase for _, phrase, _ in marked], self.views
+        banned = [text for _, _, text in marked]
+        if self.scorer is not None:
+            both = self.model.encode([*phrases, *map(alone, phrases)])
+            vectors, bare = both[: len(phrases)], both[len(phrases) :]
+            texts = [phrase.text for phrase in phrases]
+            answers = self._choose(texts, vectors, bare, k, contexts, documents, languages, banned)
+        else:
+            vectors, mixed = (views or VOTES).queries(self.model, phrases)
+            answers = self._groups(vectors, mixed, views, k, contexts, documents, languages, banned)
+        return [Result(query, phrase, *answer) for (query, phrase, _), answer in zip(marked, answers, strict=True)]
 
     def search_vectors(
         self,
@@ -171,13 +227,17 @@ class Searcher:
         documents: Sequence[str] | None = None,
         languages: Sequence[str] | None = None,
         alone: Floats | None = None,
+        texts: Sequence[str] | None = None,
     ) -> list[tuple[tuple[Group, ...], float | None]]:
         """Groups and confidence, as in `Result`, of each vector, (n, dim) of unit length, however it was made.
 
-        ``alone``: vectors (n, dim) of the same phrases without their sentences, with which hits are looked at again
-        (`views`); without them hits are compared as they stand in their sentences. Arguments and errors as in `search`.
+        ``alone``: vectors (n, dim) of the same phrases without their sentences; ``texts`` (n): their wordings. Without
+        them no candidates are proposed by dictionaries, and hits are compared as they stand in their sentences.
+        Arguments and errors as in `search`.
         """
         _check(k, contexts)
+        if self.scorer is not None and alone is not None and texts is not None:
+            return self._choose(texts, vectors, alone, k, contexts, documents, languages)
         views, mixed = self.views, vectors
         if views is not None and alone is not None:
             mixed = unit(vectors + views.query * alone)
@@ -191,6 +251,95 @@ class Searcher:
         if parsed.phrases or not parsed.text.strip():
             return parsed.phrases
         return tuple(Phrase(parsed.text, span.start, span.end) for span in self.model.segment([parsed.text])[0])
+
+    def _choose(
+        self,
+        texts: Sequence[str],
+        vectors: Floats,
+        bare: Floats,
+        k: int,
+        contexts: int,
+        documents: Sequence[str] | None,
+        languages: Sequence[str] | None,
+        without: Sequence[str] = (),
+    ) -> list[tuple[tuple[Group, ...], float | None]]:
+        """Up to k groups for each phrase: candidates proposed by every means, the likeliest first."""
+        scorer = self.scorer
+        assert scorer is not None
+        with self.index.snapshot():
+            described = self.candidates(texts, vectors, bare, documents, languages, without, 4 * k)
+            return [self._ranked(query, scorer, k, contexts) for query in described]
+
+    def candidates(
+        self,
+        texts: Sequence[str],
+        vectors: Floats,
+        bare: Floats,
+        documents: Sequence[str] | None = None,
+        languages: Sequence[str] | None = None,
+        without: Sequence[str] = (),
+        near: int = 0,
+    ) -> list[proposals.Described]:
+        """The candidates of each phrase and their features, in no order; arguments as in `search_vectors`.
+
+        ``without`` as in `search_all`. ``near``: occurrences near the vectors to propose from, if more than usual.
+        """
+        with self.index.wordings() as search:
+            spoken = self.index.languages() if languages is None else list(languages)
+            run = self.index.search(vectors, max(proposals.NEAR, near), documents, languages)
+            gathered = []
+            for number, text in enumerate(texts):
+                listed = proposals.equivalents(search.table, text, self.lexicons, spoken)
+                nearest = run.ids[number][run.ids[number] >= 0].tolist()
+                proposed = proposals.gather(search.table, text, nearest, listed)
+                if documents is not None or languages is not None:
+                    chosen = partial(self.index.in_documents, documents=documents, languages=languages)
+                    proposed = proposals.restrict(proposed, chosen)
+                if without and without[number].strip():
+                    proposed = proposals.restrict(proposed, partial(self._outside, known=is_of(without[number])))
+                gathered.append(proposed)
+            return proposals.describe(search, texts, gathered, vectors, bare, spoken[0] if spoken else "")
+
+    def _outside(self, ids: NDArray[np.int64], known: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """(ids,) whether the sentence of each phrase is not one of a text (`is_of`)."""
+        hits = {hit.phrase_id: hit for hit in self.index.hits(ids, np.zeros(len(ids)))}
+        return np.array([not known(hits[phrase].context) for phrase in ids.tolist()], np.bool_)
+
+    def _ranked(
+        self, described: proposals.Described, scorer: CandidateScorer, k: int, contexts: int
+    ) -> tuple[tuple[Group, ...], float | None]:
+        """The k likeliest candidates as groups, and the probability of the first."""
+        if not described.candidates:
+            return (), 0.0
+        probabilities = scorer.probabilities(described.features)
+        chosen = np.argsort(-probabilities, kind="stable")[:k].tolist()
+        groups = []
+        for number in chosen:
+            candidate = described.candidates[number]
+            hits = self._different(candidate, max(contexts, 1))
+            groups.append(
+                Group(
+                    hits[0].text,
+                    float(candidate.cosines[0]),
+                    candidate.count,
+                    tuple(hits[:contexts]),
+                    probability=float(probabilities[number]),
+                    source=candidate.source,
+                    evidence=dict(zip(FEATURES, described.features[number].tolist(), strict=True)),
+                )
+            )
+        return tuple(groups), groups[0].probability
+
+    def _different(self, candidate: proposals.Candidate, count: int) -> list[Hit]:
+        """The nearest occurrences of a candidate, no two of the same sentence."""
+        different: dict[str, Hit] = {}
+        for start in range(0, len(candidate.ids), 2 * count):
+            part = slice(start, start + 2 * count)
+            for hit in self.index.hits(candidate.ids[part], candidate.cosines[part]):
+                different.setdefault(hit.context, hit)
+            if len(different) >= count:
+                break
+        return list(different.values())[:count]
 
     def _groups(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
@@ -19,6 +19,9 @@ class FakeGroup:
     score: float
     count: int
     hits: tuple[Hit, ...]
+    probability: float | None = None
+    source: str = ""
+    evidence: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class FakeResult:
     groups: tuple[FakeGroup, ...]
     doubtful: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, explain: bool = False) -> dict[str, Any]:
         return {"phrase": self.phrase.text, "groups": [group.text for group in self.groups]}
 
 
@@ -139,9 +142,13 @@ class Library:
     searcher: FakeSearcher = field(default_factory=FakeSearcher)
     models: list[tuple[Any, Any]] = field(default_factory=list)
     views: list[bool] = field(default_factory=list)
+    lexicons: list[tuple[list[str], bool]] = field(default_factory=list)
 
-    def search(self, index: FakeIndex, views: bool = True) -> FakeSearcher:
+    def search(
+        self, index: FakeIndex, views: bool = True, lexicons: Sequence[Any] = (), lexicon: bool = True
+    ) -> FakeSearcher:
         self.views.append(views)
+        self.lexicons.append(([dictionary.name for dictionary in lexicons], lexicon))
         return self.searcher
 
     def load_model(self, path: Path | None = None, threads: int | None = None) -> str:

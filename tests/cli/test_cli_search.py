@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_fakes import Library
+from cli_fakes import Library, bench
 
 Invoke = Callable[..., Any]
 QUERY = "Er sitzt auf der [[Bank]]."
@@ -38,6 +39,26 @@ def test_a_quick_search_looks_at_nothing_again(invoke: Invoke, library: Library)
     for options in ([], ["--quick"]):
         assert invoke("search", "idx", *options, QUERY).exit_code == 0
     assert library.views == [True, False]
+
+
+def test_dictionaries_are_opened_and_the_lexicon_can_be_left_out(
+    invoke: Invoke, library: Library, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.tsv").write_text("Bank\tbench\n", "utf-8")
+    for options in (["--dictionary", str(tmp_path / "mine.tsv")], ["--no-lexicon"]):
+        assert invoke("search", "idx", *options, QUERY).exit_code == 0
+    assert library.lexicons == [(["mine.tsv"], True), ([], False)]
+
+
+def test_explaining_says_what_speaks_for_a_group(
+    invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import cli_fakes
+
+    group = replace(bench(), probability=0.5, source="mine", evidence={"context": 0.71, "listed": 1.0})
+    monkeypatch.setattr(cli_fakes, "bench", lambda: group)
+    result = invoke("search", "idx", "--explain", QUERY)
+    assert "  1. bench  50%, 3 times, mine\n      why: context 0.71, listed 1.00\n" in result.stdout
 
 
 def test_without_filters_none_is_handed_on(invoke: Invoke, library: Library) -> None:

@@ -57,6 +57,19 @@ Threads = Annotated[
 Quick = Annotated[
     bool, typer.Option("--quick", help="Compare phrases in their sentences only: quicker, and fewer right answers.")
 ]
+Dictionaries = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--dictionary",
+        metavar="FILE",
+        help="A dictionary or term base whose equivalents are proposed: TSV, TBX, TMX, xlsx, StarDict, dictd, or a "
+        "folder of them (may be given several times).",
+    ),
+]
+WithLexicon = Annotated[
+    bool,
+    typer.Option("--lexicon/--no-lexicon", help="Propose what the bundled lexicon gives."),
+]
 JsonAtEnd = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
 
 

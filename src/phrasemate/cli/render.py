@@ -71,31 +71,38 @@ def kwic(hit: Hit, width: int) -> Text:
     return line
 
 
-def print_results(console: Console, results: Iterable[Result]) -> None:
-    """Every result with its groups: coloured on a terminal, plain lines without tabs in a pipe."""
+def print_results(console: Console, results: Iterable[Result], explain: bool = False) -> None:
+    """Every result with its groups: coloured on a terminal, plain lines without tabs in a pipe.
+
+    ``explain``: a line for each group that says what speaks for it.
+    """
     for result in results:
-        lines = _pretty(result, console.width) if console.is_terminal else _plain(result)
+        lines = _pretty(result, console.width, explain) if console.is_terminal else _plain(result, explain)
         for line in lines:
             console.print(line)
         console.print()
 
 
-def _pretty(result: Result, width: int) -> Iterator[Text]:
+def _pretty(result: Result, width: int, explain: bool) -> Iterator[Text]:
     yield marked(result.phrase, "bold yellow")
     yield from _doubts(result)
     for rank, group in enumerate(result.groups, 1):
         yield Text.assemble((f"{rank:3}  ", "dim"), (clean(group.text), "bold cyan"), (_figures(group), "dim"))
+        if explain:
+            yield Text(" " * INDENT + _evidence(group), "dim")
         for hit in group.hits:
             yield Text(" " * INDENT).append_text(kwic(hit, width - INDENT))
     if not result.groups:
         yield Text("     nothing found", "dim")
 
 
-def _plain(result: Result) -> Iterator[Text]:
+def _plain(result: Result, explain: bool) -> Iterator[Text]:
     yield marked(result.phrase)
     yield from _doubts(result)
     for rank, group in enumerate(result.groups, 1):
         yield Text(f"{rank:3}. {clean(group.text)}{_figures(group)}")
+        if explain:
+            yield Text(" " * INDENT + _evidence(group))
         for hit in group.hits:
             place = f"  ({clean(hit.document)}:{hit.line})"
             yield Text(" " * INDENT).append_text(marked(hit.phrase)).append(place)
@@ -110,7 +117,13 @@ def _doubts(result: Result) -> Iterator[Text]:
 
 
 def _figures(group: Group) -> str:
-    return f"  {group.score:.3f}, {count(group.count, 'time')}"
+    worth = f"{group.score:.3f}" if group.probability is None else f"{group.probability:.0%}"
+    return f"  {worth}, {count(group.count, 'time')}{f', {clean(group.source)}' if group.source else ''}"
+
+
+def _evidence(group: Group) -> str:
+    """What speaks for a group, in one line."""
+    return "why: " + ", ".join(f"{name} {value:.2f}" for name, value in group.evidence.items())
 
 
 def _parts(phrase: Phrase) -> tuple[str, str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import Quick, Threads
+from phrasemate.cli.options import Dictionaries, Quick, Threads, WithLexicon
 from phrasemate.cli.shell import clean, out
 from phrasemate.errors import InputError
 
@@ -27,7 +27,8 @@ EXAMPLES = """Examples:
   phrasemate search idx -k 3 --contexts 1 "Wir hielten [[eine Schweigeminute]] ab."
   phrasemate search idx --document news.txt --language en "Nous avons [[pris un congé]]."
   phrasemate search idx "Er sitzt auf der Bank."        no marks: every proposed phrase
-  phrasemate search idx --quick < queries.txt           many queries in less time, fewer of them right
+  phrasemate search idx --dictionary my.tbx "Der [[Vertrag]] gilt."    with your own term base
+  phrasemate search idx --quick < queries.txt           by vectors alone, fewer of the answers right
   phrasemate search idx --json < queries.txt > answers.jsonl"""
 
 HELP = """Find what means the same as a marked phrase.
@@ -41,8 +42,8 @@ With --json, one JSON object a line is printed for each query, in the order of t
 \b
   {"query": "auf der [[Bank]]", "results": [
     {"phrase": "Bank", "start": 8, "end": 12, "confidence": 0.92, "groups": [
-      {"text": "bench", "score": 0.91, "support": 0.95, "count": 3, "hits": [
-        {"context": "He sat on the bench.", "start": 14, "end": 19, "score": 0.91,
+      {"text": "bench", "score": 0.71, "count": 3, "probability": 0.92, "source": "lexicon", "hits": [
+        {"context": "He sat on the bench.", "start": 14, "end": 19, "score": 0.71,
          "document": "park.txt", "line": 7, "language": "en", "metadata": {}}]}]}]}
 
 start and end are characters: of the query without its marks, and of the context.
@@ -68,6 +69,9 @@ def search(
         typer.Option("--language", metavar="LANG", help="Only in this language (may be given several times)."),
     ] = None,
     quick: Quick = False,
+    dictionary: Dictionaries = None,
+    lexicon: WithLexicon = True,
+    explain: Annotated[bool, typer.Option("--explain", help="Say of each group what speaks for it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each query.")] = False,
     threads: Threads = None,
     model: Annotated[
@@ -79,16 +83,18 @@ def search(
 ) -> None:
     from phrasemate.encode import load_model
     from phrasemate.index import Index
+    from phrasemate.lexicon import open_dictionaries
     from phrasemate.search import Searcher
 
     given = load_model(model, threads=threads) if model else None
     with Index.open(index, given, readonly=True, threads=threads) as opened:
-        searcher = Searcher(opened, views=not quick)
+        dictionaries = open_dictionaries(dictionary or ())
+        searcher = Searcher(opened, views=not quick, lexicons=dictionaries, lexicon=lexicon)
         for batch in _batches(_queries(queries)):
             results = searcher.search_all(
                 list(dict.fromkeys(batch)), k=k, contexts=contexts, documents=document, languages=language
             )
-            _print(batch, results, as_json)
+            _print(batch, results, as_json, explain)
 
 
 search.__doc__ = HELP
@@ -135,19 +141,19 @@ def _batches(queries: Iterator[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _print(batch: Sequence[str], results: Iterable[Result], as_json: bool) -> None:
+def _print(batch: Sequence[str], results: Iterable[Result], as_json: bool, explain: bool) -> None:
     answers: dict[str, list[Result]] = {query: [] for query in batch}
     for result in results:
         answers[result.query].append(result)
     if as_json:
         for query in batch:
-            line = {"query": query, "results": [result.as_dict() for result in answers[query]]}
+            line = {"query": query, "results": [result.as_dict(explain) for result in answers[query]]}
             typer.echo(json.dumps(line, ensure_ascii=False))
         return
     from phrasemate.cli.render import print_results
 
     console = out()
     for query in batch:
-        print_results(console, answers[query])
+        print_results(console, answers[query], explain)
         if not answers[query]:
             console.print(f"no phrase proposed in: {clean(query)}", markup=False)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.calibration import load_confidence
+from phrasemate.encode.candidate_scorer import load_scorer
 from phrasemate.encode.heads import head_of, load_heads, segmenter_of
 from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
 from phrasemate.encode.pooling import POOLINGS, pool_cls, pool_ends, pool_mean, token_rows, unit
@@ -103,6 +104,7 @@ class Model:
         self.head = head_of(heads)
         self.learned = segmenter_of(heads, self.config, folder)
         self.confidence = load_confidence(folder, self.hash)
+        self.scorer = load_scorer(folder, self.hash)
         self.ngram = NgramSegmenter(self.config.get("common_words", ()))
         self.segmenter: Segmenter = self.learned or self.ngram
         self.pooling = "head" if self.head else str(self.config["pooling"])

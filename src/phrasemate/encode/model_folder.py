@@ -9,6 +9,7 @@
     heads.safetensors       the projection of phrases, the learned segmenter (only when the model has them)
     MANIFEST.json           size and SHA-256 of each of the others; its own SHA-256 is the model's hash
     confidence.json         not sealed, may be missing: see `phrasemate.encode.calibration`
+    scorer.json             the same: see `phrasemate.encode.candidate_scorer`
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasemate.encode.calibration import CONFIDENCE
+from phrasemate.encode.candidate_scorer import SCORER
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.utils.storage import sha256_of
 
@@ -41,7 +43,7 @@ def write_manifest(folder: Path) -> str:
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
         for path in sorted(folder.iterdir())
-        if path.is_file() and path.name not in (MANIFEST, CONFIDENCE)
+        if path.is_file() and path.name not in (MANIFEST, CONFIDENCE, SCORER)
     }
     content = _sealed(files)
     temporary = folder / (MANIFEST + ".new")

@@ -1,8 +1,8 @@
 """Looking phrases up in text that is not their translation: is the first answer right?
 
 A query is a phrase in its sentence; the collection holds English sentences, none of them the translation of a query's.
-An answer is right if its wording is one that the phrase is linked to anywhere in a large parallel text, or that a
-dictionary gives, both compared as lemmas without articles and "to". Only queries for which the collection holds a right
+An answer is right if the phrase is linked to its wording anywhere in a large parallel text, or if a dictionary gives
+it. Wordings are compared as lemmas, without articles and "to". Only queries for which the collection holds a right
 wording count. ``bench/lookup_set.py`` makes queries and collections; docs/lookup.md explains them.
 """
 
@@ -23,17 +23,6 @@ from phrasemate.evaluate.significance import bootstrap, randomisation_test
 from phrasemate.text import words
 from phrasemate.types import Phrase
 
-__all__ = [
-    "ENGLISH_FUNCTION_WORDS",
-    "LookupQuery",
-    "Ranks",
-    "answerable",
-    "lemmas",
-    "lookup_tables",
-    "ranks",
-    "read_lookups",
-]
-
 HALVES = ("dev", "test")
 DEPTH = 10  # answers that are looked at
 MOST_WORDS = 6
@@ -52,8 +41,8 @@ ENGLISH_FUNCTION_WORDS = frozenset(
 class LookupQuery(NamedTuple):
     """A phrase to look up.
 
-    ``right``: wordings that are right, as `lemmas` has them; ``sense``: those with the meaning the phrase has in its
-    sentence, None where the phrase is not ambiguous; ``function_start``: whether it begins with a function word.
+    ``right``: wordings that are right, as `lemmas` has them. ``sense``: those with the meaning that the phrase has in
+    its sentence; None where the phrase is not ambiguous. ``function_start``: whether it begins with a function word.
     """
 
     phrase: Phrase
@@ -116,10 +105,10 @@ def _lemma(word: str) -> str:
 
 def answerable(queries: Sequence[LookupQuery], sentences: Iterable[str]) -> list[bool]:
     """Whether the sentences hold a right wording of each query, as whole words."""
-    wanted = {wording for query in queries for wording in query.right}
+    right = {wording for query in queries for wording in query.right}
     present: set[str] = set()
     for sentence in sentences:
-        present.update(wanted.intersection(_runs(sentence)))
+        present.update(right.intersection(_runs(sentence)))
     return [not query.right.isdisjoint(present) for query in queries]
 
 
@@ -143,8 +132,8 @@ def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> R
     return Ranks(right, sense)
 
 
-def _first(wordings: Sequence[str], wanted: frozenset[str]) -> float:
-    return next((float(place) for place, wording in enumerate(wordings) if wording in wanted), np.inf)
+def _first(wordings: Sequence[str], right: frozenset[str]) -> float:
+    return next((float(place) for place, wording in enumerate(wordings) if wording in right), np.inf)
 
 
 def strata(query: LookupQuery) -> dict[str, str]:
@@ -166,18 +155,18 @@ def lookup_tables(
 
     p: paired randomisation test of right first against the system ``against``.
     """
-    first = {name: (each.right < 1).astype(float) for name, each in systems.items()}
+    first = {name: (ranks.right < 1).astype(float) for name, ranks in systems.items()}
     rows: list[tuple[Any, ...]] = []
-    for name, each in systems.items():
-        ambiguous = ~np.isnan(each.sense)
+    for name, ranks in systems.items():
+        ambiguous = ~np.isnan(ranks.sense)
         p = None if name == against else randomisation_test(first[name], first[against], seed=seed)
         rows.append(
             (
                 name,
                 bootstrap(first[name], seed=seed),
-                float((each.right < 5).mean()),
-                float((1 / (each.right + 1)).mean()),
-                bootstrap((each.sense[ambiguous] < 1).astype(float), seed=seed) if ambiguous.any() else None,
+                float((ranks.right < 5).mean()),
+                float((1 / (ranks.right + 1)).mean()),
+                bootstrap((ranks.sense[ambiguous] < 1).astype(float), seed=seed) if ambiguous.any() else None,
                 p,
             )
         )
@@ -187,8 +176,8 @@ def lookup_tables(
     kinds = [strata(query) for query in queries]
     by_stratum: list[tuple[Any, ...]] = []
     for kind in kinds[0] if kinds else ():
-        for value in sorted({each[kind] for each in kinds}):
-            chosen = np.array([each[kind] == value for each in kinds])
+        for value in sorted({row[kind] for row in kinds}):
+            chosen = np.array([row[kind] == value for row in kinds])
             by_stratum.append(
                 (f"{kind}: {value}", int(chosen.sum()), *(float(s[chosen].mean()) for s in first.values()))
             )

@@ -61,6 +61,11 @@ class Runs:
         run = np.maximum(np.searchsorted(self.before, positions, "right") - 1, 0)
         return np.where(positions < 0, -1, self.first[run] + positions - self.before[run]) if len(self) else positions
 
+    def positions(self, ids: Ids) -> Ids:
+        """Ids that are members -> positions 0 to len - 1: the inverse of `ids`."""
+        run = np.searchsorted(self.first, ids, "right") - 1
+        return self.before[run] + ids - self.first[run]
+
     def contains(self, ids: Ids) -> NDArray[np.bool_]:
         if not len(self):
             return np.zeros(ids.shape, bool)

@@ -298,6 +298,11 @@ class Faiss:
     def _workers(self) -> int:
         return self._threads or cores()
 
+    def codes_of(self, ids: Ids) -> Int8s:
+        """(ids, dim) int8 vectors of phrases that the file has."""
+        codes: Int8s = self._codes[self.runs.positions(ids)]
+        return codes
+
     def rescore(self, vectors: Floats, positions: Ids, k: int) -> tuple[Ids, Floats]:
         """Exact products with the int8 vectors: (queries, dim) and (queries, n) rows -> the k best of each."""
         positions = np.sort(positions, axis=1)  # so are their ids, which need not be sorted then

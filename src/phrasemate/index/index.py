@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phrasemate.errors import IndexError_, InputError
-from phrasemate.index import faiss_build, row_codec, schema, transactions
+from phrasemate.index import faiss_build, row_codec, schema, transactions, wordings
 from phrasemate.index.fulltext import TextSearch
 from phrasemate.index.ingest import Adder
 from phrasemate.index.lock import write_lock as writer
@@ -41,6 +42,7 @@ from phrasemate.index.types import (
     VerifyReport,
 )
 from phrasemate.index.verify import statistics
+from phrasemate.index.wordings import WordingSearch
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence, check_language
 from phrasemate.utils.cpu import give_back
 
@@ -226,6 +228,7 @@ class Index:
                 faiss_build.build(self.store, self._settings, self._threads)
             else:
                 told = tune(self.store, self._settings, self._threads, target_recall, seed, at)
+            wordings.update(self.store, whole=True)
         give_back()
         return told
 
@@ -253,6 +256,7 @@ class Index:
         """Bring up to date what is made from the rows."""
         transactions.stamp_words(self.store)
         faiss_build.update(self.store, self._settings, self._threads)
+        wordings.update(self.store)
         self.store.checkpoint()
 
     # -- reading
@@ -281,6 +285,35 @@ class Index:
                 chosen = np.array(self._chosen(documents, languages), np.int64)
                 passing = sum(self._documents()[int(i)].phrases for i in chosen)
             return Run(*self._view.search(state, queries, k, chosen, passing))
+
+    @property
+    def has_wordings(self) -> bool:
+        """Whether phrases can be looked up by their wording."""
+        return True
+
+    def languages(self) -> list[str]:
+        """The languages of the documents, the most frequent one first; "" for documents without one."""
+        counts = Counter(document.language for document in self.documents())
+        return [language for language, _ in counts.most_common()]
+
+    @contextmanager
+    def wordings(self) -> Iterator[WordingSearch]:
+        """Look phrases up by their wording, within one snapshot of the index."""
+        with self.store.reading() as state:
+            yield WordingSearch(self._view.wordings(state), lambda ids: self._view.vectors(state, ids))
+
+    def in_documents(
+        self, ids: ArrayLike, documents: Sequence[str] | None = None, languages: Sequence[str] | None = None
+    ) -> NDArray[np.bool_]:
+        """(ids,) whether each phrase is in one of the documents and in one of the languages; None lets all pass.
+
+        Raises InputError for an unknown document or language.
+        """
+        phrases = np.asarray(ids, np.int64)
+        if documents is None and languages is None:
+            return np.ones(len(phrases), np.bool_)
+        with self.store.reading() as state:
+            return self._view.of_documents(state, phrases, np.array(self._chosen(documents, languages), np.int64))
 
     def hits(self, ids: ArrayLike, scores: ArrayLike) -> list[Hit]:
         """The phrases of a row of a Run, in its order; padding (-1) and phrases deleted since are left out."""

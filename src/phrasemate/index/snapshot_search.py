@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
+from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, IndexMissing
 from phrasemate.index import faiss_build, row_codec
 from phrasemate.index.exact import Exact, Floats, Ids, Runs, best, merged, unpack
 from phrasemate.index.faiss_search import Faiss
@@ -16,6 +16,7 @@ from phrasemate.index.lock import write_lock
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.index.store import State, Store, VectorRow, current_manifest, vectors_generation
 from phrasemate.index.types import Settings
+from phrasemate.index.wordings import Segment, Wordings, WordingsManifest, build_segment, load_segment
 
 _ASKED = 2_048  # queries that are multiplied with a block of the store at once
 _CANDIDATES = 1 << 16  # of a query, or a quarter of the rows: where a filter needs more, what passes it is read instead
@@ -63,6 +64,63 @@ class View:
         self.faiss: Faiss | None = None
         self.exact = Exact(self._store.dim, self._settings.block)
         self.dead = Runs(np.zeros((0, 2), np.int64))
+        self._segments: dict[str, Segment] = {}
+        self._wordings: tuple[int, Wordings] | None = None  # with the generation that it is of
+
+    def wordings(self, state: State) -> Wordings:
+        """The table of wordings of the snapshot. Phrases that no segment on the disk has are read from the store, if
+        they are few; else they are left out.
+        """
+        self.refresh(state)
+        if self._wordings is None or self._wordings[0] != state.generation:
+            self._wordings = state.generation, Wordings(self._loaded_segments(state), self.dead)
+        return self._wordings[1]
+
+    def _loaded_segments(self, state: State) -> list[Segment]:
+        try:
+            manifest = WordingsManifest.read(self._store.path)
+            files = manifest.segments if manifest.generation <= state.generation else ()
+            loaded = {
+                file.file: self._segments.get(file.file) or load_segment(self._store.path, file) for file in files
+            }
+        except IndexMissing:
+            loaded = {}
+        except IndexDamaged as error:
+            log.warning("%s", error)
+            loaded = {}
+        self._segments = loaded
+        segments = list(loaded.values())
+        low = segments[-1].high if segments else 0
+        if 0 < state.next_phrase - low <= self._settings.forced_rebuild:
+            languages = {document.id: document.language for document in self._store.documents()}
+            rows = self._store.sentences_of_phrases(low, state.next_phrase)
+            segments.append(build_segment(rows, low, state.next_phrase, languages))
+        return segments
+
+    def vectors(self, state: State, ids: Ids) -> Floats:
+        """(ids, dim) float32 of unit length: the vectors of live phrases, in their order."""
+        self.refresh(state)
+        codes = np.empty((len(ids), self._store.dim), np.int8)
+        missing = np.ones(len(ids), np.bool_)
+        if not self._scanning:
+            if self.faiss is not None:
+                covered = self.faiss.runs.contains(ids)
+                codes[covered] = self.faiss.codes_of(ids[covered])
+                missing &= ~covered
+            if missing.any() and len(self.exact):
+                places = np.minimum(np.searchsorted(self.exact.ids, ids), len(self.exact) - 1)
+                newer = missing & (self.exact.ids[places] == ids)
+                codes[newer] = self.exact.codes[places[newer]]
+                missing &= ~newer
+        if missing.any():
+            order = np.flatnonzero(missing)[np.argsort(ids[missing])]
+            codes[order] = self._store.vectors_of(ids[order].tolist())
+        return row_codec.dequantise(codes)
+
+    def of_documents(self, state: State, ids: Ids, documents: Ids) -> NDArray[np.bool_]:
+        """(ids,) whether each phrase is live and in one of the documents (ids)."""
+        self.refresh(state)
+        return self._in_documents(ids, documents)
 
     def search(self, state: State, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:
         """The k best live phrases, of ``documents`` (ids) only if given; they hold ``passing`` phrases together."""

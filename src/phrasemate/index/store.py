@@ -323,6 +323,12 @@ class Store(Session):
         found = self.connection.execute(f"SELECT {_SENTENCE} FROM sentences {where} ORDER BY {order}", parameters)
         yield from all_in_order(map(self._sentence, found), self, document)
 
+    def sentences_of_phrases(self, low: int, high: int) -> Iterator[SentenceRow]:
+        """The sentences whose phrases have ids of ``low`` to below ``high``, by id."""
+        first, last = self._from(low), self._from(high)
+        query = f"SELECT {_SENTENCE} FROM sentences WHERE phrases > 0 AND id >= ? AND id < ? ORDER BY id"
+        yield from map(self._sentence, self.connection.execute(query, (first, last)))
+
     def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
         """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""
         for raw in self.connection.execute(

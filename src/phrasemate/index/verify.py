@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, PhrasemateError
-from phrasemate.index import row_codec, schema
+from phrasemate.index import row_codec, schema, wordings
 from phrasemate.index.exact import Floats, Ids, Runs, scan, unpack
 from phrasemate.index.lock import write_lock
 from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
@@ -80,6 +80,7 @@ def verify(store: Store, settings: Settings, threads: int | None) -> VerifyRepor
         "vectors": _vectors,
         "deleted phrases": _tombstones,
         "text index": _words,
+        "wordings": wordings.check,
         "FAISS": lambda store, state, report: _faiss(store, state, report, settings, threads),
     }
     try:

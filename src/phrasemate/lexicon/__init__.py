@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from phrasemate.lexicon.bundled import bundled_lexicon
 from phrasemate.lexicon.dictionary import Dictionary, open_dictionaries
-from phrasemate.lexicon.induced import InducedLexicon, bundled_lexicon
+from phrasemate.lexicon.induced import InducedLexicon
 from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.records import Equivalent, Lexicon
 

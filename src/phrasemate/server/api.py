@@ -37,8 +37,7 @@ def searched(searcher: Searcher, asked: Search, settings: Settings) -> list[Resu
     limit_hits(len(phrases), asked.k, asked.contexts, settings)
     if not phrases:
         return []
-    views = searcher.views
-    again = [alone(phrase) for phrase in phrases] if views is not None and views.mixed else []
+    again = [alone(phrase) for phrase in phrases] if searcher.encodes_alone else []
     vectors = searcher.model.encode([*phrases, *again])
     found: list[Result] = []
     for at in range(0, len(phrases), AT_ONCE):
@@ -46,7 +45,13 @@ def searched(searcher: Searcher, asked: Search, settings: Settings) -> list[Resu
         some = slice(at, min(at + AT_ONCE, len(phrases)))
         by_itself = vectors[len(phrases) + some.start : len(phrases) + some.stop] if again else None
         answers = searcher.search_vectors(
-            vectors[some], asked.k, asked.contexts, asked.documents, asked.languages, by_itself
+            vectors[some],
+            asked.k,
+            asked.contexts,
+            asked.documents,
+            asked.languages,
+            by_itself,
+            [phrase.text for phrase in phrases[some]],
         )
         found += [Result(asked.query, phrase, *each) for phrase, each in zip(phrases[some], answers, strict=True)]
     return found

@@ -25,7 +25,7 @@ def translate_terms(
     """The terms, each with its candidate translations from the searcher's index (of some documents or languages).
 
     A term is searched by the mean vector of some of its occurrences (XPR's eq. 2; see `by_examples`); one without
-    places by its wording alone. Hits are looked at again as those of a search are (`Searcher.views`). Raises InputError
+    places by its wording alone. Candidates are chosen as those of a search are. Raises InputError
     for an unknown document or language.
     """
     settings = settings or TermSettings()
@@ -38,13 +38,14 @@ def translate_terms(
         model.pooling,
         progress=lambda done, total: progress("encoding terms", done, total),
     )
-    again = searcher.views is not None and searcher.views.mixed
-    wordings = model.encode([Phrase(term.text, 0, len(term.text)) for term in terms]) if again else None
+    bare = [Phrase(term.text, 0, len(term.text)) for term in terms]
+    wordings = model.encode(bare) if searcher.encodes_alone else None
     found = []
     for at in range(0, len(terms), AT_ONCE):
         some = vectors[at : at + AT_ONCE]
         alone = None if wordings is None else wordings[at : at + AT_ONCE]
-        answers = searcher.search_vectors(some, settings.k, settings.contexts, documents, languages, alone)
+        texts = [term.text for term in terms[at : at + AT_ONCE]]
+        answers = searcher.search_vectors(some, settings.k, settings.contexts, documents, languages, alone, texts)
         for term, (groups, confidence) in zip(terms[at : at + AT_ONCE], answers, strict=True):
             found.append(replace(term, groups=groups, confidence=confidence))
         progress("searching", at + len(some), len(terms))

@@ -50,6 +50,11 @@ class ClusterIndex(Index):
         self.texts = cast("TextSearch", LanceTexts(self._lance))
         self._names: tuple[int, dict[int, DocumentInfo]] = (-1, {})
 
+    @property
+    def has_wordings(self) -> bool:
+        """False: tables of Lance have no table of wordings."""
+        return False
+
     @classmethod
     def open(
         cls,

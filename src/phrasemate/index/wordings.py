@@ -1,0 +1,345 @@
+"""The table of wordings: which phrases of an index read the same, and where each wording occurs.
+
+A search proposes candidates by wording as well as by vector, and groups what it finds without reading a sentence. The
+table is derived from the sentences, like the FAISS file. It consists of segments, each a sealed safetensors file over
+a range of phrase ids; ``wordings.json`` names those in force. An index without it works, and its next change makes
+it. A wording is folded text (`phrasemate.text.folded`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as parse_tensors
+
+from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing
+from phrasemate.index import row_codec
+from phrasemate.index.exact import Floats, Runs
+from phrasemate.index.manifest import install, read_json, write_json
+from phrasemate.index.store import SentenceRow, State, Store
+from phrasemate.index.types import VerifyReport
+from phrasemate.lexicon.inflection import stemmed_all
+from phrasemate.text.normalize import folded
+from phrasemate.utils.storage import save_arrays, sha256_of
+
+WORDINGS_JSON = "wordings.json"
+SEGMENT = 1_000_000  # phrases of a segment, at most: bounds the memory that making one takes
+_PARTIAL = "wordings.partial"
+_ABSENT = np.uint32(0xFFFFFFFF)  # row of a phrase id that was deleted before the segment was made
+
+Ids = NDArray[np.int64]
+
+
+class SegmentFile(NamedTuple):
+    """A segment as ``wordings.json`` names it: its file with size and SHA-256, and its phrase ids, ``low`` to below
+    ``high``, of which ``phrases`` were live when it was made.
+    """
+
+    file: str
+    size: int
+    sha256: str
+    low: int
+    high: int
+    phrases: int
+
+
+@dataclass(frozen=True, slots=True)
+class WordingsManifest:
+    """``wordings.json``: the segments in ascending order, and the generation of the store they were made from."""
+
+    generation: int
+    segments: tuple[SegmentFile, ...]
+
+    @property
+    def covered(self) -> int:
+        """Phrases with this id and above are in no segment."""
+        return self.segments[-1].high if self.segments else 0
+
+    def write(self, folder: Path) -> None:
+        write_json(folder / WORDINGS_JSON, {**asdict(self), "segments": [list(segment) for segment in self.segments]})
+
+    @classmethod
+    def read(cls, folder: Path) -> WordingsManifest:
+        """Raises IndexMissing, IndexDamaged or IndexUnsupported."""
+        path = folder / WORDINGS_JSON
+        content = read_json(path)
+        try:
+            segments = tuple(SegmentFile(*segment) for segment in content["segments"])
+            manifest = cls(content["generation"], segments)
+            numbers = [manifest.generation, *(n for s in segments for n in (s.size, s.low, s.high, s.phrases))]
+            edges = [edge for s in segments for edge in (s.low, s.high)]
+            names = all(type(s.file) is str and Path(s.file).name == s.file for s in segments)
+            sound = all(type(number) is int and number >= 0 for number in numbers) and edges == sorted(edges) and names
+        except (TypeError, KeyError):
+            sound = False
+        if not sound:
+            raise IndexDamaged(f"{path}: not a table of wordings; run phrasemate index optimize")
+        return manifest
+
+
+class Segment:
+    """The wordings of a range of phrase ids, sorted by their UTF-8 bytes.
+
+    ``text`` (bytes,) and ``bounds`` (wordings + 1,) hold the wordings. ``ids`` (phrases,) int64 and ``occurrences``
+    (wordings + 1,) hold the phrases of each. ``rows`` (high - low,) uint32 is the wording of each phrase id. ``stems``
+    (wordings,) uint64 are ascending hashes of stemmed wordings, and ``stem_rows`` (wordings,) the wording of each.
+    """
+
+    def __init__(self, low: int, arrays: dict[str, NDArray[Any]]) -> None:
+        self.low = low
+        self.text, self.bounds = arrays["text"], arrays["bounds"]
+        self.ids, self.occurrences = arrays["ids"], arrays["occurrences"]
+        self.rows, self.stems, self.stem_rows = arrays["rows"], arrays["stems"], arrays["stem_rows"]
+
+    @cached_property
+    def _blob(self) -> memoryview:
+        return self.text.data
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def high(self) -> int:
+        return self.low + len(self.rows)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a file of it holds, by name."""
+        names = ("text", "bounds", "ids", "occurrences", "rows", "stems", "stem_rows")
+        return {name: getattr(self, name) for name in names}
+
+    def wording(self, row: int) -> str:
+        """The wording of a row."""
+        return row_codec.decode_text(self._bytes(row))
+
+    def _bytes(self, row: int) -> bytes:
+        return bytes(self._blob[int(self.bounds[row]) : int(self.bounds[row + 1])])
+
+    def row_of(self, wording: str) -> int:
+        """The row of a wording; -1 if it is not there."""
+        target = row_codec.encode_text(wording)
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self._bytes(middle) < target:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < len(self) and self._bytes(low) == target else -1
+
+    def phrases(self, row: int) -> Ids:
+        """The phrase ids of a row, ascending; some may have been deleted since."""
+        return self.ids[int(self.occurrences[row]) : int(self.occurrences[row + 1])]
+
+    def rows_of_stem(self, stem: int) -> list[int]:
+        """The rows whose stemmed wording has this hash."""
+        first, last = (np.searchsorted(self.stems, np.uint64(stem), side) for side in ("left", "right"))
+        rows: list[int] = self.stem_rows[first:last].tolist()
+        return rows
+
+
+class Wordings:
+    """The segments of an index, searched as one table; ``dead``: phrase ids that were deleted."""
+
+    def __init__(self, segments: Sequence[Segment], dead: Runs) -> None:
+        self._segments, self._dead = list(segments), dead
+        self._lows = np.array([segment.low for segment in self._segments], np.int64)
+
+    def of_phrases(self, ids: Sequence[int]) -> list[str]:
+        """The wording of each phrase id; "" for one that no segment has."""
+        wordings = []
+        for phrase, number in zip(ids, (np.searchsorted(self._lows, ids, "right") - 1).tolist(), strict=True):
+            segment = self._segments[number] if number >= 0 else None
+            row = segment.rows[phrase - segment.low] if segment and phrase < segment.high else _ABSENT
+            wordings.append(segment.wording(int(row)) if segment and row != _ABSENT else "")
+        return wordings
+
+    def occurrences(self, wording: str) -> Ids:
+        """The live phrases with a wording, ascending ids."""
+        parts = [s.phrases(row) for s in self._segments if (row := s.row_of(wording)) >= 0]
+        ids = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        return ids[~self._dead.contains(ids)] if len(ids) else ids
+
+    def inflected(self, wording: str, lang: str) -> list[str]:
+        """The wordings with the same stems as this one, itself among them if it is there."""
+        stem = stem_hash(stemmed_all([wording], lang)[0])
+        return list(dict.fromkeys(s.wording(row) for s in self._segments for row in s.rows_of_stem(stem)))
+
+
+def stem_hash(stem: str) -> int:
+    """64 bits that stand for a stemmed wording."""
+    return int.from_bytes(blake2b(row_codec.encode_text(stem), digest_size=8).digest(), "little")
+
+
+def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languages: dict[int, str]) -> Segment:
+    """The segment of phrase ids ``low`` to below ``high``; ``languages``: of documents by id ("" counts as English)."""
+    ids_of: dict[str, list[int]] = {}
+    language_of: dict[str, str] = {}
+    for row in sentences:
+        starts, ends = (column.tolist() for column in row_codec.unpack_spans(row.spans, row.phrases)[:2])
+        for phrase, (start, end) in enumerate(zip(starts, ends, strict=True), row.first_phrase):
+            wording = folded(row.text[start:end])
+            phrases = ids_of.get(wording)
+            if phrases is None:
+                ids_of[wording] = [phrase]
+                language_of[wording] = languages.get(row.document, "") or "en"
+            else:
+                phrases.append(phrase)
+    encoded = sorted((row_codec.encode_text(wording), wording) for wording in ids_of)
+    lengths = np.array([len(blob) for blob, _ in encoded], np.int64)
+    counts = np.array([len(ids_of[wording]) for _, wording in encoded], np.int64)
+    ids = np.array([phrase for _, wording in encoded for phrase in ids_of[wording]], np.int64)
+    rows = np.full(high - low, _ABSENT, np.uint32)
+    rows[ids - low] = np.repeat(np.arange(len(encoded), dtype=np.uint32), counts)
+    stems = _stem_hashes([wording for _, wording in encoded], language_of)
+    order = np.argsort(stems, kind="stable")
+    return Segment(
+        low,
+        {
+            "text": np.frombuffer(b"".join(blob for blob, _ in encoded), np.uint8),
+            "bounds": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            "ids": ids,
+            "occurrences": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            "rows": rows,
+            "stems": stems[order],
+            "stem_rows": order.astype(np.uint32),
+        },
+    )
+
+
+def _stem_hashes(wordings: Sequence[str], language_of: dict[str, str]) -> NDArray[np.uint64]:
+    hashes = np.zeros(len(wordings), np.uint64)
+    numbers: dict[str, list[int]] = {}
+    for number, wording in enumerate(wordings):
+        numbers.setdefault(language_of[wording], []).append(number)
+    for lang, some in numbers.items():
+        stems = stemmed_all([wordings[number] for number in some], lang)
+        hashes[some] = np.array([stem_hash(stem) for stem in stems], np.uint64)
+    return hashes
+
+
+def update(store: Store, whole: bool = False) -> None:
+    """Bring the table up to date with the store; ``whole``: make all of it again. The caller holds the writer's lock.
+
+    New phrases become a segment; it is joined with the one before while that is not twice as large, so that there are
+    few. A segment with more deleted phrases than live ones is made again. Raises IndexError_ (no space), IndexDamaged.
+    """
+    with store.reading() as state:
+        old: tuple[SegmentFile, ...] = ()
+        if not whole:
+            with suppress(IndexMissing, IndexDamaged):
+                manifest = WordingsManifest.read(store.path)
+                old = manifest.segments if manifest.generation <= state.generation else ()
+        dead = Runs(store.tombstones())
+        valid = _valid(old, state, dead)
+        if valid == old and (not state.next_phrase or (old and old[-1].high == state.next_phrase)):
+            return
+        languages = {document.id: document.language for document in store.documents()}
+        files = list(valid)
+        for low, high in _ranges(valid, state.next_phrase):
+            segment = build_segment(store.sentences_of_phrases(low, high), low, high, languages)
+            files.append(_write(store.path, segment))
+        files.sort(key=lambda file: file.low)
+        WordingsManifest(state.generation, tuple(files)).write(store.path)
+    _sweep(store.path, {file.file for file in files})
+
+
+def _valid(old: Sequence[SegmentFile], state: State, dead: Runs) -> tuple[SegmentFile, ...]:
+    """The segments that stay as they are."""
+    sound = []
+    for file in old:
+        live = file.high - file.low - (dead.below(file.high) - dead.below(file.low))
+        if file.high > state.next_phrase or 2 * live < file.phrases:
+            break
+        sound.append(file)
+    while sound:
+        new = state.next_phrase - sound[-1].high
+        size = sound[-1].high - sound[-1].low
+        if not new or size >= 2 * new or size + new > SEGMENT:
+            break
+        sound.pop()
+    return tuple(sound)
+
+
+def _ranges(valid: Sequence[SegmentFile], end: int) -> list[tuple[int, int]]:
+    """The ranges of phrase ids that are to be made."""
+    start = valid[-1].high if valid else 0
+    return [(low, min(low + SEGMENT, end)) for low in range(start, end, SEGMENT)]
+
+
+def _write(folder: Path, segment: Segment) -> SegmentFile:
+    """Write a segment and flush it to the disk; its name is its hash. Raises IndexError_."""
+    partial = folder / _PARTIAL
+    try:
+        save_arrays(partial, segment.arrays())
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        digest, size = sha256_of(partial), partial.stat().st_size
+        name = f"wordings-{digest[:16]}.safetensors"
+        install(partial, folder / name)
+    except OSError as error:
+        reason = error.strerror or error
+        remedy = "free some space and run: phrasemate index optimize"
+        raise IndexError_(f"{partial}: cannot be written ({reason}); {remedy}") from error
+    return SegmentFile(name, size, digest, segment.low, segment.high, len(segment.ids))
+
+
+def _sweep(folder: Path, files: set[str]) -> None:
+    for old in (*folder.glob("wordings-*.safetensors"), folder / _PARTIAL):
+        if old.name not in files:
+            with suppress(OSError):  # another system may refuse while a reader has it open
+                old.unlink(missing_ok=True)
+
+
+def load_segment(folder: Path, file: SegmentFile) -> Segment:
+    """Raises IndexDamaged unless the file is the one that the manifest names."""
+    path = folder / file.file
+    try:
+        if path.stat().st_size != file.size or sha256_of(path) != file.sha256:
+            raise IndexDamaged(f"{path}: does not match its SHA-256; run phrasemate index optimize")
+        segment = Segment(file.low, parse_tensors(path.read_bytes()))
+    except (OSError, SafetensorError, KeyError) as error:
+        raise IndexDamaged(f"{path}: cannot be read ({error}); run phrasemate index optimize") from error
+    if segment.high != file.high or len(segment.ids) != file.phrases:
+        raise IndexDamaged(f"{path}: holds other phrases than {WORDINGS_JSON} says; run phrasemate index optimize")
+    return segment
+
+
+def check(store: Store, state: State, report: VerifyReport) -> None:
+    """Compare every segment with the sentences it was made from; a part of ``Index.verify``."""
+    try:
+        manifest = WordingsManifest.read(store.path)
+    except IndexMissing:
+        report.checked["wordings"] = "none"
+        return
+    if manifest.generation > state.generation:
+        report.checked["wordings"] = "made since; a writer was at work"
+        return
+    languages = {document.id: document.language for document in store.documents()}
+    dead = Runs(store.tombstones())
+    for file in manifest.segments:
+        segment = load_segment(store.path, file)
+        expected = build_segment(store.sentences_of_phrases(file.low, file.high), file.low, file.high, languages)
+        live = segment.ids[~dead.contains(segment.ids)]
+        names = np.repeat(np.arange(len(segment)), np.diff(segment.occurrences))[~dead.contains(segment.ids)]
+        texts = [segment.wording(row) for row in names.tolist()]
+        right = [expected.wording(row) for row in expected.rows[live - file.low].tolist()] if len(live) else []
+        if len(live) != len(expected.ids) or texts != right:
+            report.problems.append(f"{file.file}: does not match the sentences; run: phrasemate index optimize")
+    report.checked["wordings"] = sum(file.phrases for file in manifest.segments)
+
+
+class WordingSearch(NamedTuple):
+    """Phrases by wording, within one snapshot: the ``table``, and ``vectors`` of phrase ids, (ids, dim) unit length."""
+
+    table: Wordings
+    vectors: Callable[[Ids], Floats]

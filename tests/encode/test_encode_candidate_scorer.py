@@ -1,0 +1,54 @@
+"""The scorer of candidates: its formula, its file, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from math import exp
+from pathlib import Path
+
+import pytest
+
+from phrasemate.encode.candidate_scorer import FEATURES, SCORER, CandidateScorer, load_scorer
+from phrasemate.errors import ModelDamaged
+
+WEIGHTS = tuple(0.1 * number for number in range(len(FEATURES)))
+
+
+def test_the_probability_is_a_logistic_function_of_the_features() -> None:
+    features = [[1.0] + [0.0] * (len(FEATURES) - 1), [0.0] * (len(FEATURES) - 1) + [2.0]]
+    scorer = CandidateScorer(-0.5, WEIGHTS)
+    last = 0.1 * (len(FEATURES) - 1)
+    expected = [1 / (1 + exp(0.5 - 0.0)), 1 / (1 + exp(0.5 - 2 * last))]
+    assert scorer.probabilities(features).tolist() == pytest.approx(expected)
+
+
+def test_it_comes_back_from_its_file_for_its_own_model_alone(tmp_path: Path) -> None:
+    scorer = CandidateScorer(0.25, WEIGHTS)
+    assert load_scorer(tmp_path, "abc") is None
+    scorer.save(tmp_path, "abc", {"queries": 3})
+    assert load_scorer(tmp_path, "abc") == scorer
+    assert load_scorer(tmp_path, "another model") is None
+
+
+def test_a_file_with_other_features_is_passed_over(tmp_path: Path) -> None:
+    CandidateScorer(0.0, WEIGHTS).save(tmp_path, "abc", {})
+    record = json.loads((tmp_path / SCORER).read_text("utf-8"))
+    record["weights"]["a feature of later"] = 1.0
+    (tmp_path / SCORER).write_text(json.dumps(record), "utf-8")
+    assert load_scorer(tmp_path, "abc") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"model": "abc", "weights": {}}', "\udcff"])
+def test_what_is_not_one_is_one_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / SCORER).write_bytes(text.encode("utf-8", "surrogateescape"))
+    if text == '{"model": "abc", "weights": {}}':
+        assert load_scorer(tmp_path, "abc") is None
+        return
+    with pytest.raises(ModelDamaged, match="not a scorer file"):
+        load_scorer(tmp_path, "abc")
+
+
+def test_a_weight_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+    CandidateScorer(float("inf"), WEIGHTS).save(tmp_path, "abc", {})
+    with pytest.raises(ModelDamaged, match="not finite"):
+        load_scorer(tmp_path, "abc")

@@ -1,0 +1,133 @@
+"""The table of wordings: against a plain count, over adds, deletes, segments, damage, and in older indexes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake import SMALL, FakeModel, sentences, vector_of
+
+from phrasemate.index import Index, wordings
+from phrasemate.index.row_codec import unpack_spans
+from phrasemate.index.wordings import WORDINGS_JSON, WordingsManifest
+from phrasemate.text import folded
+from phrasemate.types import Document
+
+
+def counted(index: Index) -> dict[str, list[int]]:
+    """Wording -> ids of its phrases, read one sentence after another."""
+    ids: dict[str, list[int]] = defaultdict(list)
+    with index.store.reading():
+        for row in index.store.all_sentences():
+            starts, ends, _ = unpack_spans(row.spans, row.phrases)
+            for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+                ids[folded(row.text[start:end])].append(row.first_phrase + number)
+    return dict(ids)
+
+
+def assert_whole(index: Index) -> None:
+    expected = counted(index)
+    with index.wordings() as search:
+        for wording, ids in expected.items():
+            assert search.table.occurrences(wording).tolist() == ids
+            assert search.table.of_phrases(ids) == [wording] * len(ids)
+        assert not len(search.table.occurrences("no such wording"))
+        if expected:
+            some = np.array([ids[-1] for ids in expected.values()])
+            names = [search.table.of_phrases([phrase])[0] for phrase in some.tolist()]
+            drawn = np.stack([vector_of(name, index.manifest.dim) for name in names])
+            assert (search.vectors(some) * drawn).sum(1).min() > 0.99  # the stored vectors have 8 bits
+    assert index.verify().problems == []
+
+
+def test_every_phrase_is_under_its_wording_after_adds_and_deletes(index: Index) -> None:
+    for number in range(5):
+        index.add([Document.from_texts(f"d{number}", sentences(60, seed=number))])
+        assert_whole(index)
+    index.delete("d1", "d3")
+    assert_whole(index)
+    index.add([Document.from_texts("d0", sentences(30, seed=9))])  # another version of it
+    assert_whole(index)
+    index.optimize()
+    assert_whole(index)
+
+
+def test_small_segments_are_joined_and_large_ones_are_cut(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wordings, "SEGMENT", 400)
+    for number in range(8):
+        index.add([Document.from_texts(f"d{number}", sentences(40, seed=number))])
+        segments = WordingsManifest.read(index.path).segments
+        assert [s.low for s in segments[1:]] == [s.high for s in segments[:-1]]  # without gaps
+        assert all(s.high - s.low <= 400 for s in segments)
+        assert len(segments) <= 2 + segments[-1].high // 200
+    files = {path.name for path in index.path.glob("wordings-*")}
+    assert files == {segment.file for segment in segments}
+    assert_whole(index)
+
+
+def test_inflected_wordings_have_equal_stems(index: Index) -> None:
+    index.add([Document.from_texts("park", ["The benches stood there.", "A bench, two benches."])], lang="en")
+    with index.wordings() as search:
+        assert set(search.table.inflected("bench", "en")) == {"benches", "the benches", "bench", "a bench"}
+        assert search.table.inflected("nothing", "en") == []
+
+
+def test_an_index_without_the_table_has_it_in_memory_and_gets_it_with_its_next_change(index: Index) -> None:
+    index.add([Document.from_texts("old", sentences(50))])
+    (index.path / WORDINGS_JSON).unlink()
+    with Index.open(index.path, FakeModel(), readonly=True, settings=SMALL) as reader:
+        assert_whole(reader)
+        assert not (index.path / WORDINGS_JSON).exists()
+    index.add([Document.from_texts("new", sentences(5, seed=1))])
+    assert WordingsManifest.read(index.path).segments
+    assert_whole(index)
+
+
+def test_a_damaged_segment_is_noticed_and_made_again(index: Index) -> None:
+    index.add([Document.from_texts("text", sentences(80))])
+    (segment,) = index.path.glob("wordings-*.safetensors")
+    content = bytearray(segment.read_bytes())
+    content[-40] ^= 1
+    segment.write_bytes(content)
+    with Index.open(index.path, FakeModel(), settings=SMALL) as opened:
+        assert any("SHA-256" in problem for problem in opened.verify().problems)
+        with opened.wordings() as search:  # from the sentences
+            wording, ids = next(iter(counted(opened).items()))
+            assert search.table.occurrences(wording).tolist() == ids
+        opened.optimize()
+        assert_whole(opened)
+
+
+def test_a_table_that_disagrees_with_the_sentences_is_a_problem(index: Index) -> None:
+    index.add([Document.from_texts("text", sentences(80))])
+    manifest = WordingsManifest.read(index.path)
+    low, high = manifest.segments[0].low, manifest.segments[0].high
+    with index.store.reading():
+        rows = [row._replace(text=row.text.replace("w1", "v1")) for row in index.store.sentences_of_phrases(low, high)]
+    forged = wordings._write(index.path, wordings.build_segment(rows, low, high, {}))
+    WordingsManifest(manifest.generation, (forged,)).write(index.path)
+    with Index.open(index.path, FakeModel(), settings=SMALL) as opened:
+        assert any("does not match the sentences" in problem for problem in opened.verify().problems)
+
+
+def test_a_snapshot_keeps_its_wordings(index: Index) -> None:
+    index.add([Document.from_texts("one", ["green apples grow"])])
+    with Index.open(index.path, FakeModel(), readonly=True, settings=SMALL) as reader, reader.snapshot():
+        with reader.wordings() as search:
+            before = search.table.occurrences("apples").tolist()
+        index.add([Document.from_texts("two", ["red apples fell"])])
+        with reader.wordings() as search:
+            assert search.table.occurrences("apples").tolist() == before
+    assert len(before) == 1
+
+
+@pytest.mark.parametrize("content", [{"segments": [["../x", 1, "0", 0, 1, 1]]}, {"segments": 3}, {"segments": [[1]]}])
+def test_a_manifest_that_is_not_one_is_refused(index: Index, content: dict[str, object], tmp_path: Path) -> None:
+    from phrasemate.errors import IndexDamaged
+    from phrasemate.index.manifest import write_json
+
+    write_json(index.path / WORDINGS_JSON, {"generation": 1, **content})
+    with pytest.raises(IndexDamaged, match="not a table of wordings"):
+        WordingsManifest.read(index.path)

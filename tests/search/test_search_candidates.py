@@ -1,0 +1,169 @@
+"""Candidates: who proposes them, their features worked out, and searches that choose among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import log
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from phrasemate import candidates
+from phrasemate.candidates import OCCURRENCES, describe, equivalents, gather, restrict
+from phrasemate.encode.candidate_scorer import FEATURES, CandidateScorer
+from phrasemate.index import Index
+from phrasemate.lexicon import Equivalent
+from phrasemate.search import Searcher
+from phrasemate.types import Document, Phrase
+
+DIRECTIONS = {"bank": (1.0, 0.0), "bench": (0.0, 1.0), "benches": (0.6, 0.8), "money": (0.8, 0.6)}
+
+
+class Model:
+    """Vectors of two numbers by wording; a phrase of the query "Bank" is seen in its sentence as (.6, .8)."""
+
+    dim, name, hash, path, pooling = 2, "two numbers", "0" * 64, None, "head"
+    confidence: Any = None
+
+    def __init__(self, **weights: float) -> None:
+        self.scorer = CandidateScorer(0.0, tuple(weights.get(name.replace(" ", "_"), 0.0) for name in FEATURES))
+
+    def encode(self, phrases: Sequence[Phrase]) -> np.ndarray:
+        in_context = [phrase.end - phrase.start < len(phrase.context) for phrase in phrases]
+        return np.array([(0.6, 0.8) if inside else (1.0, 0.0) for inside in in_context], np.float32)
+
+    def extract(self, texts: Sequence[str], *rest: Any, **options: Any) -> list[Any]:
+        return [self._phrases(text) for text in texts]
+
+    def _phrases(self, text: str) -> SimpleNamespace:
+        present = [word for word in DIRECTIONS if word in text.split()]
+        places = sorted((text.find(word), word) for word in present)
+        return SimpleNamespace(
+            starts=np.array([place for place, _ in places], np.int32),
+            ends=np.array([place + len(word) for place, word in places], np.int32),
+            scores=np.ones(len(places), np.float32),
+            vectors=np.array([DIRECTIONS[word] for _, word in places], np.float32).reshape(-1, 2),
+        )
+
+
+class Dictionary:
+    name = "mine"
+
+    def __init__(self, **entries: dict[str, float]) -> None:
+        self.entries = entries
+
+    def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
+        return [Equivalent(text, p, self.name, "en") for text, p in self.entries.get(wording, {}).items()]
+
+
+TEXTS = ["the bank has money", "a bench here", "two benches there", "bank and bank of money", "our bench"]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    with Index.create(tmp_path / "idx", Model()) as made:  # type: ignore[arg-type]
+        made.add([Document.from_texts("english", TEXTS)], lang="en")
+        yield made
+
+
+def searcher(index: Index, dictionary: Dictionary, **weights: float) -> Searcher:
+    model: Any = Model(**weights)
+    return Searcher(index, model, lexicons=[dictionary], lexicon=False)
+
+
+def test_a_dictionary_proposes_every_inflected_form_and_its_likeliest_probability_counts(index: Index) -> None:
+    mine = Dictionary(Bank={"bench": 0.25, "bank": 0.5, "no such word": 0.2, "Benches": 0.125})
+    with index.wordings() as search:
+        listed = equivalents(search.table, "Bank", [mine], ["en"])
+        present = {wording: p for wording, (p, _) in listed.items() if len(search.table.occurrences(wording))}
+        assert present == {"bench": 0.25, "benches": 0.25, "bank": 0.5}
+        assert equivalents(search.table, "Bank", [mine], ["fr"]) == {}  # of the index's languages alone
+
+
+def test_candidates_come_from_vectors_dictionaries_and_the_wording_itself(index: Index) -> None:
+    with index.wordings() as search:
+        money = search.table.occurrences("money").tolist()
+        gathered = gather(search.table, "Bank", money[:1], {"bench": (0.5, "mine"), "absent": (0.5, "mine")})
+    assert {c.wording: (c.probability, c.source, c.count) for c in gathered} == {
+        "money": (0.0, "", 2),
+        "bench": (0.5, "mine", 2),
+        "bank": (0.0, "", 2),
+    }
+
+
+def test_features_are_what_they_say(index: Index) -> None:
+    with index.wordings() as search:
+        gathered = gather(search.table, "Bank", [], {"bench": (0.5, "mine")})
+        vector, alone = np.array([[0.6, 0.8]], np.float32), np.array([[1.0, 0.0]], np.float32)
+        (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en")
+    rows = {
+        candidate.wording: dict(zip(FEATURES, row.tolist(), strict=True))
+        for candidate, row in zip(described.candidates, described.features, strict=True)
+    }
+    same = {"words": 0, "fewer words": 0, "function word": 0, "count": log(2)}
+    bench = {"context": 0.8, "contexts": 0.8, "lead": 0, "type": 0.8, "alone": 0, "alone lead": -1, "listed": 1}
+    bench |= {"probability": log(0.5), "others listed": 0, "same wording": 0, **same}
+    bank = {"context": 0.6, "contexts": 0.6, "lead": -0.2, "type": 0.6, "alone": 1, "alone lead": 0, "listed": 0}
+    bank |= {"probability": -6, "others listed": 1, "same wording": 1, **same}
+    assert rows["bench"] == pytest.approx(bench, abs=0.01)  # stored vectors have 8 bits
+    assert rows["bank"] == pytest.approx(bank, abs=0.01)
+
+
+def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:
+    count = 3 * OCCURRENCES
+    with Index.create(tmp_path / "many", Model()) as made:  # type: ignore[arg-type]
+        made.add([Document.from_texts("long", [f"bank {number}" for number in range(count)])], lang="en")
+        with made.wordings() as search:
+            (candidate,) = gather(search.table, "bank", [count - 2], {})
+    assert candidate.count == count
+    assert len(candidate.ids) == OCCURRENCES + 1  # the one that was near is among them
+    assert {0, count - 2, count - 1} <= set(candidate.ids.tolist())
+
+
+def test_restricting_drops_candidates_without_phrases() -> None:
+    both = [
+        candidates.Candidate("a", 0.0, "", np.arange(4), np.zeros(0, np.float32), 8),
+        candidates.Candidate("b", 0.0, "", np.array([9]), np.zeros(0, np.float32), 1),
+    ]
+    (rest,) = restrict(both, lambda ids: ids < 3)
+    assert rest.wording == "a"
+    assert rest.ids.tolist() == [0, 1, 2]
+    assert rest.count == 6  # three quarters of eight
+
+
+def test_a_search_gives_the_likeliest_candidate_with_its_evidence(index: Index) -> None:
+    mine = Dictionary(Bank={"bench": 0.5})
+    result = searcher(index, mine, context=1.0, listed=2.0).search("Er sitzt auf der [[Bank]].", k=3)
+    first, second, third = result.groups
+    assert [group.text for group in result.groups] == ["benches", "bench", "money"]
+    assert first.probability == pytest.approx(1 / (1 + np.exp(-(1.0 + 2))), abs=0.01)
+    assert second.probability == pytest.approx(1 / (1 + np.exp(-(0.8 + 2))), abs=0.01)
+    assert third.probability == pytest.approx(1 / (1 + np.exp(-0.96)), abs=0.01)
+    assert result.confidence == first.probability
+    assert (second.source, second.count, third.source) == ("mine", 2, "")
+    assert second.evidence["listed"] == 1
+    assert [hit.context for hit in second.hits] == ["a bench here", "our bench"]
+
+
+def test_filters_and_left_out_texts_hold_for_every_kind_of_candidate(index: Index) -> None:
+    index.add([Document.from_texts("other", ["my bench of money"])], lang="en")
+    mine = Dictionary(Bank={"bench": 0.5, "bank": 0.4})
+    ask = searcher(index, mine, listed=5.0)
+    only = ask.search("die [[Bank]] dort", documents=["other"])
+    assert {hit.document for group in only.groups for hit in group.hits} == {"other"}
+    assert {group.text for group in only.groups} == {"bench", "money"}
+    (without,) = ask.search_all(["die [[Bank]] dort"], without=["A bench HERE"])
+    contexts = {hit.context for group in without.groups for hit in group.hits}
+    assert contexts == {*TEXTS, "my bench of money"} - {"a bench here"}
+
+
+def test_without_a_scorer_or_when_quick_the_search_goes_by_vectors(index: Index) -> None:
+    model: Any = Model()
+    assert Searcher(index, model, views=False).scorer is None
+    model.scorer = None
+    assert Searcher(index, model).scorer is None
+    groups = Searcher(index, model, views=False).search("Er sitzt auf der [[Bank]].", k=1).groups
+    assert groups[0].probability is None
