@@ -287,18 +287,21 @@ class Searcher:
         with self.index.wordings() as search:
             spoken = self.index.languages() if languages is None else list(languages)
             run = self.index.search(vectors, max(proposals.NEAR, near), documents, languages)
-            gathered = []
+            gathered, translated = [], []
             for number, text in enumerate(texts):
+                translated.append(proposals.parts(text, self.lexicons, spoken))
                 listed = proposals.equivalents(search.table, text, self.lexicons, spoken)
                 nearest = run.ids[number][run.ids[number] >= 0].tolist()
-                proposed = proposals.gather(search.table, text, nearest, listed)
+                composed = proposals.compositions(search.table, translated[-1])
+                proposed = proposals.gather(search.table, text, nearest, listed, composed)
                 if documents is not None or languages is not None:
                     chosen = partial(self.index.in_documents, documents=documents, languages=languages)
                     proposed = proposals.restrict(proposed, chosen)
                 if without and without[number].strip():
                     proposed = proposals.restrict(proposed, partial(self._outside, known=is_of(without[number])))
                 gathered.append(proposed)
-            return proposals.describe(search, texts, gathered, vectors, bare, spoken[0] if spoken else "")
+            language = spoken[0] if spoken else ""
+            return proposals.describe(search, texts, gathered, vectors, bare, language, translated)
 
     def _outside(self, ids: NDArray[np.int64], known: Callable[[str], bool]) -> NDArray[np.bool_]:
         """(ids,) whether the sentence of each phrase is not one of a text (`is_of`)."""
@@ -333,8 +336,8 @@ class Searcher:
     def _different(self, candidate: proposals.Candidate, count: int) -> list[Hit]:
         """The nearest occurrences of a candidate, no two of the same sentence."""
         different: dict[str, Hit] = {}
-        for start in range(0, len(candidate.ids), 2 * count):
-            part = slice(start, start + 2 * count)
+        for start in range(0, len(candidate.ids), count):
+            part = slice(start, start + count)
             for hit in self.index.hits(candidate.ids[part], candidate.cosines[part]):
                 different.setdefault(hit.context, hit)
             if len(different) >= count:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from phrasemate import candidates
-from phrasemate.candidates import OCCURRENCES, describe, equivalents, gather, restrict
+from phrasemate.candidates import OCCURRENCES, compositions, describe, equivalents, gather, parts, restrict
 from phrasemate.encode.candidate_scorer import FEATURES, CandidateScorer
 from phrasemate.index import Index
 from phrasemate.lexicon import Equivalent
@@ -98,18 +98,41 @@ def test_features_are_what_they_say(index: Index) -> None:
     with index.wordings() as search:
         gathered = gather(search.table, "Bank", [], {"bench": (0.5, "mine")})
         vector, alone = np.array([[0.6, 0.8]], np.float32), np.array([[1.0, 0.0]], np.float32)
-        (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en")
+        query = parts("Bank", [Dictionary(Bank={"bench": 0.5})], ["en"])
+        (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en", [query])
     rows = {
         candidate.wording: dict(zip(FEATURES, row.tolist(), strict=True))
         for candidate, row in zip(described.candidates, described.features, strict=True)
     }
     same = {"words": 0, "fewer words": 0, "function word": 0, "count": log(2)}
     bench = {"context": 0.8, "contexts": 0.8, "lead": 0, "type": 0.8, "alone": 0, "alone lead": -1, "listed": 1}
-    bench |= {"probability": log(0.5), "others listed": 0, "same wording": 0, **same}
+    bench |= {"probability": log(0.5), "others listed": 0, "same wording": 0, "covered": 1, "covers": 1, **same}
     bank = {"context": 0.6, "contexts": 0.6, "lead": -0.2, "type": 0.6, "alone": 1, "alone lead": 0, "listed": 0}
-    bank |= {"probability": -6, "others listed": 1, "same wording": 1, **same}
+    bank |= {"probability": -6, "others listed": 1, "same wording": 1, "covered": 0, "covers": 0, **same}
     assert rows["bench"] == pytest.approx(bench, abs=0.01)  # stored vectors have 8 bits
     assert rows["bank"] == pytest.approx(bank, abs=0.01)
+
+
+def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) -> None:
+    class Pairs(Model):
+        def _phrases(self, text: str) -> SimpleNamespace:
+            vectors = np.array([[1, 0]], np.float32)
+            return SimpleNamespace(starts=np.array([0]), ends=np.array([len(text)]), scores=np.ones(1), vectors=vectors)
+
+    mine = Dictionary(
+        gleiche={"same": 0.5, "equal": 0.4}, Ziele={"goal": 0.6, "target": 0.3}, der={"the": 0.9}, Schloss={"lock": 0.5}
+    )
+    with Index.create(tmp_path / "pairs", Pairs()) as made:  # type: ignore[arg-type]
+        texts = ["same goals", "equal target", "target same", "same goal here", "the lock", "goal lock"]
+        made.add([Document.from_texts("english", texts)], lang="en")
+        with made.wordings() as search:
+            same = parts("gleiche Ziele", [mine], ["en"])
+            assert [part.stems for part in same] == [{"same": 0.5, "equal": 0.4}, {"goal": 0.6, "target": 0.3}]
+            assert compositions(search.table, same) == ["same goals", "target same", "equal target"]  # by probability
+            lock = parts("Ziele der Schloss", [mine], ["en"])
+            assert [part.optional for part in lock] == [False, True, False]
+            assert compositions(search.table, lock) == ["goal lock"]
+            assert compositions(search.table, parts("Ziele", [mine], ["en"])) == []  # of one word
 
 
 def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ FEATURES = (
     "listed",  # 1 if a dictionary or the lexicon gives it, else 0
     "probability",  # logarithm of its probability there, at least e ** LEAST_LOG; that of LEAST_LOG if it is not listed
     "others listed",  # 1 if it is not listed and another candidate is
+    "covered",  # share of its words that are equivalents of one of the query's words
+    "covers",  # share of the query's words that have an equivalent among its words
     "same wording",  # 1 if it reads like the query
     "count",  # logarithm of how often it occurs
     "words",  # how many words it has more than the query, at least 0

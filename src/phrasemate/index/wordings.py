@@ -171,7 +171,11 @@ class Wordings:
 
     def inflected(self, wording: str, lang: str) -> list[str]:
         """The wordings with the same stems as this one, itself among them if it is there."""
-        stem = stem_hash(stemmed_all([wording], lang)[0])
+        return self.of_stem(stemmed_all([wording], lang)[0])
+
+    def of_stem(self, stemmed: str) -> list[str]:
+        """The wordings whose stemmed form (`phrasemate.lexicon.stemmed`) is this one."""
+        stem = stem_hash(stemmed)
         return list(dict.fromkeys(s.wording(row) for s in self._segments for row in s.rows_of_stem(stem)))
 
 
