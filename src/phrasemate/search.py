@@ -67,10 +67,7 @@ class Group:
     def as_dict(self, explain: bool = False) -> dict[str, Any]:
         """For JSON; with ``explain`` the evidence, too."""
         hits = [_hit_as_dict(hit) for hit in self.hits]
-        numbers: dict[str, Any] = {"score": round(self.score, 4)}
-        if self.probability is None:
-            numbers["support"] = round(self.weight, 4)
-        numbers["count"] = self.count
+        numbers: dict[str, Any] = {"score": round(self.score, 4), "support": round(self.weight, 4), "count": self.count}
         if self.probability is not None:
             numbers["probability"] = round(self.probability, 4)
         more: dict[str, Any] = {"source": self.source} if self.source else {}

@@ -114,8 +114,10 @@ class Hit(Span):
 class Group(BaseModel):
     text: str
     score: float = Field(description="The cosine of its best hit.")
-    support: float = Field(description="What groups are ordered by: the score, and more where several hits agree.")
-    count: int
+    support: float = Field(description="What groups are ordered by: the probability, where it is known.")
+    count: int = Field(description="How often the wording occurs: in the whole index, where the probability is known.")
+    probability: float | None = Field(None, description="How likely the wording is an equivalent, if known.")
+    source: str = Field("", description="The dictionary that gives the wording, if one does.")
     hits: list[Hit]
 
 
