@@ -67,6 +67,17 @@ def test_small_segments_are_joined_and_large_ones_are_cut(index: Index, monkeypa
     assert_whole(index)
 
 
+def test_a_long_text_becomes_segments_of_whole_sentences(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wordings, "SEGMENT", 97)  # most cuts would fall into a sentence
+    index.add([Document.from_texts("long", sentences(200))])
+    segments = WordingsManifest.read(index.path).segments
+    assert len(segments) > 5
+    with index.store.reading():
+        starts = {row.first_phrase for row in index.store.all_sentences() if row.phrases}
+    assert {segment.low for segment in segments} <= starts
+    assert_whole(index)
+
+
 def test_inflected_wordings_have_equal_stems(index: Index) -> None:
     index.add([Document.from_texts("park", ["The benches stood there.", "A bench, two benches."])], lang="en")
     with index.wordings() as search:

@@ -329,6 +329,12 @@ class Store(Session):
         query = f"SELECT {_SENTENCE} FROM sentences WHERE phrases > 0 AND id >= ? AND id < ? ORDER BY id"
         yield from map(self._sentence, self.connection.execute(query, (first, last)))
 
+    def next_sentence_start(self, phrase: int) -> int:
+        """The id of the first phrase of the first sentence that begins at this phrase id or after it."""
+        query = "SELECT min(first_phrase) FROM sentences WHERE phrases > 0 AND first_phrase >= ?"
+        start = self.connection.execute(query, (phrase,)).fetchone()[0]
+        return self.state().next_phrase if start is None else int(start)
+
     def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
         """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""
         for raw in self.connection.execute(

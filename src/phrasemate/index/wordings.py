@@ -9,7 +9,7 @@ it. A wording is folded text (`phrasemate.text.folded`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -33,7 +33,9 @@ from phrasemate.text.normalize import folded
 from phrasemate.utils.storage import save_arrays, sha256_of
 
 WORDINGS_JSON = "wordings.json"
-SEGMENT = 1_000_000  # phrases of a segment, at most: bounds the memory that making one takes
+SEGMENT = (
+    1_000_000  # phrases of a segment, to the end of the last one's sentence: bounds the memory that making one takes
+)
 _PARTIAL = "wordings.partial"
 _ABSENT = np.uint32(0xFFFFFFFF)  # row of a phrase id that was deleted before the segment was made
 
@@ -249,7 +251,7 @@ def update(store: Store, whole: bool = False) -> None:
             return
         languages = {document.id: document.language for document in store.documents()}
         files = list(valid)
-        for low, high in _ranges(valid, state.next_phrase):
+        for low, high in _ranges(store, valid[-1].high if valid else 0, state.next_phrase):
             segment = build_segment(store.sentences_of_phrases(low, high), low, high, languages)
             files.append(_write(store.path, segment))
         files.sort(key=lambda file: file.low)
@@ -274,10 +276,12 @@ def _valid(old: Sequence[SegmentFile], state: State, dead: Runs) -> tuple[Segmen
     return tuple(sound)
 
 
-def _ranges(valid: Sequence[SegmentFile], end: int) -> list[tuple[int, int]]:
-    """The ranges of phrase ids that are to be made."""
-    start = valid[-1].high if valid else 0
-    return [(low, min(low + SEGMENT, end)) for low in range(start, end, SEGMENT)]
+def _ranges(store: Store, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The ranges of phrase ids from ``start`` to below ``end`` that become segments, whole sentences each."""
+    while start < end:
+        high = min(store.next_sentence_start(start + SEGMENT), end)
+        yield start, high
+        start = high
 
 
 def _write(folder: Path, segment: Segment) -> SegmentFile:
