@@ -16,6 +16,7 @@ from phrasemate.cli import (
     demo,
     evaluate,
     evaluate_bicla,
+    evaluate_lookup,
     evaluate_mt,
     evaluate_xpr,
     examples,
@@ -50,6 +51,7 @@ train.app.command("bicla", epilog=train_bicla.EXAMPLES)(train_bicla.bicla)
 train.app.command("reranker", epilog=train_reranker.EXAMPLES)(train_reranker.reranker)
 evaluate.app.command("xpr", epilog=evaluate_xpr.EXAMPLES)(evaluate_xpr.xpr)
 evaluate.app.command("mt", epilog=evaluate_mt.EXAMPLES)(evaluate_mt.mt)
+evaluate.app.command("lookup", epilog=evaluate_lookup.EXAMPLES)(evaluate_lookup.lookup)
 evaluate.app.command("bicla", epilog=evaluate_bicla.EXAMPLES)(evaluate_bicla.bicla)
 mt.app.command("prepare", epilog=mt_tune.PREPARE_EXAMPLES)(mt_tune.prepare)
 mt.app.command("tune", epilog=mt_tune.TUNE_EXAMPLES)(mt_tune.tune)

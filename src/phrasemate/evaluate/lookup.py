@@ -8,7 +8,7 @@ wording count. ``bench/lookup_set.py`` makes queries and collections; docs/looku
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,6 @@ from phrasemate.types import Phrase
 
 HALVES = ("dev", "test")
 DEPTH = 10  # answers that are looked at
-MOST_WORDS = 6
 LEADING = frozenset({"a", "an", "the", "to"})
 ENGLISH_FUNCTION_WORDS = frozenset(
     """
@@ -91,35 +90,40 @@ def lemmas(wording: str) -> str:
     parts = [wording[start:end].casefold() for start, end in words(wording)]
     while len(parts) > 1 and parts[0] in LEADING:
         parts = parts[1:]
-    return " ".join(_lemma(part.removesuffix("'s").removesuffix("’s")) for part in parts)
+    return " ".join(map(_word, parts))
 
 
 @lru_cache(1 << 18)
-def _lemma(word: str) -> str:
+def lemma(word: str, language: str = "en") -> str:
+    """The lemma of a word, case-folded. Raises MissingExtra where the package simplemma is not installed."""
     try:
         from simplemma import lemmatize
     except ImportError as error:
         raise MissingExtra("simplemma", "evaluate") from error
-    return str(lemmatize(word, "en")).casefold()
+    return lemmatize(word, language).casefold()
+
+
+def _word(word: str) -> str:
+    """The lemma of a case-folded English word without a genitive's s."""
+    return lemma(word.removesuffix("'s").removesuffix("’s"))
 
 
 def answerable(queries: Sequence[LookupQuery], sentences: Iterable[str]) -> list[bool]:
     """Whether the sentences hold a right wording of each query, as whole words."""
-    right = {wording for query in queries for wording in query.right}
-    present: set[str] = set()
+    wordings = present({wording for query in queries for wording in query.right}, sentences)
+    return [not query.right.isdisjoint(wordings) for query in queries]
+
+
+def present(wordings: set[str], sentences: Iterable[str]) -> set[str]:
+    """Those of the wordings, as `lemmas` has them, that stand in one of the sentences as whole words."""
+    longest = max((wording.count(" ") + 1 for wording in wordings), default=0)
+    seen: set[str] = set()
     for sentence in sentences:
-        present.update(right.intersection(_runs(sentence)))
-    return [not query.right.isdisjoint(present) for query in queries]
-
-
-def _runs(sentence: str) -> Iterator[str]:
-    """The runs of one to `MOST_WORDS` words, as `lemmas` has them (but for what it strips)."""
-    parts = [
-        _lemma(sentence[start:end].casefold().removesuffix("'s").removesuffix("’s")) for start, end in words(sentence)
-    ]
-    for start in range(len(parts)):
-        for end in range(start + 1, min(start + MOST_WORDS, len(parts)) + 1):
-            yield " ".join(parts[start:end])
+        parts = [_word(sentence[start:end].casefold()) for start, end in words(sentence)]
+        for start in range(len(parts)):
+            ends = range(start + 1, min(start + longest, len(parts)) + 1)
+            seen.update(wordings.intersection(" ".join(parts[start:end]) for end in ends))
+    return seen
 
 
 def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> Ranks:
@@ -149,9 +153,9 @@ def strata(query: LookupQuery) -> dict[str, str]:
 
 
 def lookup_tables(
-    queries: Sequence[LookupQuery], systems: dict[str, Ranks], against: str, what: str, seed: int = 0
+    queries: Sequence[LookupQuery], systems: Mapping[str, Ranks], against: str, what: str, seed: int = 0
 ) -> list[Table]:
-    """The table of all systems, and one of each system's right-first share by stratum.
+    """The table of all systems, and one of each system's right-first share by stratum; ``what`` names the collection.
 
     p: paired randomisation test of right first against the system ``against``.
     """
@@ -171,8 +175,8 @@ def lookup_tables(
             )
         )
     header = ("system", "first", "first five", "MRR", "right sense first", "p")
-    title = f"Look-ups, {len(queries):,} phrases, {what}"
-    tables = [Table("lookup", title, header, tuple(rows), f"[95 % bootstrap interval]; p: against {against}")]
+    title = f"Look-ups: {len(queries):,} phrases, {what}"
+    tables = [Table(f"lookup {what}", title, header, tuple(rows), f"[95 % bootstrap interval]; p: against {against}")]
     kinds = [strata(query) for query in queries]
     by_stratum: list[tuple[Any, ...]] = []
     for kind in kinds[0] if kinds else ():
@@ -181,5 +185,5 @@ def lookup_tables(
             by_stratum.append(
                 (f"{kind}: {value}", int(chosen.sum()), *(float(s[chosen].mean()) for s in first.values()))
             )
-    tables.append(Table("strata", "Right first", ("phrases", "number", *first), tuple(by_stratum), ""))
+    tables.append(Table(f"strata {what}", f"Right first, {what}", ("phrases", "number", *first), tuple(by_stratum), ""))
     return tables

@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import corpora
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from phrasemate.cli import app
+from phrasemate.encode import Model, load_model
+from phrasemate.errors import InputError, MissingExtra, ReadError
+from phrasemate.evaluate import lookup, lookup_run
+from phrasemate.evaluate.idioms import place_of, read_idioms
+from phrasemate.evaluate.lookup import (
+    LookupQuery,
+    Ranks,
+    answerable,
+    lemmas,
+    lookup_tables,
+    present,
+    ranks,
+    read_lookups,
+    strata,
+)
+from phrasemate.evaluate.lookup_run import Settings, run
+from phrasemate.evaluate.lookup_systems import Collection, Systems, dictionary_answers
+from phrasemate.index import Index
+from phrasemate.lexicon import Equivalent
+from phrasemate.types import Phrase
+
+pytest.importorskip("simplemma")
+
+SENTENCES = [
+    "The old bank on the river was closed.",
+    "She sat on the bank and read a book.",
+    "He opened the windows because it was hot.",
+    "A red house stands near the old river.",
+]
+BANK = {
+    "text": "Er liest ein Buch auf der Bank.",
+    "start": 26,
+    "end": 30,
+    "language": "de",
+    "domain": "everyday",
+    "half": "dev",
+    "right": ["bank", "bench"],
+    "sense": ["bench"],
+    "function_start": False,
+}
+HOUSE = BANK | {"text": "Das alte Haus am Fluss ist rot.", "start": 9, "end": 13, "right": ["house"], "sense": None}
+WINDOW = BANK | {"text": "Das Fenster war zu.", "start": 4, "end": 11, "right": ["window"], "sense": None}
+ROCKET = BANK | {"text": "Die Rakete ist rot.", "start": 4, "end": 10, "right": ["rocket"], "sense": None}
+LATE = HOUSE | {"text": "Ein Haus ist alt.", "start": 4, "end": 8, "half": "test"}
+
+
+@pytest.fixture
+def lookups(tmp_path: Path) -> Path:
+    """A set of four German queries of the half dev, one of them without an answer, one of test, and a collection."""
+    folder = tmp_path / "lookups"
+    folder.mkdir()
+    corpora.lines(folder / "de.jsonl", [BANK, HOUSE, WINDOW, ROCKET, LATE])
+    (folder / "english-4.txt").write_text("".join(f"{text}\n" for text in SENTENCES), "utf-8")
+    return folder
+
+
+@pytest.fixture
+def tiny_bundled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """The tiny model, which the yardstick takes for the bundled one."""
+    monkeypatch.setattr(lookup_run, "load_model", lambda path, threads: load_model(path or folder, threads=1))
+    return load_model(folder, threads=1)
+
+
+def query(right: Sequence[str], sense: Sequence[str] | None = None, text: str = "Bank", **more: object) -> LookupQuery:
+    facts: dict = {"language": "de", "domain": "law", "function_start": False} | more
+    meaning = None if sense is None else frozenset(sense)
+    return LookupQuery(Phrase(text, 0, len(text)), right=frozenset(right), sense=meaning, **facts)
+
+
+@pytest.mark.parametrize(
+    ("wording", "expected"),
+    [
+        ("The benches", "bench"),
+        ("to go", "go"),
+        ("to the  Schools,", "school"),
+        ("a", "a"),
+        ("women's rights", "woman right"),
+        ("Went", "go"),
+        ("on the bank", "on the bank"),
+    ],
+)
+def test_wordings_are_compared_by_lemmas(wording: str, expected: str) -> None:
+    assert lemmas(wording) == expected
+
+
+def test_without_simplemma_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "simplemma", None)
+    lookup.lemma.cache_clear()
+    with pytest.raises(MissingExtra, match=r"phrasemate\[evaluate\]"):
+        lemmas("benches")
+
+
+def test_only_one_half_is_read(lookups: Path) -> None:
+    dev = read_lookups(lookups / "de.jsonl", "dev")
+    assert [each.phrase.text for each in dev] == ["Bank", "Haus", "Fenster", "Rakete"]
+    assert (dev[0].right, dev[0].sense, dev[1].sense) == (frozenset({"bank", "bench"}), frozenset({"bench"}), None)
+    assert [each.phrase.context for each in read_lookups(lookups / "de.jsonl", "test")] == ["Ein Haus ist alt."]
+    with pytest.raises(InputError, match="expected dev or test"):
+        read_lookups(lookups / "de.jsonl", "train")
+
+
+@pytest.mark.parametrize("change", [{"start": 90}, {"right": 1}, {"start": 30, "end": 26}])
+def test_a_line_that_is_no_query_is_named(tmp_path: Path, change: dict) -> None:
+    corpora.lines(tmp_path / "de.jsonl", [BANK, BANK | change])
+    with pytest.raises(ReadError) as caught:
+        read_lookups(tmp_path / "de.jsonl", "dev")
+    assert caught.value.line == 2
+
+
+def test_what_can_be_answered_agrees_with_a_plain_loop() -> None:
+    wordings = [
+        "bank",
+        "bench",
+        "old river",
+        "window",
+        "a book",
+        "on bank",
+        "he open the window because it be hot",
+        "hot",
+    ]
+    queries = [query([one, two]) for one in wordings for two in ("bench", "pen", "river be close")]
+    lemmatised = [f" {' '.join(lemmas(word) for word in text.rstrip('.').split())} " for text in SENTENCES]
+    expected = [any(f" {right} " in text for right in each.right for text in lemmatised) for each in queries]
+    assert answerable(queries, SENTENCES) == expected
+    assert {True, False} == set(expected)
+
+
+def test_wordings_stand_as_whole_words() -> None:
+    assert present({"book", "ban", "read a book", "book he"}, SENTENCES) == {"book", "read a book"}
+    assert present(set(), SENTENCES) == set()
+
+
+def test_ranks_are_those_of_the_first_right_wording() -> None:
+    queries = [query(["bank", "bench"], ["bench"]), query(["house"]), query(["go"]), query(["window"])]
+    answers = [["the river", "Bank", "benches"], [], ["to go"], [*"abcdefghij", "window"]]
+    found = ranks(queries, answers)
+    assert found.right.tolist() == [1, np.inf, 0, np.inf]  # the eleventh answer does not count
+    np.testing.assert_array_equal(found.sense, [2, np.nan, np.nan, np.nan])
+
+
+def test_strata_of_a_query() -> None:
+    assert strata(query(["x"], ["x"], "in der Bank", function_start=True, language="fr")) == {
+        "language": "fr",
+        "domain": "law",
+        "words": "3+",
+        "kind": "ambiguous",
+        "begins with": "function word",
+    }
+    assert strata(query(["x"], None, "alte Bank"))["words"] == "2"
+    assert strata(query(["x"], None, "Bank"))["words"] == "1"
+
+
+def test_tables_count_first_answers_and_senses() -> None:
+    queries = [query(["bank"], ["bank"]), query(["bank"], ["bank"], language="fr"), query(["bank"]), query(["bank"])]
+    systems = {
+        "good": Ranks(np.array([0, 1, 4, 0.0]), np.array([0, 1, np.nan, np.nan])),
+        "bad": Ranks(np.array([5, np.inf, np.inf, 1.0]), np.array([np.inf, np.inf, np.nan, np.nan])),
+    }
+    whole, parts = lookup_tables(queries, systems, "bad", "here")
+    good, bad = (dict(zip(whole.header, row, strict=True)) for row in whole.rows)
+    assert (good["first"].value, bad["first"].value) == (2 / 4, 0 / 4)
+    assert (good["first five"], bad["first five"]) == (4 / 4, 1 / 4)
+    assert good["MRR"] == pytest.approx((1 + 1 / 2 + 1 / 5 + 1) / 4)
+    assert bad["MRR"] == pytest.approx((1 / 6 + 0 + 0 + 1 / 2) / 4)
+    assert (good["right sense first"].value, bad["right sense first"].value) == (1 / 2, 0 / 2)
+    assert good["p"] == 2 / 2**2  # two queries differ, in the same direction: two of four sums are as far from 0
+    assert bad["p"] is None
+    shares = {row[0]: row[1:] for row in parts.rows}
+    assert shares["language: de"] == (3, 2 / 3, 0)
+    assert shares["language: fr"] == (1, 0, 0)
+    assert shares["kind: ambiguous"] == (2, 1 / 2, 0)
+
+
+class Listed:
+    """A dictionary with one entry."""
+
+    name = "listed"
+
+    def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
+        assert (lang, target) == ("de", "en")
+        texts = ["bench", "banks", "the windows", "bank"] if wording == "Bank" else []
+        return [Equivalent(text, 1 / number, self.name, "en") for number, text in enumerate(texts, 1)]
+
+
+def test_a_dictionary_answers_with_what_stands_in_the_text_in_its_order() -> None:
+    queries = [query(["bank"]), query(["house"], text="Haus")]
+    assert dictionary_answers(Listed(), queries, SENTENCES) == [["banks", "the windows", "bank"], []]
+
+
+def test_sentence_search_looks_into_the_nearest_sentences(model: Model, tmp_path: Path) -> None:
+    systems = Systems(model, {}, tmp_path, 1)
+    collection = Collection("four", SENTENCES)
+    queries = [query([], text="river")]
+    ((*wordings,),) = systems.answers("sentences", collection, queries, lambda what, done, total: None)
+    with Index.open(collection.folder(tmp_path, model), model, readonly=True) as index:
+        run = index.search(model.encode([queries[0].phrase]), 40)
+        hits = index.hits(run.ids[0], run.scores[0])
+    nearest = list(dict.fromkeys(hit.text.casefold() for hit in hits))  # four sentences are all near
+    assert [text.casefold() for text in wordings] == nearest[:10]
+
+
+def test_an_index_is_made_once_and_carries_its_base(model: Model, tmp_path: Path) -> None:
+    def nothing(what: str, done: int, total: int) -> None:
+        assert (done, total) in {(0, 1), (1, 1)}
+
+    base = Collection("four", SENTENCES)
+    more = Collection("more", [*SENTENCES, "An old window."], base)
+    folder = more.indexed(tmp_path, model, 1, nothing)
+    before = (folder / "index.json").stat().st_mtime_ns
+    assert more.indexed(tmp_path, model, 1, nothing) == folder
+    assert (folder / "index.json").stat().st_mtime_ns == before
+    with Index.open(folder, model, readonly=True) as index:
+        assert [row.text for row in index.store.all_sentences()] == more.sentences
+    assert base.folder(tmp_path, model).is_dir()
+    assert Collection("four", SENTENCES[:3]).folder(tmp_path, model) != base.folder(tmp_path, model)
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_a_run_counts_what_can_be_answered(lookups: Path, tiny_bundled: Model, folder: Path, tmp_path: Path) -> None:
+    settings = Settings(
+        lookups,
+        (4,),
+        models=(f"other={folder}",),
+        systems=("other", "search", "quick", "sentences"),
+        work=tmp_path / "w",
+    )
+    result = run(settings)
+    whole, parts = result.tables
+    assert whole.title == "Look-ups: 3 phrases, dev half, english-4"  # there is no rocket
+    assert [row[0] for row in whole.rows] == ["other", "search", "quick", "sentences"]
+    assert whole.rows[0][1:5] == whole.rows[1][1:5]  # the same model
+    assert whole.rows[0][-1] is None
+    assert parts.rows[0][:2] == ("language: de", 3)
+    places = result.more["ranks english-4"]
+    assert {len(each) for each in places.values()} == {3}
+    for row in whole.rows:
+        assert row[1].value == pytest.approx(sum(place == 0 for place in places[row[0]]) / 3)
+    assert result.signature["half"] == "dev"
+
+
+def invoke(*options: str) -> Result:
+    return CliRunner().invoke(app, ["evaluate", "lookup", *options])
+
+
+def test_the_command_prints_tables_or_json(lookups: Path, tiny_bundled: Model, tmp_path: Path) -> None:
+    given = (str(lookups), "--size", "4", "--systems", "search,quick", "--work", str(tmp_path / "work"))
+    done = invoke(*given, "-o", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+    assert "Look-ups: 3 phrases, dev half, english-4" in done.stdout
+    assert "signature: data " in done.stdout
+    written = json.loads((tmp_path / "out" / "lookup.json").read_text("utf-8"))
+    printed = json.loads(invoke(*given, "--json").stdout)
+    assert printed["lookup dev half, english-4"] == written["lookup dev half, english-4"]
+    test = json.loads(invoke(*given, "--json", "--half", "test", "--against", "quick").stdout)
+    assert test["lookup test half, english-4"]["title"].startswith("Look-ups: 1 phrases")
+    assert test["lookup test half, english-4"]["note"].endswith("against quick")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--langs", "xx"), "no queries of xx; there are de"),
+        (("--systems", "psychic"), "no system 'psychic'"),
+        (("--systems", "quick", "--against", "search"), "not among the systems asked, quick"),
+        (("--size", "5"), "expected English sentences, one a line"),
+        (("--model", "search=bundled"), "two rows of one name"),
+        (("--model", "x"), "expected NAME=FOLDER"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    lookups: Path, tiny_bundled: Model, options: tuple[str, ...], message: str
+) -> None:
+    done = invoke(str(lookups), *(("--size", "4") if "--size" not in options else ()), *options)
+    assert done.exit_code == 1
+    assert message in done.stderr
+
+
+def test_a_size_that_is_no_number_is_wrong_usage(lookups: Path) -> None:
+    assert invoke(str(lookups), "--size", "many").exit_code == 2
+
+
+def test_a_folder_without_queries_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"expected XX\.jsonl"):
+        run(Settings(tmp_path))
+
+
+IDIOMS = [
+    ("Das Projekt steckt noch in den Kinderschuhen.", "It is at an early stage.", "in den kinderschuhen stecken"),
+    ("Heute regnet es.", "It rains today.", "in den kinderschuhen stecken"),
+    ("Er legte den Plan auf Eis.", "He shelved the plan.", "auf eis legen"),
+    ("Der Plan ist alt.", "That idea is still in its infancy.", "auf eis legen"),
+]
+
+
+def idiom_rows() -> list[dict[str, str]]:
+    english = {"in den kinderschuhen stecken": "to be in its infancy", "auf eis legen": "to put on ice"}
+    rows = []
+    for number, (german, mate, idiom) in enumerate(IDIOMS):
+        both = (idiom, english[idiom]) if number % 2 else (english[idiom], idiom)
+        direction = "de-en" if number % 2 else "en-de"
+        rows.append({"de": german, "en": mate, "idiom_de": both[0], "idiom_en": both[1], "direction": direction})
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("idiom", "sentence", "expected"),
+    [
+        ("in den kinderschuhen stecken", IDIOMS[0][0], "steckt noch in den Kinderschuhen"),
+        ("auf eis legen", "Das wurde auf Eis gelegt.", "auf Eis gelegt"),
+        ("auf eis legen", "Er legte den Plan auf Eis.", "legte den Plan auf Eis"),
+        ("eis|schnee legen", "Schnee legen wir.", "Schnee legen"),
+        ("auf eis legen", "Auf dem Eis steht er.", None),
+        ("auf eis legen", "Eis isst er gern, sagte sie gestern, als er die Karten legte.", None),
+        ("in der", "Er ist in der Stadt.", None),
+    ],
+)
+def test_an_idiom_is_found_in_its_sentence(idiom: str, sentence: str, expected: str | None) -> None:
+    place = place_of(idiom, sentence)
+    assert (None if place is None else sentence[place[0] : place[1]]) == expected
+
+
+def test_idioms_are_asked_of_text_without_their_mates(tmp_path: Path) -> None:
+    corpora.lines(tmp_path / "idioms.jsonl", idiom_rows())
+    queries, sentences = read_idioms(tmp_path / "idioms.jsonl")
+    right = {each.phrase.context: each.right for each in queries}
+    assert right == {
+        IDIOMS[0][0]: frozenset({"be in its infancy", "in its infancy"}),
+        IDIOMS[2][0]: frozenset({"put on ice"}),
+    }
+    assert sentences == sorted([IDIOMS[1][1], IDIOMS[3][1]])
+    assert len(read_idioms(tmp_path / "idioms.jsonl", count=1)[1]) == 3
+    corpora.lines(tmp_path / "none.jsonl", idiom_rows()[1:2])
+    with pytest.raises(InputError, match="no idiom stands in its sentence"):
+        read_idioms(tmp_path / "none.jsonl")
+
+
+def test_a_run_asks_idioms_too(lookups: Path, tiny_bundled: Model, tmp_path: Path) -> None:
+    corpora.lines(tmp_path / "idioms.jsonl", idiom_rows())
+    result = run(Settings(lookups, (4,), systems=("quick",), idioms=tmp_path / "idioms.jsonl", work=tmp_path / "work"))
+    titles = [table.title for table in result.tables if table.name.startswith("lookup")]
+    assert titles == ["Look-ups: 3 phrases, dev half, english-4", "Look-ups: 1 phrases, idioms-english-4"]
