@@ -20,6 +20,7 @@ from phrasemate.evaluate.lookup_systems import DICTIONARY, SYSTEMS, Collection, 
 from phrasemate.evaluate.report import Result, signature, write_json
 from phrasemate.evaluate.significance import check_seed
 from phrasemate.lexicon import bundled_lexicon
+from phrasemate.text import split_sentences
 
 Progress = Callable[[str, int, int], None]
 
@@ -94,13 +95,17 @@ def _queries(settings: Settings) -> tuple[list[LookupQuery], list[Path]]:
 
 
 def _collection(path: Path) -> Collection:
-    """The sentences of a file. Raises InputError where it is missing, ReadError where it is not UTF-8 or empty."""
+    """The sentences of a file, of which a line may hold several.
+
+    Raises InputError where it is missing, ReadError where it is not UTF-8 or empty.
+    """
     try:
-        sentences = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; expected English sentences, one a line") from error
     except UnicodeDecodeError as error:
         raise ReadError(str(path), 0, f"not UTF-8 ({error.reason})", "convert it to UTF-8") from error
+    sentences = [line[start:end] for line in lines for start, end in split_sentences(line, "en")]
     if not sentences:
         raise ReadError(str(path), 0, "an empty file", "expected English sentences, one a line")
     return Collection(path.stem, sentences)
