@@ -116,3 +116,10 @@ def test_bad_marks_and_bad_bytes_are_errors(invoke: Invoke, library: Library) ->
     result = invoke("search", "idx", stdin=b"[[gut]]\n[[schl\xe4cht]]\n")
     assert result.exit_code == 1
     assert result.stderr.startswith("error: standard input, line 2: not UTF-8 ")
+
+
+@pytest.mark.parametrize("query", ["", "  "])
+def test_an_empty_query_is_an_error(invoke: Invoke, library: Library, query: str) -> None:
+    result = invoke("search", "idx", query)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "error: an empty query; expected a sentence, with a phrase in [[ ]] or without\n"

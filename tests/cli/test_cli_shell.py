@@ -192,3 +192,18 @@ def test_help_is_quick_to_load() -> None:
 
 def test_help_keeps_the_marks_of_its_examples(invoke: Invoke) -> None:
     assert '"Er sitzt auf der [[Bank]]."' in invoke("search", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["search", "idx", "x", "-k", "0"], "Invalid value for '-k': expected 1 or more"),
+        (["search", "idx", "x", "-k", "many"], "Invalid value for '-k': expected a whole number"),
+        (["index", "x", "-o", "y", "--threshold", "2"], "Invalid value for '--threshold': expected 1 or less"),
+        (["index", "x", "-o", "y", "--threshold", "a"], "Invalid value for '--threshold': expected a number"),
+    ],
+)
+def test_a_wrong_value_is_said_in_plain_words(invoke: Invoke, arguments: list[str], expected: str) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert expected in result.stderr

@@ -171,13 +171,14 @@ def test_a_dry_run_writes_what_it_is_asked_for(text: Path, tmp_path: Path) -> No
     given = (text, "--from", "de", "--to", "en", "--form", "plain", "--dry-run", "--show-prompt")
     done = mt(*given, "--json")
     assert [json.loads(line)["source"] for line in done.stdout.splitlines()] == LINES
-    out, why = tmp_path / "prompts", tmp_path / "why.jsonl"
-    done = mt(*given, "-o", out, "--jsonl", why)
-    assert (done.stdout, len(told(why)), out.read_text("utf-8").count("German: ")) == (
-        "",
-        4,
-        3,
-    )  # the empty line has none
+    out, why = tmp_path / "translations", tmp_path / "why.jsonl"
+    done = mt(*given, "--jsonl", why)
+    assert done.stdout == ""
+    assert ["German: " in line["prompt"] for line in told(why)].count(True) == 3  # the empty line has none
+    refused = mt(*given, "-o", out)
+    assert refused.exit_code == 2
+    assert "--dry-run makes no translations for -o" in refused.stderr
+    assert not out.exists()
     assert "--- line 3\nTranslate from German into English." in done.stderr
 
 

@@ -315,3 +315,11 @@ def test_brackets_of_the_text_stay_where_an_address_counts_in_it(browser: Browse
     fields = {each.get("name"): each.get("value") for each in marked.all("#sift input[type=hidden]")}
     again = browser.get(q=fields["q"], at=fields["at"])
     assert again.texts("#asked") == ["Markt"]
+
+
+def test_only_what_is_there_can_be_clicked(browser: Browser) -> None:
+    with_phrases = browser.get(q="Die Bank war zu.")
+    assert with_phrases.texts("#reading-help")[0].startswith("Click one, or select any words.")
+    without = browser.get(q="… — !")
+    assert without.texts("#reading-title") == ["No phrase stands out"]
+    assert without.texts("#reading-help")[0].startswith("Select any words.")

@@ -157,6 +157,10 @@ def translate(
     _check_files(file, examples, out, jsonl, force)
     if not llm and not dry_run:
         raise typer.BadParameter("give --llm URL, or --dry-run to see the prompts alone")
+    if dry_run and out:
+        raise typer.BadParameter(
+            "--dry-run makes no translations for -o; leave it out (--jsonl FILE takes the prompts)"
+        )
     chosen = chosen_form(form, template, index)
     settings = Hints(
         threshold=threshold,
@@ -239,7 +243,7 @@ class _Sinks:
         from phrasemate.utils.storage import NewFile
 
         self._as_json, self._show_prompt, self.files = as_json, show_prompt, bool(out or jsonl)
-        self._prompts = as_json or out is not None or not (jsonl or show_prompt)  # where translations would be
+        self._prompts = as_json or not (jsonl or show_prompt)  # where translations would be
         self._out = stack.enter_context(NewFile(out)) if out else sys.stdout
         self._jsonl = stack.enter_context(NewFile(jsonl)) if jsonl else None
         self._on_screen = out is None and sys.stdout.isatty()

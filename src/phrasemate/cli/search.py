@@ -104,6 +104,8 @@ search.__doc__ = HELP
 def _queries(given: Sequence[str] | None) -> Iterator[str]:
     """The queries of the command line, with standard input in the place of ``-``."""
     for query in given or ["-"]:
+        if not query.strip():
+            raise InputError("an empty query; expected a sentence, with a phrase in [[ ]] or without")
         if query == "-":
             yield from _standard_input()
         elif query.isascii() or _is_unicode(query):

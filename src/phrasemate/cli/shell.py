@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -133,6 +134,9 @@ def _leaving() -> Iterator[None]:
     except PhrasemateError as error:
         log.debug("raised here:", exc_info=True)
         fail(str(error))
+    except typer.BadParameter as error:
+        error.message = _reworded(error.message)
+        raise
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -145,6 +149,25 @@ def _leaving() -> Iterator[None]:
     except OSError as error:
         log.debug("raised here:", exc_info=True)
         fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+_WORDINGS = {  # of what pydantic says of a value
+    r"greater than or equal to (\S+)": r"\1 or more",
+    r"less than or equal to (\S+)": r"\1 or less",
+    r"greater than (\S+)": r"more than \1",
+    r"less than (\S+)": r"less than \1",
+    r"a valid integer.*": "a whole number",
+    r"a valid number.*": "a number",
+}
+
+
+def _reworded(message: str) -> str:
+    """What is wrong with the value of an option, in the words of all other errors."""
+    start, said, expected = message.partition("Input should be ")
+    for pattern, wording in _WORDINGS.items():
+        if said and (match := re.fullmatch(pattern, expected)):
+            return f"{start}expected {match.expand(wording)}"
+    return f"{start}expected {expected}" if said else message.removeprefix("Value error, ")
 
 
 class DefaultGroup(TyperGroup):
