@@ -164,7 +164,7 @@ def main() -> None:
     )
     options.add_argument("--size", type=int, default=15_000_000, help="most bytes (default: %(default)s)")
     options.add_argument(
-        "--small", type=int, default=15_000, help="wordings of a small language (default: %(default)s)"
+        "--small", type=int, default=25_000, help="wordings of a small language (default: %(default)s)"
     )
     options.add_argument("--links", type=int, default=20_000, help="links to measure on (default: %(default)s)")
     options.add_argument("--seed", type=int, default=0)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import phrasemate
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
-from phrasemate.lexicon import Equivalent, InducedLexicon
+from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.induced import FORMAT, Pair, write_lexicon
 
 GERMAN = [
@@ -125,3 +126,31 @@ def test_tensors_that_do_not_fit(path: Path, name: str, tensor: np.ndarray | Non
     assert texts(lexicon.equivalents("bænk", "da")) == [("en", "bench")]
     with pytest.raises(ModelDamaged, match="is not as expected"):
         lexicon.equivalents("bank", "de")
+
+
+@pytest.mark.parametrize(
+    ("wording", "lang", "expected"),
+    [
+        ("Bank", "de", {"bank", "bench"}),
+        ("die Bänke", "de", {"benches"}),
+        ("banc", "fr", {"bench"}),
+        ("ベンチ", "ja", {"bench"}),
+        ("銀行", "", {"bank"}),
+        ("l'avocat", "fr", {"lawyer"}),
+        ("point de vue", "fr", {"point of view"}),
+        ("лавка", "ru", {"shop", "bench"}),
+    ],
+)
+def test_bundled_lexicon(wording: str, lang: str, expected: set[str]) -> None:
+    found = {equivalent.text for equivalent in bundled_lexicon().equivalents(wording, lang, "en")}
+    assert found >= expected
+
+
+def test_the_bundled_lexicon_is_small_and_complete() -> None:
+    path = Path(phrasemate.__file__).parent / "models" / "lexicon" / "lexicon.safetensors"
+    assert path.stat().st_size <= 15_000_000
+    lexicon = bundled_lexicon()
+    assert len(lexicon.languages) == 27
+    for lang in lexicon.languages:
+        [first, *_] = lexicon.equivalents("night", "en", lang)
+        assert "night" in {equivalent.text for equivalent in lexicon.equivalents(first.text, lang)}

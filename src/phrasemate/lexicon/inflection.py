@@ -45,10 +45,7 @@ _FUNCTION_WORDS = {
     "sv": "en ett den det de att sig",
 }
 _WORDS = {lang: frozenset(text.split()) for lang, text in _FUNCTION_WORDS.items()}
-_ELIDED = {
-    "fr": re.compile(r"(?:l|d|s)['’](?=\w)"),
-    "it": re.compile(r"(?:l|un|dell|nell|all|dall|sull|s)['’](?=\w)"),
-}
+_ELIDED = {"fr": ("l'", "d'", "s'"), "it": ("l'", "un'", "dell'", "nell'", "all'", "dall'", "sull'", "s'")}
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 _LOCAL = threading.local()  # a stemmer serves one thread at a time
 
@@ -79,12 +76,20 @@ def without_function_words(wording: str, lang: str) -> str:
     return " ".join(_content(wording, primary(lang)))
 
 
+def leading(lang: str) -> list[str]:
+    """What may stand before a wording of a language and is left out: "the ", "l'"; first of all nothing."""
+    lang = primary(lang)
+    return ["", *(f"{word} " for word in sorted(_WORDS.get(lang, ()))), *_ELIDED.get(lang, ())]
+
+
 def _content(wording: str, lang: str) -> list[str]:
     text = folded(wording)
     if not text.isascii():
         text = composed(text.encode("utf-8", "replace").decode())  # stemmers take no half of a surrogate pair
-    if elided := _ELIDED.get(lang):
-        text = elided.sub("", text, count=1) if elided.match(text) else text
+    for article in _ELIDED.get(lang, ()):
+        if text.startswith(article) and len(text) > len(article):
+            text = text[len(article) :]
+            break
     words = [word if word.isalnum() else _EDGE.sub("", word) for word in text.split()]
     words = [word for word in words if word] or text.split()
     leading = _WORDS.get(lang, frozenset())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -11,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
-from phrasemate.lexicon.languages import primary
+from phrasemate.lexicon.inflection import leading, stemmed, stemmed_all, without_function_words
 from phrasemate.text.normalize import folded
+
+_BEGINNING = 4  # characters that wordings with the same stem share
+_COMPARED = 5000  # wordings with one beginning
 
 
 def encoded(text: str) -> bytes:
@@ -60,13 +61,10 @@ class Wordings:
                 high = middle
         return low if low < len(self) and self.bytes_of(low) == wanted else -1
 
-    def range_of(self, text: str) -> tuple[int, int]:
-        """The first row of a wording that is there several times, and the row after the last."""
-        wanted = encoded(text)
-        start = end = bisect_left(self._rows, wanted)
-        while end < len(self) and self.bytes_of(end) == wanted:
-            end += 1
-        return start, end
+    def beginning_with(self, text: str) -> range:
+        """The rows of the wordings that begin so."""
+        start = encoded(text)
+        return range(bisect_left(self._rows, start), bisect_left(self._rows, start + b"\xff"))
 
     def bytes_of(self, row: int) -> bytes:
         """The wording of a row as UTF-8."""
@@ -91,8 +89,6 @@ class Keys:
 
     def __init__(self, wordings: Wordings) -> None:
         self.wordings = wordings
-        self._stems: dict[str, tuple[Wordings, NDArray[np.int64]]] = {}  # by language: forms, sorted, and their rows
-        self._lock = threading.Lock()
 
     def exact(self, wording: str, lang: str) -> list[int]:
         """The row of a wording, without regard to case and white space."""
@@ -105,16 +101,21 @@ class Keys:
         return [row] if row >= 0 else []
 
     def stemmed(self, wording: str, lang: str) -> list[int]:
-        """The rows of all wordings with the same stems; the first call for a language stems every wording."""
-        lang = primary(lang)
-        with self._lock:
-            if lang not in self._stems:
-                forms = stemmed_all((self.wordings[row] for row in range(len(self.wordings))), lang)
-                order = sorted(range(len(forms)), key=lambda row: encoded(forms[row]))
-                self._stems[lang] = Wordings.of(forms[row] for row in order), np.array(order, np.int64)
-        forms_sorted, rows = self._stems[lang]
-        start, end = forms_sorted.range_of(stemmed(wording, lang))
-        return [int(row) for row in rows[start:end]]
+        """The rows of the wordings with the same stems.
+
+        Compared are those that begin as the wording does, or its stem; a change of vowel after that does no harm.
+        """
+        form, bare = stemmed(wording, lang), without_function_words(wording, lang)
+        length = max(2, min(len(form) - 1, _BEGINNING))
+        rows = {
+            row
+            for beginning in (form[:length], bare[:length])
+            for before in leading(lang)
+            for row in self.wordings.beginning_with(before + beginning)[:_COMPARED]
+        }
+        candidates = sorted(rows)
+        forms = stemmed_all((self.wordings[row] for row in candidates), lang)
+        return [row for row, other in zip(candidates, forms, strict=True) if other == form]
 
 
 LOOKUPS = (Keys.exact, Keys.stripped, Keys.stemmed)
