@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -162,12 +161,6 @@ class InducedLexicon:
 
     def _damaged(self, part: str) -> ModelDamaged:
         return ModelDamaged(f"{self._path}: the part {part!r} is not as expected; install phrasemate again")
-
-
-@cache
-def bundled_lexicon() -> InducedLexicon:
-    """The lexicon of 27 languages and English that comes with the package. Raises ModelDamaged if it is missing."""
-    return InducedLexicon(Path(__file__).parent.parent / "models" / "lexicon" / "lexicon.safetensors")
 
 
 def _bounds(lengths: Bytes) -> Rows:
