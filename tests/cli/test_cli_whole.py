@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from phrasemate.encode import bundled_folder
 
 Invoke = Callable[..., Any]
 TEXT = """The bank refused to lend him any more money.
@@ -86,3 +91,22 @@ def test_the_demo_keeps_its_promise(invoke: Invoke) -> None:
     assert demo["asked"] == 40
     assert demo["first_in_all"] == sum(demo["first"].values()) >= 28
     assert time.perf_counter() - started < 120
+
+
+@pytest.mark.skipif(not bundled_folder().exists(), reason="there is no bundled model")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the limit is not kept to")
+@pytest.mark.parametrize("megabytes", [500, 700, 900])
+def test_too_little_memory_is_one_line(tmp_path: Path, megabytes: int) -> None:
+    limit = megabytes * 1_000_000
+    text = tmp_path / "a.txt"
+    text.write_text("Der alte Garten.\n", "utf-8")
+    command = [sys.executable, "-m", "phrasemate", "index", str(text), "-o", str(tmp_path / "idx"), "--threads", "1"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: there is not enough memory")
+    assert "backtrace" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import shutil
@@ -169,3 +170,18 @@ def test_weights_are_not_unpickled(base: Path, tmp_path: Path) -> None:
 def test_a_senseless_dropout_is_named(base: Path, dropout: float) -> None:
     with pytest.raises(InputError, match=r"\[model\] dropout: .*; expected 0 to below 1"):
         Backbone(base, dropout=dropout)
+
+
+def test_code_of_a_folder_is_never_run_and_nobody_is_asked(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "own"
+    shutil.copytree(base, folder)
+    config = json.loads((folder / "config.json").read_text())
+    auto = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "own", "auto_map": auto}))
+    (folder / "own.py").write_text("raise SystemExit('was run')")
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("was asked"))
+    for load in (Backbone, longest_text):
+        with pytest.raises(ModelError, match="no encoder that transformers loads"):
+            load(folder)

@@ -51,7 +51,10 @@ def bicla(
         ),
     ] = None,
     pairs: Annotated[
-        str, typer.Option("--pairs", metavar="XX-YY,...", help="Test sets, by source and target language.")
+        str,
+        typer.Option(
+            "--pairs", metavar="XX-YY,...", help="Test sets, by source and target language; all of them must be there."
+        ),
     ] = "de-en,cs-en,hu-en,cs-de,hu-de,cs-hu",
     only: Annotated[
         str, typer.Option("--only", metavar="PART,...", help="Of rankers, ensembles, transfer (default: all).")

@@ -27,6 +27,7 @@ from phrasemate.encode.token_table import EmbeddingTable
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.cpu import cores
+from phrasemate.utils.memory import check_memory
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
 BATCHES = 8  # into which few texts are cut, so that all threads have some ...
@@ -35,6 +36,7 @@ _TOKENISED = 256  # texts handed to the tokenizer together, which works on all c
 STRETCH = 20_000  # characters handed to it together: it takes 500 bytes a token, and a character can be 4 tokens
 MOST_TOKENS = 200_000  # of a text, whose states are held together: 300 MB at a width of 384
 BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
+_LIBRARIES, _COPIES = 700_000_000, 3  # bytes of address space that a model takes: measured, and times its files
 ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
 SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
@@ -77,6 +79,7 @@ class Runtime:
     def __init__(self, folder: Path, config: Mapping[str, Any], threads: int | None = None) -> None:
         if threads is not None and threads < 1:
             raise InputError(f"threads: {threads}; expected 1 or more")
+        check_memory(_LIBRARIES + _COPIES * sum(path.stat().st_size for path in folder.iterdir() if path.is_file()))
         self.threads = threads or cores()
         self.layers: list[int] = list(config["layers"])
         self.table = EmbeddingTable(folder / names.EMBEDDINGS)

@@ -130,11 +130,26 @@ def _tables(settings: Settings, figures: Figures) -> list[Table]:
     return [*found, *([table] if table.rows else [])]
 
 
+def _check_sets(settings: Settings) -> None:
+    """Raises InputError that names the test sets that are not there, and those that are."""
+    folder = settings.data / SETS
+
+    def is_there(pair: str) -> bool:
+        return all((folder / f"{pair}.{language}").exists() for language in pair.split("-"))
+
+    absent = [pair for pair in settings.pairs if pair.count("-") == 1 and not is_there(pair)]
+    if absent:
+        others = ", ".join(pair for pair in PAIRS if is_there(pair)) or "none"
+        reason = f"{folder}: lacks the test sets {', '.join(absent)}; those of the paper that are there: {others}"
+        raise InputError(f"{reason}; choose with --pairs")
+
+
 class _Work:
     """What the sets are measured with: word vectors, trained rankers, the encoder."""
 
     def __init__(self, settings: Settings, trained: Sequence[TrainedRanker], progress: Progress) -> None:
         self._settings, self._progress = settings, progress
+        _check_sets(settings)
         self.sets = [self._cut(read_set(settings.data / SETS, pair)) for pair in dict.fromkeys(settings.pairs)]
         self._trained = {(each.kind, each.pair): each for each in trained}
         if len(self._trained) < len(trained):

@@ -103,7 +103,7 @@ def _fast_tokenizer(folder: str | Path) -> Any:
             return Fast.from_file(str(path))
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(str(folder)).backend_tokenizer
+        return AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False).backend_tokenizer
     except Exception as error:  # tokenizers raises bare Exceptions
         raise ModelError(f"{folder}: no fast tokenizer ({_line(error)}); give a folder with tokenizer.json") from error
 
@@ -136,7 +136,7 @@ def longest_text(folder: str | Path) -> int:
     from transformers import AutoConfig
 
     with _as_model_error(folder):
-        return _positions(AutoConfig.from_pretrained(str(folder)))
+        return _positions(AutoConfig.from_pretrained(str(folder), trust_remote_code=False))
 
 
 def _positions(config: Any) -> int:
@@ -162,9 +162,10 @@ def _loaded(folder: str | Path, options: dict[str, Any]) -> Any:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     options = {**options, "output_loading_info": True, "use_safetensors": True}  # no pickles
+    options["trust_remote_code"] = False  # of the folder; transformers would ask on the terminal whether to run it
     try:
         with _as_model_error(folder):
-            family = AutoConfig.from_pretrained(str(folder)).model_type
+            family = AutoConfig.from_pretrained(str(folder), trust_remote_code=False).model_type
             if family not in FAMILIES:
                 raise ModelUnsupported(f"{folder}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
             found = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)

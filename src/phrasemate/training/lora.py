@@ -240,8 +240,9 @@ def _loaded(base: str | Path) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True, "use_safetensors": True}
+    options["trust_remote_code"] = False  # transformers would ask on the terminal whether to run what the folder brings
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(base))
+        tokenizer = AutoTokenizer.from_pretrained(str(base), trust_remote_code=False)
         found: Any = AutoModelForCausalLM.from_pretrained(str(base), **options)
     except Exception as error:  # tokenizers raises bare Exceptions
         if short_of_memory(error):
