@@ -85,7 +85,7 @@ def lookup(
     from phrasemate.evaluate.lookup_run import Settings, run
 
     sizes = several(size)
-    if not sizes or not all(each.isascii() and each.isdigit() for each in sizes):
+    if not sizes or not all(number.isascii() and number.isdigit() for number in sizes):
         raise typer.BadParameter(f"--size {size}: expected numbers of sentences, such as 20000,100000")
     settings = Settings(
         folder=folder,

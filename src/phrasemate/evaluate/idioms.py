@@ -60,15 +60,15 @@ def place_of(idiom: str, sentence: str) -> tuple[int, int] | None:
     The idiom's words that stand before the run belong to it, as in "in den Kinderschuhen". A word of the idiom may be
     several with ``|`` between them, of which one is enough.
     """
-    wanted = [choice for part in idiom.split() if (choice := _choice(part.split("|")))]
+    content_words = [choice for part in idiom.split() if (choice := _choice(part.split("|")))]
     every = _german(idiom.replace("|", " ").split())
     spans = words(sentence)
     having = [_german([sentence[start:end]]) for start, end in spans]
     most = WIDEST * len(idiom.split())
-    for length in range(len(wanted), min(most, len(spans)) + 1):
+    for length in range(len(content_words), min(most, len(spans)) + 1):
         for first in range(len(spans) - length + 1):
             inside = frozenset().union(*having[first : first + length])
-            if wanted and all(choice & inside for choice in wanted):
+            if content_words and all(choice & inside for choice in content_words):
                 last = first + length - 1
                 while first and not every.isdisjoint(having[first - 1]):
                     first -= 1

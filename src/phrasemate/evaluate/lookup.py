@@ -117,13 +117,13 @@ def answerable(queries: Sequence[LookupQuery], sentences: Iterable[str]) -> list
 def present(wordings: set[str], sentences: Iterable[str]) -> set[str]:
     """Those of the wordings, as `lemmas` has them, that stand in one of the sentences as whole words."""
     longest = max((wording.count(" ") + 1 for wording in wordings), default=0)
-    seen: set[str] = set()
+    subset: set[str] = set()
     for sentence in sentences:
         parts = [_word(sentence[start:end].casefold()) for start, end in words(sentence)]
         for start in range(len(parts)):
             ends = range(start + 1, min(start + longest, len(parts)) + 1)
-            seen.update(wordings.intersection(" ".join(parts[start:end]) for end in ends))
-    return seen
+            subset.update(wordings.intersection(" ".join(parts[start:end]) for end in ends))
+    return subset
 
 
 def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> Ranks:

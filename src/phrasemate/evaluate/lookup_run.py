@@ -49,16 +49,16 @@ class Settings:
     out: Path | None = None
 
 
-def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
+def run(settings: Settings, progress: Progress = lambda stage, count, total: None) -> Result:
     """Ask and count. Raises InputError before anything is computed where the set is not there, or not as expected."""
     check_seed(settings.seed)
     queries, files = _queries(settings)
     collections = [_collection(settings.folder / f"english-{size}.txt") for size in sorted(set(settings.sizes))]
-    asked = [(queries, collection) for collection in collections]
+    tasks = [(queries, collection) for collection in collections]
     if settings.idioms is not None:
         idioms, sentences = read_idioms(settings.idioms, seed=settings.seed)
         base = collections[0]
-        asked.append((idioms, Collection(f"idioms-{base.name}", [*base.sentences, *sentences], base)))
+        tasks.append((idioms, Collection(f"idioms-{base.name}", [*base.sentences, *sentences], base)))
         files.append(settings.idioms)
     rows = {row.name: row.folder for row in map(parse_row, settings.models)}
     names = _names(settings, list(rows))
@@ -69,8 +69,8 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         work = settings.work or Path(stack.enter_context(TemporaryDirectory(prefix="phrasemate-")))
         work.mkdir(parents=True, exist_ok=True)
         systems = Systems(bundled, models, work, settings.threads)
-        for each, collection in asked:
-            _ask(settings, names, systems, each, collection, result, progress)
+        for questions, collection in tasks:
+            _ask(settings, names, systems, questions, collection, result, progress)
     named: dict[str, Model] = models | {"bundled": bundled}
     facts = {"data": digest([*files, *(settings.folder / f"{collection.name}.txt" for collection in collections)])}
     result.signature = signature(named, **facts, half=settings.half, seed=settings.seed)
@@ -113,13 +113,13 @@ def _collection(path: Path) -> Collection:
 
 def _names(settings: Settings, models: list[str]) -> list[str]:
     """The systems that are asked, in the order of their rows. Raises InputError for an unknown one."""
-    known = [*models, *SYSTEMS]
-    if len(set(known)) < len(known) or len(models) < len(settings.models):
+    systems = [*models, *SYSTEMS]
+    if len(set(systems)) < len(systems) or len(models) < len(settings.models):
         raise InputError(f"--model {', '.join(settings.models)}: two rows of one name; there are {', '.join(SYSTEMS)}")
     for name in [*settings.systems, *filter(None, [settings.against])]:
-        if name not in known:
-            raise InputError(f"no system {name!r}; there are {', '.join(known)}")
-    names = [name for name in known if not settings.systems or name in settings.systems]
+        if name not in systems:
+            raise InputError(f"no system {name!r}; there are {', '.join(systems)}")
+    names = [name for name in systems if not settings.systems or name in settings.systems]
     if not settings.systems and bundled_lexicon() is None:
         names.remove(DICTIONARY)
     if settings.against and settings.against not in names:
@@ -145,7 +145,7 @@ def _ask(
     what = f"{settings.half} half, {collection.name}" if collection.base is None else collection.name
     result.tables += lookup_tables(queries, systems_ranks, settings.against or names[0], what, settings.seed)
     places = {
-        name: np.where(np.isinf(found.right), -1, found.right).astype(int).tolist()
-        for name, found in systems_ranks.items()
+        name: np.where(np.isinf(system.right), -1, system.right).astype(int).tolist()
+        for name, system in systems_ranks.items()
     }
     result.more[f"ranks {collection.name}"] = places

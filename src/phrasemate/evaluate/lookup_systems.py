@@ -79,8 +79,8 @@ def search_answers(searcher: Searcher, queries: Sequence[LookupQuery], progress:
     """The wordings of the groups of a search."""
     answers: Answers = []
     for batch in _batches(queries):
-        asked = [marked(query.phrase.context, query.phrase.start, query.phrase.end) for query in batch]
-        answers += [[group.text for group in result.groups] for result in searcher.search_all(asked, DEPTH, 1)]
+        texts = [marked(query.phrase.context, query.phrase.start, query.phrase.end) for query in batch]
+        answers += [[group.text for group in result.groups] for result in searcher.search_all(texts, DEPTH, 1)]
         progress(len(answers))
     return answers
 
@@ -145,8 +145,8 @@ def dictionary_answers(lexicon: Lexicon, queries: Sequence[LookupQuery], sentenc
         [equivalent.text for equivalent in lexicon.equivalents(query.phrase.text, query.language, "en")]
         for query in queries
     ]
-    there = present({lemmas(text) for texts in listed for text in texts}, sentences)
-    return [[text for text in texts if lemmas(text) in there] for texts in listed]
+    standing = present({lemmas(text) for texts in listed for text in texts}, sentences)
+    return [[text for text in texts if lemmas(text) in standing] for texts in listed]
 
 
 class Systems:
@@ -168,8 +168,8 @@ class Systems:
         model = self.models.get(name, self.bundled)
         folder = collection.indexed(self.work, model, self.threads, progress)
 
-        def tell(done: int) -> None:
-            progress(f"{name}, {collection.name}", done, len(queries))
+        def tell(count: int) -> None:
+            progress(f"{name}, {collection.name}", count, len(queries))
 
         with Index.open(folder, model, readonly=True, threads=self.threads) as index:
             if name == SENTENCES:
