@@ -75,6 +75,32 @@ def test_a_sample_of_what_was_not_deleted(index: Index, kept: range) -> None:
     assert sum(row.phrases for row in whole) >= 0.7 * phrases
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["law/a.txt"], ["law/a.txt"]),
+        (["law/"], ["law/a.txt", "law/b.md"]),
+        (["law"], ["law/a.txt", "law/b.md", "lawyer.txt"]),
+        (["news"], ["news"]),
+        (["*.txt"], ["law/a.txt", "lawyer.txt"]),
+        (["*a*"], ["law/a.txt", "law/b.md", "lawyer.txt"]),
+        (["law/", "news"], ["law/a.txt", "law/b.md", "news"]),
+    ],
+)
+def test_a_filter_takes_names_their_beginnings_and_patterns(
+    index: Index, names: list[str], expected: list[str]
+) -> None:
+    documents = ["law/a.txt", "law/b.md", "lawyer.txt", "news", "news2"]
+    index.add([Document.from_texts(name, sentences(3, n)) for n, name in enumerate(documents)], lang="en")
+    chosen = index._chosen(names, None)
+    assert [document.name for document in index.documents() if document.id in chosen] == expected
+    for unknown in ("x", "*.pdf", ""):
+        with pytest.raises(InputError, match="has no document"):
+            index._chosen([unknown], None)
+    with pytest.raises(InputError, match="has no document 'law/'"):
+        index.delete("law/")
+
+
 def test_documents_are_deleted_all_or_none(index: Index) -> None:
     index.add([Document.from_texts(name, sentences(3, n)) for n, name in enumerate("abc")], lang="en")
     before = index.stats().generation

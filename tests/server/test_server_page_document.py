@@ -120,7 +120,7 @@ def test_a_form_in_no_encoding(browser: Browser, address: str, charset: str) -> 
 
 
 ROWS = [
-    Row("Bank", "bank", "accepted", "3", "Die Bank.", "The bank.", "en"),
+    Row("Bank", "bank", "accepted", "3", "Die Bank.", "The bank.", "en", "0.703125"),
     Row("Ufer", "shore", "undecided", "1", "Das Ufer.", "A coast.", "en"),
     Row("Rest", "rest", "rejected"),
     Row("Leer", "", "accepted", "1"),
@@ -132,6 +132,10 @@ def test_only_what_was_accepted_is_kept(tmp_path: Path) -> None:
     lines = [line.split("\t") for line in (tmp_path / "a.tsv").read_text("utf-8").splitlines()]
     assert [line[:2] for line in lines] == [["source", "target"], ["Bank", "bank"], ["Leer", ""]]
     assert dict(zip(lines[0], lines[1], strict=True))["target_context"] == "The bank."
+    assert [line[2] for line in lines] == ["score", "0.703125", ""]  # a verdict is no cosine
+    (tmp_path / "a.tbx").write_bytes(file_of("tbx", [ROWS[0], Row("Tor", "gate", "accepted")], "de"))
+    sources = {term.text: term.metadata.get("source") for term in read_terms(tmp_path / "a.tbx", "*")}
+    assert (sources["bank"], sources["gate"]) == ("phrasemate, score 0.703", "chosen by a person")
     (tmp_path / "b.tsv").write_bytes(file_of("tsv", ROWS, "de", undecided=True))
     lines = [line.split("\t") for line in (tmp_path / "b.tsv").read_text("utf-8").splitlines()]
     assert [line[0] for line in lines[1:]] == ["Bank", "Ufer", "Leer"]

@@ -58,8 +58,8 @@ def test_term_base(tmp_path: Path) -> None:
     ]
     assert read[0].contexts == ("Die Platte ist voll.", "Keine Platte & kein <Netz>.")
     assert read[1].contexts == ("The disk is full.", "A disk.")
-    assert read[0].note == "2 times in the document, score 2.500"
-    assert read[3].note == "1 time in the document, score 1.250"
+    assert read[0].note == "2 times in the document, termhood 2.500"
+    assert read[3].note == "1 time in the document, termhood 1.250"
     write_document_terms(tmp_path / "few.tbx", TERMS, "de", contexts=1)
     assert next(iter(read_terms(tmp_path / "few.tbx", "de"))).contexts == ("Die Platte ist voll.",)
 

@@ -63,7 +63,11 @@ def search(
     ] = 5,
     document: Annotated[
         list[str] | None,
-        typer.Option("--document", metavar="NAME", help="Only in this document (may be given several times)."),
+        typer.Option(
+            "--document",
+            metavar="NAME",
+            help="Only in this document, or those whose names begin so or fit *; several times.",
+        ),
     ] = None,
     language: Annotated[
         list[str] | None,

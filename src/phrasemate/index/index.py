@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -196,7 +197,7 @@ class Index:
     def delete(self, *names: str) -> None:
         """Remove documents, all or none. Raises InputError if there is none of a name, IndexLocked."""
         with self._writing():
-            documents = self._chosen(names, None)
+            documents = self._chosen(names, None, exact=True)
             if not documents:
                 return
             transactions.mend_words(self.store)
@@ -395,16 +396,36 @@ class Index:
             self._names = (generation, {document.id: document for document in self.store.documents()})
         return self._names[1]
 
-    def _chosen(self, names: Sequence[str] | None, languages: Sequence[str] | None) -> list[int]:
-        """Ids of the documents that a filter lets through. Raises InputError for a name or language that is unknown."""
+    def _chosen(self, names: Sequence[str] | None, languages: Sequence[str] | None, exact: bool = False) -> list[int]:
+        """Ids of the documents that a filter lets through. Raises InputError for a name or language that is unknown.
+
+        Unless ``exact``, a name that no document has stands for those that begin with it, such as a folder, and ``*``
+        in it for anything.
+        """
         with self.store.reading():
             known = self._documents().values()
-        there = {d.name for d in known}, {d.language for d in known}
-        for kind, asked, held in zip(("document", "language"), (names, languages), there, strict=True):
-            for unknown in [x for x in asked or () if x not in held]:
-                raise InputError(f"{self.path}: has no {kind} {unknown!r}; it has {_some(held)}")
-        wanted, spoken = (there[0] if names is None else {*names}), (there[1] if languages is None else {*languages})
-        return [d.id for d in known if d.name in wanted and d.language in spoken]
+        spoken = {document.language for document in known}
+        chosen = {document.name for document in known}
+        if names is not None:
+            fitting = [{name} & chosen if exact else _fitting(name, chosen) for name in names]
+            self._check_known("document", [name for name, fit in zip(names, fitting, strict=True) if not fit], chosen)
+            chosen = set().union(*fitting)
+        if languages is not None:
+            self._check_known("language", [language for language in languages if language not in spoken], spoken)
+            spoken = {*languages}
+        return [document.id for document in known if document.name in chosen and document.language in spoken]
+
+    def _check_known(self, kind: str, unknown: Sequence[str], known: set[str]) -> None:
+        if unknown:
+            raise InputError(f"{self.path}: has no {kind} {unknown[0]!r}; it has {_some(known)}")
+
+
+def _fitting(name: str, known: set[str]) -> set[str]:
+    """Which of the names that are known a name stands for: itself, or those that begin with it or fit its ``*``."""
+    if name in known or not name:
+        return {name} & known
+    pattern = re.compile(".*".join(map(re.escape, name.split("*"))) + ("" if "*" in name else ".*"), re.DOTALL)
+    return {other for other in known if pattern.fullmatch(other)}
 
 
 def _some(names: set[str]) -> str:

@@ -78,7 +78,7 @@ def term_rows(
 
 def _concepts(terms: Iterable[DocumentTerm], language: str, target_language: str, contexts: int) -> Iterator[Term]:
     for rank, term in enumerate(terms, 1):
-        concept, note = f"t{rank}", f"{_times(term.count)} in the document, score {term.score:.3f}"
+        concept, note = f"t{rank}", f"{_times(term.count)} in the document, termhood {term.score:.3f}"
         yield Term(term.text, language, concept, note=note, contexts=_own_contexts(term, contexts))
         for group in term.groups:
             yield _target(group, concept, target_language, contexts)

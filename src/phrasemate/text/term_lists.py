@@ -232,7 +232,8 @@ def _concepts(rows: Iterable[TermPair]) -> Iterator[list[Term]]:
                 held.append(source)
             sources.add((source.language, source.text))
             if pair.target.text.strip():
-                said = {"source": f"phrasemate, score {pair.score:.3f}", **pair.target.metadata}
+                told = "chosen by a person" if pair.score is None else f"phrasemate, score {pair.score:.3f}"
+                said = {"source": told, **pair.target.metadata}
                 held.append(replace(pair.target, id=source.id, metadata=said))
         yield held
 
@@ -245,7 +246,13 @@ def _table(rows: Iterable[TermPair]) -> Iterator[Sequence[Any]]:
     for pair in rows if first is None else chain([first], rows):
         source, target = pair.source, pair.target
         context = source.contexts[0] if source.contexts else ""
-        facts = [source.text, target.text, round(pair.score, 6), source.language, target.language]
+        facts = [
+            source.text,
+            target.text,
+            "" if pair.score is None else round(pair.score, 6),
+            source.language,
+            target.language,
+        ]
         facts += [source.id, source.definition, source.note, context]
         yield [*facts, *(_cell(pair.metadata.get(key, "")) for key in extra)]
 

@@ -120,7 +120,7 @@ class ClusterIndex(Index):
     def delete(self, *names: str) -> None:
         """Remove documents, all or none. Raises InputError if there is none of a name, IndexLocked, IndexError_."""
         self._may_write()
-        chosen = self._chosen(names, None)
+        chosen = self._chosen(names, None, exact=True)
         if not chosen:
             return
         writer = Writer(self._tables)

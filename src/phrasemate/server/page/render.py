@@ -63,6 +63,7 @@ def environment() -> Any:
     made.filters |= {
         "base": lambda name: _SEPARATOR.split(name)[-1] or name,
         "dir": direction,
+        "is_space": str.isspace,
         "left": lambda line: clip(line.left, CONTEXT, "end"),
         "same": same,
         "right": lambda line: clip(line.right, CONTEXT, "start"),

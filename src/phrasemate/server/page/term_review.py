@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 
 FILES = ("tsv", "xlsx", "tbx", "tmx")
-FIELDS = ("term", "equivalent", "verdict", "count", "context", "evidence", "spoken")  # of a row, as "term-0"
+FIELDS = ("term", "equivalent", "verdict", "count", "context", "evidence", "spoken", "score")  # of a row, as "term-0"
 _VERDICTS = ("accepted", "rejected", "undecided")
 
 
@@ -22,7 +23,8 @@ _VERDICTS = ("accepted", "rejected", "undecided")
 class Row:
     """A term, the equivalent that was chosen or typed, and the verdict: "accepted", "rejected" or "undecided".
 
-    ``context`` is a sentence of the document, ``evidence`` one of the index, ``spoken`` the equivalent's language.
+    ``context`` is a sentence of the document, ``evidence`` one of the index, ``spoken`` the equivalent's language,
+    ``score`` its cosine if it is a candidate.
     """
 
     term: str
@@ -32,6 +34,7 @@ class Row:
     context: str = ""
     evidence: str = ""
     spoken: str = ""
+    score: str = ""
 
 
 def rows_of(form: Mapping[str, Any], most: int) -> list[Row]:
@@ -74,7 +77,12 @@ def _pairs(rows: Sequence[Row], language: str) -> Iterator[TermPair]:
         source = Term(row.term, language, f"t{number}", contexts=(row.context,) if row.context else ())
         target = Term(row.equivalent, row.spoken, f"t{number}", contexts=(evidence,) if evidence else ())
         said = {"count": row.count, "verdict": row.verdict, "target_context": evidence}
-        yield TermPair(source, target, 1.0 if row.verdict == "accepted" else 0.0, said)
+        yield TermPair(source, target, _cosine(row.score), said)
+
+
+def _cosine(score: str) -> float | None:
+    """The cosine of a candidate; None for an equivalent that a person has typed."""
+    return float(score) if re.fullmatch(r"-?[01]\.[0-9]{1,9}", score) else None
 
 
 def _holds(sentence: str, phrase: str) -> bool:

@@ -50,11 +50,14 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TermPair:
-    """A term and its equivalent, with how sure that is and what else there is to say of the pair."""
+    """A term and its equivalent, with what else there is to say of the pair.
+
+    ``score`` says how near they are; None where a person has chosen, and nothing was measured.
+    """
 
     source: Term
     target: Term
-    score: float = 1.0
+    score: float | None = 1.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 

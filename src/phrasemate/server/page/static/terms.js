@@ -57,6 +57,7 @@
     if (spoken) field.lang = spoken; else field.removeAttribute("lang");
     row.querySelector("input[name^=spoken]").value = spoken;
     row.querySelector("input[name^=evidence]").value = button.dataset.evidence;
+    row.querySelector("input[name^=score]").value = button.dataset.score;
     const evidence = row.querySelector(".found");
     if (evidence) quote(evidence, button.dataset.evidence, button.dataset.at);
     decide(row, "accepted");
@@ -79,10 +80,17 @@
 
   form.addEventListener("click", (event) => {
     const button = event.target.closest(".choices button");
-    if (button) choose(button.closest("tr"), button);
+    if (!button) return;
+    const row = button.closest("tr"), at = shown().indexOf(row);
+    choose(row, button);
+    visit(row.hidden ? shown()[Math.min(at, shown().length - 1)] : row); // where the keys go on, not on the button
   });
   form.addEventListener("change", (event) => {
     const row = event.target.closest("tbody tr");
+    if (row && event.target.matches(".equivalent")) {
+      const button = [...row.querySelectorAll(".choices button")].find((each) => each.dataset.text === event.target.value.trim());
+      row.querySelector("input[name^=score]").value = button ? button.dataset.score : ""; // what is typed has none
+    }
     if (row && event.target.matches(".equivalent")) decide(row, event.target.value.trim() ? "accepted" : "undecided");
     else if (row) { unsaved = true; refresh(); }
     else if (event.target.id === "show") refresh();
