@@ -281,7 +281,7 @@ def _records(folder: Path) -> Path:
 
 
 def _ask_records(folder: Path) -> Any:
-    from phrasemate.dataset.records import read
+    from phrasemate.dataset.jsonl import read
 
     return read(folder, "xx-en", "train")
 

@@ -25,7 +25,7 @@ PARAGRAPHS = 12  # of an article
 READ = """
 import resource, sys, time
 from pathlib import Path
-from phrasemate.dataset.texts import Reading, staged
+from phrasemate.dataset.sources import Reading, staged
 from phrasemate.dataset import markup
 markup._parsed("")  # what the parser takes by itself
 before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()

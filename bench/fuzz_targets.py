@@ -161,7 +161,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _query(data: bytes) -> None:
-    from phrasemate.marks import parse_query
+    from phrasemate.query import parse_query
 
     query = _decoded(data)
     found = parse_query(query)

@@ -28,7 +28,7 @@ from common import parser, report
 
 from phrasemate import Index, Model, Phrase, Searcher, load_model, read
 from phrasemate.evaluate.report import signature
-from phrasemate.marks import marked, parse_query
+from phrasemate.query import marked, parse_query
 
 LEAST = 20  # characters: what is shorter is a heading
 SINGLE, BATCH, DEPTH = 200, 1_000, 10  # warm queries alone, in a batch; hits compared with exact search

@@ -31,7 +31,7 @@ from common import parser
 from languages import LANGS
 from phrase_table import held_out, rows, spans
 
-from phrasemate.align.worded import Worded
+from phrasemate.align.types import Worded
 from phrasemate.evaluate.lookup import ENGLISH_FUNCTION_WORDS, lemmas
 from phrasemate.text import folded
 

@@ -20,7 +20,7 @@ from languages import LANGS
 
 from phrasemate.align.links import parse_links
 from phrasemate.align.pairs import consistent_boxes
-from phrasemate.align.worded import Worded
+from phrasemate.align.types import Worded
 from phrasemate.text import folded
 
 HELD_OUT = 20  # one English sentence in so many, with all its translations, is never trained on

@@ -39,7 +39,7 @@ from common import anonymous, parser, report
 
 from phrasemate import Index
 from phrasemate.evaluate.report import Named, signature
-from phrasemate.marks import marked
+from phrasemate.query import marked
 from phrasemate.text import words
 
 HEADER = ["users", "request", "answers", "errors", "per s", "median ms", "p90 ms", "p99 ms", "worst ms"]

@@ -19,7 +19,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # Lowest first; a module imports from lower layers only.
 LAYERS = (
-    {"types", "errors", "marks", "utils"},
+    {"types", "errors", "query", "utils"},
     {"text", "align", "encode", "index", "vectors", "lexicon"},
     {"search", "candidates", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset"}
     | {"training", "reranker"},

@@ -20,7 +20,7 @@ from phrasemate.encode.rescoring import VOTES, Views, alone
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import Index
 from phrasemate.lexicon import Lexicon, bundled_lexicon
-from phrasemate.marks import EXPECTED, parse_query
+from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Encoder, Hit, Phrase

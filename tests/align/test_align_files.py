@@ -12,8 +12,8 @@ import pytest
 
 from phrasemate.align import ParallelText, PhraseSettings, Worded, align_files, pair_files, read_pairs
 from phrasemate.align.links import Links
-from phrasemate.align.output import GrowingFile
 from phrasemate.errors import InputError, ReadError
+from phrasemate.utils.resumable import ResumableFile
 
 Pair = tuple[Worded, Worded]
 
@@ -107,14 +107,14 @@ def test_a_finished_output_is_not_written_over(text: ParallelText, tmp_path: Pat
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with GrowingFile(tmp_path / "out", {}), pytest.raises(InputError, match="another process"):
-        GrowingFile(tmp_path / "out", {})
+    with ResumableFile(tmp_path / "out", {}), pytest.raises(InputError, match="another process"):
+        ResumableFile(tmp_path / "out", {})
     assert not (tmp_path / "out.part.lock").exists()
 
 
 def test_an_output_in_no_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such folder"):
-        GrowingFile(tmp_path / "nowhere" / "out", {})
+        ResumableFile(tmp_path / "nowhere" / "out", {})
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from phrasemate.align import ParallelText, Worded, align_files, pair_files
 from phrasemate.align.links import Links
-from phrasemate.align.output import GrowingFile
 from phrasemate.errors import InputError, PhrasemateError, ReadError
+from phrasemate.utils.resumable import ResumableFile
 
 
 class Once:
@@ -46,7 +46,7 @@ def test_an_altered_text_of_the_same_length_is_refused(tmp_path: Path) -> None:
 
 
 def test_altered_links_of_the_same_length_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.align.run.BATCH", 1)
+    monkeypatch.setattr("phrasemate.align.files.BATCH", 1)
     (tmp_path / "a").write_text("ein Haus\tthe house\nein Hund\tdogs dog\n")
     (tmp_path / "links").write_text("1-1\n1-1\n")
     text = ParallelText(tmp_path / "a")
@@ -67,7 +67,7 @@ def test_a_run_that_was_killed_before_its_first_line_begins_anew(tmp_path: Path,
     (tmp_path / "out.part").write_text("")
     if notes is not None:
         (tmp_path / "out.part.json").write_text(notes)
-    with GrowingFile(tmp_path / "out", {"method": "first"}) as file:
+    with ResumableFile(tmp_path / "out", {"method": "first"}) as file:
         assert file.done == 0
     assert json.loads((tmp_path / "out.part.json").read_text()) == {"method": "first"}
 
@@ -77,7 +77,7 @@ def test_force_goes_on_with_what_fits(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("old\n")
 
     def attempt(method: str) -> list[str]:
-        with GrowingFile(tmp_path / "out", {"method": method}, force=True) as file:
+        with ResumableFile(tmp_path / "out", {"method": method}, force=True) as file:
             found = list(file.written())
             file.write(["0-0"])
         return found
@@ -101,7 +101,7 @@ def test_no_lines_of_before_stand_beside_new_settings(tmp_path: Path, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(Path, what, killed)
             with pytest.raises(KeyboardInterrupt):
-                GrowingFile(tmp_path / "out", {"method": "new"}, force=True)
+                ResumableFile(tmp_path / "out", {"method": "new"}, force=True)
         lines = (tmp_path / "out.part").read_text() if (tmp_path / "out.part").exists() else ""
         assert not lines or json.loads((tmp_path / "out.part.json").read_text()) == {"method": "old"}
 
@@ -111,7 +111,7 @@ def test_damaged_notes_are_one_error(tmp_path: Path, notes: str) -> None:
     (tmp_path / "out.part").write_text("0-0\n")
     (tmp_path / "out.part.json").write_text(notes)
     with pytest.raises(InputError, match="cannot tell how it was begun; --force starts anew"):
-        GrowingFile(tmp_path / "out", {"a": "b"})
+        ResumableFile(tmp_path / "out", {"a": "b"})
     assert not (tmp_path / "out.part.lock").exists()
 
 
@@ -136,14 +136,14 @@ def test_lines_of_something_else_are_one_error(tmp_path: Path, begun: bytes, exp
 
 
 def test_names_of_any_bytes(tmp_path: Path) -> None:
-    with GrowingFile(tmp_path / "out", {"source": "a\udcff"}) as file:
+    with ResumableFile(tmp_path / "out", {"source": "a\udcff"}) as file:
         file.write(["0-0"])
-    with GrowingFile(tmp_path / "out", {"source": "a\udcff"}) as file:
+    with ResumableFile(tmp_path / "out", {"source": "a\udcff"}) as file:
         assert file.done == 1
 
 
 def test_a_full_disk_frees_the_lock_and_is_told(tmp_path: Path) -> None:
-    file = GrowingFile(tmp_path / "out", {})
+    file = ResumableFile(tmp_path / "out", {})
     file._file.close()
     file._file = Path("/dev/full").open("a", encoding="utf-8")  # noqa: SIM115 (closed by the file itself)
     with pytest.raises(OSError, match="No space left"), file:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from wiki_files import articles, dump, page, sql
 
-from phrasemate.dataset import Reading, Report, SentenceFiles, Settings, Side, build, build_files, read, texts
-from phrasemate.dataset.choose import divided
-from phrasemate.dataset.records import SPLITS, ExamplePair
-from phrasemate.dataset.run import phrase_pairs
+from phrasemate.dataset import Reading, Report, SentenceFiles, Settings, Side, build, build_files, read, sources
+from phrasemate.dataset.build import phrase_pairs
+from phrasemate.dataset.jsonl import SPLITS, ExamplePair
+from phrasemate.dataset.split import divided
 from phrasemate.errors import InputError, ReadError
 from phrasemate.examples import ExampleIndex
 from phrasemate.text import Term, TermPair, write_pairs
@@ -105,7 +105,7 @@ def test_an_example_index_does_as_well(folder: Path) -> None:
 def test_what_was_read_is_not_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made()
     before = everything("out")
-    monkeypatch.setattr(texts, "split_sentences", None)
+    monkeypatch.setattr(sources, "split_sentences", None)
     monkeypatch.setattr("phrasemate.text.formats.registry.split_sentences", None)
     made(force=True)
     assert everything("out") == before
@@ -152,7 +152,7 @@ def test_a_stop_leaves_only_whole_files(folder: Path) -> None:
 
 
 def test_so_many_pages_that_are_passed_over_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "LISTED", 2)
+    monkeypatch.setattr(sources, "LISTED", 2)
     english = {b.split()[0]: f"Today {b.split()[0]} runs over the meadow." for b in ANIMALS.values()}
     endless = {f"Endless {n}": "{{a|[[b" * 9000 for n in range(5)}
     Path("en.xml").write_text(articles(english | endless), "utf-8")
@@ -209,7 +209,7 @@ def test_statistics_that_are_none_are_written_anew(folder: Path, noted: str) -> 
 )
 def test_variants_are_those_of_the_language(tmp_path: Path, language: str, kept: list[str]) -> None:
     (tmp_path / "wiki.xml").write_text(articles({"写": "他用-{zh-hans:计;zh-hant:計}-写。他在-{家}-。"}), "utf-8")
-    (made,) = texts.staged(tmp_path / "work", [tmp_path / "wiki.xml"], language, Reading()).sentences
+    (made,) = sources.staged(tmp_path / "work", [tmp_path / "wiki.xml"], language, Reading()).sentences
     assert made.read_text("utf-8").splitlines() == kept
 
 
@@ -270,7 +270,7 @@ def test_one_clear_error(folder: Path, changes: dict[str, Any], message: str) ->
 
 
 def test_what_is_wrong_shows_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.dataset.run.staged", None)
+    monkeypatch.setattr("phrasemate.dataset.build.staged", None)
     with pytest.raises(InputError, match=r"none.sql: no such file"):
         made(pairs=None, links="none.sql", source=Side("de", ["pairs.tsv", "pairs.tsv.bz2"]))
 

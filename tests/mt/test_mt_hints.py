@@ -14,9 +14,9 @@ from phrasemate import Index
 from phrasemate.encode.model import Extracted
 from phrasemate.encode.rescoring import VOTES, Views
 from phrasemate.errors import InputError
-from phrasemate.marks import Query, parse_query
 from phrasemate.mt import Hint, Hinter, Hints
 from phrasemate.mt.hints import Equivalent, chosen, cut, within
+from phrasemate.query import Query, parse_query
 from phrasemate.search import Group, Result, Searcher, is_of
 from phrasemate.types import Hit, Phrase, Run, Span
 

@@ -12,8 +12,8 @@ import pytest
 
 from phrasemate.errors import InputError
 from phrasemate.examples import ExampleIndex
-from phrasemate.marks import parse_query
 from phrasemate.match import Match, Matching, MatchSettings, Side, match_terms, term_pairs
+from phrasemate.query import parse_query
 from phrasemate.text.formats.units import Term
 from phrasemate.types import Document, Phrase
 

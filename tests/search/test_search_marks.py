@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemate.errors import QueryError
-from phrasemate.marks import marked, parse_query
+from phrasemate.query import marked, parse_query
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemate.concordance.collation import _plain
-from phrasemate.dataset.onepass import _folded
+from phrasemate.dataset.aho_corasick import _folded
 from phrasemate.index.fulltext import forms
 from phrasemate.terms.extract import wording
 from phrasemate.text.normalize import composed, decomposed

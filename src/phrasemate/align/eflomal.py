@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from phrasemate.align.links import Links, parse_links, symmetrise
-from phrasemate.align.worded import Worded
+from phrasemate.align.types import Worded
 from phrasemate.errors import InputError, MissingExtra
 
 CHUNK = 200_000  # sentence pairs: enough to learn from, and about 1 GB

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.align.links import Links, symmetrise
-from phrasemate.align.worded import Worded
+from phrasemate.align.types import Worded
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import pool_mean, token_rows, unit
 from phrasemate.errors import InputError

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.align.links import Links
-from phrasemate.align.worded import Worded
+from phrasemate.align.types import Worded
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase, PhrasePair
 

@@ -146,7 +146,7 @@ def xpr(
 
 def statistics(report: Report) -> str:
     """The table of a report as text: what was removed, the splits, and both languages."""
-    from phrasemate.dataset.choose import REASONS
+    from phrasemate.dataset.split import REASONS
     from phrasemate.evaluate.report import text_table
 
     removed = [(REASONS[reason], report.removed[reason]) for reason in REASONS if report.removed.get(reason)]

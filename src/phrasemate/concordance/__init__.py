@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from phrasemate.concordance.collation import collation
 from phrasemate.concordance.export import FORMATS, write
-from phrasemate.concordance.lines import ORDERS, Candidate, Column, Line, arranged, clip, column, merged
-from phrasemate.concordance.reading import Piece, Reading, in_sentence, read
+from phrasemate.concordance.kwic import ORDERS, Candidate, Column, Line, arranged, clip, column, merged
+from phrasemate.concordance.segmented_text import Piece, Reading, in_sentence, read
 
 __all__ = [
     "FORMATS",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from phrasemate.concordance.lines import Candidate, Column
+from phrasemate.concordance.kwic import Candidate, Column
 from phrasemate.errors import InputError
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless, tsv_line

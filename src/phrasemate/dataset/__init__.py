@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from phrasemate.dataset.build import Report, build
-from phrasemate.dataset.choose import Settings
-from phrasemate.dataset.onepass import SentenceFiles
-from phrasemate.dataset.records import SPLITS, ExamplePair, language_pairs, read, write
-from phrasemate.dataset.run import Side, build_files
-from phrasemate.dataset.texts import Reading
+from phrasemate.dataset.aho_corasick import SentenceFiles
+from phrasemate.dataset.build import Report, Side, build, build_files
+from phrasemate.dataset.jsonl import SPLITS, ExamplePair, language_pairs, read, write
+from phrasemate.dataset.sources import Reading
+from phrasemate.dataset.split import Settings
 
 __all__ = [
     "SPLITS",

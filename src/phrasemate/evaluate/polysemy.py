@@ -25,7 +25,7 @@ from phrasemate.evaluate.data import json_lines
 from phrasemate.evaluate.metrics import check_numbers
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.significance import bootstrap, bootstrap_test
-from phrasemate.marks import parse_query
+from phrasemate.query import parse_query
 from phrasemate.types import Encoder, Phrase
 
 BUNDLED_SET = Path(__file__).with_name("polysemy.jsonl")

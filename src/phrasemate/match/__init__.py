@@ -7,7 +7,7 @@ al., ICLR 2018; or the ratio of Artetxe and Schwenk, ACL 2019).
 
 from __future__ import annotations
 
-from phrasemate.match.graph import Candidates, assign, candidates
+from phrasemate.match.assignment import Candidates, assign, candidates
 from phrasemate.match.terms import (
     THRESHOLDS,
     Match,

@@ -14,8 +14,8 @@ from phrasemate.encode import Model
 from phrasemate.encode.example_pooling import by_examples
 from phrasemate.errors import InputError
 from phrasemate.examples import Finder, occurrences
-from phrasemate.marks import marked
-from phrasemate.match.graph import Candidates, assign, candidates, matching_function
+from phrasemate.match.assignment import Candidates, assign, candidates, matching_function
+from phrasemate.query import marked
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.types import Phrase
 

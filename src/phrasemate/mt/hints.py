@@ -17,7 +17,7 @@ from phrasemate.encode.segmenter import LETTER
 from phrasemate.errors import InputError
 from phrasemate.examples import occurrences
 from phrasemate.index import Index
-from phrasemate.marks import marked
+from phrasemate.query import marked
 from phrasemate.search import Group, Result, Searcher
 from phrasemate.text import words
 from phrasemate.types import Hit, Span

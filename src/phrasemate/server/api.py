@@ -13,8 +13,8 @@ from fastapi.responses import PlainTextResponse, Response
 from phrasemate import __version__
 from phrasemate.encode.rescoring import alone
 from phrasemate.errors import IndexError_, InputError, ModelError
-from phrasemate.marks import parse_query
 from phrasemate.mine import Mining, mine
+from phrasemate.query import parse_query
 from phrasemate.search import Result, Searcher
 from phrasemate.server import schemas
 from phrasemate.server.cancellation import go_on, work

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from phrasemate.dataset.records import language_pairs
+from phrasemate.dataset.jsonl import language_pairs
 from phrasemate.encode.model_folder import HEADS
 from phrasemate.errors import InputError
 from phrasemate.training.config import at_least, configured, expect, facts_of

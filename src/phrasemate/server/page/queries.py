@@ -13,7 +13,7 @@ from zlib import crc32
 from phrasemate.concordance import Column, Reading, arranged, column, in_sentence, merged, read
 from phrasemate.errors import PhrasemateError
 from phrasemate.index import Index
-from phrasemate.marks import marked
+from phrasemate.query import marked
 from phrasemate.search import Searcher
 from phrasemate.server.cancellation import work
 from phrasemate.server.errors import Refusal, refusal_of

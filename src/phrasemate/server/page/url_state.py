@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 
 from phrasemate.concordance import ORDERS
 from phrasemate.errors import QueryError
-from phrasemate.marks import parse_query
+from phrasemate.query import parse_query
 from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
 

@@ -16,7 +16,7 @@ from phrasemate.utils.storage import check_new
 _BLOCK = 1 << 20
 
 
-class GrowingFile:
+class ResumableFile:
     """Lines go to ``PATH.part``; `finish` gives it its name. ``done`` is the number of lines that are there already.
 
     A stopped run is continued at its last whole line, if ``settings`` are those it was begun with (they lie beside it,
@@ -106,7 +106,7 @@ class GrowingFile:
             )
         return lines
 
-    def __enter__(self) -> GrowingFile:
+    def __enter__(self) -> ResumableFile:
         return self
 
     def __exit__(

@@ -10,13 +10,13 @@ from itertools import islice
 from pathlib import Path
 
 from phrasemate.align.links import Links, format_links, parse_links, read_links
-from phrasemate.align.output import GrowingFile
 from phrasemate.align.pairs import LEAST, MAX_WORDS, RATE, BorderWords, PhraseFinder
 from phrasemate.align.parallel import ParallelText
-from phrasemate.align.worded import Aligner, Worded
+from phrasemate.align.types import Aligner, Worded
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Phrase, PhrasePair
+from phrasemate.utils.resumable import ResumableFile
 from phrasemate.utils.storage import sha256_of
 
 BATCH = 1000  # sentence pairs between two writes of phrase pairs
@@ -59,13 +59,13 @@ def align_files(
 ) -> Report:
     """Word links of a parallel text, one line in the Pharaoh format for each of its lines.
 
-    A run that was stopped goes on where it was (see `GrowingFile`). Raises ReadError for a text that cannot be read
+    A run that was stopped goes on where it was (see `ResumableFile`). Raises ReadError for a text that cannot be read
     or whose sides differ in length, InputError for an output that is there already or was begun otherwise.
     """
     started, total = time.perf_counter(), text.count()
     settings = _inputs(text) | aligner.signature | {"tokenised": str(tokenised)}
     found = blank = 0
-    with GrowingFile(out, settings, force, total) as file:
+    with ResumableFile(out, settings, force, total) as file:
         first = done = file.done
         rows = ((Worded.of(source, tokenised), Worded.of(target, tokenised)) for source, target in text)
         if done:
@@ -80,7 +80,7 @@ def align_files(
     return Report(str(out), done, done - first, found, blank, time.perf_counter() - started)
 
 
-def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: GrowingFile) -> None:
+def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: ResumableFile) -> None:
     """Pass over what is aligned already, and let the aligner see the first part of it."""
     aligned = _aligned(rows, file)
     aligner.learn(islice(aligned, aligner.chunk))
@@ -88,7 +88,7 @@ def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: Growin
         pass
 
 
-def _aligned(rows: Iterator[tuple[Worded, Worded]], file: GrowingFile) -> Iterator[tuple[Worded, Worded, Links]]:
+def _aligned(rows: Iterator[tuple[Worded, Worded]], file: ResumableFile) -> Iterator[tuple[Worded, Worded, Links]]:
     """Raises ReadError for lines that are no links of these pairs."""
     for number, ((source, target), line) in enumerate(zip(islice(rows, file.done), file.written(), strict=True), 1):
         links = parse_links(line, str(file.part), number)
@@ -117,7 +117,7 @@ def pair_files(
     total = text.count(Path(links))
     facts = _inputs(text) | {"links": _identity(Path(links)), "tokenised": str(tokenised), "settings": str(settings)}
     found = blank = 0
-    with GrowingFile(out, facts, force, total) as file:
+    with ResumableFile(out, facts, force, total) as file:
         first = done = file.done
         finder = PhraseFinder(
             _frequent(text, tokenised, settings, lambda lines: progress("counting", lines, total)),

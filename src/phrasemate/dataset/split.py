@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from phrasemate.dataset.records import SPLITS, ExamplePair
+from phrasemate.dataset.jsonl import SPLITS, ExamplePair
 from phrasemate.dataset.rouge import UNITS, is_copy
-from phrasemate.dataset.times import is_time
+from phrasemate.dataset.time_expressions import is_time
 from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.text.normalize import composed, plain

@@ -8,7 +8,7 @@ from unicodedata import normalize
 import pytest
 
 from phrasemate.dataset import ExamplePair, Settings
-from phrasemate.dataset.choose import REASONS, candidates, divided
+from phrasemate.dataset.split import REASONS, candidates, divided
 from phrasemate.errors import InputError
 
 MANY = [ExamplePair(f"Wort {n}", f"word {n}") for n in range(2000)]
