@@ -10,7 +10,7 @@ import pytest
 import typer
 from rich.console import Console
 
-from phrasemate.cli import progress, training
+from phrasemate.cli import progress, train_options
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out
 from phrasemate.errors import MissingExtra
@@ -68,7 +68,7 @@ def test_names_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: py
     run = Path("[/run] :m:")
     for finished in (True, False):
         trainer = SimpleNamespace(step=7, finished=finished, settings=SimpleNamespace(end=9), run=lambda *_: None)
-        training.train(trainer, run, None, as_json=False)
+        train_options.train(trainer, run, None, as_json=False)
     said = capsys.readouterr()
     assert said.out == (
         "[/run] :m:/model: trained for 7 steps; next: phrasemate model export\n"
@@ -83,7 +83,7 @@ def test_names_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: py
 def test_the_parts_of_a_training_are_no_markup(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = io.StringIO()
     console = Console(file=drawn, force_terminal=terminal, width=120, _environ={})
-    monkeypatch.setattr(training, "err", lambda: console)
-    with training.counter() as count:
+    monkeypatch.setattr(train_options, "err", lambda: console)
+    with train_options.counter() as count:
         count("states of [/de]", 0, 10)
     assert "states of [/de]" in drawn.getvalue()

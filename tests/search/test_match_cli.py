@@ -18,7 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
-from phrasemate.cli.matches import print_matches
+from phrasemate.cli.match_report import print_matches
 from phrasemate.encode import Extracted
 from phrasemate.examples import ExampleIndex
 from phrasemate.index import Index

@@ -15,23 +15,17 @@ from phrasemate.cli import (
     dataset,
     demo,
     evaluate,
-    evaluate_bicla,
     evaluate_lookup,
-    evaluate_mt,
-    evaluate_xpr,
     examples,
     index,
     match,
     mine,
     model,
     mt,
-    mt_tune,
     search,
     serve,
     terms,
     train,
-    train_bicla,
-    train_reranker,
     vectors,
 )
 from phrasemate.cli.shell import Offer, RootGroup, settle_streams
@@ -47,14 +41,7 @@ EXAMPLES = """Examples:
   phrasemate search idx --json < queries.txt           many queries, JSON lines out
   phrasemate index stats idx                           what an index holds"""
 
-train.app.command("bicla", epilog=train_bicla.EXAMPLES)(train_bicla.bicla)
-train.app.command("reranker", epilog=train_reranker.EXAMPLES)(train_reranker.reranker)
-evaluate.app.command("xpr", epilog=evaluate_xpr.EXAMPLES)(evaluate_xpr.xpr)
-evaluate.app.command("mt", epilog=evaluate_mt.EXAMPLES)(evaluate_mt.mt)
 evaluate.app.command("lookup", epilog=evaluate_lookup.EXAMPLES)(evaluate_lookup.lookup)
-evaluate.app.command("bicla", epilog=evaluate_bicla.EXAMPLES)(evaluate_bicla.bicla)
-mt.app.command("prepare", epilog=mt_tune.PREPARE_EXAMPLES)(mt_tune.prepare)
-mt.app.command("tune", epilog=mt_tune.TUNE_EXAMPLES)(mt_tune.tune)
 
 
 class _Phrasemate(RootGroup):

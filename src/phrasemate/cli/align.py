@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.given import check_apart, two, two_columns
 from phrasemate.cli.options import JsonAtEnd, Model, OnError, Threads, say_skipped
 from phrasemate.cli.progress import stages
+from phrasemate.cli.validators import check_apart, two, two_columns
 
 if TYPE_CHECKING:
     from phrasemate.align import Aligner, ParallelText, Report

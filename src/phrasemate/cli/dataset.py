@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.given import two, two_columns
 from phrasemate.cli.options import JsonAtEnd, Lines, OnError, SplitLines, TextField, say_skipped
 from phrasemate.cli.progress import stages
+from phrasemate.cli.validators import two, two_columns
 
 if TYPE_CHECKING:
     from phrasemate.dataset import Report

@@ -1,22 +1,25 @@
-"""``phrasemate evaluate``: the tables of the papers, each figure with how it was made."""
+"""``phrasemate evaluate``: the protocols of the papers."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.given import several
 from phrasemate.cli.options import Threads
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import clean, out
+from phrasemate.cli.validators import several
+from phrasemate.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from phrasemate.evaluate.bicla import Floats, TrainedRanker
     from phrasemate.evaluate.report import Table
 
 WIDTH = 200  # cells
@@ -33,7 +36,7 @@ CCPR_EXAMPLES = """Examples:
 app = typer.Typer(help="Measure models on the protocols of the papers.", no_args_is_help=True, rich_markup_mode=None)
 
 
-class Part(StrEnum):
+class CcprPart(StrEnum):
     """The parts of the evaluation."""
 
     PHRASES = "phrases"
@@ -96,8 +99,8 @@ def ccpr(
     """
     from phrasemate.evaluate.ccpr import Settings, run
 
-    parts = parts_of(Part, only)
-    if Part.PHRASES.value not in parts and (muse or against is not None):
+    parts = parts_of(CcprPart, only)
+    if CcprPart.PHRASES.value not in parts and (muse or against is not None):
         raise typer.BadParameter("--muse and --against are of the part phrases; leave them out")
     settings = Settings(
         data=data,
@@ -169,3 +172,239 @@ def _plain(text: str, style: str = "") -> Text:
 
 def _numeric(table: Table, number: int) -> bool:
     return not any(isinstance(row[number], str) for row in table.rows)
+
+
+XPR_EXAMPLES = """Examples:
+
+\b
+  phrasemate evaluate xpr rows.toml --data my-set
+  phrasemate evaluate xpr rows.toml --data my-set --only unsupervised --most 300
+  phrasemate evaluate xpr rows.toml --data my-set --split dev --json
+  phrasemate evaluate xpr rows.toml --data my-set --without training/terms-de.jsonl
+  phrasemate evaluate xpr rows.toml --data my-set -o figures"""
+
+
+@app.command("xpr", epilog=XPR_EXAMPLES)
+def xpr(
+    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="A TOML file of rows; docs/evaluate.md describes it.")],
+    *,
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="A data set of phrasemate dataset xpr.")],
+    split: Annotated[
+        str, typer.Option("--split", metavar="PART", help="test, dev, or dev+test: what to measure on.")
+    ] = "test",
+    most: Annotated[
+        int, typer.Option("--most", metavar="N", min=0, help="The first N phrase pairs of each part (0: all).")
+    ] = 0,
+    only: Annotated[str, typer.Option("--only", metavar="TABLE,...", help="These tables only.")] = "",
+    without: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--without",
+            metavar="FILE",
+            help="Phrase pairs that are not asked because a model was trained on them: JSON lines with source and "
+            "target. They stay candidates. May be given several times.",
+        ),
+    ] = None,
+    threads: Threads = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the intervals.")] = 0,
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write xpr.json and the plots, as SVG, here.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+) -> None:
+    """Reproduce the tables of XPR: acc@1 of phrase retrieval in both directions, by setting.
+
+    ROWS names the models and word vectors to compare, table by table. p compares with a table's first row.
+    """
+    from phrasemate.evaluate.xpr import Settings, run
+
+    settings = Settings(rows, data, split, most, several(only), threads, seed, folder, tuple(without or ()))
+    with stages() as show:
+        result = run(settings, show)
+    print_result(result, as_json)
+
+
+MT_EXAMPLES = """Examples:
+
+\b
+  phrasemate evaluate mt runs
+  phrasemate evaluate mt runs/de-en --against plain --only plain,phrases
+  phrasemate evaluate mt runs --bertscore bundled -o figures
+  phrasemate evaluate mt runs --scores COMET:de-en:plain=plain.comet \\
+      --scores COMET:de-en:phrases=phrases.comet
+
+runs/de-en/reference.txt holds the references, runs/de-en/NAME.jsonl (as phrasemate mt --jsonl writes it) or NAME.txt
+the translations of a system."""
+
+
+@app.command("mt", epilog=MT_EXAMPLES)
+def mt(
+    runs: Annotated[Path, typer.Argument(metavar="RUNS", help="Folder of directions, or of one direction.")],
+    *,
+    against: Annotated[
+        str, typer.Option("--against", metavar="NAME", help="The system that p compares with (default: plain).")
+    ] = "",
+    only: Annotated[str, typer.Option("--only", metavar="NAME,...", help="These systems only.")] = "",
+    bertscore: Annotated[
+        Path | None,
+        typer.Option("--bertscore", metavar="FOLDER", help="BERTScore with this model folder, or 'bundled'."),
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", metavar="N", help="Layer of BERTScore's states (default: the last).")
+    ] = None,
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scores",
+            metavar="SCORE:DIRECTION:SYSTEM=FILE",
+            help="Scores that were made elsewhere, one a line (COMET). May be given several times.",
+        ),
+    ] = None,
+    comet: Annotated[
+        str,
+        typer.Option("--comet", metavar="COMMAND", help="Run this: COMMAND -s SRC -t OUTPUT -r REFERENCE, for COMET."),
+    ] = "",
+    samples: Annotated[int, typer.Option("--samples", metavar="N", min=100, help="Of the bootstrap.")] = 1_000,
+    folder: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write mt.json here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+) -> None:
+    """Compare translations: BLEU, chrF, TER (sacrebleu), BERTScore, COMET's files, and what became of the hints.
+
+    Prints a table for each score, all directions side by side and the mean of those into one language, with 95 %
+    intervals and p of the paired bootstrap against one system; and one line that says how they were made.
+    """
+    from phrasemate.evaluate.mt import Settings, run
+
+    if layer is not None and bertscore is None:
+        raise typer.BadParameter("--layer is a layer of --bertscore; leave it out")
+    files: dict[str, Path] = {}
+    for given in scores or ():
+        key, equals, path = given.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--scores {given}: expected SCORE:DIRECTION:SYSTEM=FILE")
+        if key in files:
+            raise typer.BadParameter(f"--scores {given}: {key} is given twice")
+        files[key] = Path(path)
+    settings = Settings(runs, against, several(only), bertscore, layer, files, comet, samples, folder)
+    with stages() as show:
+        result = run(settings, show)
+    print_result(result, as_json)
+
+
+BICLA_EXAMPLES = """Examples:
+
+\b
+  phrasemate evaluate bicla --data corpora --vectors vectors/
+  phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ -o figures
+  phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ --only transfer --pairs de-en,cs-en
+  phrasemate evaluate bicla --data corpora --vectors vectors/ --first 100 --json"""
+
+
+class BiclaPart(StrEnum):
+    """The parts of the evaluation."""
+
+    RANKERS = "rankers"
+    ENSEMBLES = "ensembles"
+    TRANSFER = "transfer"
+
+
+@app.command("bicla", epilog=BICLA_EXAMPLES)
+def bicla(
+    data: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="Folder of the corpora, with sentence_bench/europarl in it.")
+    ],
+    vectors: Annotated[
+        Path,
+        typer.Option("--vectors", metavar="DIR", help="Folder of word vectors of one space, one for each language."),
+    ],
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            "--runs",
+            metavar="DIR",
+            help="Folder with the runs of 'phrasemate train bicla' anywhere in it (default: none).",
+        ),
+    ] = None,
+    pairs: Annotated[
+        str,
+        typer.Option(
+            "--pairs", metavar="XX-YY,...", help="Test sets, by source and target language; all of them must be there."
+        ),
+    ] = "de-en,cs-en,hu-en,cs-de,hu-de,cs-hu",
+    only: Annotated[
+        str, typer.Option("--only", metavar="PART,...", help="Of rankers, ensembles, transfer (default: all).")
+    ] = "",
+    bundled: Annotated[
+        bool, typer.Option("--bundled/--no-bundled", help="With rows of the bundled encoder, or without.")
+    ] = True,
+    reranker: Annotated[
+        Path | None,
+        typer.Option(
+            "--reranker", metavar="DIR", help="Re-ranker of the bundled encoder (default: the one that comes with it)."
+        ),
+    ] = None,
+    first: Annotated[
+        int, typer.Option("--first", metavar="N", min=0, help="Only the first N sentences of each set (0: all).")
+    ] = 0,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads on the CPU (default: all cores).")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write bicla.json and the heat map, as SVG, here.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+) -> None:
+    """Reproduce the evaluation of BiCLA: who finds the translation of a sentence among a thousand?
+
+    Prints MAP of rankers, of ensembles and of zero-shot transfer, the paper's figures beside them, and one line that
+    says how they were made. docs/bicla.md says which files are read.
+    """
+    from phrasemate.evaluate.bicla import Settings, run
+
+    if reranker is not None and not bundled:
+        raise typer.BadParameter("--reranker is of the bundled encoder; leave out --no-bundled")
+    settings = Settings(
+        data=data,
+        vectors=vectors,
+        pairs=several(pairs),
+        parts=parts_of(BiclaPart, only),
+        bundled=bundled,
+        reranker=reranker,
+        first=first,
+        threads=threads,
+        out=folder,
+    )
+    trained = trained_in(runs, threads) if runs else ()
+    with stages() as show:
+        result = run(settings, trained, show)
+    print_result(result, as_json)
+
+
+def trained_in(folder: Path, threads: int | None = None) -> Sequence[TrainedRanker]:
+    """The trained models of a folder and of those in it. Raises InputError where there is none."""
+    try:
+        from phrasemate.training.bicla import folders_in
+        from phrasemate.training.trainer import chosen_device
+    except ImportError as error:
+        raise MissingExtra(error.name or "torch", "train") from error
+    device = chosen_device("auto", threads)
+    found = [_ranker(path, device) for path in folders_in(folder)]
+    if not found:
+        raise InputError(f"{folder}: no run of 'phrasemate train bicla' in it; leave --runs out to go without")
+    return found
+
+
+def _ranker(folder: Path, device: str) -> TrainedRanker:
+    from phrasemate.evaluate.bicla import TrainedRanker
+    from phrasemate.training.bicla import load_bicla, score_matrix
+
+    model, facts, digest = load_bicla(folder, device)
+    kind = "BiCLA" if model.settings.cross else "InAtt"
+    pair = str(facts.get("data", {}).get("pair", ""))
+    if pair.count("-") != 1:
+        raise InputError(f"{folder}: does not say which pair it was trained on; give runs of 'phrasemate train bicla'")
+
+    def score(queries: Sequence[Floats], documents: Sequence[Floats], progress: Callable[[int, int], None]) -> Floats:
+        return score_matrix(model, queries, documents, progress=progress)
+
+    return TrainedRanker(kind, pair, digest, model.dim, score, dict(facts.get("vectors", {})))

@@ -1,23 +1,143 @@
-"""``phrasemate index``: build an index and look after it."""
+"""``phrasemate index``: build, extend, describe, check, tune and shrink an index, here or on a Ray cluster."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.cluster import Cluster, Workers, add_there, check, optimize_there, refuse_elsewhere, shown
 from phrasemate.cli.options import Column, Encoding, Lines, OnError, OrList, SplitLines, TextField, Threads, say_skipped
 from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, clean, out
-from phrasemate.cli.tuning import At, Seed, Target, said
+from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
-    from phrasemate.index import AddReport, DocumentInfo, Index
-    from phrasemate.text import Skipped
+    from collections.abc import Callable
+
+    from phrasemate.index import AddReport, DocumentInfo, Index, ProgressEvent, TuneReport
+    from phrasemate.text import Corpus, Skipped
+
+Target = Annotated[
+    float | None,
+    typer.Option(
+        "--target-recall",
+        metavar="R",
+        help="Choose lists, codes and candidates for this recall@1, e.g. 0.95, by measuring; kept in the index.",
+    ),
+]
+At = Annotated[
+    int,
+    typer.Option(
+        "--at", metavar="N", help="With --target-recall: of recall@1, or of recall@10 (10), which costs more."
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="With --target-recall: which phrases are asked for.")]
+
+
+def format_tune_report(report: TuneReport) -> str:
+    """Lines for people."""
+    if report.engine == "exact":
+        return f"{report.phrases:,} phrases are searched exactly; there is nothing to choose"
+    lists = f"at most {report.probes} lists read, within {report.slack:.2f} of the best; " if report.probes else ""
+    found = f"recall@1 {report.recall_at_1:.3f}, recall@10 {report.recall_at_10:.3f} ({report.queries:,} phrases)"
+    times = f"{report.single_ms:.2f} ms for one query, {report.batch_ms:.3f} ms each in a batch of {report.queries:,}"
+    missed = (
+        ""
+        if report.reached
+        else f"\nrecall@{report.at} {report.target:g} was not reached: this is the most thorough way"
+    )
+    return (
+        f"{report.engine}: {lists}{report.candidates} candidates\n{found}\n{times}\n"
+        f"chosen among {len(report.trials)} layouts in {report.seconds:.0f} s{missed}"
+    )
+
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Let Ray workers do it, on Lance tables at DIR (also s3://BUCKET/PATH): HOST:PORT, auto, or local.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", min=1, help="With --cluster: how many (default: one for each CPU of it)."),
+]
+
+
+def label(directory: Path) -> str:
+    """A place as it was given: a ``Path`` has lost a slash of ``s3://``."""
+    from phrasemate.index.lance.uri import is_remote, place_of
+
+    return place if is_remote(place := place_of(directory)) else str(directory)
+
+
+def refuse_elsewhere(directory: Path) -> None:
+    """Raise InputError for a place that is no folder, or none at all: what one machine makes is one."""
+    from phrasemate.index.lance.uri import is_tables
+
+    place = label(directory)
+    if (directory / "shards.lance").is_dir() and not is_tables(directory):
+        raise InputError(
+            f"{place}: Lance tables are being made there, or their making was stopped; to go on, give --cluster ADDRESS"
+        )
+    if is_tables(directory):
+        raise InputError(f"no index at {place}; to make one there, give --cluster ADDRESS (or: local)")
+
+
+def check_cluster(address: str | None, workers: int | None, threads: int | None) -> None:
+    """Raises BadParameter for an option that would be passed over."""
+    if address is None and workers is not None:
+        raise typer.BadParameter("--workers needs --cluster ADDRESS (or: local)")
+    if address is not None and threads is not None:
+        raise typer.BadParameter("--threads is of one machine; with --cluster, give --workers")
+
+
+def add_on_cluster(
+    directory: Path,
+    corpus: Corpus,
+    address: str,
+    workers: int | None,
+    folder: Path | None,
+    lang: str,
+    segment: dict[str, Any],
+    progress: Callable[[ProgressEvent], None],
+) -> AddReport:
+    """Make or extend the tables at ``directory``. Raises InputError for an index of another kind."""
+    from phrasemate.encode import load_model
+    from phrasemate.index.lance.uri import is_tables
+    from phrasemate.index.ray import build
+
+    if (directory / "index.json").exists() and not is_tables(directory):
+        raise InputError(f"{directory}: is an index of one machine; add to it without --cluster, or make another")
+    model = load_model(folder, threads=1) if folder else None
+    return build(
+        str(directory), corpus, address, model=model, lang=lang, workers=workers, segment=segment, progress=progress
+    )
+
+
+def optimize_on_cluster(
+    directory: Path, address: str, workers: int | None, target_recall: float | None
+) -> tuple[int, int]:
+    """Build the vector index of the tables on the cluster; the bytes before and after.
+
+    Raises InputError for an index of one machine.
+    """
+    from phrasemate.index.lance.index import ClusterIndex
+    from phrasemate.index.lance.uri import is_tables
+
+    if (directory / "index.json").exists() and not is_tables(directory):
+        raise InputError(f"{directory}: is an index of one machine; optimize it without --cluster")
+    with closing(ClusterIndex.open(directory)) as index:
+        before = sum(index.stats().files.values())
+        index.optimize(address, workers, target_recall=target_recall)
+        return before, sum(index.stats().files.values())
+
 
 app = typer.Typer(
     cls=DefaultGroup,
@@ -111,7 +231,7 @@ def add(
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.text import read
 
-    check(cluster, workers, threads)
+    check_cluster(cluster, workers, threads)
     corpus = read(
         *texts,
         column=column,
@@ -130,7 +250,7 @@ def add(
                 with _open_or_create(directory, model, threads, segment) as index:
                     report = index.add(corpus, lang=lang, progress=bar.show)
             else:
-                report = add_there(directory, corpus, cluster, workers, model, lang, segment, bar.show)
+                report = add_on_cluster(directory, corpus, cluster, workers, model, lang, segment, bar.show)
         except KeyboardInterrupt:
             bar.stop()
             _say_stopped(directory, bar.sentences)
@@ -159,7 +279,7 @@ def _open_or_create(directory: Path, folder: Path | None, threads: int | None, s
     if any(known.get(name) != value for name, value in segment.items()):
         index.close()
         raise InputError(
-            f"{shown(directory)}: was begun with {known or 'the settings of its model'}, not {segment}; make another"
+            f"{label(directory)}: was begun with {known or 'the settings of its model'}, not {segment}; make another"
         )
     return index
 
@@ -168,20 +288,20 @@ def _say_stopped(directory: Path, sentences: int) -> None:
     from phrasemate.cli.render import count
 
     kept = f"{count(sentences, 'sentence')} of this run" if sentences else "what was there before"
-    typer.echo(f"stopped; {shown(directory)} keeps {kept}; give the same command again to go on", err=True)
+    typer.echo(f"stopped; {label(directory)} keeps {kept}; give the same command again to go on", err=True)
     raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_json: bool) -> None:
     if as_json:
-        facts = {"index": shown(directory), **asdict(report), "skipped": [item._asdict() for item in skipped]}
+        facts = {"index": label(directory), **asdict(report), "skipped": [item._asdict() for item in skipped]}
         typer.echo(json.dumps(facts, ensure_ascii=False))
         return
     from phrasemate.cli.render import count
 
     say_skipped(skipped, " (all are in --json)")
     typer.echo(
-        f"{shown(directory)}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
+        f"{label(directory)}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
         f"{report.seconds:.1f} s ({report.sentences / max(report.seconds, 1e-9):,.0f} sentences/s); documents: "
         f"{report.documents_added:,} new, {report.replaced:,} replaced, {report.unchanged:,} unchanged"
         + (f"; {len(skipped):,} skipped" if skipped else "")
@@ -253,7 +373,7 @@ def verify(directory: Directory, as_json: Json = False) -> None:
         for problem in report.problems:
             typer.echo(clean(f"problem: {problem}"), err=True)
         checked = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in report.checked.items())
-        typer.echo(f"{shown(directory)}: {'whole' if report.ok else 'damaged'} (checked: {checked})")
+        typer.echo(f"{label(directory)}: {'whole' if report.ok else 'damaged'} (checked: {checked})")
     if not report.ok:
         raise typer.Exit(EXIT_ERROR)
 
@@ -284,23 +404,23 @@ def optimize(
     """
     from phrasemate.index import Index
 
-    check(cluster, workers, threads)
+    check_cluster(cluster, workers, threads)
     if target_recall is None and (at != 1 or seed != 0):
         raise typer.BadParameter("--at and --seed need --target-recall R")
     if cluster is not None:
-        report, (before, after) = None, optimize_there(directory, cluster, workers, target_recall)
+        report, (before, after) = None, optimize_on_cluster(directory, cluster, workers, target_recall)
     else:
         with Index.open(directory, threads=threads) as index:
             before = sum(index.stats().files.values())
             report = index.optimize(target_recall=target_recall, at=at, seed=seed)
             after = sum(index.stats().files.values())
     if as_json:
-        facts = {"index": shown(directory), "bytes_before": before, "bytes": after}
+        facts = {"index": label(directory), "bytes_before": before, "bytes": after}
         typer.echo(json.dumps(facts | (asdict(report) if report else {})))
         return
-    typer.echo(f"{shown(directory)}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after")
+    typer.echo(f"{label(directory)}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after")
     if report is not None:
-        typer.echo(said(report))
+        typer.echo(format_tune_report(report))
 
 
 DELETE_EXAMPLES = """Examples:
@@ -320,4 +440,4 @@ def delete(
     with Index.open(directory) as index:
         index.delete(*names)
     for name in dict.fromkeys(names):
-        typer.echo(f"{shown(directory)}: {name} deleted")
+        typer.echo(f"{label(directory)}: {name} deleted")

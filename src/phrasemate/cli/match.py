@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.given import check_apart
 from phrasemate.cli.options import (
     Encoding,
     Lines,
@@ -26,6 +25,7 @@ from phrasemate.cli.options import (
     sided,
 )
 from phrasemate.cli.progress import stages
+from phrasemate.cli.validators import check_apart
 from phrasemate.errors import InputError, ReadError
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def match(
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> None:
-    from phrasemate.cli.matches import say_matches, write_matches, write_unmatched
+    from phrasemate.cli.match_report import say_matches, write_matches, write_unmatched
     from phrasemate.encode import load_model
     from phrasemate.match import MatchSettings, match_terms
     from phrasemate.text import read

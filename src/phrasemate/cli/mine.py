@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.given import check_apart, check_outside
 from phrasemate.cli.options import (
     Encoding,
     JsonAtEnd,
@@ -28,6 +27,7 @@ from phrasemate.cli.options import (
     sided,
 )
 from phrasemate.cli.progress import stages
+from phrasemate.cli.validators import check_apart, check_outside
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.given import check_apart
 from phrasemate.cli.options import (
     Column,
     Encoding,
@@ -26,6 +25,7 @@ from phrasemate.cli.options import (
 )
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out
+from phrasemate.cli.validators import check_apart
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
