@@ -195,10 +195,10 @@ def _ask_fasttext(path: Path) -> Any:
 
 
 def _sums(fill: float) -> Any:
-    from phrasemate.vectors.unfinished import Unfinished
+    from phrasemate.utils.storage import ResumableSum
 
     sums = np.zeros((30, 4), np.float32)
-    return sums, lambda path: Unfinished(path, {"texts": "a"}, sums)
+    return sums, lambda path: ResumableSum(path, {"texts": "a"}, sums)
 
 
 def _unfinished(folder: Path) -> Path:

@@ -13,7 +13,7 @@ import pytest
 from phrasemate.align import ParallelText, PhraseSettings, Worded, align_files, pair_files, read_pairs
 from phrasemate.align.links import Links
 from phrasemate.errors import InputError, ReadError
-from phrasemate.utils.resumable import ResumableFile
+from phrasemate.utils.storage import ResumableFile
 
 Pair = tuple[Worded, Worded]
 

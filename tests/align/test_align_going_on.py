@@ -11,7 +11,7 @@ import pytest
 from phrasemate.align import ParallelText, Worded, align_files, pair_files
 from phrasemate.align.links import Links
 from phrasemate.errors import InputError, PhrasemateError, ReadError
-from phrasemate.utils.resumable import ResumableFile
+from phrasemate.utils.storage import ResumableFile
 
 
 class Once:

@@ -23,7 +23,7 @@ from damage_kinds import MODEL, _index, _settings  # noqa: E402
 from phrasemate.cli.shell import RootGroup  # noqa: E402
 from phrasemate.errors import CheckpointDamaged, IndexDamaged, IndexError_, InputError, ReadError  # noqa: E402
 from phrasemate.index import Index, manifest, schema  # noqa: E402
-from phrasemate.vectors.unfinished import Unfinished  # noqa: E402
+from phrasemate.utils.storage import ResumableSum  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -80,17 +80,17 @@ def test_a_value_beyond_all_measure_is_not_read(folder: Path, monkeypatch: pytes
 
 def test_sums_that_were_altered_are_not_gone_on_from(tmp_path: Path) -> None:
     path, facts = tmp_path / "sums.state", {"texts": "a"}
-    begun = Unfinished(path, facts, np.zeros((3, 2), np.float32))
+    begun = ResumableSum(path, facts, np.zeros((3, 2), np.float32))
     begun.add(2, np.arange(3), np.ones((3, 2), np.float32))
     begun.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     again = np.zeros((3, 2), np.float32)
-    assert Unfinished(path, facts, again).done == 2
+    assert ResumableSum(path, facts, again).done == 2
     assert again.sum() == 3 * 2
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(InputError, match="checksum does not hold"):
-        Unfinished(path, facts, again)
+        ResumableSum(path, facts, again)
 
 
 def test_kept_states_that_were_altered_are_made_again(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_a_stopped_run_goes_on(encoder: Model, monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_state_that_does_not_belong(encoder: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     partial = tmp_path / "xx.part"
-    monkeypatch.setattr("phrasemate.vectors.unfinished.SECONDS", 0)
+    monkeypatch.setattr("phrasemate.utils.storage.SAVE_SECONDS", 0)
     monkeypatch.setattr("phrasemate.vectors.distill.BATCH", 60)
     calls = iter(range(99))
     real = Model.encode

@@ -10,8 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.utils.storage import save_arrays
-from phrasemate.vectors.unfinished import Unfinished
+from phrasemate.utils.storage import ResumableSum, save_arrays
 
 FACTS = '{"a": 1}'
 
@@ -27,10 +26,10 @@ FACTS = '{"a": 1}'
 )
 def test_what_makes_no_sense_is_not_gone_on_from(tmp_path: Path, done: int, sums: NDArray[np.float32]) -> None:
     path = tmp_path / "vectors.part"
-    about = {"done": str(done), "facts": FACTS, "crc": Unfinished._checksum(done, sums, FACTS)}
+    about = {"done": str(done), "facts": FACTS, "crc": ResumableSum._checksum(done, sums, FACTS)}
     save_arrays(path, {"sums": sums}, about)
     with pytest.raises(InputError, match="makes no sense; delete it to start anew"):
-        Unfinished(path, {"a": 1}, np.zeros((3, 2), np.float32))
+        ResumableSum(path, {"a": 1}, np.zeros((3, 2), np.float32))
 
 
 @pytest.mark.parametrize("kind", ["F8_E4M3", "BF16"])
@@ -39,4 +38,4 @@ def test_numbers_that_numpy_lacks(tmp_path: Path, kind: str) -> None:
     header = json.dumps({"sums": {"dtype": kind, "shape": [2], "data_offsets": [0, 2 * size]}}).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2 * size))
     with pytest.raises(InputError, match="delete it to start anew"):
-        Unfinished(path, {"a": 1}, np.zeros((3, 2), np.float32))
+        ResumableSum(path, {"a": 1}, np.zeros((3, 2), np.float32))

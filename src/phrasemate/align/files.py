@@ -16,8 +16,7 @@ from phrasemate.align.types import Aligner, Worded
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Phrase, PhrasePair
-from phrasemate.utils.resumable import ResumableFile
-from phrasemate.utils.storage import sha256_of
+from phrasemate.utils.storage import ResumableFile, sha256_of
 
 BATCH = 1000  # sentence pairs between two writes of phrase pairs
 

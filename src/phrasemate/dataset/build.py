@@ -32,6 +32,7 @@ from phrasemate.text.formats.tables import meant
 from phrasemate.text.text_file import TextFile
 from phrasemate.types import Phrase, check_language
 from phrasemate.utils.locks import give_back, take
+from phrasemate.utils.storage import write_text
 
 STATS = "stats.json"
 
@@ -192,9 +193,7 @@ def _note(out: Path, report: Report, settings: Settings) -> None:
         found = {}
     known = found if isinstance(found, dict) else {}
     known[report.pair] = report.as_dict() | {"settings": asdict(settings)}
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(json.dumps(known, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    temporary.replace(path)
+    write_text(path, json.dumps(known, ensure_ascii=False, indent=1) + "\n")
 
 
 WORK = ".work"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +20,7 @@ from phrasemate.dataset.markup import paragraphs
 from phrasemate.errors import InputError
 from phrasemate.text import Skipped, read, split_sentences
 from phrasemate.text.text_file import numbered_lines
-from phrasemate.utils.storage import NewFile, sha256_of
+from phrasemate.utils.storage import NewFile, atomic_file, sha256_of
 
 Progress = Callable[[str, int, int], None]
 
@@ -167,13 +167,9 @@ def _sentences(line: str, language: str) -> Iterator[str]:
             yield sentence
 
 
-@contextmanager
-def _whole(path: Path) -> Iterator[IO[str]]:
+def _whole(path: Path) -> AbstractContextManager[IO[str]]:
     """A file that gets its name when all is written."""
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-        yield file
-    temporary.replace(path)
+    return atomic_file(path, encoding="utf-8", errors="replace", newline="\n")
 
 
 def _identity(path: Path) -> tuple[str, str, str]:

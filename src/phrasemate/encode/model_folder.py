@@ -23,7 +23,7 @@ from typing import Any
 from phrasemate.encode.calibration import CONFIDENCE
 from phrasemate.encode.candidate_scorer import SCORER
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
-from phrasemate.utils.storage import sha256_of
+from phrasemate.utils.storage import atomic_file, sha256_of
 
 FORMAT = "phrasemate-model"
 VERSION = 1
@@ -46,9 +46,8 @@ def write_manifest(folder: Path) -> str:
         if path.is_file() and path.name not in (MANIFEST, CONFIDENCE, SCORER)
     }
     content = _sealed(files)
-    temporary = folder / (MANIFEST + ".new")
-    temporary.write_bytes(content)
-    temporary.replace(folder / MANIFEST)
+    with atomic_file(folder / MANIFEST, "wb", ".new") as file:
+        file.write(content)
     return hashlib.sha256(content).hexdigest()
 
 

@@ -28,6 +28,7 @@ from phrasemate.examples.sampling import Row
 from phrasemate.index import ProgressEvent, row_codec, schema
 from phrasemate.types import Document, Sentence
 from phrasemate.utils.locks import give_back, take
+from phrasemate.utils.storage import install
 
 _MAGIC = 0x70_6D_65_78  # "pmex", the application id in the head of the file
 _FORMAT = 2  # counts up when files are written, or sentences looked up, differently
@@ -263,7 +264,7 @@ def _write(path: Path, documents: Iterable[Document], language: str, progress: P
             os.fsync(file.fileno())
             with _alone(path):
                 connection.close()  # only now does its lock go, or another run would take the file for a dead one's
-                part.replace(path)
+                install(part, path)
     except BaseException:
         connection.close()
         part.unlink(missing_ok=True)

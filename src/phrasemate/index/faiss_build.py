@@ -9,7 +9,6 @@ Making the FAISS file from the store, in bounded memory, so that readers see the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -22,11 +21,12 @@ from phrasemate.errors import IndexDamaged, IndexError_
 from phrasemate.index import faiss_search, row_codec
 from phrasemate.index.exact import Floats, Ids, Int8s, Runs, unpack
 from phrasemate.index.faiss_search import Asking, Faiss, Layout, inverted
-from phrasemate.index.manifest import VECTORS_JSON, Digest, VectorsManifest, install
+from phrasemate.index.manifest import VECTORS_JSON, Digest, VectorsManifest
 from phrasemate.index.pq import SAMPLE, WORDS, Coder, packed, rotation_of
 from phrasemate.index.store import State, Store, VectorRow
 from phrasemate.index.types import Settings
 from phrasemate.utils.cpu import give_back
+from phrasemate.utils.storage import flush, install
 
 MANY = 256  # centres from which on their codes are looked at first
 PER_LIST = 256  # vectors to learn a list from; with 128 a fifteenth more is read at the same recall, with 512 as much
@@ -432,8 +432,7 @@ class _Partial:
 
     def install(self, suffix: str) -> str:
         """Flush to the disk and give it its name, which is returned."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        flush(self._file)
         name = f"vectors-{self.digest.whole[:16]}{suffix}"
         install(self.path, self.path.with_name(name))
         return name

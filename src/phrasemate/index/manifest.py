@@ -7,7 +7,6 @@ altered byte shows.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from zlib import crc32
 from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsupported
 from phrasemate.index.types import IndexModel
 from phrasemate.utils.cpu import cores
+from phrasemate.utils.storage import atomic_file
 
 FORMAT = "phrasemate-index"
 VERSION = 1
@@ -173,28 +173,13 @@ def _canonical(content: dict[str, Any]) -> bytes:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one."""
-    partial = path.with_name(path.name + ".partial")
     try:
-        with partial.open("wb") as file:
+        with atomic_file(path, "wb", ".partial") as file:
             file.write(_canonical(content))
-            file.flush()
-            os.fsync(file.fileno())
-        install(partial, path)
     except OSError as error:
         raise IndexError_(
             f"{path}: cannot be written ({error.strerror or error}); check free space and permissions"
         ) from error
-
-
-def install(partial: Path, path: Path) -> None:
-    """Give a finished file its name and make the renaming itself durable."""
-    partial.replace(path)
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def read_json(path: Path) -> dict[str, Any]:

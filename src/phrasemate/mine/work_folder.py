@@ -7,7 +7,6 @@ made again, so that a run may be killed at any moment and goes on where it was.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.utils.locks import give_back, take
-from phrasemate.utils.storage import is_entry, sha256_of
+from phrasemate.utils.storage import flush, is_entry, sha256_of, write_text
 
 FORMAT, VERSION = "phrasemate-mine", 1
 SETTINGS = "work.json"
@@ -77,7 +76,7 @@ class WorkFolder:
                     raise
                 self.resumed = False
         self.remove(keep_folder=True)
-        write_whole(file, json.dumps({"format": FORMAT, "version": VERSION, "settings": settings}, indent=1))
+        write_text(file, json.dumps({"format": FORMAT, "version": VERSION, "settings": settings}, indent=1) + "\n")
         return None
 
     def _known(self, file: Path) -> dict[str, Any]:
@@ -172,10 +171,10 @@ class Blocks:
         with self._bin.open("rb+") as file:
             file.seek(rows.start * self.shape[1] * self.dtype.itemsize)
             file.write(raw.tobytes())
-            _settle(file)
+            flush(file)
         with self._log.open("a", encoding="ascii") as log:
             log.write(f"\n{self._line(number, raw)}\n")  # a torn line before it stays one of its own
-            _settle(log)
+            flush(log)
         self.done.add(number)
 
     def _line(self, number: int, raw: NDArray[Any]) -> str:
@@ -196,7 +195,7 @@ def seal(path: Path, content: Mapping[str, Any], files: Iterable[Path]) -> None:
     """Write a JSON file with ``content`` and the checksums of finished files beside it."""
     sums = {file.name: sha256_of(file) for file in files}
     text = json.dumps({"content": dict(content), "files": sums})  # in ASCII: names of documents may be of any bytes
-    write_whole(path, f"{crc32(text.encode()):08x} {text}")
+    write_text(path, f"{crc32(text.encode()):08x} {text}\n")
 
 
 def checked(path: Path, **kinds: type) -> dict[str, Any] | None:
@@ -213,20 +212,6 @@ def checked(path: Path, **kinds: type) -> dict[str, Any] | None:
         return content if whole and is_entry(content, kinds) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a small file: a reader sees the old one or the new one."""
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        _settle(file)
-    part.replace(path)
-
-
-def _settle(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _short(value: Any) -> str:

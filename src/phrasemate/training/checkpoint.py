@@ -7,7 +7,6 @@ tensors' hash under other names: no slip of a byte makes one form of the other.)
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from hashlib import sha256
@@ -19,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from phrasemate.errors import CheckpointDamaged
-from phrasemate.utils.storage import sha256_of
+from phrasemate.utils.storage import sha256_of, swap_folder
 
 TENSORS, FACTS = "state.safetensors", "state.json"
 
@@ -44,14 +43,7 @@ class Checkpoint:
         content = {"facts": dict(facts), "tensors": sha256_of(made / TENSORS)}
         text = json.dumps(content | {"seal": _seal(content)}, indent=1) + "\n"
         (made / FACTS).write_text(text, encoding="utf-8")
-        for path in (*made.iterdir(), made):
-            _sync(path)
-        if self.folder.exists():  # else the one before is all there is, until this one has its name
-            shutil.rmtree(self._old, ignore_errors=True)
-            self.folder.rename(self._old)
-        made.rename(self.folder)
-        _sync(self.folder.parent)
-        shutil.rmtree(self._old, ignore_errors=True)
+        swap_folder(made, self.folder, self._old)
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors on the CPU, and the facts; raises CheckpointDamaged for anything but what was saved."""
@@ -75,11 +67,3 @@ class Checkpoint:
 
 def _seal(content: Mapping[str, Any]) -> str:
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

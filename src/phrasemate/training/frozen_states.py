@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -37,6 +37,7 @@ from phrasemate.encode.pooling import pool_mean, unit
 from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.training.example_data import Contexts, Integers, Sampled
 from phrasemate.training.hf_encoder import Backbone, grouped, padded
+from phrasemate.utils.storage import atomic_file
 
 
 def halves(backbone: Backbone, frozen: int, layer: int = 0) -> tuple[Lower, Upper]:
@@ -247,27 +248,23 @@ class Feed:
 
 
 @contextmanager
-def checked_file(path: Path) -> Iterator[BinaryIO]:
+def checked_file(path: Path) -> Iterator[IO[bytes]]:
     """A file that is written beside its place, gets the CRC-32 of what is in it as its end, and is put there whole.
 
     Raises InputError if it cannot be written; nothing of it is left then.
     """
-    made = path.with_name(f"{path.name}.part")
     try:
-        with made.open("wb+") as file:
+        with atomic_file(path, "wb+") as file:
             yield file
             _add_checksum(file)
-        made.replace(path)
     except BrokenPipeError:  # of who listens to the progress
         raise
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"{path}: cannot be written ({reason}); check free space and permissions") from error
-    finally:
-        made.unlink(missing_ok=True)
 
 
-def _add_checksum(file: BinaryIO) -> None:
+def _add_checksum(file: IO[bytes]) -> None:
     """Write the CRC-32 of a file, which is open for both, to its end."""
     size = file.tell()
     file.seek(0)
@@ -283,7 +280,7 @@ def checksum_holds(path: Path) -> bool:
         return size >= 0 and _checksum(file, size) == file.read(_SUM)
 
 
-def _checksum(file: BinaryIO, size: int) -> bytes:
+def _checksum(file: IO[bytes], size: int) -> bytes:
     """Of the next so many bytes of a file."""
     value = 0
     while size and (block := file.read(min(size, 1 << 20))):

@@ -33,6 +33,7 @@ from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.training.checkpoint import Checkpoint
 from phrasemate.training.config import at_least, expect
 from phrasemate.utils.locks import give_back, take
+from phrasemate.utils.storage import swap_folder, write_text
 
 _ON_CPU = "DefaultCPUAllocator: "  # a plain RuntimeError
 
@@ -265,9 +266,7 @@ class Trainer(Generic[B]):
                 wrong = ", ".join(_differences(begun, self.facts))
                 raise InputError(f"{self.folder}: begun with other settings ({wrong}); give another folder")
         else:
-            made = path.with_suffix(".part")
-            made.write_text(json.dumps(self.facts, indent=1) + "\n", encoding="utf-8")
-            made.replace(path)
+            write_text(path, json.dumps(self.facts, indent=1) + "\n")
         if self._checkpoint.exists():
             try:
                 self._load(*self._checkpoint.load())
@@ -371,11 +370,7 @@ class Trainer(Generic[B]):
         self.task.save(made)
         facts = {**self.facts, "step": self.step, "minutes": round(self.seconds / 60, 1), "dev": found}
         (made / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-        shutil.rmtree(old, ignore_errors=True)
-        if place.exists():  # a kill may leave none for a moment, but never half of one
-            place.rename(old)
-        made.rename(place)
-        shutil.rmtree(old, ignore_errors=True)
+        swap_folder(made, place, old)  # a kill may leave none for a moment, but never half of one
 
     def _write(self, line: Mapping[str, Any]) -> None:
         rounded = {key: round(value, 5) if isinstance(value, float) else value for key, value in line.items()}

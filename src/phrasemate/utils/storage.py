@@ -1,4 +1,7 @@
-"""Storage that survives a crash: files that are written beside their place, and sealed folders of weights.
+"""Storage that survives a crash: atomic files and folders, sealed folders of weights, resumable files and sums.
+
+A file or folder is written beside its place, flushed to the disk, and renamed; the renaming is flushed, too. A reader
+sees the old content or the new one.
 
 A sealed folder has ``weights.safetensors``, and ``config.json`` that seals it. A configuration is accepted only if it
 is byte for byte what would be written for its content, weights only if they have the SHA-256 that it names.
@@ -10,18 +13,87 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
+from phrasemate.utils.locks import give_back, take
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
+
+
+def flush(file: IO[Any]) -> None:
+    """Bring what was written to an open file to the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync(path: Path) -> None:
+    """Bring a closed file to the disk, or the names in a folder (where the system can open folders)."""
+    if os.name != "posix" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Bring all files of a folder, and the names in it and in the folders below, to the disk."""
+    for path in sorted(folder.rglob("*")):
+        sync(path)
+    sync(folder)
+
+
+def install(partial: Path, path: Path) -> None:
+    """Give a finished and flushed file its name, and make the renaming itself durable."""
+    partial.replace(path)
+    sync(path.parent)
+
+
+def swap_folder(finished: Path, folder: Path, old: Path) -> None:
+    """Put a finished folder in the place of ``folder``, which is called ``old`` meanwhile and deleted last."""
+    sync_tree(finished)
+    if folder.exists():  # else the old one is all there is, until the finished one has its name
+        shutil.rmtree(old, ignore_errors=True)
+        folder.rename(old)
+    finished.rename(folder)
+    sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def atomic_file(path: Path, mode: str = "w", suffix: str = ".part", **options: Any) -> Iterator[IO[Any]]:
+    """A file that is written beside its place, as ``path`` and ``suffix``, and takes its name when the block ends.
+
+    After an error nothing has changed. ``options`` are those of ``open``. Raises OSError.
+    """
+    partial = path.with_name(path.name + suffix)
+    try:
+        with partial.open(mode, **options) as file:
+            yield file
+            flush(file)
+        install(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file in UTF-8: a reader sees the old one or the new one. Raises OSError."""
+    with atomic_file(path, encoding="utf-8") as file:
+        file.write(text)
 
 
 class Seal(NamedTuple):
@@ -161,9 +233,11 @@ class NewFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
+            if kind is None:
+                flush(self.stream)
             self.stream.close()
             if kind is None:
-                self._part.replace(self.path)
+                install(self._part, self.path)
         except OSError as trouble:
             error = trouble
         finally:
@@ -178,3 +252,187 @@ class NewFile:
     def _trouble(self, error: OSError | ValueError) -> InputError:
         reason = getattr(error, "strerror", None) or error
         return InputError(f"{self.path}: cannot be written ({reason}); check the folder, its permissions and the disk")
+
+
+_BLOCK = 1 << 20
+
+
+class ResumableFile:
+    """Lines go to ``PATH.part``; `finish` gives it its name. ``done`` is the number of lines that are there already.
+
+    A stopped run is continued at its last whole line, if ``settings`` are those it was begun with (they lie beside it,
+    in ``PATH.part.json``) and there are no more than ``most``. ``force`` writes over a finished file, and starts anew
+    where what was begun does not fit. A context manager; one process at a time.
+    Raises InputError for a name that no plain file can have, if the finished file is there, the settings differ, too
+    many lines are there, or another process is writing.
+    """
+
+    def __init__(
+        self, path: str | Path, settings: Mapping[str, str], force: bool = False, most: int | None = None
+    ) -> None:
+        self.path, self._most = Path(path), most
+        if self.path.suffix == ".gz":
+            reason = "lines are not written packed; take a name without .gz, and pack the file afterwards"
+            raise InputError(f"{self.path}: {reason}")
+        check_new(self.path, force)
+        self.part = self.path.with_name(self.path.name + ".part")
+        self._facts = self.path.with_name(self.path.name + ".part.json")
+        refusal = f"{self.path}: another process is writing it; wait for it to end"
+        self._lock = take(self.path.with_name(self.path.name + ".part.lock"), refusal)
+        try:
+            begun = self.part.exists() and self.part.stat().st_size > 0
+            self.done = self._done(dict(settings), force) if begun else 0
+            if not self.done:
+                self._begin(dict(settings))
+            self._file = self.part.open("a", encoding="utf-8", newline="\n")
+        except BaseException:
+            give_back(self._lock)
+            raise
+
+    def written(self) -> Iterator[str]:
+        """The lines that are there already; what is not UTF-8 in them is U+FFFD."""
+        with self.part.open(encoding="utf-8", errors="replace", newline="\n") as file:
+            for _, line in zip(range(self.done), file, strict=False):
+                yield line.rstrip("\n")
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Append lines (without line ends) and hand them to the system."""
+        self._file.writelines(line + "\n" for line in lines)
+        self._file.flush()
+
+    def finish(self) -> None:
+        """All is written: the file gets its name."""
+        flush(self._file)
+        self._file.close()
+        install(self.part, self.path)
+        self._facts.unlink(missing_ok=True)
+
+    def _begin(self, settings: dict[str, str]) -> None:
+        """No lines stand beside settings that they were not made with, whenever it is killed."""
+        self.part.unlink(missing_ok=True)
+        self._facts.write_text(json.dumps(settings, indent=1) + "\n", "ascii")  # names may be of any bytes
+        self.part.touch()
+
+    def _done(self, settings: dict[str, str], force: bool) -> int:
+        try:
+            return self._continue(settings)
+        except InputError:
+            if not force:
+                raise
+            return 0
+
+    def _continue(self, settings: dict[str, str]) -> int:
+        """Cut the last line if it is not whole, and count; raises InputError where the settings differ."""
+        try:
+            before = json.loads(self._facts.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            before = None
+        if not isinstance(before, dict):
+            raise InputError(f"{self.part}: cannot tell how it was begun; --force starts anew")
+        keys = sorted(key for key in before.keys() | settings.keys() if before.get(key) != settings.get(key))
+        if keys:
+            changes = ", ".join(f"{key} {before.get(key)}, now {settings.get(key)}" for key in keys)
+            raise InputError(f"{self.part} was begun with {changes}; give the same again, or --force to start anew")
+        lines = whole = at = 0
+        with self.part.open("rb+") as file:
+            while block := file.read(_BLOCK):
+                lines += block.count(b"\n")
+                whole = at + block.rindex(b"\n") + 1 if b"\n" in block else whole
+                at += len(block)
+            file.truncate(whole)
+        if self._most is not None and lines > self._most:
+            raise InputError(
+                f"{self.part}: {lines:,} lines; expected at most {self._most:,}, as the text has: --force starts anew"
+            )
+        return lines
+
+    def __enter__(self) -> ResumableFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._file.close()
+            else:
+                with suppress(OSError):  # of a full disk: what ended the run is told
+                    self._file.close()
+        finally:
+            give_back(self._lock)
+
+
+SAVE_SECONDS = 30.0  # between two saves
+_MOST_SENTENCES = 1 << 53  # sentences are fewer
+
+
+class ResumableSum:
+    """A context manager around the sum: ``sums`` gets what is in the file, ``done`` says how far that is.
+
+    ``path`` None keeps nothing. ``facts`` tell what is being summed: raises InputError if the file was begun with
+    others. The state is saved when it is left, in peace or with an exception (Ctrl-C, too): the file goes when what is
+    made of the sums is kept, which is the caller's part.
+    """
+
+    def __init__(self, path: Path | None, facts: Mapping[str, Any], sums: NDArray[np.float32]) -> None:
+        self._path, self._sums = path, sums
+        self._facts = json.dumps(dict(facts), sort_keys=True)
+        self._saved, self._whole = time.monotonic(), True
+        self._kept = self.done = self._load() if path is not None and path.exists() else 0
+
+    def add(self, done: int, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        """Add vectors to their rows, after which the sums are of the first ``done`` sentences; now and then saved."""
+        self._whole = False  # Ctrl-C may come between the two
+        np.add.at(self._sums, rows, vectors)
+        self.done = done
+        self._whole = True
+        if time.monotonic() - self._saved >= SAVE_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        self._saved = time.monotonic()
+        if self._path is None or self.done == self._kept:
+            return
+        temporary = self._path.with_name(self._path.name + ".new")
+        about = {
+            "facts": self._facts,
+            "done": str(self.done),
+            "crc": self._checksum(self.done, self._sums, self._facts),
+        }
+        save_arrays(temporary, {"sums": self._sums}, about)
+        sync(temporary)
+        install(temporary, self._path)
+        self._kept = self.done
+
+    def _load(self) -> int:
+        from safetensors import SafetensorError, safe_open
+
+        assert self._path is not None
+        try:
+            with safe_open(self._path, "numpy") as file:
+                about, sums = file.metadata() or {}, file.get_tensor("sums")
+            done = int(about["done"])
+            intact = about["crc"] == self._checksum(done, sums, about["facts"])
+        except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:  # of other floats
+            raise InputError(f"{self._path}: not a readable state ({error}); delete it to start anew") from error
+        if not intact:
+            raise InputError(f"{self._path}: altered, its checksum does not hold; delete it to start anew")
+        if not 0 <= done < _MOST_SENTENCES or sums.dtype != self._sums.dtype or not np.isfinite(sums).all():
+            raise InputError(f"{self._path}: makes no sense; delete it to start anew")
+        if about.get("facts") != self._facts or sums.shape != self._sums.shape:
+            raise InputError(f"{self._path}: was begun with other texts or settings; delete it to start anew")
+        self._sums[:] = sums
+        return done
+
+    @staticmethod
+    def _checksum(done: int, sums: NDArray[np.float32], facts: str) -> str:
+        return f"{crc32(sums.tobytes(), crc32(f'{done} {facts}'.encode())):08x}"
+
+    def __enter__(self) -> ResumableSum:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._whole:
+            self._save()

@@ -19,8 +19,8 @@ from phrasemate.encode import Model
 from phrasemate.encode.pca_projection import principal_axes
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
+from phrasemate.utils.storage import ResumableSum
 from phrasemate.vectors.sample_sentences import Contexts, sample_contexts
-from phrasemate.vectors.unfinished import Unfinished
 from phrasemate.vectors.vocabulary import Progress, count_words
 from phrasemate.vectors.word_vectors import Projection, WordVectors
 
@@ -100,7 +100,7 @@ def mean_states(
         texts, index, settings.contexts, settings.least, settings.seed, vocabulary.sentences, progress
     )
     sums = np.zeros((len(index), width), np.float32)
-    with Unfinished(partial, facts, sums) as unfinished:
+    with ResumableSum(partial, facts, sums) as unfinished:
         for done, batch in _batches(texts, chosen, unfinished.done):
             unfinished.add(done, *_vectors(model, batch, settings))
             progress("encoding", done, vocabulary.sentences)

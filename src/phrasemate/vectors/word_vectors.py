@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
-from phrasemate.utils.storage import check_new, save_arrays
+from phrasemate.utils.storage import check_new, save_arrays, swap_folder
 
 FORMAT = "phrasemate-vectors"
 VERSION = 1
@@ -67,13 +67,8 @@ def begun(folder: Path) -> Path:
 
 
 def put(made: Path, folder: Path) -> None:
-    """The folder that is whole now in the place of the one before, of which nothing goes until then."""
-    folder, before = folder.resolve(), _beside(folder, ".old")
-    if folder.exists():
-        shutil.rmtree(before, ignore_errors=True)
-        folder.rename(before)
-    made.rename(folder)
-    shutil.rmtree(before, ignore_errors=True)
+    """Swap the finished folder in; delete the old one last."""
+    swap_folder(made, folder.resolve(), _beside(folder, ".old"))
 
 
 def _beside(folder: Path, suffix: str) -> Path:

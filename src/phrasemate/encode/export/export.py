@@ -31,7 +31,7 @@ from phrasemate.encode.runtime import load_tokenizer
 from phrasemate.encode.segmenter import MAX_WORDS_LEARNED, THRESHOLD, check_options
 from phrasemate.encode.token_table import EmbeddingTable, quantise
 from phrasemate.errors import InputError, ModelError
-from phrasemate.utils.storage import save_arrays
+from phrasemate.utils.storage import save_arrays, swap_folder
 
 DIM = 192  # the smallest at which retrieval is as good as with the two ends in full (docs/decisions.md)
 DEFAULTS = ("cls", "ends", "mean")  # what a phrase may be without a projection
@@ -137,9 +137,7 @@ def export_model(
         digest = names.write_manifest(made)
         if project is not None:
             digest = add_projection(made, project, dim)
-        if out.exists():
-            shutil.rmtree(out)
-        made.rename(out)
+        swap_folder(made, out, Path(scratch) / "old")
     return digest
 
 

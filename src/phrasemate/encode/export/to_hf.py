@@ -18,7 +18,7 @@ from phrasemate.encode.export.smoothquant import norms_of
 from phrasemate.encode.runtime import load_tokenizer, tokenizer_bytes
 from phrasemate.encode.token_table import EmbeddingTable
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged
-from phrasemate.utils.storage import save_arrays
+from phrasemate.utils.storage import save_arrays, swap_folder
 
 QUERY, KEY, VALUE = "query", "key", "value"
 ROWS = 8_192  # rows of the token table at a time
@@ -61,7 +61,7 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
         _write(made / TRAINING, config.get("signature") or {})
         if (folder / names.HEADS).exists():
             shutil.copyfile(folder / names.HEADS, made / names.HEADS)
-        made.rename(out)
+        swap_folder(made, out, Path(scratch) / "old")
 
 
 def _graph(path: Path) -> tuple[dict[str, NDArray[Any]], list[Any]]:
