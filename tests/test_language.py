@@ -17,7 +17,7 @@ BARE = {"asked", "begun", "done", "each", "found", "given", "gone", "held", "kep
 BARE |= {"said", "seen", "shown", "taken", "there", "told", "wanted"}
 WORDS = 30  # of a sentence
 # Both only go down.
-BARE_NAMES = 1468
+BARE_NAMES = 1466
 LONG_SENTENCES = 147
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -270,7 +271,7 @@ def test_one_clear_error(folder: Path, changes: dict[str, Any], message: str) ->
 
 
 def test_what_is_wrong_shows_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.dataset.build.staged", None)
+    monkeypatch.setattr(sys.modules["phrasemate.dataset.build"], "staged", None)  # not the function of that name
     with pytest.raises(InputError, match=r"none.sql: no such file"):
         made(pairs=None, links="none.sql", source=Side("de", ["pairs.tsv", "pairs.tsv.bz2"]))
 

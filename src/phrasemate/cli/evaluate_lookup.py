@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from phrasemate.cli.evaluate import print_result
-from phrasemate.cli.given import several
 from phrasemate.cli.options import Threads
 from phrasemate.cli.progress import stages
+from phrasemate.cli.validators import several
 
 EXAMPLES = """Examples:
 

@@ -18,7 +18,7 @@ from phrasemate.errors import InputError
 from phrasemate.evaluate.lookup import DEPTH, LookupQuery, lemmas, present
 from phrasemate.index import Index
 from phrasemate.lexicon import Lexicon, bundled_lexicon
-from phrasemate.marks import marked
+from phrasemate.query import marked
 from phrasemate.search import Searcher
 from phrasemate.text import folded
 from phrasemate.types import Document

@@ -25,12 +25,12 @@ from safetensors.numpy import load as parse_tensors
 from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing
 from phrasemate.index import row_codec
 from phrasemate.index.exact import Floats, Runs
-from phrasemate.index.manifest import install, read_json, write_json
+from phrasemate.index.manifest import read_json, write_json
 from phrasemate.index.store import SentenceRow, State, Store
 from phrasemate.index.types import VerifyReport
 from phrasemate.lexicon.inflection import stemmed_all
 from phrasemate.text.normalize import folded
-from phrasemate.utils.storage import save_arrays, sha256_of
+from phrasemate.utils.storage import install, save_arrays, sha256_of
 
 WORDINGS_JSON = "wordings.json"
 SEGMENT = (

@@ -112,10 +112,10 @@ def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -
     _check_k(k)
     k = min(k, len(z))
     rows, values = np.empty((len(x), k), np.int64), np.empty((len(x), k), np.float32)
-    for part, found in blocks(x, z):
+    for part, products in blocks(x, z):
         if penalties is not None:
-            found -= penalties
-        rows[part], values[part] = topk(found, k)
+            products -= penalties
+        rows[part], values[part] = topk(products, k)
     return rows, values
 
 
@@ -126,8 +126,8 @@ def neighbour_means(x: Floats, z: Floats, k: int = 10, held: Floats | None = Non
     """
     _check_k(k)
     means = np.empty(len(x), np.float32)
-    for part, found in blocks(x, z, held):
-        means[part] = topk(found, min(k, len(z)))[1].mean(1)
+    for part, products in blocks(x, z, held):
+        means[part] = topk(products, min(k, len(z)))[1].mean(1)
     return means
 
 
@@ -230,8 +230,8 @@ class ApproximateSearch:
     def _widen(self, vectors: Halves, samples: Floats, k: int) -> float:
         exact = _exact_blocks(vectors, samples, k)
         while True:
-            found = self.search(samples, k)[0]
-            recall = float(np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found, exact, strict=True)]))
+            rows = self.search(samples, k)[0]
+            recall = float(np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(rows, exact, strict=True)]))
             log.info("%d of %d cells, %d candidates: recall %.4f", self.probes, self._cells, self._factor * k, recall)
             if recall >= LEAST_RECALL or (self.probes == self._cells and self._factor >= _FACTOR_MOST):
                 return recall

@@ -280,8 +280,8 @@ class ResumableFile:
         refusal = f"{self.path}: another process is writing it; wait for it to end"
         self._lock = take(self.path.with_name(self.path.name + ".part.lock"), refusal)
         try:
-            begun = self.part.exists() and self.part.stat().st_size > 0
-            self.done = self._done(dict(settings), force) if begun else 0
+            resumed = self.part.exists() and self.part.stat().st_size > 0
+            self.done = self._done(dict(settings), force) if resumed else 0
             if not self.done:
                 self._begin(dict(settings))
             self._file = self.part.open("a", encoding="utf-8", newline="\n")
