@@ -17,7 +17,7 @@ import torch
 from pair_files import write_pairs
 
 from phrasemate.errors import InputError
-from phrasemate.training.ccpr import CCPR, CCPRTask, Config, PhraseModel, Settings
+from phrasemate.training.ccpr import CCPR, CCPRTask, Config, PhraseModel, Settings, sentence_vectors
 from phrasemate.training.hf_encoder import Backbone, Tokenizer
 from phrasemate.training.phrase_pair_data import Alteration, Example, PairFile
 from phrasemate.training.span_batch import SpanBatch, collate
@@ -247,7 +247,7 @@ def test_a_configuration_that_comes_with_it_is_called_by_its_name(
     for missing in ("ccpr-smal", "configs/ccpr-small.toml", "."):
         with pytest.raises(InputError) as caught:
             file_of(Path(missing))
-        names = "bicla, bicla-small, ccpr, ccpr-small, reranker, xpr, xpr-small"
+        names = "bicla, bicla-small, ccpr, ccpr-contexts, ccpr-small, reranker, xpr, xpr-small"
         assert str(caught.value) == f"{missing}: no such file; phrasemate comes with {names}"
     Path("xpr").write_text("", "utf-8")
     assert file_of(Path("xpr")) == Path("xpr")  # one's own comes first
@@ -309,15 +309,16 @@ def test_the_anchor_is_the_mean_distance_from_before(
 ) -> None:
     before = states + torch.linspace(-1, 1, states.numel()).reshape(states.shape)
     plain = CCPR(model, Settings(dim=8, segment=0))(states, batch).total.item()
-    found = CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch, before)
+    anchors = sentence_vectors(before, batch.tokens)[batch.anchored()]
+    losses = CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch, anchors)
     distances = []
     for low, high in itertools.pairwise(batch.tokens.bounds.tolist()):
         one, other = states[low:high].double().mean(0), before[low:high].double().mean(0)
         distances.append(1 - float(one @ other / one.norm() / other.norm()))
-    assert found.parts["anchor"].item() == pytest.approx(float(np.mean(distances)), rel=1e-5)
-    assert found.total.item() == pytest.approx(plain + 3 * float(np.mean(distances)), rel=1e-5)
+    assert losses.parts["anchor"].item() == pytest.approx(float(np.mean(distances)), rel=1e-5)
+    assert losses.total.item() == pytest.approx(plain + 3 * float(np.mean(distances)), rel=1e-5)
     assert min(distances) > 0.001
-    with pytest.raises(InputError, match=r"anchor 3\.0, and no states"):
+    with pytest.raises(InputError, match=r"anchor 3\.0, and no vectors"):
         CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch)
 
 

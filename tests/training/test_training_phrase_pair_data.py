@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pair_files import write_pairs
+from phrasemate.training.cpr_sampling import CprSampling, crossed
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import words
-from phrasemate.training.cpr_sampling import CprSampling, crossed
 from phrasemate.training.hf_encoder import Tokenizer
 from phrasemate.training.phrase_pair_data import Alteration, Example, PairFile, Schedule
 from phrasemate.training.span_batch import collate

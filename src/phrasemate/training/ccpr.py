@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from phrasemate.encode.heads import load_heads
 from phrasemate.encode.pca_projection import principal_axes
 from phrasemate.errors import InputError, ModelError
 from phrasemate.training.config import at_least, configured, expect, facts_of
-from phrasemate.training.cpr_sampling import CprSampling
+from phrasemate.training.cross_context import CrossContextSampling, KnownPairs
 from phrasemate.training.gradcache import chunked_backward
 from phrasemate.training.hf_encoder import Backbone, Batch, Tokenizer, longest_text, save_encoder
 from phrasemate.training.losses import balanced_bce, contrast, span_means
@@ -156,29 +156,30 @@ class CCPR:
         self.model, self.settings = model, settings
 
     def __call__(self, states: Tensor, batch: SpanBatch, before: Tensor | None = None) -> Losses:
-        """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not; ``before``: those of the encoder
-        before training. Raises InputError where there is an anchor and they are not given.
+        """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not. ``before``: sentence vectors of the
+        texts `SpanBatch.anchored` by the encoder before training. Raises InputError where there is an anchor and they
+        are not given.
         """
         settings, device = self.settings, states.device
         sides = [on_device(device, side) for side in (batch.source, batch.target)]
         pairs = torch.from_numpy(batch.pairs).to(device)
-        align, right = self.alignment(states, sides, pairs)
+        align, right = self.alignment(states, sides, pairs, batch.known)
         parts = {"align": align, "acc@1": right}
         total = align
         if settings.segment:
             parts["segment"] = self.segmentation(states, batch, sides)
             total = total + settings.segment * parts["segment"]
         if settings.sentence:
-            parts["sentence"] = self.sentences(states, batch.tokens)
+            parts["sentence"] = self.sentences(states, batch)
             total = total + settings.sentence * parts["sentence"]
         if settings.mean:
             parts["mean"] = self.means(states, sides, pairs)
             total = total + settings.mean * parts["mean"]
         if settings.anchor:
             if before is None:
-                raise InputError(f"[loss] anchor {settings.anchor}, and no states of the encoder before training")
-            cosines = (sentence_vectors(states, batch.tokens) * sentence_vectors(before, batch.tokens)).sum(1)
-            parts["anchor"] = (1 - cosines).mean()
+                raise InputError(f"[loss] anchor {settings.anchor}, and no vectors of the encoder before training")
+            now = sentence_vectors(states, batch.tokens)[batch.anchored()]
+            parts["anchor"] = (1 - (now * before).sum(1)).mean()
             total = total + settings.anchor * parts["anchor"]
         return Losses(total, {"loss": total, **parts})
 
@@ -191,8 +192,14 @@ class CCPR:
         logits = torch.cat([self.model.segments(states, *each) for each in spans])
         return balanced_bce(logits, torch.cat([side["phrase"][at] for side, at in zip(sides, counted, strict=True)]))
 
-    def alignment(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> tuple[Tensor, Tensor]:
-        """Eq. 2-4: both directions, averaged; and the share that is right."""
+    def alignment(
+        self,
+        states: Tensor,
+        sides: list[dict[str, Tensor]],
+        pairs: Tensor,
+        known: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Eq. 2-4: both directions, averaged; and the share that is right. ``known`` as in `SpanBatch`."""
         found = []
         for side, other in ((0, 1), (1, 0)):
             own, rival = sides[side], sides[other]
@@ -202,6 +209,12 @@ class CCPR:
             ignored = None
             if self.settings.same_wording == "ignored":
                 ignored = rival["wording"][chosen] == rival["wording"][pairs[:, other]][:, None]
+            if known is not None and len(known[side]):
+                shape = len(pairs), int(rival["wording"].max()) + 1
+                right_too = torch.zeros(shape, dtype=torch.bool, device=states.device)
+                right_too[tuple(torch.from_numpy(known[side].T).to(states.device))] = True
+                right_too = right_too[:, rival["wording"][chosen]]
+                ignored = right_too if ignored is None else ignored | right_too
             found.append(contrast(queries, candidates, positives, self.settings.temperature, ignored))
         return (found[0].loss + found[1].loss) / 2, (found[0].right + found[1].right) / 2
 
@@ -216,9 +229,10 @@ class CCPR:
         vectors = self.model.phrases(states, first, last)
         return functional.normalize(vectors, dim=1) if self.settings.normalise else vectors
 
-    def sentences(self, states: Tensor, tokens: Batch) -> Tensor:
-        """Contrast of whole sentences, as the mean of all their token states, both directions."""
-        return self._mutual(*sentence_vectors(states, tokens).chunk(2))
+    def sentences(self, states: Tensor, batch: SpanBatch) -> Tensor:
+        """Contrast of texts that translate each other, as the mean of all their token states, both directions."""
+        left, right = sentence_vectors(states, batch.tokens).chunk(2)
+        return self._mutual(left[: batch.mates], right[: batch.mates])
 
     def means(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> Tensor:
         """Contrast of phrases as means of their token states (how XPR represents them), both directions."""
@@ -255,6 +269,9 @@ class DataSettings:
     another sentence pair, so the context decides nothing (the paper's baseline CPR). ``terms``: files of phrase pairs
     without sentences (dictionaries), of which each batch gets ``term_batch``.
     ``others``: pairs with a function word at an end, of each sentence pair (see `collate`).
+    ``crossed``, ``senses``, ``half_alone``: how many examples of each kind a batch gets beside its sentence pairs, two
+    for each of ``senses`` (see `phrasemate.training.cross_context`). ``known``: tables of wordings that are right for
+    each other, a pair a line, which are not used as each other's negatives.
     """
 
     files: tuple[str, ...]
@@ -272,6 +289,10 @@ class DataSettings:
     terms: tuple[str, ...] = ()
     term_batch: int = 0
     others: int = 0
+    crossed: int = 0
+    senses: int = 0
+    half_alone: int = 0
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -320,6 +341,7 @@ class Config:
         for table, settings, least in (
             ("data", data, {"batch": 1, "phrases": 1, "max_words": 1, "max_tokens": 3, "neighbours": 1, "dev": 1}),
             ("data", data, {"evenness": 0, "lower": 0, "plain": 0, "apart": 0, "term_batch": 0, "others": 0}),
+            ("data", data, {"crossed": 0, "senses": 0, "half_alone": 0}),
             ("model", made.model, {"frozen": 0, "dropout": 0}),
             ("optimizer", optimizer, {"encoder": 0, "heads": 0, "segmenter": 0, "chunk": 1}),
         ):
@@ -364,8 +386,9 @@ class CCPRTask:
                 names=[str(file.path) for file in self.terms],
             )
         self.elsewhere = None
-        if data.positives == "elsewhere":
-            self.elsewhere = CprSampling(self.files, self.schedule.dev, config.loop.seed)
+        if data.positives == "elsewhere" or data.crossed or data.senses or data.half_alone:
+            self.elsewhere = CrossContextSampling(self.files, self.schedule.dev, folder / "occurrences.npz")
+        self.known = KnownPairs(_matching(folder, data.known), folder / "known.npz") if data.known else None
         base = config.model.base
         self.tokenizer = Tokenizer(base, min(data.max_tokens, longest_text(base)))
         if not any(len(batch.pairs) for _, batch in self._held_out()):
@@ -407,24 +430,49 @@ class CCPRTask:
     def batch(self, number: int) -> SpanBatch:
         """See `Task.batch`."""
         draw = random.Random(self.config.loop.seed * 1_000_003 + number)
-        if self.elsewhere is not None:
-            return self._collated(self.elsewhere.examples(self.config.data.batch, draw), draw)
+        data = self.config.data
+        if self.elsewhere is not None and data.positives == "elsewhere":
+            return self._collated(self.elsewhere.crossed(data.batch, draw), draw)
         examples = [self.files[f][r] for f, r in self.schedule.train[number].tolist()]
         terms = [self.terms[f][r] for f, r in self.term_schedule.train[number].tolist()] if self.terms else []
-        return self._collated(examples, draw, terms)
+        if self.elsewhere is None:
+            return self._collated(examples, draw, terms)
+        senses, opposed = self.elsewhere.senses(data.senses, draw)
+        apart = [*self.elsewhere.crossed(data.crossed, draw), *senses]
+        apart += self.elsewhere.half_alone(data.half_alone, draw)
+        return self._collated(examples, draw, terms, apart, opposed)
 
-    def _collated(self, examples: Sequence[Example], draw: random.Random, terms: Sequence[Example] = ()) -> SpanBatch:
+    def _collated(
+        self,
+        examples: Sequence[Example],
+        draw: random.Random,
+        terms: Sequence[Example] = (),
+        elsewhere: Sequence[Example] = (),
+        opposed: Container[tuple[str, str]] = (),
+    ) -> SpanBatch:
         data = self.config.data
-        alteration = Alteration(data.lower, data.plain, data.apart)
-        return collate(examples, self.tokenizer, alteration, data.max_words, data.phrases, draw, terms, data.others)
+        return collate(
+            examples,
+            self.tokenizer,
+            Alteration(data.lower, data.plain, data.apart),
+            data.max_words,
+            data.phrases,
+            draw,
+            terms,
+            data.others,
+            elsewhere,
+            self.known,
+            opposed,
+        )
 
     def backward(self, batch: SpanBatch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
         """See `Task.backward`."""
         parts: dict[str, Tensor] = {}
         chunk, before = self.config.optimizer.chunk, None
         if self.before is not None:
+            anchored = batch.tokens.subset(batch.anchored())
             with torch.no_grad(), autocast():
-                before = self.before.states(batch.tokens, chunk)
+                before = sentence_vectors(self.before.states(anchored, chunk), anchored)
 
         def objective(states: Tensor) -> Tensor:
             losses = self.objective(states, batch, before)

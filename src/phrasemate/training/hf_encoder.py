@@ -45,6 +45,13 @@ class Batch(NamedTuple):
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
+    def subset(self, texts: Rows) -> Batch:
+        """Some of the texts, in the order of their numbers."""
+        lengths = np.diff(self.bounds)[texts]
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.repeat(self.bounds[texts] - bounds[:-1], lengths) + np.arange(bounds[-1])
+        return Batch(self.ids[rows], bounds, self.starts[rows], self.ends[rows])
+
 
 class Chunk(NamedTuple):
     """Some texts, padded: ``ids`` and ``mask`` (texts, longest); ``rows`` are their tokens' places in the batch."""

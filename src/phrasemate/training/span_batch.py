@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.text import words
+from phrasemate.text import folded, words
+from phrasemate.training.cross_context import KnownPairs, word_hash
 from phrasemate.training.hf_encoder import Batch, Tokenizer, token_rows
 from phrasemate.training.phrase_pair_data import Alteration, Example, Pairs
 
@@ -35,7 +36,10 @@ class Spans(NamedTuple):
 
 class SpanBatch(NamedTuple):
     """``tokens`` of the n source sentences, then of the n target sentences; the spans of both sides; and the phrase
-    pairs as span numbers: ``pairs`` (pairs, 2). The first ``sentences`` of the n are sentences, the rest bare terms.
+    pairs as span numbers: ``pairs`` (pairs, 2). The first ``sentences`` of the n are sentences with their translations,
+    then come bare terms. The first ``mates`` are those whose two texts translate each other; the two texts of the rest
+    come from different sentence pairs. ``known``: for each side (rows, 2), the number of a phrase pair, and that of a
+    wording of the other side that is right for its phrase, too.
     """
 
     tokens: Batch
@@ -43,6 +47,13 @@ class SpanBatch(NamedTuple):
     target: Spans
     pairs: Integers
     sentences: int
+    mates: int
+    known: tuple[Integers, Integers] | None = None
+
+    def anchored(self) -> Integers:
+        """Numbers of the sentences among the texts, source sentences first: what an anchor holds."""
+        count = len(self.tokens) // 2
+        return np.concatenate([np.arange(self.sentences), count + np.arange(self.sentences)])
 
 
 class _Sentence(NamedTuple):
@@ -60,16 +71,22 @@ def collate(
     draw: random.Random,
     terms: Sequence[Example] = (),
     others: int = 0,
+    elsewhere: Sequence[Example] = (),
+    known: KnownPairs | None = None,
+    opposed: Container[tuple[str, str]] = (),
 ) -> SpanBatch:
     """Tokenize the sentence pairs, list their spans of up to ``max_words`` words and draw ``most`` phrase pairs each.
 
     ``terms``: phrase pairs without a sentence around them, which say nothing about where phrases begin and end.
     ``others``: how many are drawn of each sentence pair's `Example.others`, which teach where function words belong.
+    ``elsewhere``: examples whose two sides do not translate each other (`phrasemate.training.cross_context`).
+    ``known``: wordings that are right for each other, except the ``opposed`` pairs, which are wrong where they stand.
 
     Rare wordings are drawn rather than frequent ones: a phrase pair's chance falls with the square root of how often
     its source wording occurs in the batch.
     """
-    sentences, examples = len(examples), [*examples, *terms]
+    sentences, mates = len(examples), len(examples) + len(terms)
+    examples = [*examples, *terms, *elsewhere]
     sides = [[_altered(e.source, [p[:2] for p in e.pairs + e.others], alteration, draw) for e in examples]]
     sides += [[_altered(e.target, [p[2:] for p in e.pairs + e.others], alteration, draw) for e in examples]]
     tokens = tokenizer([sentence.text for side in sides for sentence in side])
@@ -84,7 +101,37 @@ def collate(
         if len(chosen) == 1:  # the others are no phrases
             for side, each in enumerate(spans):
                 each.phrase[table[:, side]] = True
-    return SpanBatch(tokens, spans[0], spans[1], np.concatenate(chosen), sentences)
+    pairs = np.concatenate(chosen)
+    right = (
+        None
+        if known is None
+        else (_known(spans, pairs, numbers, known, opposed, 0), _known(spans, pairs, numbers, known, opposed, 1))
+    )
+    return SpanBatch(tokens, spans[0], spans[1], pairs, sentences, mates, right)
+
+
+def _known(
+    spans: Sequence[Spans],
+    pairs: Integers,
+    numbers: dict[str, int],
+    known: KnownPairs,
+    opposed: Container[tuple[str, str]],
+    side: int,
+) -> Integers:
+    """(rows, 2): a phrase pair, and a wording of the other side that is right for its phrase of this ``side``."""
+    texts = list(numbers)
+    present = {word_hash(folded(texts[number])): number for number in np.unique(spans[1 - side].wording).tolist()}
+    rows: list[tuple[int, int]] = []
+    for pair, wording in enumerate(spans[side].wording[pairs[:, side]].tolist()):
+        text = folded(texts[wording])
+        for other in known.of(word_hash(text), side).tolist():
+            number = present.get(other)
+            if number is None:
+                continue
+            both = (text, folded(texts[number]))
+            if (both if side == 0 else both[::-1]) not in opposed:
+                rows.append((pair, number))
+    return np.array(rows, np.int64).reshape(-1, 2)
 
 
 def _placed(
