@@ -101,7 +101,9 @@ class FakeIndex:
 class FakeStats:
     documents: int = 1234
     languages: dict[str, int] = field(default_factory=lambda: {"en": 1234})
+    phrases: int = 900
     files: dict[str, int] = field(default_factory=lambda: {"store.db": 4_000_000})
+    dead: int = 99
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_fakes import Library
+from cli_fakes import FakeStats, Library
 
 Invoke = Callable[..., Any]
 
@@ -110,10 +110,21 @@ def test_stats(invoke: Invoke, library: Library) -> None:
     assert [line.split() for line in invoke("index", "stats", "idx").stdout.splitlines()] == [
         ["documents", "1,234"],
         ["languages", "en", "1,234"],
+        ["phrases", "900"],
         ["files", "store.db", "4,000,000"],
+        ["dead", "99"],
     ]
     assert json.loads(invoke("index", "stats", "idx", "--json").stdout)["languages"] == {"en": 1234}
     assert all(call[3] for call in library.index.calls if call[0] == "open"), "stats must not lock the index"
+
+
+def test_stats_recommend_to_optimize_where_a_tenth_is_dead(
+    invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library.index, "stats", lambda: FakeStats(phrases=900, dead=100))
+    assert invoke("index", "stats", "idx").stdout.splitlines()[-1] == (
+        "10 % of what the search file holds was deleted; to give the space back, run: phrasemate index optimize idx"
+    )
 
 
 def test_stats_lists_documents(invoke: Invoke, library: Library) -> None:

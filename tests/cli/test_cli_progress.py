@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
+from phrasemate.cli import progress
 from phrasemate.cli.progress import IndexingBar
 from phrasemate.index.types import ProgressEvent
 
@@ -36,3 +38,23 @@ def test_unknown_size_is_no_error() -> None:
 
 def test_a_pipe_sees_nothing() -> None:
     assert drawn(False, EVENT) == ("", 1500)
+
+
+def test_a_pipe_sees_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 59.0, 60.0, 60.0, 90.0, 121.0, 121.0])
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    screen = io.StringIO()
+    with IndexingBar(Console(file=screen, force_terminal=False, width=40, _environ={})) as bar:
+        for _ in range(3):
+            bar.show(EVENT)
+        bar.show(ProgressEvent(1500, 9000, 0, 0, "", "building the search file"))
+    first, second = screen.getvalue().splitlines()
+    assert first.startswith("corpus/[draft].txt: 1,500 sentences, ")
+    assert first.endswith("/s (25 %)")
+    assert second == "building the search file"
+
+
+def test_the_search_file_has_its_own_progress() -> None:
+    text, sentences = drawn(True, ProgressEvent(1500, 9000, 0, 0, "", "building the search file"))
+    assert "building the search file" in text
+    assert sentences == 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -147,9 +148,28 @@ def test_progress_says_what_is_stored(index: Index) -> None:
     texts = sentences(70)
     document = Document("a", "x", lambda: (Sentence(text) for text in texts), size=700, consumed=lambda: 5)
     report = index.add([document], lang="en", progress=events.append)
-    assert [(e.sentences, e.bytes_done, e.bytes_total) for e in events] == [(32, 5, 700), (64, 5, 700), (70, 700, 700)]
-    assert (events[-1].phrases, events[-1].document) == (report.phrases, "a")
+    *chunks, last = events
+    assert [(e.sentences, e.bytes_done, e.bytes_total) for e in chunks] == [(32, 5, 700), (64, 5, 700), (70, 700, 700)]
+    assert (chunks[-1].phrases, chunks[-1].document) == (report.phrases, "a")
+    assert (last.stage, last.sentences) == ("building the search file", 70)
     assert report.seconds >= report.encoder_seconds > 0
+
+
+def test_the_time_of_the_search_file_counts(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_derive", lambda: time.sleep(0.3))
+    assert index.add([Document.from_texts("a", sentences(3))], lang="en").seconds >= 0.3
+
+
+def test_deleted_phrases_of_the_search_file_are_counted(index: Index) -> None:
+    index.add([Document.from_texts(name, sentences(400, n)) for n, name in enumerate("abcdefghij")], lang="en")
+    index.optimize()
+    before = index.stats()
+    index.delete("a")
+    stats = index.stats()
+    assert stats.engine.startswith("FAISS")
+    assert stats.dead == before.phrases - stats.phrases == stats.deleted > 0
+    index.optimize()
+    assert index.stats().dead == 0
 
 
 def test_another_model_is_refused_by_name(index: Index) -> None:

@@ -308,6 +308,8 @@ def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_j
     )
 
 
+_DEAD = 10  # one part in so many that is deleted is worth to be cleared away
+
 STATS_EXAMPLES = """Examples:
 
 \b
@@ -338,6 +340,10 @@ def stats(
     from phrasemate.cli.render import facts
 
     out().print(facts(found))
+    if found["dead"] and found["dead"] * _DEAD >= found["phrases"] + found["dead"]:
+        share = 100 * found["dead"] / (found["phrases"] + found["dead"])
+        command = f"phrasemate index optimize {shown(directory)}"
+        typer.echo(f"{share:.0f} % of what the search file holds was deleted; to give the space back, run: {command}")
     for document in listed:
         typer.echo(_line(document))
 

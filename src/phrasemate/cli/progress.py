@@ -1,20 +1,36 @@
-"""Progress bars: drawn on standard error, on terminals only."""
+"""Progress on standard error: bars on terminals, a line a minute elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from phrasemate.cli.shell import EXIT_INTERRUPTED, err
+from phrasemate.cli.shell import EXIT_INTERRUPTED, clean, err
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from phrasemate.index import ProgressEvent
+
+LINE_SECONDS = 60
+
+
+class _Lines:
+    """Where there is no terminal, and no bar: a line a minute."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._said = console, monotonic()
+
+    def say(self, text: str) -> None:
+        """Print the text if a minute has gone since the last line."""
+        if not self._console.is_terminal and monotonic() - self._said >= LINE_SECONDS:
+            self._said = monotonic()
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -35,6 +51,7 @@ def stages(kept: Callable[[], str] | None = None) -> Iterator[Callable[[str, int
     )
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     tasks: dict[str, Any] = {}
+    lines = _Lines(console)
 
     def show(what: str, done: int, total: int) -> None:
         if what not in tasks:
@@ -47,6 +64,7 @@ def stages(kept: Callable[[], str] | None = None) -> Iterator[Callable[[str, int
         rate = f", {(done - first) / elapsed:,.0f}/s" if elapsed > 0 and done > first else ""
         count = f"{done:,}{f' of {total:,}' if total else ''}{rate}"
         bar.update(task, completed=done, total=total or None, count=count, visible=True)
+        lines.say(f"{what}: {count}")
 
     try:
         with bar:
@@ -77,8 +95,13 @@ class IndexingBar:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("", total=None, document="reading", done="")
+        self._lines = _Lines(console)
 
     def show(self, event: ProgressEvent) -> None:
+        if event.stage:
+            self._bar.reset(self._task, total=None, document=event.stage, done="")
+            self._lines.say(event.stage)
+            return
         self.sentences = event.sentences
         elapsed = self._bar.tasks[self._task].elapsed or 0.0
         rate = f", {event.sentences / elapsed:,.0f}/s" if elapsed > 0 else ""
@@ -89,6 +112,8 @@ class IndexingBar:
             document=_short(event.document),
             done=f"{event.sentences:,} sentences{rate}",
         )
+        share = f" ({100 * event.bytes_done / event.bytes_total:.0f} %)" if event.bytes_total else ""
+        self._lines.say(f"{clean(event.document)}: {event.sentences:,} sentences{rate}{share}")
 
     def stop(self) -> None:
         self._bar.stop()
@@ -104,7 +129,5 @@ class IndexingBar:
 
 
 def _short(name: str, cells: int = 24) -> str:
-    from phrasemate.cli.shell import clean
-
     name = clean(name).replace("[", "(").replace("]", ")")  # rich would read [x] as markup
     return name if len(name) <= cells else "…" + name[-(cells - 1) :]

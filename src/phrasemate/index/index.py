@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ from phrasemate.index.types import (
     IndexModel,
     IndexStats,
     Progress,
+    ProgressEvent,
     Settings,
     VerifyReport,
 )
@@ -185,14 +187,18 @@ class Index:
 
         A document whose name, digest and language are there already changes nothing, one with another digest or
         language replaces the old version, one that was interrupted is continued. ``progress`` is called after each
-        chunk. Raises IndexLocked, ReadError and InputError (what was read before is kept), IndexError_ (no space, or
-        the folder was made anew since it was opened), ModelMismatch (it was begun anew with another model).
+        chunk, and before the search file is built. The report's seconds are those of all of it. Raises IndexLocked,
+        ReadError and InputError (what was read before is kept), IndexError_ (no space, or the folder was made anew
+        since it was opened), ModelMismatch (it was begun anew with another model).
         """
         check_language(lang)
         with self._writing():
+            begin = perf_counter()
             report = Adder(self.store, self.model, lang, self._settings, progress).run(documents, self.manifest)
+            if progress:
+                progress(ProgressEvent(report.sentences, report.phrases, 0, 0, "", "building the search file"))
             self._derive()
-        return report
+        return replace(report, seconds=perf_counter() - begin)
 
     def delete(self, *names: str) -> None:
         """Remove documents, all or none. Raises InputError if there is none of a name, IndexLocked."""

@@ -70,6 +70,7 @@ class ProgressEvent:
     bytes_done: int
     bytes_total: int
     document: str
+    stage: str = ""  # what is done after the last chunk, such as "building the search file"
 
 
 Progress = Callable[[ProgressEvent], None]
@@ -121,6 +122,7 @@ class IndexStats:
     approximate: int  # live phrases that the FAISS file covers
     exact: int  # live phrases searched exactly
     files: Mapping[str, int]
+    dead: int = 0  # deleted phrases that the FAISS file still holds, until ``optimize``
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,9 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
             vectors = VectorsManifest.read(store.path / VECTORS_JSON)
             covered = min(vectors.covered, state.next_phrase)
             approximate, engine = covered - dead.below(covered), f"FAISS {vectors.factory}"
+            dead_rows = max(0, vectors.rows - approximate)
         except IndexError_:  # absent, or to be mended by the next search
-            approximate, engine = 0, "exact"
+            approximate, engine, dead_rows = 0, "exact", 0
         return IndexStats(
             path=str(store.path),
             model=manifest.model_name,
@@ -49,6 +50,7 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
             approximate=approximate,
             exact=state.phrases - approximate,
             files=dict(_sizes(store.path)),
+            dead=dead_rows,
         )
 
 
