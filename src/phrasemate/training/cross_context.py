@@ -49,7 +49,7 @@ class CrossContextSampling:
     """Draws examples whose two sides come from different sentence pairs.
 
     ``left_out`` (rows, 2): (file, row) that are never drawn. ``cache``: a file that keeps the table of occurrences (28
-    bytes a phrase pair), for reading a million sentence pairs takes minutes; it is made again where the text is another.
+    bytes a phrase pair), as a million sentence pairs take minutes to read; it is made again for other text.
     Raises InputError where no pair of wordings occurs twice.
     """
 
