@@ -325,6 +325,7 @@ def idiom_rows() -> list[dict[str, str]]:
         ("auf eis legen", "Auf dem Eis steht er.", None),
         ("auf eis legen", "Eis isst er gern, sagte sie gestern, als er die Karten legte.", None),
         ("in der", "Er ist in der Stadt.", None),
+        ("die fronten", "Alle Fronten sind hart.", None),
     ],
 )
 def test_an_idiom_is_found_in_its_sentence(idiom: str, sentence: str, expected: str | None) -> None:

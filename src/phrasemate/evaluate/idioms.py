@@ -57,8 +57,8 @@ def read_idioms(path: Path, count: int = COUNT, seed: int = 0) -> tuple[list[Loo
 def place_of(idiom: str, sentence: str) -> tuple[int, int] | None:
     """Start and end of the shortest run of words with all content words of an idiom; None where there is no short one.
 
-    The idiom's words that stand before the run belong to it, as in "in den Kinderschuhen". A word of the idiom may be
-    several with ``|`` between them, of which one is enough.
+    A single word is no idiom. The idiom's words that stand before the run belong to it, as in "in den Kinderschuhen".
+    A word of the idiom may be several with ``|`` between them, of which one is enough.
     """
     content_words = [choice for part in idiom.split() if (choice := _choice(part.split("|")))]
     every = _german(idiom.replace("|", " ").split())
@@ -72,7 +72,7 @@ def place_of(idiom: str, sentence: str) -> tuple[int, int] | None:
                 last = first + length - 1
                 while first and not every.isdisjoint(having[first - 1]):
                     first -= 1
-                return spans[first][0], spans[last][1]
+                return (spans[first][0], spans[last][1]) if first < last else None
     return None
 
 
