@@ -342,7 +342,7 @@ def stats(
     out().print(facts(found))
     if found["dead"] and found["dead"] * _DEAD >= found["phrases"] + found["dead"]:
         share = 100 * found["dead"] / (found["phrases"] + found["dead"])
-        command = f"phrasemate index optimize {shown(directory)}"
+        command = f"phrasemate index optimize {label(directory)}"
         typer.echo(f"{share:.0f} % of what the search file holds was deleted; to give the space back, run: {command}")
     for document in listed:
         typer.echo(_line(document))
