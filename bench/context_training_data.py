@@ -24,7 +24,7 @@ from common import parser
 from general_data import licences
 from languages import LANGS
 from phrase_table import held_out, rows
-from phrasemate.align.worded import Worded
+from phrasemate.align.types import Worded
 from training_data import shares
 
 from phrasemate.align.links import Links
