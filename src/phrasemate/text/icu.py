@@ -71,8 +71,7 @@ def _common() -> _Common | None:
 @lru_cache(maxsize=64)
 def suppressions(language: str) -> frozenset[str]:
     """The abbreviations after which CLDR ends no sentence in a language such as "de", with their full stops."""
-    icu = _common()
-    if icu is None or not _TAG.fullmatch(language):
+    if not _TAG.fullmatch(language) or (icu := _common()) is None:
         return frozenset()
     status = ctypes.c_int(0)
     resources = [icu.open(icu.data, language.encode("ascii"), ctypes.byref(status))]
