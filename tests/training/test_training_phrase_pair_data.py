@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pair_files import write_pairs
-from phrasemate.training.cpr_sampling import CprSampling, crossed
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import words
+from phrasemate.training.cross_context import crossed
 from phrasemate.training.hf_encoder import Tokenizer
 from phrasemate.training.phrase_pair_data import Alteration, Example, PairFile, Schedule
 from phrasemate.training.span_batch import collate
@@ -168,22 +167,6 @@ def test_crossed_pairs_share_their_wording() -> None:
     assert crossed(left, right) == Example("das Haus brennt", "a house stands", [(4, 8, 2, 7)])
 
 
-def test_elsewhere_never_pairs_a_sentence_with_its_own(tmp_path: Path) -> None:
-    file = PairFile(write_pairs(tmp_path / "en-zz.jsonl", 30, 5))
-    held = np.array([[0, 0], [0, 1]])
-    found = CprSampling([file], held, 0).examples(50, random.Random(0))
-    own = {(file[i].source, file[i].target) for i in range(30)}
-    crossings = [e for e in found if (e.source, e.target) not in own]
-    assert len(crossings) > 40  # two sentence pairs may happen to read alike
-    for example in found:
-        assert example.pairs
-        for a, b, c, d in example.pairs:
-            assert example.source[a:b]
-            assert example.target[c:d]
-    with pytest.raises(InputError, match="more text"):
-        CprSampling([PairFile(write_pairs(tmp_path / "one.jsonl", 1, 5))], np.zeros((0, 2), np.int64), 0)
-
-
 def test_pairs_with_function_words_are_drawn_but_no_phrases(base: Path) -> None:
     example = Example("das haus", "the house", [(4, 8, 4, 9)], [(0, 3, 0, 3), (0, 8, 0, 9)])
     tokenizer = Tokenizer(base)
@@ -210,13 +193,6 @@ def test_a_line_of_other_types_names_file_and_line(tmp_path: Path, line: str) ->
     (tmp_path / "bad.jsonl").write_text(line + "\n")
     with pytest.raises(ReadError, match=r"bad\.jsonl, line 1: not a line of phrase pairs"):
         PairFile(tmp_path / "bad.jsonl")[0]
-
-
-def test_half_a_character_is_a_wording_too(tmp_path: Path) -> None:
-    line = json.dumps({"source": "a \ud800", "target": "b", "pairs": [[0, 3, 0, 1]]}) + "\n"
-    (tmp_path / "x.jsonl").write_text(2 * line)
-    found = CprSampling([PairFile(tmp_path / "x.jsonl")], np.zeros((0, 2), np.int64), 0)
-    assert found.examples(1, random.Random(0))[0].pairs == [(0, 3, 0, 1)]
 
 
 def test_any_power_of_the_lengths_is_a_share() -> None:
