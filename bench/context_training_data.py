@@ -24,11 +24,11 @@ from common import parser
 from general_data import licences
 from languages import LANGS
 from phrase_table import held_out, rows
-from phrasemate.align.types import Worded
 from training_data import shares
 
 from phrasemate.align.links import Links
 from phrasemate.align.pairs import PhraseFinder
+from phrasemate.align.types import Worded
 from phrasemate.text import folded, words
 
 RATE = 0.06  # occurrences a sentence, above which a word may not begin or end a phrase
