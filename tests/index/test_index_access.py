@@ -58,7 +58,7 @@ def test_a_reader_sees_each_commit_and_keeps_a_snapshot(index: Index, model: Fak
                 (event.phrases, int((reader.search([[1.0] + [0.0] * 15], 5000).ids >= 0).sum()))
             ),
         )
-        assert len(seen) == 3  # 32 sentences, 32 more, and that the document is complete
+        assert len(seen) == 4  # 32 sentences, 32 more, that the document is complete, and its search file
         assert all(stored == found for stored, found in seen)
         with reader.snapshot():
             before = reader.stats().sentences

@@ -66,7 +66,8 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
         return _told(stream_terms(file, language))
     table = suffix != ".txt"
     if suffix in _GLOSSARIES:
-        table, rows = _glossary(file)
+        with without_options():  # its first lines are read here
+            table, rows = _glossary(file)
     elif suffix == ".tsv":
         rows = _meant(tsv_rows(file))
     elif suffix == ".csv":
