@@ -17,8 +17,8 @@ BARE = {"asked", "begun", "done", "each", "found", "given", "gone", "held", "kep
 BARE |= {"said", "seen", "shown", "taken", "there", "told", "wanted"}
 WORDS = 30  # of a sentence
 # Both only go down.
-BARE_NAMES = 1466
-LONG_SENTENCES = 147
+BARE_NAMES = 1459
+LONG_SENTENCES = 146
 
 
 def bare_names(source: str) -> list[tuple[int, str]]:
