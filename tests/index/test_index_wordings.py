@@ -96,6 +96,20 @@ def test_an_index_without_the_table_has_it_in_memory_and_gets_it_with_its_next_c
     assert_whole(index)
 
 
+def test_a_large_index_of_an_earlier_version_has_no_table_until_it_is_optimized(
+    index: Index, caplog: pytest.LogCaptureFixture
+) -> None:
+    index.add([Document.from_texts("old", sentences(500))])
+    (index.path / WORDINGS_JSON).unlink()
+    with Index.open(index.path, FakeModel(), settings=SMALL) as opened:
+        assert opened.stats().phrases > SMALL.forced_rebuild
+        assert not opened.has_wordings
+        assert "the table of wordings lacks" in caplog.text
+        opened.optimize()
+        assert opened.has_wordings
+        assert_whole(opened)
+
+
 def test_a_damaged_segment_is_noticed_and_made_again(index: Index) -> None:
     index.add([Document.from_texts("text", sentences(80))])
     (segment,) = index.path.glob("wordings-*.safetensors")

@@ -295,8 +295,9 @@ class Index:
 
     @property
     def has_wordings(self) -> bool:
-        """Whether phrases can be looked up by their wording."""
-        return True
+        """Whether phrases can be looked up by their wording: not in a large index of an earlier version."""
+        with self.store.reading() as state:
+            return self._view.has_wordings(state)
 
     def languages(self) -> list[str]:
         """The languages of the documents, the most frequent one first; "" for documents without one."""

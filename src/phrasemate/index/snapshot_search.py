@@ -66,6 +66,7 @@ class View:
         self.dead = Runs(np.zeros((0, 2), np.int64))
         self._segments: dict[str, Segment] = {}
         self._wordings: tuple[int, Wordings] | None = None  # with the generation that it is of
+        self._wordings_whole = False
 
     def wordings(self, state: State) -> Wordings:
         """The table of wordings of the snapshot. Phrases that no segment on the disk has are read from the store, if
@@ -75,6 +76,11 @@ class View:
         if self._wordings is None or self._wordings[0] != state.generation:
             self._wordings = state.generation, Wordings(self._loaded_segments(state), self.dead)
         return self._wordings[1]
+
+    def has_wordings(self, state: State) -> bool:
+        """Whether the table of wordings has every phrase of the snapshot."""
+        self.wordings(state)
+        return self._wordings_whole
 
     def _loaded_segments(self, state: State) -> list[Segment]:
         try:
@@ -91,7 +97,16 @@ class View:
         self._segments = loaded
         segments = list(loaded.values())
         low = segments[-1].high if segments else 0
-        if 0 < state.next_phrase - low <= self._settings.forced_rebuild:
+        missing = state.next_phrase - low
+        self._wordings_whole = missing <= self._settings.forced_rebuild
+        if not self._wordings_whole:
+            log.warning(
+                "%s: the table of wordings lacks %d phrases, so searches go by vectors alone; run: phrasemate index "
+                "optimize",
+                self._store.path,
+                missing,
+            )
+        elif missing:
             languages = {document.id: document.language for document in self._store.documents()}
             rows = self._store.sentences_of_phrases(low, state.next_phrase)
             segments.append(build_segment(rows, low, state.next_phrase, languages))
