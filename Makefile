@@ -10,12 +10,12 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OFFLINE := HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE=
 # They write many small files and wait for each to be on the disk, so they write into memory where there is room.
 SHM    := $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4000000 {print "TMPDIR=/dev/shm"}')
-BENCHES := phrase_retrieval sentence_retrieval projection index align
+BENCHES := sentence_retrieval index
 # The Hugging Face folder of the bundled model: bench/encode.py measures against it.
 HF     ?= .cache/bundled
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster test-data check format docs bench crash damage fuzz lock licences audit wheel clean
+.PHONY: help demo test test-cluster test-data check format docs pages site bench crash damage fuzz lock licences audit wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,20 +33,29 @@ test-cluster: $(VENV)/.ray ## run the tests that need Ray and Lance, on a cluste
 test-data: $(VENV)/.dev ## run the checks that need the corpora in DATA
 	@$(OFFLINE) $(BIN)/python -m pytest -m data || [ $$? -eq 5 ]  # 5: there is none yet
 
-check: $(VENV)/.dev ## lint, format check, types
+check: $(VENV)/.dev ## lint, format check, types, prose of the pages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/python docs/lint.py
 
-format: $(VENV)/.dev ## mend what lint and format check can mend
+format: $(VENV)/.dev ## fix what lint and format check can fix
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-docs: $(VENV)/.dev ## write docs/cli.md and docs/api.md anew
+docs: $(VENV)/.dev ## write the generated pages of the reference, and the figures of the bundled model into the pages
 	@$(BIN)/python docs/generate.py
+
+pages: $(VENV)/.dev ## run the commands on the pages, and write what they print into them
+	@PAGES=write $(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/docs
+
+site: $(VENV)/.site docs ## build the documentation as a website in site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html, or: $(BIN)/python -m http.server --directory site 8080"
 
 bench: $(VENV)/.dev $(HF)/model.safetensors ## run every benchmark (needs the corpora in DATA; some 15 minutes)
 	@echo "encode" && $(BIN)/python bench/encode.py --data $(DATA) --hf $(HF)
+	@echo "evaluate ccpr" && $(BIN)/phrasemate evaluate ccpr --data $(DATA)
 	@for name in $(BENCHES); do echo && echo "$$name" && $(BIN)/python bench/$$name.py --data $(DATA) || exit 1; done
 
 KILLS   ?= 60
@@ -81,13 +90,17 @@ audit: $(VENV)/.dev ## what is installed fits together, and has no known vulnera
 	  { echo "the list of vulnerabilities could not be asked, or names some: see above" >&2; exit 1; }
 
 wheel: $(VENV)/.dev ## build the wheel twice: both must be the same to the byte
-	@$(BIN)/python bench/wheel.py
+	@rm -rf build/wheels
+	@for n in 1 2; do mkdir -p build/wheels/$$n && cp -r src pyproject.toml README.md LICENSE build/wheels/$$n && \
+	  find build/wheels/$$n -exec touch -d "2024-01-0$$n" {} + && (umask 02$$n; \
+	  $(BIN)/python -m build --wheel --outdir build/wheels/$$n/dist build/wheels/$$n >/dev/null) || exit 1; done
+	@sha256sum build/wheels/*/dist/*.whl && cmp build/wheels/1/dist/*.whl build/wheels/2/dist/*.whl && echo "the same to the byte"
 
 $(HF)/model.safetensors: | $(VENV)/.dev
 	@$(BIN)/phrasemate model unpack -o $(HF)
 
 clean: ## remove all that was built here
-	@rm -rf $(VENV) build dist demo-index bench/out .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) build dist demo-index site docs/reference/generated bench/out .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.base: pyproject.toml
@@ -107,6 +120,10 @@ $(VENV)/.dev: $(VENV)/.base
 	@echo "Installing what the tests need into $(VENV) (once; torch is the large one) ..."
 	@$(PIP) install '$(TORCH)'
 	@$(PIP) install --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.site: $(VENV)/.dev
+	@$(PIP) install --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.ray: $(VENV)/.dev

@@ -50,9 +50,9 @@ class Reader:
 
     def array(self, kind: str, count: int) -> np.ndarray:
         """The next ``count`` numbers."""
-        found = np.frombuffer(self.data, kind, count, self.at)
-        self.at += found.nbytes
-        return found
+        values = np.frombuffer(self.data, kind, count, self.at)
+        self.at += values.nbytes
+        return values
 
 
 def dequantise(data: bytes, offset: int, rows: int, columns: int) -> np.ndarray:
@@ -84,8 +84,8 @@ def convert(data: bytes, out: Path) -> None:
 
     def real(name: str, *shape: int) -> np.ndarray:
         offset, size = places[name]
-        found = np.frombuffer(data, "<f4", size // 4, offset)
-        return np.broadcast_to(found.reshape(-1, shape[-1]), shape) if len(shape) > 1 else found
+        values = np.frombuffer(data, "<f4", size // 4, offset)
+        return np.broadcast_to(values.reshape(-1, shape[-1]), shape) if len(shape) > 1 else values
 
     def coded(name: str, rows: int, columns: int) -> np.ndarray:
         return dequantise(data, places[name][0], rows, columns)
@@ -144,16 +144,16 @@ def write_tokenizer(path: Path, pieces: list[str], scores: list[float], specials
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     opening, closing, padding, unknown = specials
-    made = Tokenizer(models.Unigram(list(zip(pieces, scores, strict=True)), unk_id=unknown, byte_fallback=False))
-    made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " ")])
-    made.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
-    made.decoder = decoders.Metaspace()
+    tokenizer = Tokenizer(models.Unigram(list(zip(pieces, scores, strict=True)), unk_id=unknown, byte_fallback=False))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace()
     first, last = pieces[opening], pieces[closing]
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{first} $A {last}", special_tokens=[(first, opening), (last, closing)]
     )
-    made.add_special_tokens([pieces[i] for i in (opening, padding, closing, unknown)])
-    made.save(str(path))
+    tokenizer.add_special_tokens([pieces[i] for i in (opening, padding, closing, unknown)])
+    tokenizer.save(str(path))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,22 @@
 
     python bench/candidate_scorer.py .cache/lookup --index .cache/lookup-20000 --index .cache/lookup-100000
 
-Each index holds one of the yardstick's collections, built with the model. Queries without a right candidate count for
-the probability, which so tells when there is no equivalent. Prints the share of dev queries whose first candidate is
-right, with weights fitted on the other half of them.
+Each index holds one of the yardstick's collections, built with the model. One query in `WITHOUT` is asked once more
+without the lexicon, so that there are enough to fit the weights for queries without a listed candidate on. Queries
+without a right candidate count for the probability, which so tells when there is no equivalent. Prints the share of dev
+queries whose first candidate is right, and of ambiguous ones whose first candidate has the right sense, with weights
+fitted on the other half of them.
+
+The ambiguous phrases of senses.jsonl teach it to choose by meaning. Of their candidates, those of the right sense are
+right; wrong are those of another sense and those that no dictionary lists. The others are left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common import parser
@@ -18,87 +26,141 @@ from scipy.optimize import minimize
 from phrasemate import Index, Searcher, load_model
 from phrasemate.candidates import Described
 from phrasemate.encode import Model
-from phrasemate.encode.candidate_scorer import FEATURES, CandidateScorer
 from phrasemate.encode.model_folder import bundled_folder
-from phrasemate.encode.rescoring import alone
-from phrasemate.evaluate.lookup import LookupQuery, lemmas, read_lookups
+from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, alone
+from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, lemmas, read_lookups, read_senses
 
 AT_ONCE = 64
 CALIBRATED = 5  # candidates of a query that probabilities are fitted on
 RIDGE = 1e-3
+WITHOUT = 2
 
 
-def described(searcher: Searcher, model: Model, queries: list[LookupQuery]) -> list[Described]:
-    """The candidates of all queries."""
+def encoded(model: Model, queries: Sequence[LookupQuery | SenseQuery]) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors (queries, dim) of the phrases in their sentences, and by themselves."""
+    phrases = [query.phrase for query in queries]
+    return model.encode(phrases), model.encode(list(map(alone, phrases)))
+
+
+def described(
+    searcher: Searcher, queries: Sequence[LookupQuery | SenseQuery], vectors: np.ndarray, bare: np.ndarray
+) -> list[Described]:
+    """The candidates of all queries; a mate is left out."""
     rows: list[Described] = []
     for start in range(0, len(queries), AT_ONCE):
-        some = [query.phrase for query in queries[start : start + AT_ONCE]]
-        vectors, bare = np.split(model.encode([*some, *map(alone, some)]), 2)
+        part = slice(start, start + AT_ONCE)
+        mates = [query.mate if isinstance(query, SenseQuery) else "" for query in queries[part]]
+        phrases = [query.phrase for query in queries[part]]
         with searcher.index.snapshot():
-            rows += searcher.candidates([phrase.text for phrase in some], vectors, bare)
+            rows += searcher.candidates(phrases, vectors[part], bare[part], without=mates)
     return rows
 
 
-def labels(queries: list[LookupQuery], rows: list[Described]) -> list[np.ndarray]:
-    """Whether each candidate of each query is right."""
-    return [
-        np.array([lemmas(candidate.wording) in query.right for candidate in row.candidates], bool)
-        for query, row in zip(queries, rows, strict=True)
-    ]
+@dataclass
+class Lookups:
+    """Queries, the features of their candidates, which of these are right, and which of the right sense."""
+
+    features: list[np.ndarray] = field(default_factory=list)  # (candidates, len(FEATURES)) of each query
+    right: list[np.ndarray] = field(default_factory=list)  # (candidates,) bool
+    sense: list[np.ndarray] = field(default_factory=list)  # the same; ``right`` where a phrase is not ambiguous
+    ambiguous: list[bool] = field(default_factory=list)
+    lexicon: list[bool] = field(default_factory=list)  # whether the lexicon was asked
+    numbers: list[int] = field(default_factory=list)  # of the queries in their set
+
+    def add(self, queries: list[LookupQuery], rows: list[Described], lexicon: bool) -> None:
+        """Add what a searcher proposed."""
+        for number, (query, row) in enumerate(zip(queries, rows, strict=True)):
+            self.numbers.append(number)
+            compared = [lemmas(candidate.wording) for candidate in row.candidates]
+            self.features.append(row.features.astype(float))
+            self.right.append(np.array([wording in query.right for wording in compared], bool))
+            sense = query.right if query.sense is None else query.sense
+            self.sense.append(np.array([wording in sense for wording in compared], bool))
+            self.ambiguous.append(query.sense is not None)
+            self.lexicon.append(lexicon)
+
+    def add_senses(self, queries: Sequence[SenseQuery], rows: Sequence[Described]) -> None:
+        """Add ambiguous phrases: what was proposed of their right sense, of another one, and what is not listed."""
+        for number, (query, row) in enumerate(zip(queries, rows, strict=True)):
+            compared = [lemmas(candidate.wording) for candidate in row.candidates]
+            right = np.array([wording in query.right for wording in compared], bool)
+            other = np.array([wording in query.other for wording in compared], bool)
+            if not (right.any() and other.any()):
+                continue
+            self.numbers.append(number)
+            labelled = right | other | (row.features[:, LISTED] == 0)
+            self.features.append(row.features[labelled].astype(float))
+            self.right.append(right[labelled])
+            self.sense.append(right[labelled])
+            self.ambiguous.append(True)
+            self.lexicon.append(True)
+
+    def chosen(self, numbers: np.ndarray) -> Lookups:
+        """Some of the queries."""
+        return Lookups(*([column[number] for number in numbers] for column in self._columns()))
+
+    def joined(self, other: Lookups) -> Lookups:
+        """These queries and others."""
+        return Lookups(*(list(one) + list(two) for one, two in zip(self._columns(), other._columns(), strict=True)))
+
+    def _columns(self) -> tuple[list[Any], ...]:
+        return self.features, self.right, self.sense, self.ambiguous, self.lexicon, self.numbers
+
+    def first(self, scorer: CandidateScorer) -> tuple[np.ndarray, np.ndarray]:
+        """Whether the likeliest candidate of each query is right, and of the right sense."""
+        best = [int(scorer.probabilities(labelled).argmax()) if len(labelled) else -1 for labelled in self.features]
+        right, sense = (
+            np.array([place >= 0 and bool(labelled[place]) for place, labelled in zip(best, column, strict=True)])
+            for column in (self.right, self.sense)
+        )
+        return right, sense
 
 
-def fitted(rows: list[Described], right: list[np.ndarray]) -> CandidateScorer:
-    """The scorer of some queries: weights that rank, then a scale and a bias that make probabilities of their scores.
+def fitted(lookups: Lookups) -> CandidateScorer:
+    """The scorer of some queries: of those with a listed candidate, and one for those without."""
+    listed = np.array([bool(rows[:, LISTED].any()) for rows in lookups.features])
+    unlisted = fitted_on(lookups.chosen(np.flatnonzero(~listed)))
+    return replace(fitted_on(lookups.chosen(np.flatnonzero(listed))), unlisted=unlisted)
+
+
+def fitted_on(lookups: Lookups) -> CandidateScorer:
+    """Weights for some queries that rank, then a scale and a bias that make probabilities of their scores.
 
     Ranking: the mean over the queries with a right candidate of -log of the softmax's share of the right ones.
     Probabilities: logistic regression over each query's first `CALIBRATED` candidates, queries without a right one too.
     """
-    features = np.concatenate([row.features for row in rows]).astype(float)
+    features, hit = np.concatenate(lookups.features), np.concatenate(lookups.right)
+    count = len(lookups.features)
     mean, scale = features.mean(0), features.std(0) + 1e-9
-    owner = np.repeat(np.arange(len(rows)), [len(own) for own in right])
-    hit = np.concatenate(right)
-    answered = np.bincount(owner, hit, len(rows)) > 0
+    owner = np.repeat(np.arange(count), [len(labelled) for labelled in lookups.right])
+    answered = np.bincount(owner, hit, count) > 0
     used = answered[owner]
     x, who, good = (features[used] - mean) / scale, owner[used], hit[used]
 
-    def shares(scores: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raised = np.exp(scores) * where
-        total = np.bincount(who, raised, len(rows))
-        return raised / np.maximum(total[who], 1e-300), total
-
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         scores = x @ weights
-        scores -= scores.max()
-        every, total = shares(scores, np.ones(len(who)))
-        some, partial = shares(scores, good)
-        value = (np.log(total[answered]) - np.log(np.maximum(partial[answered], 1e-300))).sum() / answered.sum()
-        gradient = x.T @ (every - some) / answered.sum()
-        return float(value + RIDGE * weights @ weights / 2), gradient + RIDGE * weights
+        highest = np.full(count, -np.inf)
+        np.maximum.at(highest, who, scores)
+        raised = np.exp(np.maximum(scores - highest[who], -500))
+        total, right = np.bincount(who, raised, count), np.bincount(who, raised * good, count)
+        value = np.log(total[answered] / right[answered]).sum() / answered.sum()
+        slope = x.T @ (raised / total[who] - raised * good / np.where(answered, right, 1.0)[who]) / answered.sum()
+        return float(value + RIDGE * weights @ weights / 2), slope + RIDGE * weights
 
     slopes = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x / scale
     scores = features @ slopes
     order = np.lexsort((-scores, owner))
     place = np.arange(len(order)) - np.searchsorted(owner, owner)  # owner is sorted: rank of each within its query
-    seen = order[place < CALIBRATED]
+    ranked = order[place < CALIBRATED]
 
     def calibration(values: np.ndarray) -> tuple[float, np.ndarray]:
-        logits = values[0] * scores[seen] + values[1]
-        off = 1 / (1 + np.exp(-logits)) - hit[seen]
-        value = (np.logaddexp(0, logits) - hit[seen] * logits).mean()
-        return float(value), np.array([(off * scores[seen]).mean(), off.mean()])
+        logits = values[0] * scores[ranked] + values[1]
+        off = 1 / (1 + np.exp(-logits)) - hit[ranked]
+        value = (np.logaddexp(0, logits) - hit[ranked] * logits).mean()
+        return float(value), np.array([(off * scores[ranked]).mean(), off.mean()])
 
     slope, bias = minimize(calibration, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x
     return CandidateScorer(float(bias), tuple((slope * slopes).tolist()))
-
-
-def first(scorer: CandidateScorer, rows: list[Described], right: list[np.ndarray]) -> np.ndarray:
-    """Whether the likeliest candidate of each query is right."""
-    return np.array(
-        [
-            bool(len(own)) and bool(own[int(scorer.probabilities(row.features).argmax())])
-            for row, own in zip(rows, right, strict=True)
-        ]
-    )
 
 
 def main() -> None:
@@ -108,27 +170,51 @@ def main() -> None:
     options.add_argument("--index", type=Path, action="append", required=True)
     args = options.parse_args()
     model = load_model(args.model, threads=args.threads)
-    queries = [query for path in sorted(args.queries.glob("*.jsonl")) for query in read_lookups(path, "dev")]
-    rows: list[Described] = []
-    right: list[np.ndarray] = []
+    queries = [query for path in sorted(args.queries.glob("??.jsonl")) for query in read_lookups(path, "dev")]
+    senses = read_senses(args.queries / "senses.jsonl", "dev")
+    of_senses = encoded(model, senses)
+    lookups, meanings = Lookups(), Lookups()
+    encodings, sparse = encoded(model, queries), slice(None, None, WITHOUT)
+    some = [vectors[sparse] for vectors in encodings]
     for folder in args.index:
         with Index.open(folder, model, readonly=True) as index:
-            own = described(Searcher(index, model), model, queries)
-        rows += own
-        right += labels(queries, own)
-    answered = np.array([own.any() for own in right])
-    halves = np.arange(len(rows)) % 2 == 0
-    right_first = np.zeros(len(rows), bool)
-    for half in (halves, ~halves):
-        scorer = fitted([rows[i] for i in np.flatnonzero(half)], [right[i] for i in np.flatnonzero(half)])
-        others = np.flatnonzero(~half)
-        right_first[others] = first(scorer, [rows[i] for i in others], [right[i] for i in others])
-    print(f"{len(rows)} look-ups, a right candidate for {answered.mean():.3f}, right first {right_first.mean():.3f}")
-    print(f"of those with a right candidate {right_first[answered].mean():.3f}")
-    scorer = fitted(rows, right)
-    for name, weight in zip(FEATURES, scorer.weights, strict=True):
-        print(f"  {name:15} {weight:8.3f}")
-    facts = {"queries": len(rows), "indexes": [folder.name for folder in args.index], "right first": right_first.mean()}
+            lookups.add(queries, described(Searcher(index, model), queries, *encodings), True)
+            without = described(Searcher(index, model, lexicon=False), queries[sparse], *some)
+            lookups.add(queries[sparse], without, False)
+            meanings.add_senses(senses, described(Searcher(index, model), senses, *of_senses))
+    count = len(lookups.right)
+    answered = np.array([candidates.any() for candidates in lookups.right])
+    meant = np.array(lookups.ambiguous) & np.array([candidates.any() for candidates in lookups.sense])
+    right, sense = np.zeros(count, bool), np.zeros(count, bool)
+    numbers = np.arange(len(queries))
+    halves = np.concatenate([numbers, numbers[sparse]] * len(args.index)) % 2 == 0  # a query is in one half alone
+    parted = np.array(meanings.numbers) % 2 == 0
+    meant_first = np.zeros(len(parted), bool)
+    for half, part in ((halves, parted), (~halves, ~parted)):
+        scorer = fitted(lookups.chosen(np.flatnonzero(half)).joined(meanings.chosen(np.flatnonzero(part))))
+        right[~half], sense[~half] = lookups.chosen(np.flatnonzero(~half)).first(scorer)
+        _, meant_first[~part] = meanings.chosen(np.flatnonzero(~part)).first(scorer)
+    for name, rows in (("with", np.array(lookups.lexicon)), ("without", ~np.array(lookups.lexicon))):
+        print(
+            f"{name} lexicon: {rows.sum()} look-ups, a right candidate for {answered[rows].mean():.3f}, "
+            f"of those right first {right[rows & answered].mean():.3f}; "
+            f"of {(rows & meant).sum()} ambiguous ones the right sense first {sense[rows & meant].mean():.3f}"
+        )
+    ambiguous = np.array(meanings.ambiguous)
+    print(
+        f"of {ambiguous.sum()} phrases with several senses among their candidates the right one first "
+        f"{meant_first[ambiguous].mean():.3f}"
+    )
+    scorer = fitted(lookups.joined(meanings))
+    assert scorer.unlisted is not None
+    for name, weight, other in zip(FEATURES, scorer.weights, scorer.unlisted.weights, strict=True):
+        print(f"  {name:18} {weight:8.3f} {other:8.3f}")
+    facts = {
+        "queries": count,
+        "indexes": [folder.name for folder in args.index],
+        "senses": len(senses),
+        "right first": right.mean(),
+    }
     scorer.save(model.path or bundled_folder(), model.hash, facts)
 
 

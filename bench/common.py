@@ -1,33 +1,116 @@
-"""What every benchmark shares: its options, its JSON file, and where the data lies."""
+"""The harness of benchmarks and campaigns: options, corpora, clocks, memory, and the report with its signature."""
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
-from collections.abc import Sequence
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from phrasemate.evaluate.report import signature_line, text_table
 
-OUT = Path(__file__).parent / "out"
-DATA = Path(__file__).parent.parent.parent / "shared" / "data"
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "bench" / "out"
+DATA = ROOT.parent / "shared" / "data"
+RAM_DISK = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
+
+
+def plain_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser without options, whose help is the script's docstring as it is written."""
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser with the options that all benchmarks take."""
+    options = plain_parser(description)
+    options.add_argument("--data", type=Path, default=DATA, help="folder of the corpora (default: %(default)s)")
+    options.add_argument("--model", type=Path, help="model folder (default: the bundled one)")
+    options.add_argument("--threads", type=int, default=None, help="threads (default: all)")
+    options.add_argument("--seed", type=int, default=0)
+    return options
+
+
+def use_test_modules(*folders: str) -> None:
+    """Make the helper modules of these folders of ``tests/`` importable: fakes, hostile files, tiny models."""
+    sys.path[:0] = [str(ROOT / "tests" / folder) for folder in folders]
+
+
+class Pair(NamedTuple):
+    """A line of a parallel corpus."""
+
+    english: str
+    other: str
+    source: str
+
+
+def parallel(data: Path, lang: str) -> Iterator[Pair]:
+    """Read the parallel corpus of English and ``lang``."""
+    for cells in table_rows(data / "parallel" / f"en-{lang}.tsv.gz"):
+        yield Pair(*cells[:3])
+
+
+def corpora(data: Path) -> list[str]:
+    """List the languages that have a parallel corpus."""
+    return sorted(path.name[3:5] for path in (data / "parallel").glob("en-*.tsv.gz"))
+
+
+def table_rows(path: Path) -> Iterator[list[str]]:
+    """Read a packed table: the cells of each line."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        for line in file:
+            yield line.rstrip("\n").split("\t")
+
+
+def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Time a call; ``clock`` may be ``time.process_time``, which a busy machine inflates least."""
+    start = clock()
+    call()
+    return clock() - start
+
+
+def milliseconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Time a call, in milliseconds."""
+    return 1000 * seconds(call, clock)
+
+
+def interleaved(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Time calls in turns, so that a change of the machine's speed hits all of them: name -> seconds of each round."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            times[name].append(seconds(call))
+    return times
+
+
+def memory(field: str, process: int | str = "self") -> float | None:
+    """MB of a field of a process's status, such as RssAnon, RssFile or VmHWM; None if the process has ended."""
+    lines = Path(f"/proc/{process}/status").read_text("utf-8").splitlines()
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(f"{field}:")), None)
 
 
 def anonymous(process: int | str = "self") -> float | None:
     """MB that belong to a process alone and to no file; None if it has ended."""
-    lines = Path(f"/proc/{process}/status").read_text("utf-8").splitlines()
-    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("RssAnon:")), None)
+    return memory("RssAnon", process)
 
 
-def parser(description: str | None) -> argparse.ArgumentParser:
-    """Options that all benchmarks take."""
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--data", type=Path, default=DATA, help="folder of the corpora (default: %(default)s)")
-    made.add_argument("--model", type=Path, help="model folder (default: the bundled one)")
-    made.add_argument("--threads", type=int, default=None, help="threads (default: all)")
-    made.add_argument("--seed", type=int, default=0)
-    return made
+def rerun(*arguments: str) -> dict[str, Any]:
+    """Run this script once more in a process of its own, with further arguments, and return the JSON it prints."""
+    command = [sys.executable, *sys.argv, *arguments]
+    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return answer
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and its finished children."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def report(name: str, header: Sequence[str], rows: Sequence[Sequence[Any]], facts: dict[str, Any]) -> None:

@@ -14,24 +14,23 @@ is written is fitted on all.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import parser, report
+from common import parallel, parser, report
 from numpy.typing import NDArray
 
 from phrasemate import load_model
 from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings, align_files, pair_files
 from phrasemate.encode import Model
-from phrasemate.encode.calibration import HITS, OTHERS, Confidence, features, fit_confidence
-from phrasemate.encode.rescoring import VOTES, Views
+from phrasemate.encode.scoring import HITS, OTHERS, VOTES, Confidence, Views, features, fit_confidence
 from phrasemate.evaluate.report import signature
 from phrasemate.search import DOUBT, folded
 from phrasemate.types import Phrase
@@ -63,11 +62,9 @@ class Collection(NamedTuple):
 
 def lines(data: Path, lang: str, count: int) -> list[tuple[str, str]]:
     """(other, English) of the first lines, none twice."""
-    with gzip.open(data / "parallel" / f"en-{lang}.tsv.gz", "rt", encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split("\t")[:2] for line, _ in zip(file, range(count), strict=False)]
-    return list(
-        dict.fromkeys((other, english) for english, other in rows if 20 < len(english) < 300 and len(other) > 10)
-    )
+    rows = islice(parallel(data, lang), count)
+    usable = (row for row in rows if 20 < len(row.english) < 300 and len(row.other) > 10)
+    return list(dict.fromkeys((row.other, row.english) for row in usable))
 
 
 def linked(model: Model, rows: Sequence[tuple[str, str]], out: Path) -> Iterator[dict[str, Any]]:
@@ -89,76 +86,76 @@ def queries(model: Model, rows: Sequence[dict[str, Any]], count: int, seed: int)
             table[folded(row["source"][start:end])].add(folded(row["target"][other_start:other_end]))
     draw = np.random.default_rng(seed)
     picked = [rows[i] for i in draw.permutation(len(rows))[: 2 * count]]
-    found = []
+    drawn = []
     for row, spans in zip(picked, model.segment([row["source"] for row in picked]), strict=True):
-        own = {(pair[0], pair[1]) for pair in row["pairs"]}
-        usable = [span for span in spans if (span.start, span.end) in own]
+        spans_linked = {(pair[0], pair[1]) for pair in row["pairs"]}
+        usable = [span for span in spans if (span.start, span.end) in spans_linked]
         if usable:
             span = usable[draw.integers(len(usable))]
             phrase = Phrase(row["source"], span.start, span.end)
-            found.append(Query(phrase, row["target"], frozenset(table[folded(phrase.text)])))
-    return found[:count]
+            drawn.append(Query(phrase, row["target"], frozenset(table[folded(phrase.text)])))
+    return drawn[:count]
 
 
-def collection(model: Model, sentences: list[str], kept: Path) -> Collection:
+def collection(model: Model, sentences: list[str], file: Path) -> Collection:
     """What an index of the sentences would hold; made once."""
-    if not kept.exists():
-        made = model.extract(sentences)
-        spans = zip(sentences, made, strict=True)
-        texts = [text[s:e] for text, each in spans for s, e in zip(each.starts, each.ends, strict=True)]
-        owners = np.repeat(np.arange(len(made)), [len(each.starts) for each in made])
-        vectors = np.concatenate([each.vectors for each in made])
-        np.savez(kept, vectors=vectors, owners=owners, texts=np.array(texts))
-    with np.load(kept) as saved:
+    if not file.exists():
+        extracted = model.extract(sentences)
+        spans = zip(sentences, extracted, strict=True)
+        texts = [text[s:e] for text, item in spans for s, e in zip(item.starts, item.ends, strict=True)]
+        owners = np.repeat(np.arange(len(extracted)), [len(item.starts) for item in extracted])
+        vectors = np.concatenate([item.vectors for item in extracted])
+        np.savez(file, vectors=vectors, owners=owners, texts=np.array(texts))
+    with np.load(file) as saved:
         return Collection(sentences, saved["vectors"], saved["owners"], saved["texts"].tolist())
 
 
-def nearest(vectors: Floats, asked: Sequence[Query], among: Collection, size: int, count: int) -> NDArray[np.int64]:
+def nearest(vectors: Floats, queries: Sequence[Query], among: Collection, size: int, count: int) -> NDArray[np.int64]:
     """(queries, count): the nearest phrases of the first ``size`` sentences, without those of the query's mate."""
-    held, found = int(np.searchsorted(among.owners, size)), []
-    for at in range(0, len(asked), 100):
-        scores = vectors[at : at + 100] @ among.vectors[:held].T  # (100, n)
+    count_searched, nearest_ids = int(np.searchsorted(among.owners, size)), []
+    for at in range(0, len(queries), 100):
+        scores = vectors[at : at + 100] @ among.vectors[:count_searched].T  # (100, n)
         best = np.argpartition(-scores, count + 50, axis=1)[:, : count + 50]
         for row, columns in enumerate(best):
             order = columns[np.argsort(-scores[row, columns])]
-            free = [c for c in order if among.sentences[among.owners[c]] != asked[at + row].mate]
-            found.append(free[:count])
-    return np.array(found)
+            free = [c for c in order if among.sentences[among.owners[c]] != queries[at + row].mate]
+            nearest_ids.append(free[:count])
+    return np.array(nearest_ids)
 
 
 def looked_up(
-    model: Model, asked: Sequence[Query], among: Collection, size: int, views: Views | None
+    model: Model, queries: Sequence[Query], among: Collection, size: int, views: Views | None
 ) -> tuple[Floats, NDArray[np.int64]]:
     """What is searched with, (queries, dim), and what is found first, (queries, hits)."""
-    phrases = [query.phrase for query in asked]
+    phrases = [query.phrase for query in queries]
     vectors = model.encode(phrases) if views is None else views.queries(model, phrases)[1]
-    return vectors, nearest(vectors, asked, among, size, HITS if views is None else views.first)
+    return vectors, nearest(vectors, queries, among, size, HITS if views is None else views.first)
 
 
 def judged(
     model: Model,
-    asked: Sequence[Query],
+    queries: Sequence[Query],
     among: Collection,
     views: Views | None,
     vectors: Floats,
-    found: NDArray[np.int64],
+    ids: NDArray[np.int64],
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Features of what a search finds, (queries, 3), and whether its first group is right, (queries,)."""
-    hits = among.vectors[found]  # (queries, hits, dim)
+    hits = among.vectors[ids]  # (queries, hits, dim)
     if views is not None:
-        spans = [Phrase(text, 0, len(text)) for text in (among.texts[column] for column in found.ravel())]
+        spans = [Phrase(text, 0, len(text)) for text in (among.texts[column] for column in ids.ravel())]
         hits = views.hits(model, spans, hits.reshape(-1, hits.shape[2])).reshape(hits.shape)
     scores = np.einsum("qd,qhd->qh", vectors, hits)
-    given, right = np.zeros((len(asked), 3), np.float32), np.zeros(len(asked), bool)
-    for row, query in enumerate(asked):
+    inputs, right = np.zeros((len(queries), 3), np.float32), np.zeros(len(queries), bool)
+    for row, query in enumerate(queries):
         groups: dict[str, list[float]] = {}
         for place in np.argsort(-scores[row], kind="stable"):
-            groups.setdefault(folded(among.texts[found[row, place]]), []).append(float(scores[row, place]))
-        weights = {name: each[0] if views is None else views.support(each) for name, each in groups.items()}
+            groups.setdefault(folded(among.texts[ids[row, place]]), []).append(float(scores[row, place]))
+        weights = {name: some[0] if views is None else views.support(some) for name, some in groups.items()}
         order = sorted(groups, key=weights.__getitem__, reverse=True)
-        given[row] = features([groups[name] for name in order])
+        inputs[row] = features([groups[name] for name in order])
         right[row] = order[0] in query.right
-    return given, right
+    return inputs, right
 
 
 def measures(confidence: Floats, right: NDArray[np.bool_]) -> list[float]:
@@ -172,8 +169,8 @@ def measures(confidence: Floats, right: NDArray[np.bool_]) -> list[float]:
     auc = (ranks[right].sum() - positive * (positive + 1) / 2) / max(positive * (len(right) - positive), 1)
     sure, doubtful = confidence >= 0.5, confidence < DOUBT
     brier = np.mean((confidence - right) ** 2)
-    found = [confidence.mean(), error, auc, brier, right[sure].mean(), sure.mean(), right[doubtful].mean()]
-    return list(map(float, found))
+    figures = [confidence.mean(), error, auc, brier, right[sure].mean(), sure.mean(), right[doubtful].mean()]
+    return list(map(float, figures))
 
 
 def options_of(doc: str | None) -> argparse.ArgumentParser:
@@ -209,18 +206,18 @@ def main() -> None:
     sets, among = material(args, model, max(args.sizes))
     finals, rows = {}, []
     for name, views in SEARCHES.items():
-        found = {
-            (lang, size): judged(model, asked, among, views, *looked_up(model, asked, among, size, views))
-            for lang, asked in sets.items()
+        judgements = {
+            (lang, size): judged(model, queries, among, views, *looked_up(model, queries, among, size, views))
+            for lang, queries in sets.items()
             for size in args.sizes
         }
         for lang in sets:
-            fitted = fit(found, [each for each in sets if each != lang] or [lang])
+            fitted = fit(judgements, [other for other in sets if other != lang] or [lang])
             for size in args.sizes:
-                given, right = found[lang, size]
-                told = [len(right), float(right.mean()), *measures(fitted.of(given), right)]
-                rows.append([name, lang, min(size, len(among.sentences)), *told])
-        finals[name] = fit(found, list(sets))
+                inputs, right = judgements[lang, size]
+                figures = [len(right), float(right.mean()), *measures(fitted.of(inputs), right)]
+                rows.append([name, lang, min(size, len(among.sentences)), *figures])
+        finals[name] = fit(judgements, list(sets))
     quick = "quick" if model.pooling == "head" else "one look"  # as `Searcher` has it
     final = replace(finals[quick], with_views=finals["views"])
     facts = signature(model, lines=args.lines, queries=args.queries, others=OTHERS, seed=args.seed)
@@ -230,9 +227,9 @@ def main() -> None:
         final.save(model.folder, model.hash, facts)
 
 
-def fit(found: dict[tuple[str, int], tuple[Floats, NDArray[np.bool_]]], languages: Sequence[str]) -> Confidence:
+def fit(judgements: dict[tuple[str, int], tuple[Floats, NDArray[np.bool_]]], languages: Sequence[str]) -> Confidence:
     """On all sizes of these languages."""
-    chosen = [both for (lang, _), both in found.items() if lang in languages]
+    chosen = [both for (lang, _), both in judgements.items() if lang in languages]
     return fit_confidence(np.concatenate([x for x, _ in chosen]), np.concatenate([y for _, y in chosen]))
 
 

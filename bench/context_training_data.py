@@ -3,37 +3,40 @@
     python bench/context_training_data.py .cache/general .cache/contexts
 
 Reads what bench/general_data.py and bench/phrase_table.py wrote. Writes pairs-XX.jsonl (sentence pairs with their
-phrase pairs, in the form of ``phrasemate pairs``), terms-XX.jsonl (entries without a sentence) and known-XX.tsv (which
-wordings are right for each other, so that they are not used as negatives). Sources of licence class "free" only, no
-held-out pair (bench/phrase_table.py), at most --most pairs a language, the sources in equal shares. Then:
+phrase pairs, in the form of ``phrasemate pairs``), terms-XX.jsonl (entries without a sentence), known-XX.tsv (which
+wordings are right for each other, so that they are not used as negatives) and contrasts-XX.tsv (wordings with two
+translations of different meaning: they have hardly a translation in common in the other languages). Sources of licence
+class "free" only, no held-out pair (bench/phrase_table.py), at most --most pairs a language, the sources in equal
+shares. Then:
 
     phrasemate train ccpr ccpr-contexts -o .cache/contexts-run --data .cache/contexts --set model.base=.cache/e5-small
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import combinations
 from pathlib import Path
 
-from common import parser
+from common import parser, table_rows
 from general_data import licences
 from languages import LANGS
-from phrase_table import held_out, rows
+from lookup_set import OTHER, Counts, Meanings, usable
+from phrase_table import held_out, linked, rows
 from training_data import shares
 
-from phrasemate.align.links import Links
-from phrasemate.align.pairs import PhraseFinder
-from phrasemate.align.types import Worded
+from phrasemate.align.pairs import Links, PhraseFinder, Worded
+from phrasemate.evaluate.lookup import lemmas
 from phrasemate.text import folded, words
 
 RATE = 0.06  # occurrences a sentence, above which a word may not begin or end a phrase
 EXPLAINED = re.compile(r"[()\[\]{}<>/;:,.!?…~%=&]")
 SURE = (3, 0.15)  # links, and share of its wording's links, of a pair that counts as an entry
+USUAL = (8, 3, 0.08)  # links of a wording; of a translation of it, and their share, for it to be a usual one
 EFORMS = "eu_eforms_codes.16langs.tsv.gz"
 
 Pair = tuple[str, str, Links]  # other language, English, word links
@@ -79,12 +82,9 @@ def write_pairs(pairs: list[Pair], out: Path) -> int:
 def listed(data: Path, lang: str, classes: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Entries of the free dictionaries and term lists, (other, English)."""
     path = data / "terms" / f"en-{lang}.tsv.gz"
-    if path.exists():
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                english, other, source = line.rstrip("\n").split("\t")[:3]
-                if classes.get(source) == "free":
-                    yield other, english
+    for english, other, source, *_ in table_rows(path) if path.exists() else ():
+        if classes.get(source) == "free":
+            yield other, english
 
 
 def entries(folder: Path, data: Path, lang: str, classes: dict[str, str]) -> list[tuple[str, str]]:
@@ -98,12 +98,10 @@ def entries(folder: Path, data: Path, lang: str, classes: dict[str, str]) -> lis
             unique[other, english] = None
     totals: Counter[str] = Counter()
     table: list[tuple[str, str, int]] = []
-    with (folder / f"{lang}.phrases.tsv").open(encoding="utf-8", newline="\n") as file:
-        for line in file:
-            other, english, _, free = line.rstrip("\n").split("\t")
-            if int(free):
-                totals[other] += int(free)
-                table.append((other, english, int(free)))
+    for other, english, _, free in linked(folder / f"{lang}.phrases.tsv"):
+        if free:
+            totals[other] += free
+            table.append((other, english, free))
     for other, english, count in table:
         plain = other != english and not EXPLAINED.search(english + other)
         if plain and count >= SURE[0] and count >= SURE[1] * totals[other]:
@@ -137,19 +135,53 @@ def main() -> None:
                     row = {"source": other, "target": english, "pairs": [[0, len(other), 0, len(english)]]}
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
             print(f"{lang}: {len(drawn):,} of {len(some):,} entries", flush=True)
-        known = args.out / f"known-{lang}.tsv"
-        if not known.exists():
-            write_known(args.folder, args.data, lang, classes, known)
+        known_file = args.out / f"known-{lang}.tsv"
+        if not known_file.exists():
+            write_known(args.folder, args.data, lang, classes, known_file)
+    if not any(args.out.glob("contrasts-*.tsv")):
+        write_contrasts(
+            args.folder, [lang for lang in LANGS if (args.folder / f"{lang}.phrases.tsv").exists()], args.out
+        )
+
+
+def write_contrasts(folder: Path, langs: Iterable[str], out: Path) -> None:
+    """Wordings with two usual translations whose meanings differ, by the free text of all languages."""
+    tables = {lang: free_links(folder / f"{lang}.phrases.tsv") for lang in langs}
+    usual: dict[str, dict[str, list[str]]] = {lang: {} for lang in tables}
+    for lang, table in tables.items():
+        for wording, links in table.items():
+            total = sum(links.values())
+            least = max(USUAL[1], USUAL[2] * total)
+            some = [e for e, count in links.items() if count >= least and usable(e) and len(e) > 1]
+            if total >= USUAL[0] and len(some) > 1:
+                usual[lang][wording] = some
+    needed = {english for table in usual.values() for some in table.values() for english in some}
+    stems = {english: set(lemmas(english).split()) for english in needed}
+    meanings = Meanings(tables, needed)
+    for lang, table in usual.items():
+        lines = []
+        for wording, some in table.items():
+            for one, two in combinations(some, 2):
+                overlap = meanings.overlap(one, two, lang) if stems[one].isdisjoint(stems[two]) else None
+                if overlap is not None and overlap < OTHER:
+                    lines.append(f"{wording}\t{one}\t{two}\n")
+        (out / f"contrasts-{lang}.tsv").write_text("".join(lines), encoding="utf-8")
+        print(f"{lang}: {len(lines):,} contrasts", flush=True)
+
+
+def free_links(path: Path) -> Counts:
+    """Wording -> English wording -> links in free pairs that are not held out, two at least."""
+    table: Counts = defaultdict(dict)
+    for other, english, _, free in linked(path):
+        if free > 1:
+            table[other][english] = free
+    return table
 
 
 def write_known(folder: Path, data: Path, lang: str, classes: dict[str, str], out: Path) -> None:
     """Pairs of folded wordings that are right for each other: linked twice in free text, or entries."""
     pairs = {(folded(other), folded(english)) for other, english in listed(data, lang, classes)}
-    with (folder / f"{lang}.phrases.tsv").open(encoding="utf-8", newline="\n") as file:
-        for line in file:
-            other, english, _, free = line.rstrip("\n").split("\t")
-            if int(free) > 1:
-                pairs.add((other, english))
+    pairs |= {(other, english) for other, english, _, free in linked(folder / f"{lang}.phrases.tsv") if free > 1}
     out.write_text("".join(f"{a}\t{b}\n" for a, b in sorted(pairs) if "\t" not in a + b), encoding="utf-8")
 
 

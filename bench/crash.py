@@ -3,8 +3,11 @@
 Each trial copies what a job begins with, starts it in a forked process and kills it with SIGKILL at a random moment of
 its usual time. What is left is opened and verified: every row is one of the old or of the new state, what was said to
 be done is there, searches answer rightly. Then the job is started again, and killed again, up to six times; at the end
-all rows are compared with those of an undisturbed run. `--faults` tries a full disk, folders that are read-only or
-vanish, and too little memory instead (see crash_faults.py).
+all rows are compared with those of an undisturbed run.
+
+`--faults` tries a full disk, one that is read-only, folders that vanish, and too little memory instead. Each must end
+with a clear error of one line, or with the right rows; the old state must be whole, and once the fault is gone the same
+job must come to the rows of an undisturbed run. Only root can mount such disks.
 
     python bench/crash.py --kills 1000
     python bench/crash.py --faults
@@ -13,33 +16,141 @@ vanish, and too little memory instead (see crash_faults.py).
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
+import json
 import logging
 import os
 import random
 import re
+import resource
+import select
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}  # forks and threads: no
 
-from common import report
-from crash_child import Child
-from crash_jobs import Job, jobs
+from common import RAM_DISK, plain_parser, processor_seconds, report
+from crash_jobs import Job, Say, jobs
 
+import phrasemate.errors
 from phrasemate.evaluate.report import signature
 
 NAMES = ("indexer", "appender", "deleter", "optimiser", "trainer")
 MOST = 6  # kills of one trial
 LATE = 1.0  # kills come until so many times an undisturbed run's time
-# A killed process loses nothing that it gave to the system: no disk is needed, and waiting for one is most of the time.
-MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
 PATIENCE = 120.0  # seconds that a run or a check may take: more is a hang
+KILL_HEADER = ["job", "trials", "kills", "ran to the end", "undisturbed s", "problems"]
+FAULT_HEADER = ["job", "fault", "tries", "errors", "went well", "first error", "problems"]
+FREE_KB = (0, 8, 40, 100, 250, 700, 1_500)  # left on the full disk
+MEMORY_KB = (0, 256, 512, 1_000, 2_000, 4_000, 16_000)  # that may be taken beyond what the warm process has
+DISK_MB = 24
+DOCUMENTED = {*vars(phrasemate.errors), "MemoryError"}  # Python's own says all there is to say
+Work = Callable[[Say], list[str] | None]
+
+# -- a forked process
+
+
+class Child:
+    """Runs ``work(say)`` in a fork of this process; what it returns (a list of problems) or raises is ``problem``.
+
+    ``said``: the last number that it gave to ``say``, which is written through a pipe before `say` returns, so a number
+    was said for good even if the process is killed at the next instruction. ``lines``: how many the error's text has.
+    ``limits`` is called in the child first.
+    """
+
+    def __init__(self, work: Work, limits: Callable[[], None] = lambda: None) -> None:
+        self.said, self.lines, self.problem, self.error = 0, 0, "", ""
+        self._text = b""
+        self._read, write = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._read)
+            _work(write, work, limits)
+        os.close(write)
+
+    def kill_after(self, seconds: float) -> bool:
+        """Kill it with SIGKILL; False if it had ended by itself, which is a problem if it crashed."""
+        ended = self._ended(seconds)
+        if not ended:
+            os.kill(self.pid, signal.SIGKILL)
+        code = self._collect()
+        killed = not ended and code == -signal.SIGKILL
+        if code and not killed:
+            self.problem = self.problem or f"ended with code {code}"
+        return killed
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end; after so many seconds it is a hang, which is a problem."""
+        if self._ended(seconds):
+            code = self._collect()
+            if code:
+                self.problem = self.problem or f"ended with code {code}"
+        else:
+            os.kill(self.pid, signal.SIGKILL)
+            self._collect()
+            self.problem = f"still running after {seconds:.0f} s"
+
+    def _ended(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while (remaining := deadline - time.monotonic()) > 0:
+            if select.select([self._read], [], [], remaining)[0]:
+                block = os.read(self._read, 1 << 16)
+                if not block:
+                    return True
+                self._text += block
+        return False
+
+    def _collect(self) -> int:
+        while block := os.read(self._read, 1 << 16):
+            self._text += block
+        os.close(self._read)
+        for line in self._text.decode("utf-8", "replace").splitlines():
+            kind, _, rest = line.partition(" ")
+            if kind == "said":
+                self.said = int(rest)
+            elif kind == "lines":
+                self.lines = int(rest)
+            elif kind == "problem":
+                self.problem = rest
+            elif kind == "error":
+                self.error = rest
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def _work(write: int, work: Work, limits: Callable[[], None]) -> None:
+    code = 1
+    try:
+        limits()
+        problems = work(lambda number: _tell(write, f"said {number}"))
+        if problems:
+            _tell(write, "problem " + " ".join(" | ".join(problems).split()))
+        code = 0
+    except BaseException as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error}"
+        _tell(write, f"lines {len(text.splitlines())}")
+        text = " ".join(text.split())
+        _tell(write, f"error {text}")
+        _tell(write, f"problem {text} ({last.filename.rpartition('/')[2]}:{last.lineno})")
+    finally:
+        os._exit(code)  # nothing of the parent's is cleaned up here
+
+
+def _tell(write: int, text: str) -> None:
+    os.write(write, f"{text[:2000]}\n".encode("utf-8", "backslashreplace"))
+
+
+# -- kills
 
 
 class Campaign:
@@ -53,11 +164,11 @@ class Campaign:
         job.prepare(self.base)
         self.seconds = PATIENCE
         for _ in range(2):  # the first also warms what the second, and every trial, finds warm
-            calm = self._begin("calm")
-            begun = time.perf_counter()
+            calm = copied(self.base, self.folder / "calm")
+            start = time.perf_counter()
             self._finish(calm)
-            self.seconds = min(self.seconds, time.perf_counter() - begun)
-        self.expected = self._made(calm)
+            self.seconds = min(self.seconds, time.perf_counter() - start)
+        self.expected = self._contents(calm)
         if hasattr(job, "allow"):
             job.allow(calm)
         gc.freeze()  # what is here is not looked at again by the collectors of the children
@@ -67,43 +178,29 @@ class Campaign:
     def trial(self, most: int) -> None:
         """One run with up to ``most`` kills, each followed by a check, and the comparison at its end."""
         self.trials += 1
-        work, said = self._begin("shaken"), 0
+        work, promised = copied(self.base, self.folder / "shaken"), 0
         for number in range(min(most, MOST)):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             child = Child(lambda say: self.job.run(work, say))
             killed = child.kill_after(self.draw.uniform(0, LATE * self.seconds))
-            said = max(said, child.said)
+            promised = max(promised, child.said)
             self._note("running", child.problem)  # before the kill, if it was killed
             if not killed:
                 self.early += 1
                 if number == 0:  # the machine has become quicker since the undisturbed run
-                    self.seconds = min(self.seconds, time.perf_counter() - begun)
+                    self.seconds = min(self.seconds, time.perf_counter() - start)
                 break
             self.kills += 1
-            place = self._copied(work) if number % 2 else work  # opening mends: a run must do so by itself, too
-            self._ask("after a kill", lambda _, place=place, after=said: self.job.check(place, after))
+            place = (
+                copied(work, self.folder / "copy") if number % 2 else work
+            )  # opening fixes: a run must do so by itself, too
+            self._ask("after a kill", lambda _, place=place, after=promised: self.job.check(place, after))
         else:
             self._finish(work)
-        self._ask("at the end", lambda _: self.job.check(work, said))
-        found = self._made(work)
-        unlike = [name for name in sorted({*found, *self.expected}) if found.get(name) != self.expected.get(name)]
-        self._note("comparing", f"{', '.join(unlike)} differ from the undisturbed run" if unlike else "")
+        self._ask("at the end", lambda _: self.job.check(work, promised))
+        self._note("comparing", difference(self._contents(work), self.expected))
 
-    def _begin(self, name: str) -> Path:
-        work = self.folder / name
-        shutil.rmtree(work, ignore_errors=True)
-        if self.base.exists():
-            shutil.copytree(self.base, work)
-        return work
-
-    def _copied(self, work: Path) -> Path:
-        copy = self.folder / "copy"
-        shutil.rmtree(copy, ignore_errors=True)
-        if work.exists():
-            shutil.copytree(work, copy)
-        return copy
-
-    def _made(self, work: Path) -> dict[str, Any]:
+    def _contents(self, work: Path) -> dict[str, Any]:
         """The job's rows, and the names of all files: none may be left over."""
         files = (path.relative_to(work).as_posix() for path in work.rglob("*") if path.is_file())
         return self.job.rows(work) | {"files": sorted(re.sub(r"[0-9a-f]{8,}", "#", file) for file in files)}
@@ -111,7 +208,7 @@ class Campaign:
     def _finish(self, work: Path) -> None:
         self._ask("running", lambda say: self.job.run(work, say))
 
-    def _ask(self, when: str, what: Callable[[Callable[[int], None]], list[str] | None]) -> None:
+    def _ask(self, when: str, what: Work) -> None:
         child = Child(what)
         child.wait(PATIENCE)
         self._note(when, child.problem)
@@ -122,52 +219,215 @@ class Campaign:
             print(self.problems[-1], file=sys.stderr, flush=True)
 
 
+def copied(source: Path, target: Path) -> Path:
+    """Replace a folder by a copy of another, or by nothing where that is not there."""
+    shutil.rmtree(target, ignore_errors=True)
+    if source.exists():
+        shutil.copytree(source, target)
+    return target
+
+
+def difference(rows: dict[str, Any], expected: dict[str, Any]) -> str:
+    """Which rows are not those of the undisturbed run."""
+    unlike = [name for name in sorted({*rows, *expected}) if rows.get(name) != expected.get(name)]
+    files = set(rows.get("files", ())) ^ set(expected.get("files", ()))
+    names = f" ({', '.join(sorted(files)) or 'in number'})" if "files" in unlike else ""
+    return f"{', '.join(unlike)} differ from the undisturbed run{names}" if unlike else ""
+
+
+# -- faults
+
+
+def faults(jobs: list[Job], folder: Path) -> list[list[object]]:
+    """Rows of the table: each fault in each job."""
+    rows = []
+    for job in jobs:
+        place = folder / job.name
+        job.prepare(place / "base")
+        place.mkdir(exist_ok=True)
+        job.run(
+            copied(place / "base", place / "calm"), lambda _: None
+        )  # here: what it imports is then not at the mercy of a fault
+        if hasattr(job, "allow"):
+            job.allow(place / "calm")
+        trial = _Trials(job, place)
+        for name, tries in (
+            ("disk full", trial.full),
+            ("file system read-only", trial.readonly),
+            ("folder vanished", trial.vanished),
+            ("memory limit", trial.memory),
+        ):
+            rows.append(trial.table(name, tries))
+    return rows
+
+
+def _problem_of(what: Work) -> str:
+    child = Child(what)
+    child.wait(PATIENCE)
+    return child.problem
+
+
+class _Trials:
+    """The faults in one job: each yields the error of the run, "" if it went well, and what is wrong with that."""
+
+    def __init__(self, job: Job, place: Path) -> None:
+        self.job, self.place = job, place
+        self.expected = job.rows(place / "calm")
+
+    def table(self, name: str, tries: Callable[[], Iterator[Child]]) -> list[object]:
+        errors: list[str] = []
+        wrong: list[str] = []
+        count = 0
+        for child in tries():
+            count += 1
+            if child.problem:
+                errors.append(child.error)
+                wrong += self._undocumented(child)
+            elif unlike := self._unlike():
+                wrong.append(f"went well, but {unlike}")
+            wrong += [f"afterwards: {problem}" for problem in self._afterwards(child.said)]
+        for problem in wrong:
+            print(f"{self.job.name}, {name}: {problem}", flush=True)
+        first_error = re.sub(r"/\S*/", "…/", errors[0])[:90] if errors else ""
+        return [self.job.name, name, count, len(errors), count - len(errors), first_error, len(wrong)]
+
+    def _undocumented(self, child: Child) -> list[str]:
+        if child.lines > 1:
+            return [f"an error of {child.lines} lines: {child.problem}"]
+        kind = child.error.partition(":")[0]
+        return [] if kind in DOCUMENTED else [child.problem]
+
+    def _unlike(self) -> str:
+        """Which rows are not those of the undisturbed run."""
+        rows = self.job.rows(self.place / "work") if (self.place / "work").exists() else {}
+        return difference(rows, self.expected)
+
+    def _afterwards(self, promised: int) -> list[str]:
+        """Without the fault: the old state is whole, and the job comes to the expected rows."""
+        work = self.place / "work"
+        problem = _problem_of(lambda _: self.job.check(work, promised))
+        problem = problem or _problem_of(lambda say: self.job.run(work, say)) or self._unlike()
+        return [problem] if problem else []
+
+    def _run(self, limits: Callable[[], None] = lambda: None, work: Path | None = None) -> Child:
+        where = work or self.place / "work"
+        child = Child(lambda say: self.job.run(where, say), limits)
+        child.wait(PATIENCE)
+        return child
+
+    def full(self) -> Iterator[Child]:
+        """A small disk that is full but for so much."""
+        for free in FREE_KB:
+            with self._disk() as disk:
+                room = shutil.disk_usage(disk).free - free * 1024
+                (disk / "filler").write_bytes(bytes(max(0, room)))
+                child = self._run(work=disk / "work")
+                (disk / "filler").unlink()
+            yield child
+
+    def readonly(self) -> Iterator[Child]:
+        """A file system that may not be written to."""
+        with self._disk() as disk:
+            subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+            child = self._run(work=disk / "work")
+        yield child
+
+    @contextmanager
+    def _disk(self) -> Iterator[Path]:
+        """A small file system in memory with a copy of what the job begins with, which is copied back at the end."""
+        disk = self.place / "disk"
+        disk.mkdir(exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "none", str(disk)], check=True)
+        try:
+            copied(self.place / "base", disk / "work")
+            yield disk
+            copied(disk / "work", self.place / "work")
+        finally:
+            subprocess.run(["umount", "-l", str(disk)], check=True)
+
+    def vanished(self) -> Iterator[Child]:
+        """The folder is taken away at the first, second and third thing that is said, and before any if it is there."""
+        for at in range(4):
+            work = copied(self.place / "base", self.place / "work")
+            away = self.place / "away"
+            shutil.rmtree(away, ignore_errors=True)
+            child = Child(lambda say, work=work, away=away, at=at: self._taken_away(say, work, away, at))
+            child.wait(PATIENCE)
+            if not away.exists():
+                assert at == 0, f"{self.job.name} says less than {at} things"
+                continue
+            shutil.rmtree(work, ignore_errors=True)
+            away.rename(work)
+            yield child
+
+    def _taken_away(self, say: Say, work: Path, away: Path, at: int) -> None:
+        """Run the job; its folder goes when it has said ``at`` things (0: before it begins)."""
+        count = 0
+
+        def say_and_move(number: int) -> None:
+            nonlocal count
+            say(number)
+            count += 1
+            if count == at:
+                work.rename(away)
+
+        if at == 0 and work.exists():
+            work.rename(away)
+        self.job.run(work, say_and_move)
+
+    def memory(self) -> Iterator[Child]:
+        for kilobytes in MEMORY_KB:
+            copied(self.place / "base", self.place / "work")
+            yield self._run(lambda kilobytes=kilobytes: _little_memory(kilobytes))
+
+
+def _little_memory(kilobytes: int) -> None:
+    with suppress(OSError, AttributeError):
+        json.loads("[" * 900 + "]" * 900)  # the stack as deep as it gets: the system ends a process whose cannot grow
+        ctypes.CDLL(None).malloc_trim(0)  # what is free already is given back, or no limit would be felt
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + kilobytes * 1_000
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
 def main() -> None:
     args = _arguments()
     with tempfile.TemporaryDirectory(prefix="crash-", dir=args.work) as name:
         folder = Path(name)
         logging.getLogger("phrasemate").setLevel(logging.ERROR)  # each rebuilding after a kill is a warning
-        made = jobs(folder / "shared", args.only)
+        chosen = jobs(folder / "shared", args.only)
         if args.faults:
-            from crash_faults import HEADER, faults
-
-            rows = faults(made, folder)
-            report("crash_faults", HEADER, rows, signature(None, folder=str(args.work)))  # nothing is drawn
+            rows = faults(chosen, folder)
+            report("crash_faults", FAULT_HEADER, rows, signature(None, folder=str(args.work)))  # nothing is drawn
             raise SystemExit(any(row[-1] for row in rows))
-        campaigns = [Campaign(job, folder / job.name, random.Random(f"{args.seed} {job.name}")) for job in made]
+        campaigns = [Campaign(job, folder / job.name, random.Random(f"{args.seed} {job.name}")) for job in chosen]
         _shake(campaigns, args)
         rows = [[c.job.name, c.trials, c.kills, c.early, round(c.seconds, 3), len(c.problems)] for c in campaigns]
         rows.append(["all", *(sum(row[at] for row in rows) for at in (1, 2, 3)), "", sum(row[-1] for row in rows)])
-        header = ["job", "trials", "kills", "ran to the end", "undisturbed s", "problems"]
         facts = {"kills": args.kills, "seed": args.seed, "folder": str(args.work)}
-        report("crash", header, rows, signature(None, **facts, processor_s=round(_processor(), 1)))
+        report("crash", KILL_HEADER, rows, signature(None, **facts, processor_s=round(processor_seconds(), 1)))
         raise SystemExit(bool(rows[-1][-1]))
 
 
 def _shake(campaigns: list[Campaign], args: argparse.Namespace) -> None:
     """Always the job that was killed least, until there were enough kills or the time is up."""
-    deadline, done = time.monotonic() + args.seconds, 0
-    while done < args.kills and time.monotonic() < deadline:
-        min(campaigns, key=lambda campaign: campaign.kills).trial(args.kills - done)
-        done = sum(campaign.kills for campaign in campaigns)
+    deadline, count = time.monotonic() + args.seconds, 0
+    while count < args.kills and time.monotonic() < deadline:
+        min(campaigns, key=lambda campaign: campaign.kills).trial(args.kills - count)
+        count = sum(campaign.kills for campaign in campaigns)
         if sys.stderr.isatty():
-            print(f"\r{done} of {args.kills} kills", end="", file=sys.stderr, flush=True)
-
-
-def _processor() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+            print(f"\r{count} of {args.kills} kills", end="", file=sys.stderr, flush=True)
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--kills", type=int, default=60)
-    made.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long, whatever is left")
-    made.add_argument("--only", action="append", default=[], choices=NAMES, help="this job (may be repeated)")
-    made.add_argument("--faults", action="store_true", help="full disk, read-only and vanished folders, little memory")
-    made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--work", type=Path, default=MEMORY, help="where the files are written (default: %(default)s)")
-    return made.parse_args()
+    options = plain_parser(__doc__)
+    options.add_argument("--kills", type=int, default=60)
+    options.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long, whatever is left")
+    options.add_argument("--only", action="append", default=[], choices=NAMES, help="this job (may be repeated)")
+    options.add_argument("--faults", action="store_true", help="full disk, lost folders, little memory")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--work", type=Path, default=RAM_DISK, help="where files are written (default: %(default)s)")
+    return options.parse_args()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The five jobs that bench/crash.py kills: indexer, appender, deleter, optimiser, trainer.
 
 Each is small and honest: the real code on made-up text. Models are made in-process (the fakes of the tests): a phrase's
-vector is drawn from the hash of its words, the trainer's encoder is a random XLM-R of two layers. A job is begun anew
-on a copy of what `prepare` made, goes on wherever it was interrupted, and says what it has done for good as it goes.
+vector is drawn from the hash of its words, the trainer's encoder is a random XLM-R of two layers. A job is rebuilt
+on a copy of what `prepare` made, continues wherever it was interrupted, and says what it has done for good as it goes.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from common import use_test_modules
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS / name) for name in ("index", "encode", "training")]
+use_test_modules("index", "encode", "training")
 
 import fake  # noqa: E402
 
@@ -50,7 +49,7 @@ class Job(Protocol):
         """Do the work, or what is left of it."""
         ...
 
-    def check(self, folder: Path, said: int) -> list[str]:
+    def check(self, folder: Path, promised: int) -> list[str]:
         """What is wrong with what a kill left, of which ``said`` was promised (0: nothing)."""
         ...
 
@@ -64,8 +63,8 @@ def documents(seed: int, names: Sequence[int] = range(len(SIZES))) -> list[Docum
     return [Document.from_texts(f"doc{at}", fake.sentences(SIZES[at], seed=100 * seed + at)) for at in names]
 
 
-for made in (1, 2, 3):  # every vector once, before the first fork
-    MODEL.extract([sentence.text for document in documents(made) for sentence in document.sentences()])
+for seed in (1, 2, 3):  # every vector once, before the first fork
+    MODEL.extract([sentence.text for document in documents(seed) for sentence in document.sentences()])
 
 
 def opened(folder: Path) -> Index:
@@ -90,20 +89,20 @@ class _Indexing:
 
     def allow(self, folder: Path) -> None:
         """From now on the rows of this index may be seen."""
-        for table, found in self.rows(folder).items():
-            self.allowed.setdefault(table, set()).update(found)
+        for table, rows in self.rows(folder).items():
+            self.allowed.setdefault(table, set()).update(rows)
 
-    def check(self, folder: Path, said: int) -> list[str]:
+    def check(self, folder: Path, promised: int) -> list[str]:
         if not (folder / "index.json").exists():
-            return [] if not said else [f"the index is gone, though generation {said} was promised"]
+            return [] if not promised else [f"the index is gone, though generation {promised} was promised"]
         with opened(folder) as index:
             problems = list(index.verify().problems)
-            if index.stats().generation < said:
-                problems.append(f"generation {index.stats().generation}, though {said} was promised")
+            if index.stats().generation < promised:
+                problems.append(f"generation {index.stats().generation}, though {promised} was promised")
             problems += _search(index)
-        found = self.rows(folder)
+        rows = self.rows(folder)
         for table in ("sentences", "vectors"):
-            strange = [row[0] for row in found[table] if row not in self.allowed[table]]
+            strange = [row[0] for row in rows[table] if row not in self.allowed[table]]
             problems += [f"{table}: row {strange[0]} is of neither state"] if strange else []
         return problems
 
@@ -112,27 +111,27 @@ class _Indexing:
         with sqlite3.connect(folder / "store.sqlite") as connection:
             query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
             names = [name for (name,) in connection.execute(query)]
-            found = {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in names}
+            rows = {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in names}
         connection.close()
-        return found
+        return rows
 
 
 def _search(index: Index) -> list[str]:
     """The best phrase of some stored vectors is as near as a plain product says; no phrase that is gone is found."""
     with index.store.reading():
-        held = [row for block in index.store.vectors() for row in block]
-    if not held:
+        rows = [row for block in index.store.vectors() for row in block]
+    if not rows:
         return []
-    live = np.concatenate([row.first_phrase + np.arange(row.phrases) for row in held])
-    stored = np.concatenate([np.frombuffer(row.codes, np.int8) for row in held])
+    live = np.concatenate([row.first_phrase + np.arange(row.phrases) for row in rows])
+    stored = np.concatenate([np.frombuffer(row.codes, np.int8) for row in rows])
     stored = stored.reshape(-1, MODEL.dim).astype(np.float32)
     stored /= np.linalg.norm(stored, axis=1, keepdims=True)
     queries = stored[:: max(1, len(stored) // 20)]
-    found = index.search(queries, 5)
-    wrong = int((np.abs(found.scores[:, 0] - 1) > 0.02).sum())
-    gone = int((~np.isin(found.ids, [-1, *live])).sum())
+    run = index.search(queries, 5)
+    wrong = int((np.abs(run.scores[:, 0] - 1) > 0.02).sum())
+    missing = int((~np.isin(run.ids, [-1, *live])).sum())
     problems = [f"search: {wrong} of {len(queries)} stored vectors are not found"] if wrong else []
-    return problems + ([f"search: {gone} phrases are found that are gone"] if gone else [])
+    return problems + ([f"search: {missing} phrases are found that are gone"] if missing else [])
 
 
 class Create(_Indexing):
@@ -179,7 +178,7 @@ class Delete(_Indexing):
 
 
 class Optimise(_Indexing):
-    """Space is given back and all that is derived is made anew; no row of text may change at all."""
+    """Space is given back and all that is derived is rebuilt; no row of text may change at all."""
 
     name = "optimiser"
 
@@ -196,11 +195,10 @@ class Optimise(_Indexing):
             index.store.connection.set_progress_handler(lambda: say(0), TICKS)  # for faults in the middle of it
             index.optimize()
 
-    def check(self, folder: Path, said: int) -> list[str]:
-        found = super().check(folder, said)
-        rows = self.rows(folder)
+    def check(self, folder: Path, promised: int) -> list[str]:
+        problems, rows = super().check(folder, promised), self.rows(folder)
         tables = ("documents", "sentences", "vectors", "tombstones", "state")
-        return found + [f"{table}: changed" for table in tables if set(rows[table]) != self.allowed[table]]
+        return problems + [f"{table}: changed" for table in tables if set(rows[table]) != self.allowed[table]]
 
 
 class Train:
@@ -243,15 +241,15 @@ class Train:
         trainer = Trainer(task, config.loop, folder, task.facts())
         trainer.run(progress=lambda event: say(event.step))
 
-    def check(self, folder: Path, said: int) -> list[str]:
-        from phrasemate.training.checkpoint import Checkpoint
+    def check(self, folder: Path, promised: int) -> list[str]:
+        from phrasemate.training.trainer import Checkpoint
 
         checkpoint, problems = Checkpoint(folder / "checkpoint"), []
         if checkpoint.exists():
             step = checkpoint.load()[1]["step"]
-            problems += [f"checkpoint of step {step}, though {said} was promised"] if step < said else []
-        elif said:
-            problems.append(f"no checkpoint, though step {said} was promised")
+            problems += [f"checkpoint of step {step}, though {promised} was promised"] if step < promised else []
+        elif promised:
+            problems.append(f"no checkpoint, though step {promised} was promised")
         if (folder / "model").exists():
             files = {path.name for path in (folder / "model").iterdir()}
             whole = {"config.json", "heads.safetensors", "model.safetensors", "tokenizer.json", "training.json"}
@@ -269,5 +267,5 @@ class Train:
 
 def jobs(shared: Path, only: Sequence[str] = ()) -> list[Job]:
     """The jobs of these names, or all; ``shared`` as of `Train`."""
-    made: list[Job] = [kind() for kind in (Create, Add, Delete, Optimise) if not only or kind.name in only]
-    return [*made, *([Train(shared)] if not only or Train.name in only else [])]
+    chosen: list[Job] = [kind() for kind in (Create, Add, Delete, Optimise) if not only or kind.name in only]
+    return [*chosen, *([Train(shared)] if not only or Train.name in only else [])]

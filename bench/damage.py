@@ -1,7 +1,7 @@
 """Damaged and hostile files: each is one documented error or the right answer; never a crash, a hang or a wrong one.
 
 Every kind of file that phrasemate reads (damage_kinds.py) is truncated, has bytes flipped, blocks zeroed and swapped,
-is doubled, is replaced by files of other formats and by those in damage_hostile.py: newer versions, huge counts, bombs,
+is doubled, is replaced by files of other formats and by hostile ones: newer versions, huge counts, bombs,
 sealed nonsense. Each is read in a forked process: errors outside phrasemate.errors or of several lines, an answer that
 is another than that of the sound file, more than a minute or more than 1 GB are problems. Text without an end or a
 checksum (``open``, and letters within ``closed`` ones) may become another text.
@@ -29,9 +29,9 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
-from common import report
-from crash_child import Child
-from damage_kinds import KINDS, Kind, digest
+from common import RAM_DISK, plain_parser, report
+from crash import Child
+from damage_kinds import KINDS, Kind, digest, hostile_cases
 
 import phrasemate.errors
 from phrasemate.evaluate.report import signature
@@ -55,15 +55,15 @@ FOREIGN = {
 Case = tuple[str, bytes]
 
 
-def damages(content: bytes, draw: random.Random, each: int) -> Iterator[Case]:
+def damages(content: bytes, draw: random.Random, count: int) -> Iterator[Case]:
     """Names and contents of what a file may become; ``each``: how many of each kind of change."""
     size = len(content)
-    for cut in sorted({0, 1, size // 2, size - 1, *(draw.randrange(size) for _ in range(each))}):
+    for cut in sorted({0, 1, size // 2, size - 1, *(draw.randrange(size) for _ in range(count))}):
         yield f"truncated to {cut}", content[:cut]
-    for _ in range(each):
+    for _ in range(count):
         at = draw.randrange(size)
         yield f"bit flipped at {at}", content[:at] + bytes([content[at] ^ (1 << draw.randrange(8))]) + content[at + 1 :]
-    for _ in range(max(1, each // 2)):
+    for _ in range(max(1, count // 2)):
         at, length = draw.randrange(size), draw.choice((1, 16, 512))
         yield f"zeroed at {at}", content[:at] + bytes(len(content[at : at + length])) + content[at + length :]
         one, other = sorted(draw.randrange(size) for _ in range(2))
@@ -79,12 +79,12 @@ def damages(content: bytes, draw: random.Random, each: int) -> Iterator[Case]:
     yield from FOREIGN.items()
 
 
-def cases(kind: Kind, place: Path, draw: random.Random, each: int) -> Iterator[tuple[str, Path, bytes]]:
+def cases(kind: Kind, place: Path, draw: random.Random, count: int) -> Iterator[tuple[str, Path, bytes]]:
     """What, which file, and its damaged content; files that are as they were are left out."""
     files = kind.targets(place)
     for file in files:
         content = file.read_bytes()
-        for name, damaged in damages(content, draw, each):
+        for name, damaged in damages(content, draw, count):
             if damaged != content:
                 yield f"{file.name} {name}", file, damaged
         for other in files:
@@ -120,8 +120,6 @@ def main() -> None:
         for kind in kinds:
             rows.append(_row(kind, Path(name) / kind.name.replace(" ", "-"), args))
         if not args.only:
-            from damage_hostile import hostile_cases
-
             rows += [_hostile(cases, args) for cases in hostile_cases(Path(name) / "hostile")]
     sums = [sum(row[at] for row in rows) for at in range(1, 6)]
     rows.append(["all", *sums, max(row[6] for row in rows), ""])
@@ -134,25 +132,25 @@ def _row(kind: Kind, folder: Path, args: argparse.Namespace) -> list[Any]:
     folder.mkdir(parents=True)
     place, draw = kind.make(folder), random.Random(f"{args.seed} {kind.name}")
     right = digest(kind.read(_copy(place)))  # in this process: what it imports is not in the time of a case
-    found: list[tuple[str, str, str, float]] = []
+    judgements: list[tuple[str, str, str, float]] = []
     for what, file, damaged in cases(kind, place, draw, args.each):
         copy = _copy(place)
         target = copy / file.relative_to(place) if place.is_dir() else copy
         target.write_bytes(damaged)
-        found.append((what, *_asked(kind, what, copy, right)))
-    return _summed(kind.name, found)
+        judgements.append((what, *_judgement(kind, what, copy, right)))
+    return _summed(kind.name, judgements)
 
 
 def _hostile(one: Any, args: argparse.Namespace) -> list[Any]:
     """Files that are made to do harm, of one kind: each must be an error (or, where it says so, may be read)."""
-    found = []
+    judgements = []
     for what, place, read in one.cases:
         guard, right = (one.guard, one.right) if what.startswith("harmless") else ("sealed", -1)
-        found.append((what, *_asked(Kind(one.name, guard, lambda folder: folder, read), what, place, right)))
-    return _summed(one.name, found)
+        judgements.append((what, *_judgement(Kind(one.name, guard, lambda folder: folder, read), what, place, right)))
+    return _summed(one.name, judgements)
 
 
-def _asked(kind: Kind, what: str, place: Path, right: int) -> tuple[str, str, float]:
+def _judgement(kind: Kind, what: str, place: Path, right: int) -> tuple[str, str, float]:
     """Read it in a child: the judgement, its reason, and the memory in MB beyond what it began with."""
 
     def read(say: Callable[[int], None]) -> list[str]:
@@ -174,12 +172,12 @@ def _asked(kind: Kind, what: str, place: Path, right: int) -> tuple[str, str, fl
     return judgement, reason, max(0.0, peak)
 
 
-def _summed(name: str, found: list[tuple[str, str, str, float]]) -> list[Any]:
-    counts = Counter(judgement for _, judgement, _, _ in found)
-    classes = Counter(reason for _, judgement, reason, _ in found if judgement == "error")
-    shown = ", ".join(f"{kind} {count}" for kind, count in classes.most_common())
+def _summed(name: str, judgements: list[tuple[str, str, str, float]]) -> list[Any]:
+    counts = Counter(judgement for _, judgement, _, _ in judgements)
+    classes = Counter(reason for _, judgement, reason, _ in judgements if judgement == "error")
+    class_counts = ", ".join(f"{kind} {count}" for kind, count in classes.most_common())
     numbers = [counts[judgement] for judgement in ("error", "right", "other", "problem")]
-    return [name, len(found), *numbers, round(max(memory for *_, memory in found)), shown]
+    return [name, len(judgements), *numbers, round(max(memory for *_, memory in judgements)), class_counts]
 
 
 def _copy(place: Path) -> Path:
@@ -203,13 +201,12 @@ def _limits() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--each", type=int, default=4, help="changes of each sort in each file (default: %(default)s)")
-    made.add_argument("--only", action="append", default=[], choices=[kind.name for kind in KINDS])
-    made.add_argument("--seed", type=int, default=0)
-    memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
-    made.add_argument("--work", type=Path, default=memory, help="where the files are written")
-    return made.parse_args()
+    options = plain_parser(__doc__)
+    options.add_argument("--each", type=int, default=4, help="changes of each sort in each file (default: %(default)s)")
+    options.add_argument("--only", action="append", default=[], choices=[kind.name for kind in KINDS])
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--work", type=Path, default=RAM_DISK, help="where the files are written")
+    return options.parse_args()
 
 
 if __name__ == "__main__":

@@ -7,38 +7,28 @@ each engine is the best of its rounds; cosines are between token states. Needs t
 folder of the same model (phrasemate model unpack -o .cache/bundled).
 
     python bench/encode.py --hf .cache/bundled --threads-list 1 2
-    python bench/encode.py --profile      where a batch's milliseconds go, by kind of operation (one thread)
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import itertools
 import random
-import time
-from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from common import parser, report
+from common import interleaved, parallel, parser, report
 from transformers import AutoModel
 
 from phrasemate import Model, load_model
-from phrasemate.encode import runtime
-from phrasemate.encode.model_folder import ENCODER
 from phrasemate.evaluate.report import signature
 
 
 def sentences(data: Path, count: int, seed: int, shortest: int = 120, longest: int = 260) -> list[str]:
     """English sentences of so many characters (by default some 43 tokens each), in random order."""
-    with gzip.open(data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as file:
-        found = [line.split("\t")[0] for line in file]
-    found = sorted({text for text in found if shortest <= len(text) <= longest})
-    return random.Random(seed).sample(found, count)
+    texts = {pair.english for pair in parallel(data, "de") if shortest <= len(pair.english) <= longest}
+    return random.Random(seed).sample(sorted(texts), count)
 
 
 SAME = 0.98  # mean cosine of token states to those of the same model; rounding leaves .995
@@ -58,7 +48,7 @@ class Peer:
         order = list(range(len(self.ids)))
         if by_length:
             order.sort(key=lambda i: len(self.ids[i]))
-        found: list[np.ndarray] = [np.empty(0)] * len(order)
+        states_of: list[np.ndarray] = [np.empty(0)] * len(order)
         for at in range(0, len(order), 32):
             batch = order[at : at + 32]
             ids = torch.zeros(len(batch), max(len(self.ids[i]) for i in batch), dtype=torch.long)  # (batch, tokens)
@@ -69,8 +59,8 @@ class Peer:
             with torch.inference_mode():
                 states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
             for row, i in enumerate(batch):
-                found[i] = states[row, : len(self.ids[i])]
-        return found
+                states_of[i] = states[row, : len(self.ids[i])]
+        return states_of
 
 
 def cosines(model: Model, peer: Peer, texts: list[str]) -> np.ndarray:
@@ -80,61 +70,18 @@ def cosines(model: Model, peer: Peer, texts: list[str]) -> np.ndarray:
     return (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
 
 
-def profile(model: Model, tokens: int, rounds: int = 50) -> list[list[object]]:
-    """(operation, calls, ms, share, GFLOP/s) of a full batch of sentences of so many tokens; medians over rounds."""
-    import openvino
-
-    options = {**runtime.options(openvino.Core(), 1), "PERF_COUNT": True}
-    graph = openvino.Core().read_model(model.folder / ENCODER)
-    request = openvino.Core().compile_model(graph, "CPU", options).create_infer_request()
-    width, batch = model.runtime.table.dim, runtime.BATCH_TOKENS // tokens
-    vectors = np.random.default_rng(0).normal(size=(batch, tokens, width)).astype(np.float32)
-    inputs = {"embeddings": vectors, "mask": np.ones((batch, tokens), np.float32)}
-    spent: dict[str, list[float]] = {}
-    calls: Counter[str] = Counter()
-    for turn in range(rounds + 5):
-        request.infer(inputs)
-        if turn >= 5:  # after the kernels are there
-            for name, (seconds, count) in _by_kind(request.profiling_info).items():
-                spent.setdefault(name, []).append(seconds)
-                calls[name] = count
-    medians = {name: float(np.median(each)) for name, each in spent.items()}
-    work = {"FullyConnectedCompressed": model.config["depth"] * 24 * width**2 * batch * tokens}  # 12 width^2 products
-    rows: list[list[object]] = []
-    for name in sorted(medians, key=medians.__getitem__, reverse=True):
-        speed = f"{work[name] / medians[name] / 1e9:.0f}" if name in work else ""
-        rows.append([name, calls[name], medians[name] * 1000, medians[name] / sum(medians.values()), speed])
-    return rows
-
-
-def _by_kind(nodes: Iterable[Any]) -> dict[str, tuple[float, int]]:
-    """Kind of operation -> its seconds and calls."""
-    found: dict[str, tuple[float, int]] = {}
-    for node in nodes:
-        seconds, count = found.get(node.node_type, (0.0, 0))
-        if node.real_time:
-            found[node.node_type] = seconds + node.real_time.total_seconds(), count + 1
-    return found
-
-
 def main() -> None:
     """Print the table."""
     options = parser(__doc__)
     options.add_argument("--hf", type=Path, help="Hugging Face folder of the same model")
-    options.add_argument("--profile", action="store_true", help="only where the time goes")
-    options.add_argument("--tokens", type=int, default=44, help="with --profile: tokens of a sentence")
     options.add_argument("--threads-list", type=int, nargs="+", default=[1, 2])
     options.add_argument("--sentences", type=int, default=256)
     options.add_argument("--rounds", type=int, default=5)
     args = options.parse_args()
-    if args.profile:
-        model = load_model(args.model, 1)
-        header = ["operation", "calls", "ms", "share", "GFLOP/s"]
-        return report("encode_profile", header, profile(model, args.tokens), signature(model, tokens=args.tokens))
     if not args.hf:
-        options.error("--hf: which folder to compare with? (or --profile)")
+        options.error("--hf: which folder to compare with?")
     if args.threads:
-        options.error("--threads: here it is --threads-list (and a profile is of one)")
+        options.error("--threads: here it is --threads-list")
     kinds = {
         "of a length": sentences(args.data, args.sentences, args.seed),
         "of all lengths": sentences(args.data, args.sentences, args.seed, 1, 1_000),
@@ -158,21 +105,13 @@ def compared(args: argparse.Namespace, threads: int, kind: str, texts: list[str]
         raise SystemExit(f"{args.hf}: token states have a mean cosine of {like.mean():.3f}; it is another model")
     rows: list[list[object]] = []
     for order in ("sorted", "as they come") if kind == "of all lengths" else ("sorted",):
-        ours, theirs = [], []
-        for _ in range(args.rounds):
-            ours.append(_seconds(lambda: list(model.token_states(texts))))
-            theirs.append(_seconds(lambda o=order: peer.states(o == "sorted")))
+        calls = {"ours": lambda: list(model.token_states(texts)), "theirs": lambda o=order: peer.states(o == "sorted")}
+        ours, theirs = interleaved(calls, args.rounds).values()
         rate, base = peer.tokens / min(ours), peer.tokens / min(theirs)
         ratios = sorted(b / a for a, b in zip(ours, theirs, strict=True))
         speeds = [base, rate, rate / base, ratios[len(ratios) // 2]]
         rows.append([threads, kind, peer.tokens, order, *speeds, float(like.mean()), float(like.min())])
     return rows
-
-
-def _seconds(call) -> float:  # type: ignore[no-untyped-def]
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
 
 
 if __name__ == "__main__":

@@ -2,53 +2,50 @@
 
 With atheris (``pip install 'phrasemate[fuzz]'``) mutation is guided by coverage; without it, or with --plain, sound
 documents are mutated at random, and the output says so. What must hold of any input is in fuzz_targets.py. Seeds are
-made there; inputs that reached new code can be kept (--keep) in bench/fuzz/TARGET/ and are seeds from then on. A
+made there; inputs that reached new code can be kept (--keep) in bench/fuzz/seeds.tar.xz and are seeds from then on. A
 finding ends the run with exit code 1 and is written to bench/out/fuzz/TARGET-*.
 
-bench/fuzz/done.json counts what was done with --keep, in a processor's seconds, so that an hour for each target can be
-run in pieces: --until takes the target that has had the least time, again and again, each time with another seed.
-
     python bench/fuzz.py tmx --seconds 3600
-    python bench/fuzz.py --until 3600 --seconds 5400 --keep 15    at most an hour and a half now, in pieces of 300 s
     python bench/fuzz.py --list
-    python bench/fuzz.py --done                                   what was done, as a table
+
+Bytes that change at random seldom leave mark-up well formed, and what lies behind its parser is hardly reached. So half
+the inputs of such formats are made by moving, doubling, wrapping and renaming whole elements, and by changing
+attributes and text, with the names that a format knows; JSON is changed value by value.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import hashlib
+import io
 import json
-import mmap
 import os
 import random
+import re
 import resource
 import signal
-import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from filelock import FileLock, Timeout
-from fuzz_mutate import JSON, LONGEST, MARKUP, mutated, reshaped, revalued
+from common import OUT, plain_parser
+from filelock import FileLock
 
-FOUND = Path(__file__).parent / "out" / "fuzz"
-KEPT = Path(__file__).parent / "fuzz"
-DONE = KEPT / "done.json"
-PIECE = 300  # seconds of a target, with --until
+FINDINGS = OUT / "fuzz"
+SEED_FILE = Path(__file__).parent / "fuzz" / "seeds.tar.xz"
 HANG = 20  # seconds
 MEMORY_MB = 1_024  # beyond what the warm process takes
 
 
 def main() -> None:
     args = _arguments()
-    if args.done:
-        print(table(done()))
-        return
-    FOUND.mkdir(parents=True, exist_ok=True)
+    FINDINGS.mkdir(parents=True, exist_ok=True)
     if not args.plain:
         try:
             import atheris
@@ -60,67 +57,34 @@ def main() -> None:
     else:
         with atheris.instrument_imports(include=["phrasemate"]):
             from fuzz_targets import TARGETS
-    if args.until:
-        if args.plain or not args.keep:  # what is not counted would be done again and again
-            raise SystemExit("--until counts what was done: it needs atheris and --keep")
-        _all(sorted(TARGETS), args)
-        return
     if args.list or args.target not in TARGETS:
         print(*TARGETS, sep="\n")
         raise SystemExit(not args.list)
-    if args.plain:
+    elif args.plain:
         _plain(args.target, args.seconds, args.seed)
     else:
         _guided(args.target, args.seconds, args.seed, args.keep)
 
 
-def _all(targets: list[str], args: argparse.Namespace) -> None:
-    """Piece after piece, in processes of their own, until each target has had its time or there is none left."""
-    deadline = time.monotonic() + args.seconds
-    while (left := int(deadline - time.monotonic())) > PIECE // 10:
-        spent = {target: done().get(target, {}).get("seconds", 0) for target in targets}
-        for target in sorted(targets, key=lambda each: (spent[each], each)):
-            try:
-                with FileLock(FOUND / f"{target}.lock", timeout=0):  # another process may be at it
-                    if spent[target] >= args.until:
-                        return
-                    _piece(target, min(PIECE, left, args.until - int(spent[target]) + 1), args)
-                    break
-            except Timeout:
-                continue
+def kept_seeds() -> dict[str, list[bytes]]:
+    """Target -> the inputs that reached new code."""
+    seeds: dict[str, list[bytes]] = {}
+    with tarfile.open(SEED_FILE) as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            assert file is not None, member.name
+            seeds.setdefault(member.name.partition("/")[0], []).append(file.read())
+    return seeds
 
 
-def _piece(target: str, seconds: int, args: argparse.Namespace) -> None:
-    seed = args.seed + done().get(target, {}).get("runs", 0) + 1
-    command = [sys.executable, __file__, target, "--seconds", str(seconds), "--seed", str(seed)]
-    code = subprocess.run([*command, "--keep", str(args.keep)], stderr=subprocess.DEVNULL).returncode
-    if code:
-        raise SystemExit(f"{target}: exit code {code} with seed {seed}; look into {FOUND}")
-
-
-def done() -> dict[str, dict[str, int]]:
-    """Target -> seconds of a processor, inputs, inputs that reached new code, findings, runs."""
-    found: dict[str, dict[str, int]] = json.loads(DONE.read_text("utf-8")) if DONE.exists() else {}
-    return found
-
-
-def _add(target: str, **more: float) -> None:
-    """To what was done."""
-    with FileLock(FOUND / "done.lock"):
-        known = done()
-        held = known.setdefault(target, {})
-        for name, value in more.items():
-            held[name] = held.get(name, 0) + round(value)
-        DONE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def table(known: dict[str, dict[str, int]]) -> str:
-    """As in docs/safety.md."""
-    lines = ["| target | minutes | inputs | that reached new code | findings |", "|---|---|---|---|---|"]
-    for target, facts in sorted(known.items()):
-        numbers = [f"{facts.get(name, 0):,}" for name in ("inputs", "new", "findings")]
-        lines.append(f"| {target} | {facts['seconds'] / 60:.0f} | {' | '.join(numbers)} |")
-    return "\n".join(lines)
+def write_seeds(seeds: dict[str, list[bytes]]) -> None:
+    """Write the archive, each input once, the smallest first: the same inputs give the same bytes."""
+    with tarfile.open(SEED_FILE, "w:xz", preset=9) as archive:
+        for target, inputs in sorted(seeds.items()):
+            for number, data in enumerate(sorted(set(inputs), key=lambda data: (len(data), data))):
+                member = tarfile.TarInfo(f"{target}/{number:04}")
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
 
 
 def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
@@ -136,26 +100,24 @@ def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
             (Path(name) / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
         options = [f"-max_total_time={seconds}", f"-timeout={HANG}", f"-rss_limit_mb={MEMORY_MB + 1_024}"]
         options += [f"-max_len={LONGEST}", f"-seed={seed or 1}", "-print_final_stats=1", "-verbosity=0"]
-        options += [f"-artifact_prefix={FOUND}/{target}-", name]
-        count = mmap.mmap(-1, 8)  # the child counts in memory that both have
+        options += [f"-artifact_prefix={FINDINGS}/{target}-", name]
         child = os.fork()
         if child == 0:
             change = {"custom_mutator": _mutator(target)} if target in MARKUP or target in JSON else {}
-            call = _counting(count, lambda data: run(target, data) and None)
-            atheris.Setup([sys.argv[0], *options], call, **change)
+            atheris.Setup([sys.argv[0], *options], lambda data: run(target, data), **change)
             atheris.Fuzz()
             os._exit(0)
         _, status, usage = os.wait4(child, 0)
-        code, inputs = os.waitstatus_to_exitcode(status), int.from_bytes(count[:8], "little")
+        code = os.waitstatus_to_exitcode(status)
         spent = usage.ru_utime + usage.ru_stime  # on a busy machine less than the clock says
         new = {path.read_bytes() for path in Path(name).iterdir()} - set(seeds)
-    for data in sorted(new, key=len)[:keep]:
-        (KEPT / target).mkdir(parents=True, exist_ok=True)
-        (KEPT / target / f"{hashlib.sha256(data).hexdigest()[:16]}.seed").write_bytes(data)
     if keep:
-        _add(target, seconds=spent, inputs=inputs, new=len(new), findings=int(code != 0), runs=1)
-    found = f"{inputs:,} inputs in {spent:.0f} s of a processor, {len(new)} that reached new code"
-    print(f"{target}: {'no finding' if not code else 'a finding'}, {found} (seed {seed})", flush=True)
+        with FileLock(FINDINGS / "seeds.lock"):
+            archive = kept_seeds()
+            archive.setdefault(target, []).extend(sorted(new, key=len)[:keep])
+            write_seeds(archive)
+    summary = f"{spent:.0f} s of a processor, {len(new)} that reached new code"
+    print(f"{target}: {'no finding' if not code else 'a finding'}, {summary} (seed {seed})", flush=True)
     raise SystemExit(code)
 
 
@@ -165,8 +127,8 @@ def _mutator(target: str) -> Callable[[bytes, int, int], bytes]:
 
     def change(data: bytes, most: int, seed: int) -> bytes:
         draw = random.Random(seed)
-        made = _structured(draw, data, target) if draw.random() < 0.5 else data
-        return atheris.Mutate(data, most) if made == data or len(made) > most else made
+        mutant = _structured(draw, data, target) if draw.random() < 0.5 else data
+        return atheris.Mutate(data, most) if mutant == data or len(mutant) > most else mutant
 
     return change
 
@@ -176,18 +138,6 @@ def _structured(draw: random.Random, data: bytes, target: str) -> bytes:
     if target in JSON:
         return revalued(draw, data)
     return reshaped(draw, data, target) if target in MARKUP else data
-
-
-def _counting(count: mmap.mmap, call: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    seen = 0
-
-    def counted(data: bytes) -> None:
-        nonlocal seen
-        seen += 1
-        count[:8] = seen.to_bytes(8, "little")
-        call(data)
-
-    return counted
 
 
 def _plain(target: str, seconds: int, seed: int) -> None:
@@ -208,8 +158,8 @@ def _plain(target: str, seconds: int, seed: int) -> None:
             read += run(target, data)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # a panic of a library in Rust is no Exception
-            path = FOUND / f"{target}-{hashlib.sha256(data).hexdigest()[:16]}"
+        except BaseException:  # a panic of a library in Rust is not an Exception
+            path = FINDINGS / f"{target}-{hashlib.sha256(data).hexdigest()[:16]}"
             path.write_bytes(data)
             traceback.print_exc()
             raise SystemExit(f"{target}: a finding after {count:,} inputs, written to {path}") from None
@@ -230,8 +180,7 @@ def _hang(*_: object) -> None:
 def _seeds(target: str) -> list[bytes]:
     from fuzz_targets import SEEDS
 
-    kept = sorted((KEPT / target).glob("*")) if (KEPT / target).is_dir() else []
-    return [*SEEDS[target](), *(path.read_bytes() for path in kept)]
+    return [*SEEDS[target](), *kept_seeds().get(target, [])]
 
 
 def _limit() -> None:
@@ -242,16 +191,241 @@ def _limit() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("target", nargs="?", default="", help="one of those that --list names")
-    made.add_argument("--seconds", type=int, default=60)
-    made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--keep", type=int, default=0, help="so many new inputs, the smallest, go to bench/fuzz/TARGET")
-    made.add_argument("--plain", action="store_true", help="without atheris")
-    made.add_argument("--until", type=int, default=0, help="all targets, until each has had so many seconds")
-    made.add_argument("--done", action="store_true", help="print what was done")
-    made.add_argument("--list", action="store_true", help="name the targets")
-    return made.parse_args()
+    options = plain_parser(__doc__)
+    options.add_argument("target", nargs="?", default="", help="one of those that --list names")
+    options.add_argument("--seconds", type=int, default=60)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--keep", type=int, default=0, help="so many new inputs, the smallest, become seeds")
+    options.add_argument("--plain", action="store_true", help="without atheris")
+    options.add_argument("--list", action="store_true", help="name the targets")
+    return options.parse_args()
+
+
+# -- mutation
+
+LONGEST = 4_096  # bytes of an input
+TOKENS = (
+    *(b"\0", b"\xff", b"\xed\xa0\x80", b"\xe2\x80\xae", b"\xef\xbb\xbf", b"99999999999", b"-1", b"<", b"]]>", b"<!--"),
+    *(b"&#0;", b"&#xD800;", b"<!DOCTYPE x [", b'"', b"\n", b"\r", b"\t", b"[[", b"]]", b"\\", b"{", b"NaN", b"1e999"),
+)
+_WORDS = """0 1 -1 99999999999 1e999 NaN True a é de en-GB x-none und * preserve default &lt; &amp;amp; &#x10FFFF; &#10;
+    ไทย 中文 A1 ZZZ9999999 _x0000_ _xD83D_ .. / http://x.y/ # urn:x ]] {{ [[Bank|Bänke]]"""
+TEXTS = ("", " ", "\n", "e\u0301", "\u202e", "👩\u200d👧", *_WORDS.split())
+_SHARED = "xml:lang xml:space lang id"
+MARKUP = {  # the names that a target's elements and attributes have, beside those of its seeds
+    "docx": (
+        "w:p w:r w:t w:tbl w:tr w:tc w:pPr w:pStyle w:outlineLvl w:br w:cr w:tab w:noBreakHyphen w:moveFrom w:moveTo "
+        "w:rt w:del w:ins w:delText w:instrText w:fldSimple w:hyperlink w:sdt w:sdtContent w:txbxContent w:ruby "
+        "w:rubyBase w:footnote w:body w:style w:name mc:AlternateContent mc:Choice mc:Fallback Relationship "
+        "Relationships",
+        "w:val w:styleId w:type Id Type Target TargetMode xmlns:mc xmlns:w",
+    ),
+    "dump": (
+        "page revision text title ns redirect model format id siteinfo sitename namespaces namespace mediawiki",
+        "xml:space xml:lang bytes deleted title key case xmlns version",
+    ),
+    "html": (
+        "p br div span script style pre table tr td th ul li title head body html template svg math noscript textarea "
+        "select option a img h1 h9 iframe ruby rt rp wbr base meta link plaintext xmp",
+        "lang xml:lang charset http-equiv content dir href hidden alt title",
+    ),
+    "tbx": (
+        "martif martifHeader text body conceptEntry termEntry langSec langSet termSec tig ntig termGrp term descrip "
+        "descripGrp admin note termNote xref tbx tbxHeader sourceDesc p basic:definition min:subjectField",
+        f"{_SHARED} type style xmlns xmlns:basic target",
+    ),
+    "tmx": (
+        "tmx header body tu tuv seg prop note bpt ept ph it hi sub ut ude map",
+        f"{_SHARED} srclang tuid creationdate type i x pos o-encoding version datatype",
+    ),
+    "xliff": (
+        "xliff file body unit trans-unit segment ignorable source target seg-source mrk g x bx ex ph pc sc ec it bpt "
+        "ept sub cp note notes group header alt-trans mtc:match originalData data",
+        f"{_SHARED} mtype mid hex ctype subType state resname name original source-language target-language srcLang "
+        "trgLang version xmlns xmlns:mtc",
+    ),
+    "xlsx": (
+        "worksheet sheetData row c v f is t si sst r rPh phoneticPr sheets sheet workbook workbookPr Relationship "
+        "Relationships mergeCells mergeCell",
+        "r s t name sheetId r:id count uniqueCount ref Id Type Target state xml:space date1904",
+    ),
+}
+VALUES = (
+    *(None, True, 0, -1, 1, 7, 1 << 62, 10**400, 0.5, float("nan"), float("inf"), [], {}, [1], {"a": 1}),
+    *([[0, 7]], [[0, 4], [6, 3]], [[0, -1]], "", "a", "../a", "\0", "\ud800", "OPQ4,IVF16,PQ4x4fs", "vectors-0.codes"),
+)
+JSON = frozenset({"jsonl", "manifest"})
+_PIECES = re.compile(rb"<[^<>]*>|[^<>]+|[<>]")
+_NAME = re.compile(rb"(?<=[</])[^\s<>/!?]+")
+_ATTRIBUTE = re.compile(rb"""\s+([^\s=<>/]+)\s*=\s*("[^"]*"|'[^']*')""")
+Pieces = list[bytes]
+
+
+def mutated(draw: random.Random, seeds: list[bytes]) -> bytes:
+    """One of the seeds with one to six changes."""
+    data = bytearray(draw.choice(seeds))
+    for _ in range(draw.randint(1, 6)):
+        at = draw.randrange(len(data) + 1)
+        length = min(draw.choice((1, 1, 2, 4, 16, 64)), len(data) - at)
+        other = draw.choice(seeds)
+        kind = draw.randrange(6)
+        if kind == 0 and at < len(data):
+            data[at] ^= 1 << draw.randrange(8)
+        elif kind == 1:
+            del data[at : at + length]
+        elif kind == 2:
+            data[at:at] = data[at : at + length] * draw.choice((1, 2, 30))
+        elif kind == 3:
+            data[at : at + length] = draw.randbytes(length)
+        elif kind == 4:
+            start = draw.randrange(len(other) + 1)
+            data[at:at] = other[start : start + draw.choice((1, 8, 64))]
+        else:
+            data[at:at] = draw.choice(TOKENS)
+    return bytes(data[:LONGEST])
+
+
+def reshaped(draw: random.Random, data: bytes, target: str) -> bytes:
+    """Mark-up with one to four of its elements, attributes or texts changed; it stays well formed where it was.
+
+    ``data`` comes back as it is where no element is found in it, as in a packed archive.
+    """
+    pieces = _PIECES.findall(data)
+    for _ in range(draw.randint(1, 4)):
+        elements = _elements(pieces)
+        if not elements or len(pieces) > LONGEST:
+            break
+        inner = elements[:-1] if len(elements) > 1 and draw.random() < 0.95 else elements  # the root ends last
+        draw.choice(_CHANGES)(draw, pieces, draw.choice(inner), target)
+    return b"".join(pieces)
+
+
+def revalued(draw: random.Random, data: bytes) -> bytes:
+    """JSON with one to three of its values changed or left out; ``data`` as it is where it is not a JSON object."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        return data
+    if not isinstance(content, dict):
+        return data
+    for _ in range(draw.randint(1, 3)):
+        places = list(_places(content))
+        holder, key = draw.choice(places) if places else (content, "text")
+        if places and draw.random() < 0.2:
+            del holder[key]
+        else:
+            holder[key] = copy.deepcopy(draw.choice(VALUES))
+    return json.dumps(content).encode()
+
+
+def _places(content: Any) -> Iterator[tuple[Any, Any]]:
+    """Every list or dict in it, with each of its keys."""
+    keys = content if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
+    for key in keys:
+        yield content, key
+        yield from _places(content[key])
+
+
+def _elements(pieces: Pieces) -> list[tuple[int, int]]:
+    """First and last piece of each element: its tags, which are one where it is empty."""
+    elements: list[tuple[int, int]] = []
+    stack: list[int] = []
+    for at, piece in enumerate(pieces):
+        if not piece.startswith(b"<") or piece[1:2] in (b"!", b"?", b""):
+            continue
+        if piece.endswith(b"/>"):
+            elements.append((at, at))
+        elif piece.startswith(b"</"):
+            if stack:
+                elements.append((stack.pop(), at))
+        else:
+            stack.append(at)
+    return elements
+
+
+def _remove(draw: random.Random, pieces: Pieces, element: tuple[int, int], target: str) -> None:
+    del pieces[element[0] : element[1] + 1]
+
+
+def _unwrap(draw: random.Random, pieces: Pieces, element: tuple[int, int], target: str) -> None:
+    first, last = element
+    pieces[first : last + 1] = pieces[first + 1 : last]
+
+
+def _double(draw: random.Random, pieces: Pieces, element: tuple[int, int], target: str) -> None:
+    first, last = element
+    pieces[first:first] = pieces[first : last + 1] * draw.choice((1, 1, 2, 9))
+
+
+def _move(draw: random.Random, pieces: Pieces, element: tuple[int, int], target: str) -> None:
+    first, last = element
+    block = pieces[first : last + 1]
+    if draw.random() < 0.5:
+        del pieces[first : last + 1]
+    at = draw.randint(1, max(len(pieces) - 1, 1))
+    pieces[at:at] = block
+
+
+def _wrap(draw: random.Random, pieces: Pieces, element: tuple[int, int], target: str) -> None:
+    first, last = element
+    name = _name(draw, pieces, target)
+    attributes = b"".join(_attribute(draw, target) for _ in range(draw.choice((0, 0, 1, 2))))
+    pieces[last + 1 : last + 1] = [b"</" + name + b">"]
+    pieces[first:first] = [b"<" + name + attributes + b">"]
+
+
+def _rename(draw: random.Random, pieces: Pieces, element: tuple[int, int], target: str) -> None:
+    name = _name(draw, pieces, target)
+    for at in set(element):
+        pieces[at] = _NAME.sub(lambda _: name, pieces[at], count=1)
+
+
+def _insert(draw: random.Random, pieces: Pieces, element: tuple[int, int], target: str) -> None:
+    name, at = _name(draw, pieces, target), draw.randint(element[0], element[1] + 1)
+    attributes = b"".join(_attribute(draw, target) for _ in range(draw.choice((0, 1, 2))))
+    pieces[at:at] = [b"<" + name + attributes + b">", draw.choice(TEXTS).encode(), b"</" + name + b">"]
+
+
+def _change_attribute(draw: random.Random, pieces: Pieces, element: tuple[int, int], target: str) -> None:
+    tag = pieces[element[0]]
+    attributes = list(_ATTRIBUTE.finditer(tag))
+    if not attributes or draw.random() < 0.3:
+        end = len(tag) - (2 if tag.endswith(b"/>") else 1)
+        pieces[element[0]] = tag[:end] + _attribute(draw, target) + tag[end:]
+        return
+    one = draw.choice(attributes)
+    fresh = b"" if draw.random() < 0.3 else b" " + one[1] + b'="' + draw.choice(TEXTS).encode() + b'"'
+    pieces[element[0]] = tag[: one.start()] + fresh + tag[one.end() :]
+
+
+def _change_text(draw: random.Random, pieces: Pieces, element: tuple[int, int], target: str) -> None:
+    texts = [at for at in range(element[0], element[1]) if not pieces[at].startswith(b"<")]
+    text = draw.choice(TEXTS).encode() * draw.choice((1, 1, 1, 40))
+    if draw.random() < 0.2:
+        before, after = draw.choice(((b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?x ", b"?>")))
+        text = before + text.replace(b"-", b"").replace(b"]", b"") + after
+    if texts and draw.random() < 0.7:
+        pieces[draw.choice(texts)] = text
+    else:
+        at = draw.randint(element[0] + (element[0] != element[1]), element[1])
+        pieces[at:at] = [text]
+
+
+_CHANGES: tuple[Callable[[random.Random, Pieces, tuple[int, int], str], None], ...] = (
+    *(_remove, _unwrap, _double, _move, _move, _wrap, _wrap, _rename, _rename),
+    *(_insert, _insert, _change_attribute, _change_attribute, _change_text, _change_text),
+)
+
+
+def _name(draw: random.Random, pieces: Pieces, target: str) -> bytes:
+    """A name that the format has, or one of the document."""
+    if draw.random() < 0.3 and (tag := _NAME.search(draw.choice(pieces))):
+        return tag[0]
+    return draw.choice(MARKUP[target][0].split()).encode()
+
+
+def _attribute(draw: random.Random, target: str) -> bytes:
+    return f' {draw.choice(MARKUP[target][1].split())}="{draw.choice(TEXTS)}"'.encode()
 
 
 if __name__ == "__main__":

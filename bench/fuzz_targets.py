@@ -1,4 +1,4 @@
-"""What bench/fuzz.py feeds: a function for each reader and parser, which holds what must be true of any input at all.
+"""The targets of bench/fuzz.py: a function for each reader and parser, with what must hold of any input at all.
 
 A target takes bytes. It may raise PhrasemateError; anything else that it raises is a finding, and so is a crash, a hang
 or memory beyond the limit. `SEEDS` are the documents that mutation begins with.
@@ -14,7 +14,6 @@ import itertools
 import json
 import re
 import shutil
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -24,16 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import RAM_DISK, use_test_modules
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path[:0] = [str(TESTS / name) for name in ("text", "dataset")]
+use_test_modules("text", "dataset")
 
 import hostile  # noqa: E402
 import wiki_files  # noqa: E402
 
 from phrasemate.errors import PhrasemateError  # noqa: E402
 
-MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
 MOST = 5_000  # sentences that are looked at of one input
 Target = Callable[[bytes], None]
 
@@ -41,9 +39,9 @@ Target = Callable[[bytes], None]
 @cache
 def _place() -> Path:
     """A folder for the inputs, which goes with this process."""
-    made = Path(tempfile.mkdtemp(prefix="fuzz-", dir=MEMORY))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=RAM_DISK))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _file(name: str, data: bytes) -> Path:
@@ -57,10 +55,10 @@ def run(target: str, data: bytes) -> bool:
     try:
         TARGETS[target](data)
     except PhrasemateError as error:
-        seen = str(error)
+        message = str(error)
     else:
         return True
-    assert "\n" not in seen, "an error of several lines"
+    assert "\n" not in message, "an error of several lines"
     return False
 
 
@@ -89,11 +87,11 @@ def _archived(suffix: str, make: Callable[[Path, str], Path], members: tuple[str
         if not data or data[0] >= len(members):
             return data
         sound = zipfile.ZipFile(make(_place() / f"sound.{suffix}", ""))
-        made = io.BytesIO()
-        with sound, zipfile.ZipFile(made, "w") as out:
+        packed = io.BytesIO()
+        with sound, zipfile.ZipFile(packed, "w") as out:
             for member in sound.namelist():
                 out.writestr(member, data[1:] if member == members[data[0]] else sound.read(member))
-        return made.getvalue()
+        return packed.getvalue()
 
     return lambda data: plain(pack(data))
 
@@ -110,8 +108,7 @@ def _terms(name: str) -> Target:
 
 def _dump(name: str, pack: Callable[[bytes], bytes] = lambda data: data) -> Target:
     def feed(data: bytes) -> None:
-        from phrasemate.dataset.dump import pages
-        from phrasemate.dataset.markup import paragraphs
+        from phrasemate.dataset.dump import pages, paragraphs
 
         names: set[str] = set()
         for page in itertools.islice(pages(_file(name, pack(data)), names), MOST):
@@ -122,11 +119,11 @@ def _dump(name: str, pack: Callable[[bytes], bytes] = lambda data: data) -> Targ
 
 
 def _vectors(data: bytes) -> None:
-    from phrasemate.vectors.fasttext import read_fasttext
+    from phrasemate.vectors.word_vectors import read_fasttext
 
-    found = read_fasttext(_file("a.vec", data), limit=1_000)
-    assert np.isfinite(found.matrix).all()
-    assert len(found.words) == len(found.matrix)
+    vectors = read_fasttext(_file("a.vec", data), limit=1_000)
+    assert np.isfinite(vectors.matrix).all()
+    assert len(vectors.words) == len(vectors.matrix)
 
 
 def _manifest(data: bytes) -> None:
@@ -148,15 +145,15 @@ def _manifest(data: bytes) -> None:
         return
     with suppress(PhrasemateError):
         assert type(Manifest.read(path).dim) is int
-    found = VectorsManifest.read(path)
-    assert Path(found.file).name == found.file, "a file elsewhere"
-    assert found.rows == sum(count for _, count in found.runs) <= found.covered
-    assert Layout.parse(found.factory).parts > 0
-    assert Asking.of(found, Settings()).probes > 0
+    manifest = VectorsManifest.read(path)
+    assert Path(manifest.file).name == manifest.file, "a file elsewhere"
+    assert manifest.rows == sum(count for _, count in manifest.runs) <= manifest.covered
+    assert Layout.parse(manifest.factory).parts > 0
+    assert Asking.of(manifest, Settings()).probes > 0
 
 
 def _decoded(data: bytes) -> str:
-    """Any text, halves of surrogate pairs among it: what is no UTF-8 gives one."""
+    """Any text, halves of surrogate pairs among it: what is not UTF-8 gives one."""
     return data.decode("utf-8", "replace").replace("\ufffd", "\ud83d")
 
 
@@ -164,16 +161,16 @@ def _query(data: bytes) -> None:
     from phrasemate.query import parse_query
 
     query = _decoded(data)
-    found = parse_query(query)
+    parsed = parse_query(query)
     before = 0
-    for phrase in found.phrases:
-        assert phrase.context == found.text
-        assert before <= phrase.start < phrase.end <= len(found.text)
+    for phrase in parsed.phrases:
+        assert phrase.context == parsed.text
+        assert before <= phrase.start < phrase.end <= len(parsed.text)
         assert phrase.text == phrase.text.strip()
         before = phrase.end
     plain = re.sub(r"\[\[|\]\]", "", query)
     if "\\" not in query and "[" not in plain and "]" not in plain:
-        assert found.text == plain
+        assert parsed.text == plain
 
 
 def _split(data: bytes) -> None:
@@ -209,16 +206,16 @@ def _tokens(data: bytes) -> None:
 def _runtime() -> Any:
     """A runtime whose transformer gives nothing: offsets are what is looked at."""
     from phrasemate.encode import bundled_folder, model_folder
-    from phrasemate.encode.runtime import Runtime, load_tokenizer
+    from phrasemate.encode.runtime import Runtime, load_tokenizer, special_tokens
 
-    made: Any = object.__new__(Runtime)
-    made._tokenizer = bundled_folder() / model_folder.TOKENIZER
-    made.tokenizer = load_tokenizer(made._tokenizer)
-    made.opening, made.closing = made.tokenizer.encode("").ids
-    made.window = 510
-    made.table = type("Table", (), {"dim": 1})
-    made._run = lambda windows, output, values: None
-    return made
+    runtime: Any = object.__new__(Runtime)
+    runtime._tokenizer = bundled_folder() / model_folder.TOKENIZER
+    runtime.tokenizer = load_tokenizer(runtime._tokenizer)
+    runtime.opening, runtime.closing = special_tokens(runtime.tokenizer)
+    runtime.window, runtime.threads = 510, 1
+    runtime.table, runtime.width = type("Table", (), {"dim": 1}), 1
+    runtime._run = lambda windows, output, values: None
+    return runtime
 
 
 DOCX = ("word/document.xml", "_rels/.rels", "word/styles.xml", "word/_rels/document.xml.rels")

@@ -12,14 +12,14 @@ skipped, so that a stopped run continues.
 from __future__ import annotations
 
 import csv
-import gzip
 import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-from common import parser
+from common import parser, table_rows
 from languages import LANGS
 from training_data import DISTRACTORS, FIRST, key, shares, tested
 
@@ -43,23 +43,20 @@ def rows(path: Path, skip: int = 0) -> Iterator[Row]:
     """The pairs of a corpus file, from line ``skip`` on."""
     if not path.exists():
         return
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(file):
-            if number >= skip:
-                english, other, source = line.rstrip("\n").split("\t")[:3]
-                yield other, english, source
+    for english, other, source, *_ in islice(table_rows(path), skip, None):
+        yield other, english, source
 
 
-def usable(pairs: Iterator[Row], unwanted: set[str], seen: set[tuple[str, str]]) -> Iterator[Row]:
+def usable(pairs: Iterator[Row], unwanted: set[str], unique: set[tuple[str, str]]) -> Iterator[Row]:
     """The pairs that are not in a test set, not too long and new."""
     for other, english, source in pairs:
         keys = key(other), key(english)
-        if not all(keys) or keys[0] == keys[1] or keys in seen or not unwanted.isdisjoint(keys):
+        if not all(keys) or keys[0] == keys[1] or keys in unique or not unwanted.isdisjoint(keys):
             continue
         if any(mark in other or mark in english for mark in MARKS):
             continue
         if max(len(words(other)), len(words(english))) <= WORDS:
-            seen.add(keys)
+            unique.add(keys)
             yield other, english, source
 
 
@@ -86,11 +83,12 @@ def main() -> None:
         text, links = (args.out / f"{lang}{suffix}" for suffix in (".tsv", ".links"))
         if links.exists():
             continue
-        started, seen = time.perf_counter(), set[tuple[str, str]]()
+        started, unique = time.perf_counter(), set[tuple[str, str]]()
         name = f"en-{lang}.tsv.gz"
-        pairs = list(usable(rows(args.data / "parallel_general" / name), unwanted, seen))
+        pairs = list(usable(rows(args.data / "parallel_general" / name), unwanted, unique))
         skip = FIRST if lang in DISTRACTORS else 0
-        pairs += technical(usable(rows(args.data / "parallel" / name, skip), unwanted, seen), args.technical, args.seed)
+        rest = usable(rows(args.data / "parallel" / name, skip), unwanted, unique)
+        pairs += technical(rest, args.technical, args.seed)
         lines = (f"{other}\t{english}\t{source}\t{classes.get(source, UNSTATED)}\n" for other, english, source in pairs)
         text.write_text("".join(lines), encoding="utf-8")
         report = align_files(ParallelText(text), links, EflomalAligner("grow-diag"), force=True)

@@ -3,7 +3,7 @@
 English sentences of the parallel corpora are indexed by a process of its own (whose peak memory is measured), then
 asked with German sentences in which a phrase is marked: from cold processes, and in a warm one one by one and 1,000
 at once. Processor time is what a busy machine inflates least. "quick": searches that do not look at their hits again;
-"without encoding": a quick search, of vectors that are there already.
+"without encoding": a quick search, of vectors that already exist.
 
     python bench/index.py --sentences 50000
 """
@@ -11,7 +11,6 @@ at once. Processor time is what a busy machine inflates least. "quick": searches
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import random
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import parser, report
+from common import corpora, memory, milliseconds, parallel, parser, report, rerun, seconds
 
 from phrasemate import Index, Model, Phrase, Searcher, load_model, read
 from phrasemate.evaluate.report import signature
@@ -44,11 +43,8 @@ TARGETS = {
 
 def english(data: Path, count: int, seed: int) -> list[str]:
     """Unique English sentences of all corpora, shuffled."""
-    found = set()
-    for path in sorted((data / "parallel").glob("en-*.tsv.gz")):
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            found |= {text for line in file if len(text := line.split("\t")[0]) >= LEAST}
-    texts = sorted(found)
+    pairs = (pair for lang in corpora(data) for pair in parallel(data, lang))
+    texts = sorted({pair.english for pair in pairs if len(pair.english) >= LEAST})
     random.Random(seed).shuffle(texts)
     return texts[:count]
 
@@ -56,17 +52,16 @@ def english(data: Path, count: int, seed: int) -> list[str]:
 def german(data: Path, model: Model, count: int, seed: int) -> list[str]:
     """Sentences from the other side, each with one of the phrases marked that the model proposes."""
     draw = random.Random(seed)
-    with gzip.open(data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as file:
-        texts = sorted({text for line in file if len(text := line.split("\t")[1]) >= LEAST})
+    texts = sorted({pair.other for pair in parallel(data, "de") if len(pair.other) >= LEAST})
     draw.shuffle(texts)
-    made = []
+    marked_texts: list[str] = []
     for text in texts:
         if spans := model.segment([text])[0]:
             start, end, _ = draw.choice(spans)
-            made.append(marked(text, start, end))
-        if len(made) == count:
+            marked_texts.append(marked(text, start, end))
+        if len(marked_texts) == count:
             break
-    return made
+    return marked_texts
 
 
 def build(args: argparse.Namespace) -> dict[str, Any]:
@@ -74,21 +69,21 @@ def build(args: argparse.Namespace) -> dict[str, Any]:
     model = load_model(args.model, args.threads)
     clock = _Clock(model)
     with Index.create(args.work / "index", model, threads=args.threads) as index:
-        done = index.add([*read(args.work / "sentences.txt", lines="sentence")], lang="en")
+        added = index.add([*read(args.work / "sentences.txt", lines="sentence")], lang="en")
         sizes = index.stats().files
     store = sum(size for name, size in sizes.items() if name.startswith("store"))
     derived = sum(size for name, size in sizes.items() if name.startswith("vectors-"))
     return {
-        "sentences": done.sentences,
-        "phrases": done.phrases,
-        "seconds": done.seconds,
-        "sentences/s": done.sentences / done.seconds,
-        "phrases/s": done.phrases / done.seconds,
-        "share in the encoder": clock.seconds / done.seconds,
-        "share in the model (and segmentation, pooling)": done.encoder_seconds / done.seconds,
-        "peak memory MB": _peak(),
-        "store bytes/phrase": store / done.phrases,
-        "FAISS bytes/phrase": derived / done.phrases,
+        "sentences": added.sentences,
+        "phrases": added.phrases,
+        "seconds": added.seconds,
+        "sentences/s": added.sentences / added.seconds,
+        "phrases/s": added.phrases / added.seconds,
+        "share in the encoder": clock.seconds / added.seconds,
+        "share in the model (and segmentation, pooling)": added.encoder_seconds / added.seconds,
+        "peak memory MB": memory("VmHWM"),
+        "store bytes/phrase": store / added.phrases,
+        "FAISS bytes/phrase": derived / added.phrases,
     }
 
 
@@ -111,12 +106,6 @@ class _Clock:
             yield block
 
 
-def _peak() -> float:
-    """Most memory that this process has had resident, in MB. (ru_maxrss would count its parent's, before exec.)"""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
-
-
 def cold(args: argparse.Namespace) -> dict[str, Any]:
     """Seconds of whole processes that answer one query, as a person would run them."""
     query = "Die [[Bildschirmauflösung]] lässt sich in den Einstellungen ändern."
@@ -124,11 +113,11 @@ def cold(args: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-c", run, "search", str(args.work / "index"), query]
     command += ["--threads", str(args.threads)] if args.threads else []
     before = os.times()
-    taken = sorted(_seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)) for _ in range(5))
+    walls = sorted(seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)) for _ in range(5))
     used = sum(os.times()[2:4]) - sum(before[2:4])  # user and system time of the children
     return {
-        "cold search s, best": taken[0],
-        "cold search s, median": taken[2],
+        "cold search s, best": walls[0],
+        "cold search s, median": walls[2],
         "cold search s, processor time, mean": used / 5,
     }
 
@@ -155,24 +144,24 @@ def warm(args: argparse.Namespace) -> dict[str, Any]:
     vectors = model.encode(phrases)
     with Index.open(args.work / "index", model, readonly=True, threads=args.threads) as index:
         full, again = Searcher(index, views=False), Searcher(index)
-        known = Searcher(index, _Known(model, phrases, vectors), views=False)
+        ready = Searcher(index, _Known(model, phrases, vectors), views=False)
         for query in queries[-20:]:
             full.search(query)
             again.search(query)
-        alone = _milliseconds(full.search, queries[:SINGLE])
-        seen = _milliseconds(again.search, queries[:SINGLE])
-        found = _milliseconds(known.search, queries[:SINGLE])
-        batch = _seconds(lambda: full.search_all(queries))
-        batch_found = _seconds(lambda: known.search_all(queries))
-        batch_seen = _seconds(lambda: again.search_all(queries))
+        alone = each_milliseconds(full.search, queries[:SINGLE])
+        viewed = each_milliseconds(again.search, queries[:SINGLE])
+        searched = each_milliseconds(ready.search, queries[:SINGLE])
+        batch = seconds(lambda: full.search_all(queries))
+        batch_found = seconds(lambda: ready.search_all(queries))
+        batch_seen = seconds(lambda: again.search_all(queries))
         first, all_ten = recall(index, vectors)
     return {
-        "warm query ms, median": float(np.median(seen)),
-        "warm query ms, 95th percentile": float(np.percentile(seen, 95)),
+        "warm query ms, median": float(np.median(viewed)),
+        "warm query ms, 95th percentile": float(np.percentile(viewed, 95)),
         "  quick, median": float(np.median(alone)),
         "  quick, 95th percentile": float(np.percentile(alone, 95)),
-        "  without encoding ms, median": float(np.median(found)),
-        "  without encoding ms, 95th percentile": float(np.percentile(found, 95)),
+        "  without encoding ms, median": float(np.median(searched)),
+        "  without encoding ms, 95th percentile": float(np.percentile(searched, 95)),
         f"{BATCH} queries at once, queries/s": len(queries) / batch_seen,
         "  quick, queries/s": len(queries) / batch,
         "  without encoding, queries/s": len(queries) / batch_found,
@@ -192,27 +181,13 @@ def recall(index: Index, vectors: Any) -> tuple[float, float]:
             yield dequantise(codes), ids
 
     _, exact = scan(vectors, DEPTH, blocks())
-    found = index.search(vectors, DEPTH).scores
-    good = found >= exact[:, -1:] - 1e-5
-    return float((found[:, 0] >= exact[:, 0] - 1e-5).mean()), float(good.mean())
+    scores = index.search(vectors, DEPTH).scores
+    good = scores >= exact[:, -1:] - 1e-5
+    return float((scores[:, 0] >= exact[:, 0] - 1e-5).mean()), float(good.mean())
 
 
-def _milliseconds(call: Callable[[str], Any], queries: Sequence[str]) -> list[float]:
-    return [1000 * _seconds(lambda q=query: call(q)) for query in queries]
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
-
-
-def apart(part: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Run `build` or `warm` in a process of its own."""
-    command = [sys.executable, __file__, *sys.argv[1:], "--part", part, "--work", str(args.work)]
-    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    facts: dict[str, Any] = json.loads(answer)
-    return facts
+def each_milliseconds(call: Callable[[str], Any], queries: Sequence[str]) -> list[float]:
+    return [milliseconds(lambda q=query: call(q)) for query in queries]
 
 
 def main() -> None:
@@ -232,8 +207,9 @@ def main() -> None:
             options.error(f"--work {args.work}: holds an index already; choose another folder")
         texts = english(args.data, args.sentences, args.seed)
         (args.work / "sentences.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
-        found = {**apart("build", args), **cold(args), **apart("warm", args)}
-    table = [[name, value, TARGETS.get(name, "")] for name, value in found.items()]
+        work = ("--work", str(args.work))
+        figures = {**rerun("--part", "build", *work), **cold(args), **rerun("--part", "warm", *work)}
+    table = [[name, value, TARGETS.get(name, "")] for name, value in figures.items()]
     facts = signature(load_model(args.model), threads=args.threads or "all", seed=args.seed)
     report("index", ["measure", "value", "target"], table, facts)
 

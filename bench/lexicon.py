@@ -17,15 +17,14 @@ once stays if a dictionary of class "free" has it, and counts once more. No entr
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import random
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import DATA, report
+from common import DATA, plain_parser, report, table_rows
+from phrase_table import linked
 
 from phrasemate.lexicon.induced import InducedLexicon, Pair, write_lexicon
 from phrasemate.lexicon.induction import (
@@ -50,14 +49,12 @@ def tables(path: Path) -> tuple[Counts, Counts]:
     """Links of a phrase table that the lexicon is made of, and those that it is measured on."""
     free: Counts = Counter()
     others: Counts = Counter()
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for line in file:
-            one, english, every, count = line.rstrip("\n").split("\t")
-            pair = folded(one), folded(english)
-            if int(count):
-                free[pair] += int(count)
-            if int(every) > int(count):
-                others[pair] += int(every) - int(count)
+    for one, english, every, count in linked(path):
+        pair = folded(one), folded(english)
+        if count:
+            free[pair] += count
+        if every > count:
+            others[pair] += every - count
     return free, others
 
 
@@ -70,12 +67,9 @@ def sentence_pairs(path: Path) -> int:
 def dictionary(path: Path) -> set[tuple[str, str]]:
     """Pairs (wording, English wording) of the dictionaries of class "free"."""
     pairs = set()
-    if path.exists():
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                english, other, source = line.rstrip("\n").split("\t")
-                if source in FREE_TERMS and max(english.count(" "), other.count(" ")) < MOST_TERM_WORDS + 1:
-                    pairs.add((folded(other), folded(english).removeprefix("to ")))
+    for english, other, source in table_rows(path) if path.exists() else ():
+        if source in FREE_TERMS and max(english.count(" "), other.count(" ")) < MOST_TERM_WORDS + 1:
+            pairs.add((folded(other), folded(english).removeprefix("to ")))
     return pairs
 
 
@@ -121,14 +115,14 @@ def measured(lexicon: InducedLexicon, others: Counts, lang: str, most: int, seed
     """Known, first and in five, in percent, of a sample of the links of content words."""
     links = [(pair, count) for pair, count in others.items() if countable(*pair, lang)]
     random.Random(seed).shuffle(links)
-    known = first = five = total = 0
+    covered = first = five = total = 0
     for (one, english), count in links[:most]:
         ranked = [key(equivalent.text) for equivalent in lexicon.equivalents(one, lang)]
         total += count
-        known += count * bool(ranked)
+        covered += count * bool(ranked)
         first += count * (key(english) in ranked[:1])
         five += count * (key(english) in ranked[:5])
-    return 100 * known / max(total, 1), 100 * first / max(known, 1), 100 * five / max(known, 1)
+    return 100 * covered / max(total, 1), 100 * first / max(covered, 1), 100 * five / max(covered, 1)
 
 
 def countable(one: str, english: str, lang: str) -> bool:
@@ -156,7 +150,7 @@ def microseconds(lexicon: InducedLexicon, wordings: Sequence[str], lang: str) ->
 
 def main() -> None:
     """Build, write, measure."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = plain_parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("--out", type=Path, required=True)
     options.add_argument(

@@ -5,13 +5,10 @@ one without such a reason, and a dependency without a licence, end the command w
 here cannot be looked at: it is listed as such, and named at the end.
 
     python bench/licences.py
-    python bench/licences.py --json
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import sys
 import tomllib
@@ -20,12 +17,14 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+from common import plain_parser
 from packaging.requirements import Requirement
 
 PYPROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 # Why something under a strong copyleft is there at all: nothing of it is in the package, nobody is made to install it.
 REASONS = {
     "eflomal": "extra align: a separate program of the user's choice; the aligner of the base install needs none",
+    "odfpy": "tests only: an oracle for our readers, under Apache-2.0, GPL or LGPL at the user's choice",
     "translate-toolkit": "tests only: an oracle for our readers; nothing of it is imported or shipped by the package",
 }
 # What the metadata do not say, from the file in the package that does.
@@ -35,9 +34,9 @@ STRONG = re.compile(r"\bA?GPL|General Public License", re.IGNORECASE)
 WEAK = re.compile(r"\bLGPL|Lesser|Library General|exception", re.IGNORECASE)
 
 
-def licence_of(found: Distribution) -> str:
+def licence_of(package: Distribution) -> str:
     """In the metadata's own words: the expression, else the classifiers, else the field; "" where they say nothing."""
-    about = found.metadata
+    about = package.metadata
     if expression := about.get("License-Expression"):
         return str(expression)
     classifiers = [
@@ -56,31 +55,31 @@ def bound(licence: str) -> bool:
 
 def dependencies(name: str, extras: Iterable[str]) -> dict[str, Distribution | None]:
     """All that a package with these extras needs, by name; None: not installed. Itself left out."""
-    seen: dict[str, Distribution | None] = {}
+    packages: dict[str, Distribution | None] = {}
     waiting = [(name, frozenset(extras))]
-    done = set()
+    visited = set()
     while waiting:
         name_, chosen = waiting.pop()
-        if (name_, chosen) in done:
+        if (name_, chosen) in visited:
             continue
-        done.add((name_, chosen))
+        visited.add((name_, chosen))
         try:
-            found = distribution(name_)
+            package = distribution(name_)
         except PackageNotFoundError:
-            seen[_plain(name_)] = None
+            packages[_plain(name_)] = None
             continue
-        seen[_plain(name_)] = found
-        waiting += _needed(found, chosen)
-    seen.pop(_plain(name), None)
-    return seen
+        packages[_plain(name_)] = package
+        waiting += _needed(package, chosen)
+    packages.pop(_plain(name), None)
+    return packages
 
 
-def _needed(found: Distribution, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    own = _plain(found.metadata["Name"]) == "phrasemate"
-    for line in _requirements() if own else found.requires or []:
-        wanted = Requirement(line)
-        if wanted.marker is None or any(wanted.marker.evaluate({"extra": extra}) for extra in extras | {""}):
-            yield wanted.name, frozenset(wanted.extras)
+def _needed(package: Distribution, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    itself = _plain(package.metadata["Name"]) == "phrasemate"
+    for line in _requirements() if itself else package.requires or []:
+        requirement = Requirement(line)
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras | {""}):
+            yield requirement.name, frozenset(requirement.extras)
 
 
 def _plain(name: str) -> str:
@@ -89,8 +88,8 @@ def _plain(name: str) -> str:
 
 def _project() -> dict[str, Any]:
     """What pyproject.toml says: an editable install may be older than it."""
-    found: dict[str, Any] = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
-    return found
+    table: dict[str, Any] = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
+    return table
 
 
 def _requirements() -> list[str]:
@@ -105,29 +104,26 @@ def _extras() -> list[str]:
 
 def rows() -> Iterator[dict[str, str]]:
     """One for each dependency: the smallest install that it comes with, and its licence."""
-    seen: set[str] = set()
+    listed: set[str] = set()
     for install in ["base", *_extras(), "dev"]:
         needed = dependencies("phrasemate", () if install == "base" else (install,))
-        for name in sorted(set(needed) - seen):
-            held = needed[name]
-            version, licence = (held.version, licence_of(held)) if held else ("", ABSENT)
-            reason = REASONS.get(name, "") if bound(licence) or not held else ""
+        for name in sorted(set(needed) - listed):
+            package = needed[name]
+            version, licence = (package.version, licence_of(package)) if package else ("", ABSENT)
+            reason = REASONS.get(name, "") if bound(licence) or not package else ""
             yield {"package": name, "version": version, "with": install, "licence": licence, "why": reason}
-        seen |= set(needed)
+        listed |= set(needed)
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--json", action="store_true", help="one object for each dependency")
-    args = made.parse_args()
-    found = list(rows())
-    for row in found:
-        shown = f"{row['with']:9} {row['package']:32} {row['version']:14} {row['licence']:40} {row['why']}".rstrip()
-        print(json.dumps(row, ensure_ascii=False) if args.json else shown)
-    if absent := [row["package"] for row in found if row["licence"] == ABSENT]:
+    plain_parser(__doc__).parse_args()
+    table = list(rows())
+    for row in table:
+        print(f"{row['with']:9} {row['package']:32} {row['version']:14} {row['licence']:40} {row['why']}".rstrip())
+    if absent := [row["package"] for row in table if row["licence"] == ABSENT]:
         print(f"not installed, so not looked at: {', '.join(absent)}", file=sys.stderr)
-    unknown = [row["package"] for row in found if not row["licence"]]
-    strange = [row["package"] for row in found if bound(row["licence"]) and (not row["why"] or row["with"] == "base")]
+    unknown = [row["package"] for row in table if not row["licence"]]
+    strange = [row["package"] for row in table if bound(row["licence"]) and (not row["why"] or row["with"] == "base")]
     if unknown or strange:
         print(f"no licence: {', '.join(unknown) or 'none'}; no reason: {', '.join(strange) or 'none'}", file=sys.stderr)
         raise SystemExit(1)

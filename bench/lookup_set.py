@@ -7,6 +7,8 @@ Reads what bench/general_data.py and bench/phrase_table.py wrote. Writes
 - ``XX.jsonl``, a query a line: text, start, end (characters), language, source, domain, half ("dev" or "test"),
   function_start, right (English wordings, lemmas, that the phrase is linked to at least twice in all parallel data, or
   that a dictionary gives), sense (those of them that mean what the phrase means here; only where it is ambiguous);
+- ``senses.jsonl``: ambiguous phrases alone, with right (as sense above), other (the wordings of the other meanings) and
+  mate (the translation, which must be left out of a search: it may stand in the collections);
 - ``english-20000.txt`` and ``english-100000.txt``: English sentences of held-out pairs, law, medicine and literature;
   none is the mate of a query.
 
@@ -27,11 +29,11 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from common import parser
+from common import parser, table_rows
 from languages import LANGS
-from phrase_table import held_out, rows, spans
+from phrase_table import held_out, linked, rows, spans
 
-from phrasemate.align.types import Worded
+from phrasemate.align.pairs import Worded
 from phrasemate.evaluate.lookup import ENGLISH_FUNCTION_WORDS, lemmas
 from phrasemate.text import folded
 
@@ -51,6 +53,7 @@ PREPOSITIONS = frozenset(
     """.split()  # noqa: SIM905
 )
 FREQUENT = 60  # words of a language that count as function words
+SENSES, REPEATED = 300, 4  # ambiguous phrases of a language, and of one wording
 COMMON = 0.1  # of a wording's links, for another meaning to be a usual one
 SAME, OTHER = 0.10, 0.02  # overlap of translations above and below which two wordings mean the same, or do not
 
@@ -71,11 +74,9 @@ class Query(NamedTuple):
 def phrase_table(path: Path) -> Counts:
     """Wording -> English wording -> links in all pairs."""
     table: Counts = defaultdict(dict)
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for line in file:
-            other, english, count, _ = line.rstrip("\n").split("\t")
-            if int(count) > 1:
-                table[other][english] = int(count)
+    for other, english, count, _ in linked(path):
+        if count > 1:
+            table[other][english] = count
     return table
 
 
@@ -84,11 +85,8 @@ def dictionary(data: Path, lang: str) -> dict[str, set[str]]:
     entries: dict[str, set[str]] = defaultdict(set)
     for name in ("terms", "dictionaries"):
         path = data / name / f"en-{lang}.tsv.gz"
-        if path.exists():
-            with gzip.open(path, "rt", encoding="utf-8") as file:
-                for line in file:
-                    english, other, *_ = line.rstrip("\n").split("\t")
-                    entries[folded(other)].add(folded(english))
+        for english, other, *_ in table_rows(path) if path.exists() else ():
+            entries[folded(other)].add(folded(english))
     return entries
 
 
@@ -125,11 +123,11 @@ def candidates(
         worded = Worded.of(other)
         for start, end, first, last in spans(worded, Worded.of(english), links, 5):
             phrase, wording = folded(other[start:end]), folded(english[first:last])
-            linked = table.get(phrase, {})
-            if linked.get(wording, 0) < max(2, 0.05 * sum(linked.values())) or not usable(wording):
+            links_of = table.get(phrase, {})
+            if links_of.get(wording, 0) < max(2, 0.05 * sum(links_of.values())) or not usable(wording):
                 continue
             inside = [word.casefold() for word in Worded.of(phrase).words()]
-            if meaningful(inside, wording.split(), functions, linked[wording]):
+            if meaningful(inside, wording.split(), functions, links_of[wording]):
                 yield Query(other, start, end, english, wording, source)
 
 
@@ -148,17 +146,17 @@ def meaningful(inside: list[str], wording: list[str], functions: frozenset[str],
     return inside[0] not in functions
 
 
-def drawn(found: Iterable[Query], count: int, seed: int) -> list[Query]:
+def drawn(queries: Iterable[Query], count: int, seed: int) -> list[Query]:
     """At most ``count`` queries: one a sentence, one a wording and half, lengths in the shares of `LENGTHS`."""
     by_sentence: dict[str, list[Query]] = defaultdict(list)
-    for query in found:
+    for query in queries:
         by_sentence[query.text].append(query)
     draw = random.Random(seed)
     sentences = sorted(by_sentence)
     draw.shuffle(sentences)
     room = {length: round(share * count) for length, share in LENGTHS.items()}
     chosen: list[Query] = []
-    seen: set[str] = set()
+    phrases: set[str] = set()
     for sentence in sentences:
         some = by_sentence[sentence]
         draw.shuffle(some)
@@ -166,9 +164,9 @@ def drawn(found: Iterable[Query], count: int, seed: int) -> list[Query]:
         for query in some:
             phrase = folded(query.text[query.start : query.end])
             length = min(len(Worded.of(phrase).spans), 3)
-            if room[length] and phrase not in seen:
+            if room[length] and phrase not in phrases:
                 room[length] -= 1
-                seen.add(phrase)
+                phrases.add(phrase)
                 chosen.append(query)
                 break
         if not any(room.values()):
@@ -179,13 +177,13 @@ def drawn(found: Iterable[Query], count: int, seed: int) -> list[Query]:
 class Meanings:
     """Which English wordings mean the same: how much their translations into other languages overlap."""
 
-    def __init__(self, tables: dict[str, Counts], wanted: set[str]) -> None:
+    def __init__(self, tables: dict[str, Counts], wordings: set[str]) -> None:
         self.profiles: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)  # wording -> language -> shares
         for lang, table in tables.items():
             counts: Counts = defaultdict(dict)
             for other, links in table.items():
                 for english, count in links.items():
-                    if english in wanted:
+                    if english in wordings:
                         counts[english][other] = count
             for english, links in counts.items():
                 if (total := sum(links.values())) >= 4:
@@ -223,6 +221,51 @@ def sense(query: Query, lang: str, table: Counts, right: set[str], meanings: Mea
     return {english for english in right if (overlaps[english] or 0.0) >= SAME}
 
 
+def other_senses(query: Query, lang: str, right: set[str], meanings: Meanings) -> set[str]:
+    """The right wordings that mean something else than the phrase does here."""
+    overlaps = {english: meanings.overlap(query.english, english, lang) for english in right}
+    return {english for english, overlap in overlaps.items() if overlap is not None and overlap < OTHER}
+
+
+def ambiguous(
+    queries: list[Query], lang: str, table: Counts, entries: dict[str, set[str]], meanings: Meanings, seed: int
+) -> Iterator[dict[str, object]]:
+    """At most `SENSES` records of ambiguous phrases: one a sentence, `REPEATED` a wording."""
+    queries = sorted(queries)
+    random.Random(seed).shuffle(queries)
+    wordings: Counter[str] = Counter()
+    sentences: set[str] = set()
+    for query in queries:
+        phrase = folded(query.text[query.start : query.end])
+        if query.text in sentences or wordings[phrase] == REPEATED:
+            continue
+        right = right_wordings(phrase, table, entries) | {query.english}
+        senses = sense(query, lang, table, right, meanings)
+        if senses is None:
+            continue
+        wordings[phrase] += 1
+        sentences.add(query.text)
+        same = {lemmas(english) for english in senses}
+        yield {
+            "text": query.text,
+            "start": query.start,
+            "end": query.end,
+            "language": lang,
+            "half": half(query.text),
+            "right": sorted(same),
+            "other": sorted({lemmas(english) for english in other_senses(query, lang, right, meanings)} - same),
+            "mate": query.mate,
+        }
+        if len(sentences) == SENSES:
+            return
+
+
+def half(sentence: str) -> str:
+    """Dev or test, by the sentence alone."""
+    digest = blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+    return "dev" if digest[0] % 2 else "test"
+
+
 def collection(folder: Path, data: Path, mates: set[str], size: int, seed: int) -> list[str]:
     """Sentences: two fifths of held-out pairs, the rest law, medicine and literature alike."""
     draw, general = random.Random(seed), set[str]()
@@ -254,24 +297,23 @@ def main() -> None:
     with (args.data / "parallel_general" / "SOURCES.tsv").open(encoding="utf-8") as file:
         domains = {row["source"]: row["domain"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
     langs = args.langs.split()
-    queries, rights, functions = {}, {}, {}
+    possible, queries, rights, functions = {}, {}, {}, {}
     tables = {path.name.split(".")[0]: phrase_table(path) for path in sorted(args.folder.glob("*.phrases.tsv"))}
     for lang in langs:
         functions[lang] = frequent(args.folder, lang)
-        found = candidates(args.folder, lang, tables[lang], functions[lang], domains)
-        queries[lang] = drawn(found, args.queries, args.seed)
+        possible[lang] = list(candidates(args.folder, lang, tables[lang], functions[lang], domains))
+        queries[lang] = drawn(possible[lang], args.queries, args.seed)
         entries = dictionary(args.data, lang)
         rights[lang] = [right_wordings(folded(q.text[q.start : q.end]), tables[lang], entries) for q in queries[lang]]
-    wanted = {english for some in rights.values() for right in some for english in right}
-    wanted |= {e for lang in langs for q in queries[lang] for e in tables[lang][folded(q.text[q.start : q.end])]}
-    meanings = Meanings(tables, wanted)
+    wordings = {english for some in rights.values() for right in some for english in right}
+    wordings |= {e for lang in langs for q in possible[lang] for e in tables[lang][folded(q.text[q.start : q.end])]}
+    meanings = Meanings(tables, wordings)
     mates = {query.mate for some in queries.values() for query in some}
     for lang in langs:
         lines = []
         for query, right in zip(queries[lang], rights[lang], strict=True):
             right |= {query.english}
             senses = sense(query, lang, tables[lang], right, meanings)
-            digest = blake2b(query.text.encode("utf-8", "surrogatepass"), digest_size=4).digest()
             record = {
                 "text": query.text,
                 "start": query.start,
@@ -279,7 +321,7 @@ def main() -> None:
                 "language": lang,
                 "source": query.source,
                 "domain": domains[query.source],
-                "half": "dev" if digest[0] % 2 else "test",
+                "half": half(query.text),
                 "right": sorted({lemmas(english) for english in right}),
                 "sense": None if senses is None else sorted({lemmas(english) for english in senses}),
                 "function_start": Worded.of(query.text[query.start : query.end]).words()[0].casefold()
@@ -288,8 +330,14 @@ def main() -> None:
             }
             lines.append(json.dumps(record, ensure_ascii=False) + "\n")
         (args.out / f"{lang}.jsonl").write_text("".join(lines), encoding="utf-8")
-        ambiguous = sum('"sense": null' not in line for line in lines)
-        print(f"{lang}: {len(lines)} queries, {ambiguous} ambiguous", flush=True)
+        several = sum('"sense": null' not in line for line in lines)
+        print(f"{lang}: {len(lines)} queries, {several} ambiguous", flush=True)
+    with (args.out / "senses.jsonl").open("w", encoding="utf-8", newline="\n") as file:
+        for lang in langs:
+            entries = dictionary(args.data, lang)
+            records = list(ambiguous(possible[lang], lang, tables[lang], entries, meanings, args.seed))
+            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            print(f"{lang}: {len(records)} ambiguous phrases for the senses", flush=True)
     for size in SIZES:
         texts = collection(args.folder, args.data, mates, size, args.seed)
         (args.out / f"english-{size}.txt").write_text("".join(text + "\n" for text in texts), encoding="utf-8")

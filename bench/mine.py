@@ -1,9 +1,8 @@
-"""Mining sentence mates: how many of those that are hidden are found, and what the search of large collections costs.
+"""Mining sentence mates: how many of those that are hidden are found, on several pairs of languages.
 
-Mates: up to 1,000 pairs of Tatoeba are hidden among sentences of the parallel texts, so that no others are mates: with
-``--apart sources`` each side is taken from other documents (the largest sources of the language for its side, all
-sources that are not among them for English, from all pairs of languages), with ``--apart lines`` from other lines of
-the same ones, and sentences whose mate, as the parallel text has it, stands on the other side are left out. Where a
+Mates: up to 1,000 pairs of Tatoeba are hidden among sentences of the parallel texts, so that no others are mates: each
+side is taken from other documents (the largest sources of the language for its side, all sources that are not among
+them for English, from all pairs of languages). Sentences whose mate stands on the other side are left out. Where a
 language has fewer sentences than asked for, all there are are taken. Sources of ``--without`` are not used: small_enja
 is of the Tanaka corpus, from which Tatoeba's English grew.
 
@@ -12,40 +11,30 @@ half, and the wrong pairs of both runs are averaged. Pairs are strictly right or
 right if its English is nearly that of the right one (Tatoeba has "I didn't know that" beside "I didn't know"), and not
 at all if it is nearly what the parallel text gives (Dice coefficient of groups of three letters above 0.75).
 
-Search: vectors of real sentences, repeated with noise up to ``--vectors`` a side; in a process of its own, whose
-peak memory is measured.
-
     python bench/mine.py --languages de,cs,ru,zh,ar --size 50000
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import common
 import numpy as np
 from common import parser, report
-from numpy.typing import NDArray
 
 from phrasemate import Document, Model, load_model
 from phrasemate.evaluate.report import signature
 from phrasemate.mine import Mate, Mined, Mining, mine
 from phrasemate.mine.collection import normal
-from phrasemate.mine.pipeline import neighbours
-from phrasemate.mine.select import is_copy
-from phrasemate.mine.types import usual_threshold
-from phrasemate.utils.knn import ExactSearch, use_threads
+from phrasemate.mine.select import is_copy, usual_threshold
 
 LEAST, MOST = 10, 400  # characters of an English sentence; the other side has at least four
 NEAR = 0.75
@@ -78,25 +67,23 @@ class Row(NamedTuple):
 
 def parallel(data: Path, lang: str, seed: int) -> list[Row]:
     """The lines of a parallel text, shuffled, of reasonable lengths."""
-    with gzip.open(data / "parallel" / f"en-{lang}.tsv.gz", "rt", encoding="utf-8") as file:
-        cells = (line.rstrip("\n").split("\t") for line in file)
-        rows = {Row(cell[1], cell[0], cell[2]) for cell in cells}
-    found = sorted(row for row in rows if LEAST <= len(row.english) <= MOST and len(row.other) >= 4)
-    random.Random(seed).shuffle(found)
-    return found
+    rows = {Row(pair.other, pair.english, pair.source) for pair in common.parallel(data, lang)}
+    usable = sorted(row for row in rows if LEAST <= len(row.english) <= MOST and len(row.other) >= 4)
+    random.Random(seed).shuffle(usable)
+    return usable
 
 
 def tatoeba(data: Path, lang: str, count: int) -> list[Pair]:
     """(other, English) pairs of which no sentence comes twice."""
     sides = [(data / "sentence_bench" / "tatoeba" / f"{lang}-en.{side}").read_text("utf-8") for side in (lang, "en")]
-    found: list[Pair] = []
-    seen: tuple[set[str], set[str]] = set(), set()
+    pairs: list[Pair] = []
+    used: tuple[set[str], set[str]] = set(), set()
     for pair in zip(*(side.rstrip("\n").split("\n") for side in sides), strict=True):
-        if not any(bare(text) in known for text, known in zip(pair, seen, strict=True)):
-            found.append(pair)
-            for text, known in zip(pair, seen, strict=True):
-                known.add(bare(text))
-    return found[:count]
+        if not any(bare(text) in texts_used for text, texts_used in zip(pair, used, strict=True)):
+            pairs.append(pair)
+            for text, texts_used in zip(pair, used, strict=True):
+                texts_used.add(bare(text))
+    return pairs[:count]
 
 
 class Task:
@@ -109,14 +96,11 @@ class Task:
         rest = args.size - len(self.gold)
         self.without = {name for name in args.without.split(",") if name}
         rows = self._rows(args, lang)
-        if args.apart == "sources":
-            own, english = self._by_source(args, rows, rest)
-        else:
-            own, english = self._by_line(args, rows, rest)
-        self.mates = {normal(row.other): row.english for row in own}
-        taken = {bare(text) for text in self.mates.values()}
+        side_rows, english = self._by_source(args, rows, rest)
+        self.mates = {normal(row.other): row.english for row in side_rows}
+        excluded = {bare(text) for text in self.mates.values()}
         self.source = self._mixed([one for one, _ in self.gold], list(self.mates), rest, args.seed)
-        english = [text for text in english if bare(text) not in taken]
+        english = [text for text in english if bare(text) not in excluded]
         self.target = self._mixed([two for _, two in self.gold], english, rest, args.seed)
 
     def _rows(self, args: argparse.Namespace, lang: str) -> list[Row]:
@@ -126,35 +110,29 @@ class Task:
         """The largest sources of the language for its side, all others for English."""
         counts = Counter(row.origin for row in rows).most_common()
         enough = next((at for at in range(1, len(counts)) if sum(n for _, n in counts[:at]) >= rest), len(counts))
-        own = {origin for origin, _ in counts[:enough]}
+        origins = {origin for origin, _ in counts[:enough]}
         languages = sorted(path.name[3:5] for path in (args.data / "parallel").glob("en-*.tsv.gz"))
         others = {row.english: row for one in languages for row in self._rows(args, one)}
-        english = sorted(text for text, row in others.items() if row.origin not in own)
+        english = sorted(text for text, row in others.items() if row.origin not in origins)
         random.Random(args.seed).shuffle(english)
-        return [row for row in rows if row.origin in own][:rest], english
-
-    def _by_line(self, args: argparse.Namespace, rows: list[Row], rest: int) -> tuple[list[Row], list[str]]:
-        """The first half of the lines for one side, the second half for the other."""
-        half = len(rows) // 2
-        others = {bare(row.other) for row in rows[:half]}
-        return rows[:half][:rest], [row.english for row in rows[half:] if bare(row.other) not in others]
+        return [row for row in rows if row.origin in origins][:rest], english
 
     def _mixed(self, gold: list[str], others: Sequence[str], rest: int, seed: int) -> list[str]:
-        known = {bare(text) for text in gold}
-        texts = gold + [text for text in dict.fromkeys(others) if bare(text) not in known][:rest]
+        gold_texts = {bare(text) for text in gold}
+        texts = gold + [text for text in dict.fromkeys(others) if bare(text) not in gold_texts][:rest]
         random.Random(seed + 1).shuffle(texts)
         return texts
 
-    def run(self, model: Model, work: Path, settings: Mining, known: Sequence[Pair] = ()) -> Mined:
+    def run(self, model: Model, work: Path, settings: Mining, seeds: Sequence[Pair] = ()) -> Mined:
         """Mine; the work folder keeps what does not depend on the settings."""
-        given = replace(settings, languages=(self.lang, "en"))
+        mining = replace(settings, languages=(self.lang, "en"))
         sides = (Document.from_texts(name, texts) for name, texts in (("source", self.source), ("target", self.target)))
-        return mine(*([side] for side in sides), model, work, given, known, progress=tell(self.lang))
+        return mine(*([side] for side in sides), model, work, mining, seeds)
 
     def measure(self, model: Model, work: Path, systems: Sequence[str]) -> list[Any]:
-        """The row of the table; of the first system more is told than F1."""
+        """The row of the table; the first system has more columns than F1."""
         folds, clock = (self.gold[::2], self.gold[1::2]), Counter[str]()
-        found, thresholds = {}, {}
+        mates, thresholds = {}, {}
         for name in systems:
             settings = SYSTEMS[name]
             thresholds[name] = []
@@ -164,28 +142,28 @@ class Task:
                     assert mined.report.calibration is not None
                     thresholds[name].append(mined.report.calibration.threshold)
             with self.run(model, work, replace(settings, threshold=LOW[settings.margin])) as mined:
-                found[name] = list(mined)
+                mates[name] = list(mined)
         first = systems[0]
         look = first if first in ("reranker", "words") else ""
-        precision, recall, _, wrong = self.scores(found[first], folds, thresholds[first])
-        f1 = [self.scores(found[name], folds, thresholds[name])[2] for name in systems]
-        strictly = self.scores(found[first], folds, thresholds[first], strict=True)[2]
+        precision, recall, _, wrong = self.scores(mates[first], folds, thresholds[first])
+        f1 = [self.scores(mates[name], folds, thresholds[name])[2] for name in systems]
+        strictly = self.scores(mates[first], folds, thresholds[first], strict=True)[2]
         usual = usual_threshold(SYSTEMS[first].margin, look, len(self.source), len(self.target))
-        default = self.scores(found[first], folds, [np.inf if usual is None else usual] * 2)[2]
-        best = max(self.scores(found[first], folds, [at, at])[2] for at in np.arange(0.5, 2.5, 0.01))
+        default = self.scores(mates[first], folds, [np.inf if usual is None else usual] * 2)[2]
+        best = max(self.scores(mates[first], folds, [at, at])[2] for at in np.arange(0.5, 2.5, 0.01))
         sizes = len(self.source), len(self.target), len(self.gold)
         figures = [float(np.mean(thresholds[first])), precision, recall, *f1, strictly, default, best, wrong]
         return [f"{self.lang}-en", *sizes, *figures, *(clock[name] for name in ("encoding", "searching", "reranking"))]
 
     def scores(
-        self, found: Sequence[Mate], folds: Sequence[Sequence[Pair]], thresholds: Sequence[float], strict: bool = False
+        self, mates: Sequence[Mate], folds: Sequence[Sequence[Pair]], thresholds: Sequence[float], strict: bool = False
     ) -> tuple[float, float, float, float]:
         """Precision, recall, F1 and wrong pairs: each fold at the threshold that is fitted to the other one."""
         right, wrong = 0, 0
         for tested, threshold in zip((folds[1], folds[0]), thresholds, strict=True):
-            own = {one for one, _ in tested}
-            taken = [mate for mate in found if mate.score >= threshold]
-            judged = [(mate.source in own, self._judged(mate, strict)) for mate in taken]
+            sources = {one for one, _ in tested}
+            above = [mate for mate in mates if mate.score >= threshold]
+            judged = [(mate.source in sources, self._judged(mate, strict)) for mate in above]
             right += sum(mine and good is True for mine, good in judged)
             wrong += sum(good is False for _, good in judged)
         mean_wrong = wrong / 2
@@ -199,117 +177,35 @@ class Task:
         return None if not strict and is_copy(self.mates.get(mate.source, ""), mate.target, NEAR) else False
 
 
-def tell(lang: str) -> Any:
-    """Progress on standard error, at most every ten seconds."""
-    last = time.perf_counter()
-
-    def show(what: str, done: int, total: int) -> None:
-        nonlocal last
-        if time.perf_counter() - last > 10:
-            last = time.perf_counter()
-            print(f"{lang}: {what}, {done:,} of {total:,}", file=sys.stderr)
-
-    return show
-
-
-def grown(vectors: NDArray[np.float32], count: int, noise: float, seed: int) -> NDArray[np.float16]:
-    """``count`` vectors: the given ones, and them with noise (a cosine of about 0.94 with what they come from)."""
-    draw, found = np.random.default_rng(seed), np.empty((count, vectors.shape[1]), np.float16)
-    for at in range(0, count, len(vectors)):
-        some = vectors[draw.permutation(len(vectors))[: count - at]]
-        some = some + (draw.standard_normal(some.shape) * noise / np.sqrt(some.shape[1]) if at else 0)
-        found[at : at + len(some)] = some / np.linalg.norm(some, axis=1, keepdims=True)
-    return found
-
-
-def prepare(args: argparse.Namespace, model: Model) -> None:
-    """Vectors of two languages, as files."""
-    pairs = parallel(args.data, args.languages.split(",")[0], args.seed)
-    for side, name in enumerate(("source", "target")):
-        texts = [row[side] for row in pairs[side * args.real // 2 :][: args.real]]  # half of them are mates
-        real = model.encode_sentences(texts)
-        np.save(args.work / f"{name}.npy", grown(real, args.vectors, args.noise, args.seed + side))
-
-
-def search(args: argparse.Namespace) -> dict[str, Any]:
-    """Search both ways; runs in a process of its own."""
-    use_threads(args.threads)
-    sides = [np.load(args.work / f"{name}.npy", mmap_mode="r") for name in ("source", "target")]
-    facts: dict[str, Any] = {"vectors": f"{len(sides[0]):,} x {len(sides[1]):,}", "engine": args.engine}
-    begin, runs = time.perf_counter(), {}
-    for name, (asked, database) in (("forward", sides), ("backward", sides[::-1])):
-        runs[name] = neighbours(args.work, name, asked, database, 4, args.engine, "bench", lambda *_: None)[0]
-    facts["seconds"], facts["peak memory MB"] = time.perf_counter() - begin, peak()
-    draw = np.random.default_rng(args.seed)
-    for name, (asked, database) in (("forward", sides), ("backward", sides[::-1])):
-        some = np.sort(draw.choice(len(asked), min(1000, len(asked)), replace=False))
-        exact = ExactSearch(database).search(asked[some].astype(np.float32), 4)[0]
-        same = [len(set(one) & set(other)) / 4 for one, other in zip(runs[name].ids[some], exact, strict=True)]
-        facts[f"recall@4 {name}"] = float(np.mean(same))
-    return facts
-
-
-def peak() -> float:
-    """Most memory that this process has had resident, in MB."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
-
-
-def searched(args: argparse.Namespace, model: Model) -> None:
-    """The second table."""
-    prepare(args, model)
-    command = [sys.executable, __file__, *sys.argv[1:], "--part", "child", "--work", str(args.work)]
-    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    facts: dict[str, Any] = json.loads(answer)
-    made = {"real": args.real, "noise": args.noise, "threads": args.threads or "all", "seed": args.seed}
-    report("mine_search", list(facts), [list(facts.values())], signature(model, **made))
-
-
 def mates(args: argparse.Namespace, model: Model) -> None:
-    """The first table."""
+    """Measure each language and print the table."""
     systems = args.systems.split(",")
     rows, header = [], [*BEFORE, *(f"F1, {name}" for name in systems), *AFTER]
     for lang in args.languages.split(","):
-        folder = args.work / f"{lang}-{args.apart}-{args.size}"
+        folder = args.work / f"{lang}-sources-{args.size}"
         rows.append(Task(args, lang).measure(model, folder, systems))
         print(rows[-1], file=sys.stderr)
     means = [float(np.mean([row[at] for row in rows])) for at in range(4, len(header))]
     rows.append(["mean", "", "", "", *means])
-    names = ("apart", "without", "size", "pairs", "seed")
+    names = ("without", "size", "pairs", "seed")
     report("mine", header, rows, signature(model, **{name: getattr(args, name) for name in names}))
 
 
 def main() -> None:
-    """Print both tables."""
     options = parser(__doc__)
     options.add_argument("--languages", default="de,cs,ru,zh,ar", help="codes, with commas (default: %(default)s)")
     options.add_argument("--size", type=int, default=50_000, help="sentences a side (default: %(default)s)")
     options.add_argument("--pairs", type=int, default=1_000, help="hidden pairs (default: %(default)s)")
-    options.add_argument(
-        "--apart", choices=["sources", "lines"], default="sources", help="what both sides do not share"
-    )
     options.add_argument("--without", default=WITHOUT, help="sources, with commas (default: %(default)s)")
     options.add_argument(
         "--systems", default=",".join(SYSTEMS), help="the first has its threshold told (default: %(default)s)"
     )
-    options.add_argument("--vectors", type=int, default=200_000, help="a side, for the search (default: %(default)s)")
-    options.add_argument("--real", type=int, default=10_000, help="of them encoded a side (default: %(default)s)")
-    options.add_argument("--noise", type=float, default=0.35, help="of the others (default: %(default)s)")
-    options.add_argument("--engine", choices=["exact", "approximate"], default="approximate")
-    options.add_argument("--part", choices=["both", "mates", "search", "child"], default="both")
-    options.add_argument("--work", type=Path, help="keep vectors here, go on there (default: a temporary folder)")
+    options.add_argument("--work", type=Path, help="keep vectors here, continue there (default: a temporary folder)")
     args = options.parse_args()
-    if args.part == "child":
-        print(json.dumps(search(args)))
-        return
     with tempfile.TemporaryDirectory() as folder:
         args.work = args.work or Path(folder)
         args.work.mkdir(parents=True, exist_ok=True)
-        model = load_model(args.model, args.threads)
-        if args.part != "search":
-            mates(args, model)
-        if args.part != "mates":
-            searched(args, model)
+        mates(args, load_model(args.model, args.threads))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,7 @@ from pathlib import Path
 from common import parser
 from languages import LANGS
 
-from phrasemate.align.links import parse_links
-from phrasemate.align.pairs import consistent_boxes
-from phrasemate.align.types import Worded
+from phrasemate.align.pairs import Worded, consistent_boxes, parse_links
 from phrasemate.text import folded
 
 HELD_OUT = 20  # one English sentence in so many, with all its translations, is never trained on
@@ -69,6 +67,14 @@ def table(folder: Path, lang: str, most: int) -> tuple[Counter[tuple[str, str]],
         if licence == "free" and not held_out(english):
             free.update(pairs)
     return every, free
+
+
+def linked(path: Path) -> Iterator[tuple[str, str, int, int]]:
+    """Rows of a written table: wording, English wording, links in all pairs, links in free pairs not held out."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            other, english, every, free = line.rstrip("\n").split("\t")
+            yield other, english, int(every), int(free)
 
 
 def main() -> None:

@@ -10,18 +10,19 @@
     bytes           = sentences x bytes a sentence + phrases x (bytes a phrase + bytes in the vector index)
     a query         = query + code x phrases x 64 / lists
 
-The units are those of one core and were measured by bench/cluster.py (docs/scale.md says where); each can be given.
+The units are those of one core; results/log/scale.md says how they were measured. Each can be given.
 
     python bench/plan.py --phrases 1e9 --machines 4 --cores 16
 """
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, fields
 
+from common import plain_parser
+
 from phrasemate.evaluate.report import text_table
-from phrasemate.index.lance.optimize import lists_for
+from phrasemate.index.lance.maintenance import lists_for
 
 SAMPLE, ROUNDS = 256, 50  # vectors a list that Lance trains on, and how often at most
 PROBES = 64  # lists that a query reads
@@ -71,15 +72,17 @@ def steps(phrases: float, units: Units, machines: int, cores: int) -> list[Step]
 
 
 def table(phrases: float, units: Units, machines: int, cores: int) -> str:
-    """The plan as text. Reading goes on while workers encode: the longer of the two counts."""
+    """The plan as text. Reading continues while workers encode: the longer of the two counts."""
     rows, hours, total = [], 0.0, 0.0
-    made = steps(phrases, units, machines, cores)
-    for step in made:
-        own = step.core_hours / step.cores
-        hours += max(0.0, own - made[0].core_hours) if step.name == "encode" else own
+    plan = steps(phrases, units, machines, cores)
+    for step in plan:
+        alone = step.core_hours / step.cores
+        hours += max(0.0, alone - plan[0].core_hours) if step.name == "encode" else alone
         total += step.core_hours
-        rows.append([step.name, step.core_hours, step.cores, own, step.bytes / 1e9, step.core_hours * units.core_hour])
-    size = sum(step.bytes for step in made) / 1e9
+        rows.append(
+            [step.name, step.core_hours, step.cores, alone, step.bytes / 1e9, step.core_hours * units.core_hour]
+        )
+    size = sum(step.bytes for step in plan) / 1e9
     rows.append(["all", total, machines * cores, hours, size, total * units.core_hour])
     header = ["step", "core-hours", "on cores", "hours", "GB", "cost"]
     text = text_table(
@@ -92,15 +95,15 @@ def table(phrases: float, units: Units, machines: int, cores: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--phrases", type=float, default=1e9)
-    parser.add_argument("--machines", type=int, default=4)
-    parser.add_argument("--cores", type=int, default=16, help="of each machine (default: %(default)s)")
+    options = plain_parser(__doc__)
+    options.add_argument("--phrases", type=float, default=1e9)
+    options.add_argument("--machines", type=int, default=4)
+    options.add_argument("--cores", type=int, default=16, help="of each machine (default: %(default)s)")
     for unit in fields(Units):
-        parser.add_argument(f"--{unit.name.replace('_', '-')}", type=float, default=unit.default)
-    given = vars(parser.parse_args())
-    phrases, machines, cores = given.pop("phrases"), given.pop("machines"), given.pop("cores")
-    print(table(phrases, Units(**given), machines, cores))
+        options.add_argument(f"--{unit.name.replace('_', '-')}", type=float, default=unit.default)
+    units = vars(options.parse_args())
+    phrases, machines, cores = units.pop("phrases"), units.pop("machines"), units.pop("cores")
+    print(table(phrases, Units(**units), machines, cores))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ of its own (``HELD``), as test sentences are of another kind than technical ones
 bench/training_data.py leaves out, above all whatever sentence occurs in a test set.
 
 Sentences are not split alike in two languages. So of some pairs, drawn at random, the line that follows is joined to
-both sides, to the first or to the second one; such a line is used for nothing else.
+both sides, to the first or to the second one; such a line is used for nothing else. Only sources of licence class
+"free" are read.
 """
 
 from __future__ import annotations
@@ -17,39 +18,50 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from bicla_data import PAIRS, Rows, shared
 from common import parser
+from general_data import licences
 from training_data import LANGS, chosen, key, pairs, tested
 
+PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
 HELD = ("debian_guide", "gnome_help", "mozilla_www")
 JOINED = ((True, True), (True, False), (False, True))
 OTHERS = tuple(f"{lang}-en" for lang in LANGS if lang not in ("cs", "de", "hu"))
 
 Pair = tuple[str, str]
+Rows = dict[str, list[Pair]]
+
+
+def shared(first: Rows, second: Rows) -> Rows:
+    """(other, English) pairs of two languages -> pairs of the two by the English that they share, source by source."""
+    by_english = {key(english): other for rows in second.values() for other, english in rows}
+    return {
+        source: [(other, by_english[key(english)]) for other, english in rows if key(english) in by_english]
+        for source, rows in first.items()
+    }
 
 
 def joined(rows: list[Pair], share: float, draw: random.Random) -> list[Pair]:
     """The first of every two neighbours; of ``share`` of them the second is joined to one side or to both."""
-    found = []
-    for own, following in zip(rows[::2], rows[1::2], strict=False):
+    pairs = []
+    for pair, following in zip(rows[::2], rows[1::2], strict=False):
         add = draw.choice(JOINED) if draw.random() < share else (False, False)
         first, second = (
-            f"{one} {other}" if wanted else one for one, other, wanted in zip(own, following, add, strict=True)
+            f"{one} {other}" if append else one for one, other, append in zip(pair, following, add, strict=True)
         )
-        found.append((first, second))
-    return found
+        pairs.append((first, second))
+    return pairs
 
 
-def usable(found: dict[str, Rows], name: str, wanted: bool) -> Rows:
+def usable(corpora: dict[str, Rows], name: str, held_out: bool) -> Rows:
     """Pairs of two languages, of the sources that are held out (``wanted``) or of the others."""
     first, second = name.split("-")
-    rows = found[first] if second == "en" else shared(found[first], found[second])
-    return {source: each for source, each in rows.items() if (source in HELD) is wanted}
+    rows = corpora[first] if second == "en" else shared(corpora[first], corpora[second])
+    return {source: pairs for source, pairs in rows.items() if (source in HELD) is held_out}
 
 
-def apart(rows: list[Pair], known: set[str]) -> Iterator[Pair]:
+def apart(rows: list[Pair], excluded: set[str]) -> Iterator[Pair]:
     """The pairs of which no side is known."""
-    return (pair for pair in rows if known.isdisjoint(map(key, pair)))
+    return (pair for pair in rows if excluded.isdisjoint(map(key, pair)))
 
 
 def write(path: Path, rows: list[Pair]) -> int:
@@ -69,21 +81,28 @@ def main() -> None:
     options.add_argument("--joined", type=float, default=0.3, help="share of pairs with a line that follows")
     args = options.parse_args()
     unwanted, draw = tested(args.data), random.Random(args.seed)
-    found = {lang: pairs(args.data, lang, unwanted) for lang in LANGS}
-    known: set[str] = set()
+    classes = licences(args.data)
+    corpora = {
+        lang: {
+            source: rows for source, rows in pairs(args.data, lang, unwanted).items() if classes.get(source) == "free"
+        }
+        for lang in LANGS
+    }
+    excluded: set[str] = set()
     for name in PAIRS:
-        units = {source: joined(rows, args.joined, draw) for source, rows in usable(found, name, True).items()}
+        units = {source: joined(rows, args.joined, draw) for source, rows in usable(corpora, name, True).items()}
         rows = list(chosen(units, args.dev, args.seed))
-        known.update(key(text) for source in usable(found, name, True).values() for pair in source for text in pair)
+        sources = usable(corpora, name, True).values()
+        excluded.update(key(text) for source in sources for pair in source for text in pair)
         print(f"{name}: {write(args.out / name / 'dev.tsv', rows):,} held-out pairs")
     for name in (*PAIRS, *OTHERS):
         most = args.most if name in PAIRS else args.others
-        kept = {source: list(apart(rows, known)) for source, rows in usable(found, name, False).items()}
-        units = {source: joined(rows, args.joined, draw) for source, rows in kept.items()}
+        usable_pairs = {source: list(apart(rows, excluded)) for source, rows in usable(corpora, name, False).items()}
+        units = {source: joined(rows, args.joined, draw) for source, rows in usable_pairs.items()}
         rows = list(chosen(units, most, args.seed))
-        told = ", ".join(f"{source} {len(each):,}" for source, each in units.items() if each)
+        counts = ", ".join(f"{source} {len(some):,}" for source, some in units.items() if some)
         count = write(args.out / name / "train.tsv", rows) if rows else 0
-        print(f"{name}: {count:,} training pairs{', of ' if told else ''}{told}")
+        print(f"{name}: {count:,} training pairs{', of ' if counts else ''}{counts}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 """From ten thousand to ten million phrases of real text: what building, keeping and searching an index costs.
 
-Sentences of all languages of the parallel corpora are encoded with the bundled model, every span of up to six words is
-kept, and one index is grown to each size. At each size: seconds of encoding and of writing (all that `Index.add` does
-without the model), bytes on disk, and in a process of its own the time to open, to answer the first, one, and 1,000
-queries (phrases of held-out sentences, 32 results), the memory, and recall against exact search. At the largest size
-`optimize(target_recall=...)` is run and measured too, and peers search the same vectors (`--peers N` of them).
+Unique sentences of all languages of the parallel corpora, shuffled, are encoded with the bundled model in chunks of
+1,024 (what an index gives its model at once); every span of up to six words is kept. One index is grown to each size.
+At each size: seconds of encoding and of writing (all that `Index.add` does without the model), bytes on disk, and in a
+process of its own the time to open, to answer the first, one, and 1,000 queries (phrases of held-out sentences, 32
+results), the memory, and recall against exact search. At the largest size `optimize(target_recall=...)` is run and
+measured too.
 
 Everything is kept in --work and continued there: run it again until it says that it is done. What was measured with
-other settings, another model or on another machine is not continued: that takes a folder of its own.
+other settings, another model or on another machine is not continued: that takes a folder of its own. A chunk is a file
+that holds spans, vectors in 8 bits as an index keeps them, and the seconds that it took; `Replay` stands in for the
+model, so that growing and tuning need no encoder and the index holds the same bytes.
 
     python bench/scale.py --work FOLDER --phrases 10000000
 """
@@ -16,36 +19,211 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from common import parser, report
-from scale_data import Replay, counts, encode, put, queries, sentences
-from scale_peers import peer, peers, wanted
-from scale_plot import draw
-from scale_truth import DEPTH, truth
+from common import corpora, memory, milliseconds, parallel, parser, report, rerun
+from numpy.typing import NDArray
 
 from phrasemate import Document, Index, Model, load_model
+from phrasemate.encode import Extracted
 from phrasemate.evaluate.report import signature
+from phrasemate.index import row_codec
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
+from phrasemate.utils.storage import atomic_file, write_text
 
+CHUNK = 1_024  # sentences
+SENTENCES = 320_000  # kept of all: more than 10 million phrases need
+HELD_OUT = 4_000  # from the end of these: nothing of them is ever indexed
+LEAST, MOST = 12, 600  # characters of a sentence
+WORDS = 6  # of a phrase
+QUERIES, K, SINGLES, DEPTH = 1_000, 32, 200, 10
 SIZES = [10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000]
-K, SINGLES = 32, 200
 HEADER = [
     *("phrases", "sentences", "encode s", "write s", "build s", "bytes/phrase", "open ms", "first ms", "one ms"),
     *("1000 ms", "1000 cpu ms", "recall@1", "recall@10", "memory MB", "mapped MB"),
 ]
-PEER_HEADER = [
-    *("engine", "how", "build s", "build cpu s", "memory MB", "mapped MB", "one ms", "1000 ms", "1000 cpu ms"),
-    *("recall@1", "recall@10"),
-]
 SETTLED = ("threads", "seed", "model", "phrasemate", "openvino", "faiss-cpu", "numpy", "machine")  # of a work folder
 TARGETS = {"open + first s": 2.0, "one ms": 1.0, "1000 ms": 55.0, "memory MB": 2_000.0, "recall@1": 0.95, "slope": 1.05}
+
+# -- text and vectors
+
+
+class Chunk(NamedTuple):
+    """Chunk ``number``: phrases of text i are ``bounds[i]:bounds[i + 1]``; seconds of the clock and of processors."""
+
+    number: int
+    texts: list[str]
+    bounds: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    scores: NDArray[np.float16]
+    codes: NDArray[np.int8]  # (phrases, dim)
+    seconds: float
+    processor: float
+
+
+def sentences(data: Path, work: Path, seed: int) -> list[str]:
+    """All sentences in their order; the file is made at the first call."""
+    path = work / "sentences.txt"
+    if not path.exists():
+        if not corpora(data):
+            raise SystemExit(f"{data / 'parallel'}: no en-*.tsv.gz; name the folder of the corpora with --data")
+        unique = {
+            " ".join(text.split()) for lang in corpora(data) for pair in parallel(data, lang) for text in pair[:2]
+        }
+        texts = sorted(text for text in unique if LEAST <= len(text) <= MOST)
+        random.Random(seed).shuffle(texts)
+        work.mkdir(parents=True, exist_ok=True)
+        write_text(path, "".join(f"{text}\n" for text in texts[:SENTENCES]))
+    return path.read_text("utf-8").split("\n")[:-1]
+
+
+def encode(model: Model, texts: Sequence[str], work: Path, phrases: int, seconds: float) -> int:
+    """Encode chunk after chunk until there are so many phrases or the time is up; returns how many there are."""
+    folder = work / "encoded"
+    folder.mkdir(exist_ok=True)
+    deadline, total = time.monotonic() + seconds, 0
+    for number in range((len(texts) - HELD_OUT) // CHUNK):
+        path = folder / f"{number:05}.npz"
+        if not path.exists():
+            if total >= phrases or time.monotonic() > deadline:
+                break
+            _encode_chunk(model, texts[number * CHUNK : (number + 1) * CHUNK], path)
+        with np.load(path) as saved:
+            total += int(saved["bounds"][-1])
+    return total
+
+
+def _encode_chunk(model: Model, texts: Sequence[str], path: Path) -> None:
+    start, used = time.perf_counter(), time.process_time()
+    extracted = model.extract(texts, threshold=0.0, max_words=WORDS)
+    spent = [time.perf_counter() - start, time.process_time() - used]
+    with atomic_file(path, "wb") as file:
+        np.savez(
+            file,
+            bounds=np.cumsum([0, *(len(item.starts) for item in extracted)]),
+            starts=np.concatenate([item.starts for item in extracted]),
+            ends=np.concatenate([item.ends for item in extracted]),
+            scores=np.concatenate([item.scores for item in extracted]).astype(np.float16),
+            codes=row_codec.quantise(np.concatenate([item.vectors for item in extracted])),
+            taken=spent,
+        )
+
+
+def chunks(texts: Sequence[str], work: Path, first: int = 0) -> Iterator[Chunk]:
+    """The chunks that have been encoded, from number ``first`` on."""
+    number = first
+    while (path := work / "encoded" / f"{number:05}.npz").exists():
+        part = list(texts[number * CHUNK : (number + 1) * CHUNK])
+        with np.load(path) as saved:
+            arrays = [saved[name] for name in ("bounds", "starts", "ends", "scores", "codes")]
+            yield Chunk(number, part, *arrays, *saved["taken"].tolist())
+        number += 1
+
+
+def counts(work: Path) -> NDArray[np.int64]:
+    """(sentences,) how many phrases each of the encoded sentences has."""
+    parts: list[Any] = []
+    while (path := work / "encoded" / f"{len(parts):05}.npz").exists():
+        with np.load(path) as saved:
+            parts.append(np.diff(saved["bounds"]))
+    return np.concatenate(parts)
+
+
+class Replay:
+    """A model that has read the sentences before, from number ``first`` on.
+
+    ``seconds`` and ``processor`` say what encoding those took that were asked for; ``loading`` and
+    ``loading_processor`` what it takes here, which is not part of building an index.
+    """
+
+    def __init__(self, model: Model, texts: Sequence[str], work: Path, first: int) -> None:
+        self.name, self.hash, self.path, self.dim = model.name, model.hash, model.path, model.dim
+        self.seconds = self.processor = self.loading = self.loading_processor = 0.0
+        self._stream = chunks(texts, work, first // CHUNK)
+        self._chunk: Chunk | None = None
+        self._at = first % CHUNK
+
+    def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Extracted]:
+        """The phrases of the next sentences, which must be these texts."""
+        start, used = time.perf_counter(), time.process_time()
+        extracted = [self._next(text) for text in texts]
+        self.loading += time.perf_counter() - start
+        self.loading_processor += time.process_time() - used
+        return extracted
+
+    def _next(self, text: str) -> Extracted:
+        if self._chunk is None or self._at == len(self._chunk.texts):
+            self._at = self._at if self._chunk is None else 0
+            self._chunk = next(self._stream)
+            self._vectors = row_codec.dequantise(self._chunk.codes)
+        chunk, at = self._chunk, self._at
+        if chunk.texts[at] != text:
+            raise SystemExit(f"chunk {chunk.number} was encoded from other texts; delete the work folder")
+        self._at += 1
+        part = slice(*chunk.bounds[at : at + 2])
+        share = float((part.stop - part.start) / chunk.bounds[-1])
+        self.seconds, self.processor = self.seconds + share * chunk.seconds, self.processor + share * chunk.processor
+        scores = chunk.scores[part].astype(np.float32)
+        return Extracted(chunk.starts[part], chunk.ends[part], scores, self._vectors[part])
+
+
+def queries(model: Model, texts: Sequence[str], work: Path, seed: int) -> NDArray[np.float32]:
+    """(1000, dim) vectors: of one phrase, that the model proposes, of each of so many held-out sentences."""
+    path = work / "queries.npy"
+    if not path.exists():
+        draw = random.Random(seed)
+        extracted = (item for item in model.extract(texts[-HELD_OUT:]) if len(item.starts))
+        drawn = [item.vectors[draw.randrange(len(item.starts))] for item in islice(extracted, QUERIES)]
+        with atomic_file(path, "wb") as file:
+            np.save(file, np.stack(drawn))
+    vectors: NDArray[np.float32] = np.load(path)
+    return vectors
+
+
+# -- exact answers
+
+
+def truth(work: Path, last: int, queries: Any) -> NDArray[np.float32]:
+    """(queries, 10) best scores of the first ``last`` sentences, best first; kept, and continued from fewer."""
+    path = work / f"truth-{last}.npy"
+    if not path.exists():
+        sizes = sorted(int(file.stem.split("-")[1]) for file in work.glob("truth-*.npy"))
+        first = max((count for count in sizes if count < last), default=0)
+        before = np.load(work / f"truth-{first}.npy") if first else None
+        with atomic_file(path, "wb") as file:
+            np.save(file, best_scores(queries, _encoded(work, first, last), before))
+    scores: NDArray[np.float32] = np.load(path)
+    return scores
+
+
+def best_scores(queries: Any, blocks: Iterable[Any], best: Any = None) -> Any:
+    """(queries, 10) the best scores over blocks of vectors, best first; ``best``: those of blocks before."""
+    import faiss
+
+    if best is None:
+        best = np.full((len(queries), DEPTH), -np.inf, np.float32)
+    for vectors in blocks:
+        scores, _ = faiss.knn(queries, vectors, min(DEPTH, len(vectors)), metric=faiss.METRIC_INNER_PRODUCT)
+        best = np.sort(np.concatenate([best, scores], axis=1), axis=1)[:, ::-1][:, :DEPTH]
+    return best
+
+
+def _encoded(work: Path, first: int, last: int) -> Iterator[Any]:
+    """The vectors of sentences ``first`` to ``last``."""
+    for number in range(first // CHUNK, -(-last // CHUNK)):
+        with np.load(work / "encoded" / f"{number:05}.npz") as saved:
+            low, high = (int(saved["bounds"][min(max(at - number * CHUNK, 0), CHUNK)]) for at in (first, last))
+            yield row_codec.dequantise(saved["codes"][low:high])
+
+
+# -- growing and measuring
 
 
 def grow(args: argparse.Namespace, texts: list[str], sizes: list[int], results: dict[str, Any]) -> None:
@@ -55,55 +233,39 @@ def grow(args: argparse.Namespace, texts: list[str], sizes: list[int], results: 
     for size in sizes:
         if str(size) in results:
             continue
-        made = VectorsManifest.found(folder / VECTORS_JSON)
-        if made is not None and made.tuned:
+        manifest = VectorsManifest.read_if_present(folder / VECTORS_JSON)
+        if manifest is not None and manifest.tuned:
             raise SystemExit(f"{folder}: was tuned, so {size:,} phrases would be, too; choose another --work")
         results.pop("tuned", None)  # of an index so small that it was searched exactly
         with _opened(folder, model, args.threads) as index:
+            measured_until = max((row["sentences"] for row in results.values()), default=0)
+            for document in list(index.documents()):
+                if int(document.name.partition("-")[2]) > measured_until:  # of a run that was stopped
+                    index.delete(document.name)
+                    index.optimize()
             first = index.stats().sentences
             last = int(np.searchsorted(ends, size)) + 1
             replay = Replay(model, texts, args.work, first)
             index._model = replay  # it is the bundled model's own work, read instead of done
-            spent = _Spent(results, size, replay, args.work)
-            index.add([Document.from_texts(f"{first}-{last}", texts[first:last])], progress=spent.keep)
-            spent.keep(None)  # with what came after the last chunk
+            start, used = time.perf_counter(), time.process_time()
+            index.add([Document.from_texts(f"{first}-{last}", texts[first:last])])
+            spent = {
+                "encode s": replay.seconds,
+                "encode cpu s": replay.processor,
+                "write s": time.perf_counter() - start - replay.loading,
+                "write cpu s": time.process_time() - used - replay.loading_processor,
+            }
             stats = index.stats()
-        seconds = results["unfinished"]["spent"]
         results[str(size)] = {
             "phrases": stats.phrases,
             "sentences": stats.sentences,
-            **seconds,
+            **spent,
             "bytes/phrase": sum(stats.files.values()) / stats.phrases,
             "engine": stats.engine,
             **measured(args, last),
         }
-        del results["unfinished"]
         keep(args.work, results)
         print(f"{size:,}: {results[str(size)]}", flush=True)
-
-
-class _Spent:
-    """Seconds of growing to a size, kept after every chunk: an interrupted run goes on from there."""
-
-    def __init__(self, results: dict[str, Any], size: int, replay: Replay, work: Path) -> None:
-        self._results, self._size, self._replay, self._work = results, size, replay, work
-        before = results.get("unfinished", {})
-        self._before: dict[str, float] = before["spent"] if before.get("size") == size else {}
-        self._begun, self._used = time.perf_counter(), time.process_time()
-
-    def now(self) -> dict[str, float]:
-        replay = self._replay
-        spent = {
-            "encode s": replay.seconds,
-            "encode cpu s": replay.processor,
-            "write s": time.perf_counter() - self._begun - replay.loading,
-            "write cpu s": time.process_time() - self._used - replay.loading_processor,
-        }
-        return {name: value + self._before.get(name, 0.0) for name, value in spent.items()}
-
-    def keep(self, _: Any) -> None:
-        self._results["unfinished"] = {"size": self._size, "spent": self.now()}
-        keep(self._work, self._results)
 
 
 def _opened(folder: Path, model: Any, threads: int | None) -> Index:
@@ -119,45 +281,41 @@ def tuned(args: argparse.Namespace, results: dict[str, Any]) -> None:
     results.pop("tuned", None)
     with Index.open(args.work / "index", threads=args.threads) as index:
         used = time.process_time()
-        told = index.optimize(target_recall=args.target_recall, seed=args.seed)
+        tuning = index.optimize(target_recall=args.target_recall, seed=args.seed)
         used = time.process_time() - used
-        assert told is not None
+        assert tuning is not None
         count, files = index.stats().sentences, index.stats().files
     names = ("target", "engine", "probes", "slack", "candidates", "seconds", "trials")
-    facts = {name: getattr(told, name) for name in names} | {"cpu s": used}
-    said = {"said recall@1": told.recall_at_1, "said recall@10": told.recall_at_10}
-    sizes = {"phrases": told.phrases, "sentences": count, "bytes/phrase": sum(files.values()) / told.phrases}
-    results["tuned"] = {**facts, **said, **sizes, **measured(args, count)}
+    facts = {name: getattr(tuning, name) for name in names} | {"cpu s": used}
+    recalls = {"said recall@1": tuning.recall_at_1, "said recall@10": tuning.recall_at_10}
+    sizes = {"phrases": tuning.phrases, "sentences": count, "bytes/phrase": sum(files.values()) / tuning.phrases}
+    results["tuned"] = {**facts, **recalls, **sizes, **measured(args, count)}
     keep(args.work, results)
     print(f"tuned: {results['tuned']}", flush=True)
 
 
-def measured(args: argparse.Namespace, last: int, folder: Path | None = None) -> dict[str, Any]:
+def measured(args: argparse.Namespace, last: int) -> dict[str, Any]:
     """What a process of its own finds in an index of the first ``last`` sentences."""
-    where = ["--index", str(folder or args.work / "index")]
-    command = [sys.executable, __file__, *sys.argv[1:], "--part", "measure", "--last", str(last), *where]
-    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    facts: dict[str, Any] = json.loads(answer)
-    return facts
+    return rerun("--part", "measure", "--last", str(last), "--index", str(args.work / "index"))
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Open, ask, compare; runs in a process of its own."""
-    asked: Any = np.load(args.work / "queries.npy")
-    before = memory()
-    opening = clock()
+    queries: Any = np.load(args.work / "queries.npy")
+    before = resident()
+    start = time.perf_counter()
     with Index.open(args.index, readonly=True, threads=args.threads) as index:
-        opened = opening()
-        first = _milliseconds(lambda: index.search(asked[:1], K))
-        for query in asked[:20]:
+        opened = 1000 * (time.perf_counter() - start)
+        first = milliseconds(lambda: index.search(queries[:1], K))
+        for query in queries[:20]:
             index.search(query[None], K)
-        alone = [_milliseconds(lambda q=query: index.search(q[None], K)) for query in asked[:SINGLES]]
-        index.search(asked, K)
-        together = [_milliseconds(lambda: index.search(asked, K)) for _ in range(7)]
-        used = min(_milliseconds(lambda: index.search(asked, K), time.process_time) for _ in range(3))
-        found = index.search(asked, K).scores
-        after = memory()
-    best = truth(args.work, args.last, asked)
+        alone = [milliseconds(lambda q=query: index.search(q[None], K)) for query in queries[:SINGLES]]
+        index.search(queries, K)
+        together = [milliseconds(lambda: index.search(queries, K)) for _ in range(7)]
+        used = min(milliseconds(lambda: index.search(queries, K), time.process_time) for _ in range(3))
+        scores = index.search(queries, K).scores
+        after = resident()
+    best = truth(args.work, args.last, queries)
     return {
         "open ms": opened,
         "first ms": first,
@@ -166,28 +324,16 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "1000 ms": min(together),
         "1000 ms, median": float(np.median(together)),
         "1000 cpu ms": used,
-        "recall@1": float((found[:, 0] >= best[:, 0] - 1e-5).mean()),
-        f"recall@{DEPTH}": float((found[:, :DEPTH] >= best[:, -1:] - 1e-5).mean()),
+        "recall@1": float((scores[:, 0] >= best[:, 0] - 1e-5).mean()),
+        f"recall@{DEPTH}": float((scores[:, :DEPTH] >= best[:, -1:] - 1e-5).mean()),
         "memory MB": after["RssAnon"] - before["RssAnon"],
         "mapped MB": after["RssFile"] - before["RssFile"],
     }
 
 
-def memory() -> dict[str, float]:
+def resident() -> dict[str, float]:
     """Resident MB of this process: what is its own, and what are pages of files."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return {line.split(":")[0]: int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("Rss")}
-
-
-def clock() -> Callable[[], float]:
-    begun = time.perf_counter()
-    return lambda: 1000 * (time.perf_counter() - begun)
-
-
-def _milliseconds(call: Callable[[], Any], timer: Callable[[], float] = time.perf_counter) -> float:
-    begun = timer()
-    call()
-    return 1000 * (timer() - begun)
+    return {name: memory(name) or 0.0 for name in ("RssAnon", "RssFile")}
 
 
 def slope(results: dict[str, Any], sizes: list[int], names: tuple[str, str]) -> float:
@@ -201,13 +347,13 @@ def slope(results: dict[str, Any], sizes: list[int], names: tuple[str, str]) -> 
 
 def table(results: dict[str, Any], sizes: list[int]) -> list[list[Any]]:
     """A row for each size; seconds of building add up."""
-    rows, done = [], {"encode s": 0.0, "write s": 0.0}
+    rows, sums = [], {"encode s": 0.0, "write s": 0.0}
     for name in [*map(str, sizes), *(["tuned"] if "tuned" in results else [])]:
         facts = dict(results[name])
-        for kind in done:
-            done[kind] += facts.get(kind, facts["seconds"] if kind == "write s" and name == "tuned" else 0.0)
-            facts[kind] = done[kind]
-        facts["build s"] = sum(done.values())
+        for kind in sums:
+            sums[kind] += facts.get(kind, facts["seconds"] if kind == "write s" and name == "tuned" else 0.0)
+            facts[kind] = sums[kind]
+        facts["build s"] = sum(sums.values())
         rows.append([name if name == "tuned" else facts["phrases"], *(_short(facts[key]) for key in HEADER[1:])])
     return rows
 
@@ -218,32 +364,32 @@ def _short(value: float) -> Any:
 
 def keep(work: Path, results: dict[str, Any]) -> None:
     """Write what was measured until now; a stop loses at most what was being measured."""
-    put(work / "results.json", json.dumps(results, indent=1).encode())
+    write_text(work / "results.json", json.dumps(results, indent=1))
 
 
 def settle(args: argparse.Namespace, model: Model) -> None:
-    """Refuse a work folder that was begun with other settings: what it holds would be taken for this run's."""
+    """Refuse a work folder that was started with other settings: what it holds would be taken for this run's."""
     facts = signature(model, threads=args.threads or "all", seed=args.seed)
     now, path = {name: facts[name] for name in SETTLED}, args.work / "settings.json"
     before = json.loads(path.read_text("utf-8")) if path.exists() else now
     if differing := [f"{name} {before[name]}, now {now[name]}" for name in SETTLED if before[name] != now[name]]:
-        raise SystemExit(f"{args.work}: was begun with {'; '.join(differing)}; choose another --work")
+        raise SystemExit(f"{args.work}: was started with {'; '.join(differing)}; choose another --work")
     args.work.mkdir(parents=True, exist_ok=True)
-    put(path, json.dumps(now, indent=1).encode())
+    write_text(path, json.dumps(now, indent=1))
 
 
 def main() -> None:
     args = _arguments()
-    if args.part in ("measure", "peer"):
-        print(json.dumps(measure(args) if args.part == "measure" else peer(args)))
+    if args.part == "measure":
+        print(json.dumps(measure(args)))
         return
     model = load_model(args.model, args.threads)
     settle(args, model)
     texts = sentences(args.data, args.work, args.seed)
-    done = encode(model, texts, args.work, args.phrases, args.seconds)
+    count = encode(model, texts, args.work, args.phrases, args.seconds)
     queries(model, texts, args.work, args.seed)
-    if done < args.phrases:
-        print(f"{done:,} of {args.phrases:,} phrases are encoded; run it again to go on")
+    if count < args.phrases:
+        print(f"{count:,} of {args.phrases:,} phrases are encoded; run it again to continue")
         raise SystemExit(3)
     if args.part == "encode":
         return
@@ -253,41 +399,27 @@ def main() -> None:
     grow(args, texts, sizes, results)
     if args.target_recall:
         tuned(args, results)
-    if args.peers:
-        peers(args, texts, results)
     slopes = {
         "slope": slope(results, sizes, ("encode s", "write s")),
         "slope, processor": slope(results, sizes, ("encode cpu s", "write cpu s")),
     }
     facts = signature(model, threads=args.threads or "all", seed=args.seed, **slopes)
-    if args.peers:
-        found = results["peers"][str(args.peers)]
-        each = [[name, *(one.get(key, "") for key in PEER_HEADER[1:])] for name, one in found.items()]
-        asked = {"phrases": args.peers, **wanted(args, "phrasemate")}
-        report(f"scale_peers_{args.peers}", PEER_HEADER, each, facts | asked)
     tuned_for = {"target recall": results["tuned"]["target"]} if "tuned" in results else {}
     report("scale", HEADER, table(results, sizes), facts | tuned_for | {"wanted": TARGETS})
-    if args.plot:
-        draw(results, sizes, slopes["slope"], args.plot)
 
 
 def _arguments() -> argparse.Namespace:
-    made = parser(__doc__)
-    made.add_argument("--work", type=Path, required=True, help="folder for vectors, index and results; kept")
-    made.add_argument("--phrases", type=int, default=SIZES[-1])
-    made.add_argument("--seconds", type=float, default=float("inf"), help="of encoding; then stop, to be continued")
-    made.add_argument("--target-recall", type=float, default=0.95, help="of the tuned row (0: none)")
-    made.add_argument("--peers", type=int, default=0, help="phrases that the peers search (default: no peers)")
-    made.add_argument("--construction", type=int, default=100, help="breadth with which graphs of peers are built")
-    made.add_argument("--plot", type=Path, help="write this SVG")
-    made.add_argument("--part", choices=["encode", "measure", "peer"], help="only this")
-    for name, kind in (("--last", int), ("--index", Path), ("--peer", str)):
-        made.add_argument(name, type=kind, help=argparse.SUPPRESS)
-    args = made.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--work", type=Path, required=True, help="folder for vectors, index and results; kept")
+    options.add_argument("--phrases", type=int, default=SIZES[-1])
+    options.add_argument("--seconds", type=float, default=float("inf"), help="of encoding; then stop, to be continued")
+    options.add_argument("--target-recall", type=float, default=0.95, help="of the tuned row (0: none)")
+    options.add_argument("--part", choices=["encode", "measure"], help="only this")
+    for name, kind in (("--last", int), ("--index", Path)):
+        options.add_argument(name, type=kind, help=argparse.SUPPRESS)
+    args = options.parse_args()
     if not SIZES[0] <= args.phrases <= SIZES[-1]:
-        made.error(f"--phrases {args.phrases}: expected {SIZES[0]:,} to {SIZES[-1]:,}")
-    if not 0 <= args.peers <= args.phrases:
-        made.error(f"--peers {args.peers}: expected no more than --phrases, {args.phrases:,}")
+        options.error(f"--phrases {args.phrases}: expected {SIZES[0]:,} to {SIZES[-1]:,}")
     return args
 
 

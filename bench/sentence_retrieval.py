@@ -49,14 +49,14 @@ def sides(folder: Path, pair: str) -> tuple[list[str], list[str]]:
 
 def rows(model: Model, name: str, folder: Path, pairs: Sequence[str]) -> list[list[Any]]:
     """A row for each pair, and their means."""
-    found: list[list[Any]] = []
+    table: list[list[Any]] = []
     for pair in pairs:
         texts = sides(folder, pair)
         first, second = (model.encode_sentences(side) for side in texts)
-        there, back = measures(first, second, texts[1]), measures(second, first, texts[0])
-        found.append([name, pair, len(first), there[0], back[0], there[1], back[1]])
-    means = [float(np.mean([row[column] for row in found])) for column in range(3, len(HEADER))]
-    return [*found, [name, "mean", sum(row[2] for row in found), *means]]
+        forth, back = measures(first, second, texts[1]), measures(second, first, texts[0])
+        table.append([name, pair, len(first), forth[0], back[0], forth[1], back[1]])
+    means = [float(np.mean([row[column] for row in table])) for column in range(3, len(HEADER))]
+    return [*table, [name, "mean", sum(row[2] for row in table), *means]]
 
 
 def main() -> None:

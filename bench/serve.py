@@ -7,7 +7,6 @@ Starts ``phrasemate serve`` on an index, in a process of its own. Then, over loo
 - together: ``--users`` users, each on its own connection, do the same without a pause for ``--seconds``, and finish
   their last round; what goes wrong is counted apart and not timed, and the server's memory (anonymous, in MB) is read
   before and in each quarter.
-- schemathesis: ``--examples`` requests for each operation, and as many against the description where it takes a body.
 
 Sentences are the German side of Europarl and Tatoeba, each used once; the users run on the server's cores, too.
 
@@ -16,9 +15,7 @@ Sentences are the German side of Europarl and Tatoeba, each used once; the users
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import gzip
 import json
 import random
 import re
@@ -35,7 +32,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import numpy as np
-from common import anonymous, parser, report
+from common import anonymous, parallel, parser, report
 
 from phrasemate import Index
 from phrasemate.evaluate.report import Named, signature
@@ -64,13 +61,13 @@ class Times:
 
     def rows(self, users: int, wall: float) -> list[list[Any]]:
         wrongly = [name.split(":")[0] for name in self.errors]
-        found = {kind: self.seconds.get(kind, []) for kind in dict.fromkeys([*self.seconds, *wrongly])}
-        found["all"] = [x for each in self.seconds.values() for x in each]
+        times = {kind: self.seconds.get(kind, []) for kind in dict.fromkeys([*self.seconds, *wrongly])}
+        times["all"] = [x for values in self.seconds.values() for x in values]
         rows = []
-        for kind in found:
+        for kind in times:
             wrong = sum(n for name, n in self.errors.items() if kind in ("all", name.split(":")[0]))
-            shown = [f"{ms:.0f}" for ms in 1000 * np.percentile(found[kind] or [np.nan], [50, 90, 99, 100])]
-            rows.append([users, kind, len(found[kind]), wrong, f"{len(found[kind]) / wall:.1f}", *shown])
+            percentiles = [f"{ms:.0f}" for ms in 1000 * np.percentile(times[kind] or [np.nan], [50, 90, 99, 100])]
+            rows.append([users, kind, len(times[kind]), wrong, f"{len(times[kind]) / wall:.1f}", *percentiles])
         return rows
 
 
@@ -87,7 +84,7 @@ class Connection:
         head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\n"
         if body is not None:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        begun = time.perf_counter()
+        started = time.perf_counter()
         try:
             status, answer = await asyncio.wait_for(self._exchange(head.encode() + b"\r\n" + (body or b"")), 30)
         except (OSError, asyncio.IncompleteReadError, TimeoutError, ValueError) as error:
@@ -97,7 +94,7 @@ class Connection:
         if status != 200:
             self._times.errors[f"{kind}: {status}"] += 1
             return b""
-        self._times.seconds[kind].append(time.perf_counter() - begun)
+        self._times.seconds[kind].append(time.perf_counter() - started)
         return answer
 
     async def _exchange(self, sent: bytes) -> tuple[int, bytes]:
@@ -125,12 +122,12 @@ async def one_user(port: int, sentences: Iterator[str], times: Times, until: flo
         places = AT.findall(await connection.ask("page", f"/?q={text}"))
         if places:
             await connection.ask("click", f"/?q={text}&at={random.choice(places).decode()}")
-        body = json.dumps({"query": asked(next(sentences))}).encode()
+        body = json.dumps({"query": with_marks(next(sentences))}).encode()
         await connection.ask("search", "/api/v1/search", body)
     connection.close()
 
 
-def asked(sentence: str) -> str:
+def with_marks(sentence: str) -> str:
     """The longest word in [[ ]]."""
     start, end = max(words(sentence), key=lambda word: word[1] - word[0])
     return marked(sentence, start, end)
@@ -153,16 +150,16 @@ async def together(
     times, facts = Times(), {}
     before = await metric(at)
     memory = [before["memory"]]
-    begun = time.perf_counter()
-    until = begun + seconds
+    started = time.perf_counter()
+    until = started + seconds
     tasks = [asyncio.create_task(one_user(at.port, sentences, times, until, -1)) for _ in range(users)]
     for _ in range(4):
         await asyncio.sleep(seconds / 4)
         memory.append((await metric(at))["memory"])
     await asyncio.gather(*tasks)
-    wall = time.perf_counter() - begun  # the last rounds, too, whose answers count
+    wall = time.perf_counter() - started  # the last rounds, too, whose answers count
     after = await metric(at)
-    facts["memory_mb"] = " ".join(f"{each:.0f}" for each in memory)
+    facts["memory_mb"] = " ".join(f"{sample:.0f}" for sample in memory)
     passes = after["passes"] - before["passes"]
     facts["calls_per_pass"] = round((after["calls"] - before["calls"]) / passes, 2) if passes else 0.0
     return times, wall, facts
@@ -170,9 +167,8 @@ async def together(
 
 def german(data: Path, seed: int) -> Iterator[str]:
     """Sentences in random order, each once."""
-    with gzip.open(data / "parallel" / "en-de.tsv.gz", "rt", encoding="utf-8") as file:
-        found = {line.split("\t")[1] for line in file}
-    fit = sorted(text for text in found if LEAST <= len(text) <= MOST and not set(text) & set("[]\\") and words(text))
+    texts = {pair.other for pair in parallel(data, "de")}
+    fit = sorted(text for text in texts if LEAST <= len(text) <= MOST and not set(text) & set("[]\\") and words(text))
     random.Random(seed).shuffle(fit)
     return iter(fit)
 
@@ -199,69 +195,34 @@ def server(index: Path, threads: int | None, quick: bool = False) -> Iterator[Pl
             process.kill()  # nothing, where it has ended
 
 
-def conform(port: int, examples: int) -> Counter[str]:
-    """What schemathesis finds, by kind; see tests/server/test_server_schema.py for what is asked for."""
-    import schemathesis
-    from hypothesis import HealthCheck, given, settings
-    from schemathesis.config import SchemathesisConfig
-    from schemathesis.generation import GenerationMode
-
-    sys.path.append(str(Path(__file__).parents[1] / "tests" / "server"))
-    from server_checks import CHECKS, PATHS, POSTED
-
-    found: Counter[str] = Counter()
-    config = SchemathesisConfig.from_str(CHECKS)
-    description = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json", config=config)
-    quiet = settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    for path in PATHS:
-        for mode in GenerationMode if path in POSTED else [GenerationMode.POSITIVE]:
-            operation = description[path]["POST" if path in POSTED else "GET"]
-
-            @quiet
-            @given(case=operation.as_strategy(generation_mode=mode))
-            def each(case: Any) -> None:
-                found["requests"] += 1
-                case.call_and_validate()
-
-            try:
-                each()
-            except Exception as error:
-                found["findings"] += 1
-                print(f"{path}: {error}", file=sys.stderr)
-    return found
-
-
 def main() -> None:
-    made = parser(__doc__)
-    made.add_argument("index", type=Path)
-    made.add_argument("--users", type=int, default=50)
-    made.add_argument("--seconds", type=float, default=60.0)
-    made.add_argument("--warm", type=float, default=20.0, help="seconds of them before that, which do not count")
-    made.add_argument("--alone", type=int, default=200, help="rounds of one user (default: %(default)s)")
-    made.add_argument("--examples", type=int, default=0, help="of schemathesis for each operation (default: none)")
-    made.add_argument("--quick", action="store_true", help="searches do not look at their hits again")
-    options: argparse.Namespace = made.parse_args()
-    random.seed(options.seed)
-    sentences = german(options.data, options.seed)
+    options = parser(__doc__)
+    options.add_argument("index", type=Path)
+    options.add_argument("--users", type=int, default=50)
+    options.add_argument("--seconds", type=float, default=60.0)
+    options.add_argument("--warm", type=float, default=20.0, help="seconds of them before that, which do not count")
+    options.add_argument("--alone", type=int, default=200, help="rounds of one user (default: %(default)s)")
+    options.add_argument("--quick", action="store_true", help="searches do not look at their hits again")
+    args = options.parse_args()
+    random.seed(args.seed)
+    sentences = german(args.data, args.seed)
     rows: list[list[Any]] = []
-    facts: dict[str, Any] = {"index": options.index.name, "users": options.users, "seconds": options.seconds}
-    facts |= {"warm": options.warm, "quick": options.quick, "threads": options.threads or "all", "seed": options.seed}
-    with Index.open(options.index, readonly=True) as index:
+    facts: dict[str, Any] = {"index": args.index.name, "users": args.users, "seconds": args.seconds}
+    facts |= {"warm": args.warm, "quick": args.quick, "threads": args.threads or "all", "seed": args.seed}
+    with Index.open(args.index, readonly=True) as index:
         model = {"": Named(index.manifest.model_name, index.manifest.model_hash)}
-    with server(options.index, options.threads, options.quick) as at:
+    with server(args.index, args.threads, args.quick) as at:
         asyncio.run(one_user(at.port, sentences, Times(), float("inf"), 20))  # warms up
-        if options.alone:
-            times, begun = Times(), time.perf_counter()
-            asyncio.run(one_user(at.port, sentences, times, float("inf"), options.alone))
-            rows += times.rows(1, time.perf_counter() - begun)
-        if options.users:
-            if options.warm:
-                asyncio.run(together(at, options.users, options.warm, sentences))
-            times, wall, more = asyncio.run(together(at, options.users, options.seconds, sentences))
-            rows += times.rows(options.users, wall)
+        if args.alone:
+            times, started = Times(), time.perf_counter()
+            asyncio.run(one_user(at.port, sentences, times, float("inf"), args.alone))
+            rows += times.rows(1, time.perf_counter() - started)
+        if args.users:
+            if args.warm:
+                asyncio.run(together(at, args.users, args.warm, sentences))
+            times, wall, more = asyncio.run(together(at, args.users, args.seconds, sentences))
+            rows += times.rows(args.users, wall)
             facts |= {**more, "errors": dict(times.errors)}
-        if options.examples:
-            facts["schemathesis"] = dict(conform(at.port, options.examples))
     report("serve", HEADER, rows, signature(model, **facts))
 
 

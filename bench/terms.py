@@ -4,20 +4,16 @@ Documents: the different sentences of one source of the parallel texts, shuffled
 (30 pages); each is read in one language by itself. Glossary: the strings of LibreOffice's interface in that language,
 of one to six words, without a full stop, question or exclamation mark at the end. Right are the phrases of a document
 that are in the glossary (same words, cases folded); average precision is over all of these that occur in it, proposed
-or not. English and German documents of even number were looked at while choosing (``--part dev``); the test is made of
-the others, and of French and Czech. A p-value is of the paired randomisation test over documents.
+or not. English and German documents of even number were looked at while choosing; the test is made of the others, and
+of French and Czech. A p-value is of the paired randomisation test over documents.
 
-Rankings, all over the same proposed phrases: those of `phrasemate.terms`; "without p" (ln(1 + f) / n) and "without n"
-(p ln(1 + f)), which are parts of termhood; and two that know how frequent words are elsewhere, from the scores that the
-encoder's tokenizer gives to them: "weirdness" (ln(1 + f) times the mean of ln(share here / share elsewhere)) and
-"tf-idf" (ln(1 + f) times the mean of -ln(share elsewhere)). "n-grams" ranks what the n-gram segmenter proposes by
-termhood (p from the learned one) and by frequency.
+Rankings: those of `phrasemate.terms`, all over the same proposed phrases. "n-grams" ranks what the n-gram segmenter
+proposes by termhood (p from the learned one) and by frequency.
 
 Translations: the time for all, and terms of two German test documents that a dictionary or the glossary has: right is
 one of the first k wordings that stands there for it. The index is one that is given, or made of English sentences of
 other sources.
 
-    python bench/terms.py --part dev
     python bench/terms.py --part test
     python bench/terms.py --part translations
 """
@@ -25,32 +21,38 @@ other sources.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import math
 import random
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import parser, report
+from common import parser, report, table_rows
 
 from phrasemate import Document, Index, Model, Searcher, load_model
 from phrasemate.evaluate.report import signature
 from phrasemate.evaluate.significance import randomisation_test
-from phrasemate.terms import TermSettings, document_terms, extract_terms, translate_terms, wording
-from phrasemate.terms.extract import SCORES, Found, find_phrases
-from phrasemate.text import words
+from phrasemate.reference import tokenizer_reference
+from phrasemate.termhood import PhraseStatistics, describe
+from phrasemate.terms import (
+    SCORES,
+    TermSettings,
+    document_terms,
+    extract_terms,
+    find_phrases,
+    translate_terms,
+    wording,
+)
 
 WORDS = 13_000
 SOURCES = {"libreoffice_help": 4, "gnome_help": 2, "debian_guide": 2, "mozilla_www": 2}  # documents of each
 ALL = TermSettings(belief=0.0, most=None)
-Proposed = Mapping[str, Found]
+Proposed = Mapping[str, PhraseStatistics]
 
 
 class Text(NamedTuple):
@@ -67,16 +69,10 @@ def column_of(language: str) -> tuple[str, int]:
     return (f"en-{language}.tsv.gz", 1) if language != "en" else ("en-de.tsv.gz", 0)
 
 
-def rows(path: Path) -> Iterable[list[str]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            yield line.rstrip("\n").split("\t")
-
-
 def documents(data: Path, language: str) -> list[Text]:
     name, column = column_of(language)
     pools: dict[str, dict[str, None]] = {source: {} for source in SOURCES}
-    for row in rows(data / "parallel" / name):
+    for row in table_rows(data / "parallel" / name):
         if row[2] in pools:
             pools[row[2]][row[column]] = None
     return [
@@ -89,21 +85,23 @@ def documents(data: Path, language: str) -> list[Text]:
 def cuts(sentences: list[str], count: int) -> list[list[str]]:
     """Shuffled, in at most ``count`` documents of 13,000 words."""
     random.Random(1).shuffle(sentences)
-    found, current, size = [], [], 0
+    documents_cut, current, size = [], [], 0
     for sentence in sentences:
         current.append(sentence)
         size += len(sentence.split())
         if size >= WORDS:
-            found.append(current)
+            documents_cut.append(current)
             current, size = [], 0
-    return found[:count]
+    return documents_cut[:count]
 
 
 def glossary(data: Path, language: str) -> set[str]:
     name, column = column_of(language)
-    cells = (row[column].replace("_", "").strip() for row in rows(data / "terms" / name) if row[2] == "libreoffice_ui")
-    kept = {wording(cell) for cell in cells if cell[-1:] not in set(".?!")}
-    return {key for key in kept if key and len(key.split(" ")) <= ALL.max_words}
+    cells = (
+        row[column].replace("_", "").strip() for row in table_rows(data / "terms" / name) if row[2] == "libreoffice_ui"
+    )
+    wordings = {wording(cell) for cell in cells if cell[-1:] not in set(".?!")}
+    return {key for key in wordings if key and len(key.split(" ")) <= ALL.max_words}
 
 
 def average_precision(order: Sequence[str], gold: set[str]) -> float:
@@ -112,72 +110,42 @@ def average_precision(order: Sequence[str], gold: set[str]) -> float:
     return float((precision * right).sum() / max(1, len(gold)))
 
 
-class Elsewhere:
-    """How frequent words are in the text that the encoder's tokenizer was made of: a Unigram model of 100 languages."""
-
-    def __init__(self, model: Model) -> None:
-        self.tokenizer = model.runtime.tokenizer
-        state = json.loads(self.tokenizer.to_str())
-        self.scores = [score for _, score in state["model"]["vocab"]]
-
-    def logs(self, found: Iterable[str]) -> dict[str, float]:
-        """Ln of the share of each word."""
-        asked = list(found)
-        encoded = self.tokenizer.encode_batch(asked, add_special_tokens=False)
-        return {word: sum(self.scores[i] for i in each.ids) for word, each in zip(asked, encoded, strict=True)}
+def order_of(proposed: Proposed, scores: Mapping[str, float]) -> list[str]:
+    """As `phrasemate.terms.rank_phrases`: equal scores by frequency, then by place."""
+    return sorted(proposed, key=lambda key: (-scores[key], -proposed[key].count))
 
 
-def by_reference(found: Proposed, sentences: Sequence[str], elsewhere: Elsewhere) -> dict[str, dict[str, float]]:
-    """The two rankings that know other text."""
-    counts = Counter(wording(text[a:b]) for text in sentences for a, b in words(text))
-    total = counts.total()
-    logs = elsewhere.logs(counts)
-    scores: dict[str, dict[str, float]] = {"weirdness": {}, "tf-idf": {}}
-    for key, each in found.items():
-        parts = key.split(" ")
-        rare = np.mean([-logs.get(part, -20.0) for part in parts])
-        here = np.mean([math.log(max(1, counts[part]) / total) for part in parts])
-        scores["weirdness"][key] = math.log1p(each.count) * float(here + rare)
-        scores["tf-idf"][key] = math.log1p(each.count) * float(rare)
-    return scores
-
-
-def order_of(found: Proposed, scores: Mapping[str, float]) -> list[str]:
-    """As `phrasemate.terms.extract.ranked`: equal scores by frequency, then by place."""
-    return sorted(found, key=lambda key: (-scores[key], -found[key].count))
-
-
-def measure(text: Text, gold: set[str], model: Model, elsewhere: Elsewhere) -> dict[str, float]:
+def measure(text: Text, gold: set[str], model: Model) -> dict[str, float]:
     """Average precision of each ranking, and what there is to know of the document."""
     started = time.perf_counter()
     everything = find_phrases([Document.from_texts(text.source, text.sentences)], model, ALL)
     seconds = time.perf_counter() - started
+    describe(everything, text.language, tokenizer_reference(model.runtime.tokenizer), model.ngram.common)
     right = gold & set(everything)
-    proposed = {key: each for key, each in everything.items() if each.greatest >= TermSettings().belief}
+    proposed = {key: item for key, item in everything.items() if item.greatest >= TermSettings().belief}
     ngrams = {wording(s[span.start : span.end]) for s in text.sentences for span in model.ngram(s)}
-    alike = {key: each for key, each in everything.items() if key in ngrams}
+    alike = {key: item for key, item in everything.items() if key in ngrams}
     scores = {name: score(proposed) for name, score in SCORES.items()}
-    scores |= by_reference(proposed, text.sentences, elsewhere)
-    scores["without p"] = {key: math.log1p(each.count) / each.words for key, each in proposed.items()}
-    scores["without n"] = {key: math.log1p(each.count) * each.belief for key, each in proposed.items()}
-    found = {name: average_precision(order_of(proposed, each), right) for name, each in scores.items()}
+    scores["by length"] = {
+        key: item.belief * math.log1p(item.count) / item.words for key, item in proposed.items()
+    }  # p ln(1 + f) / n, termhood until 2026-11
+    figures = {name: average_precision(order_of(proposed, item), right) for name, item in scores.items()}
     for name in ("frequency", "termhood"):
-        found[f"n-grams, {name}"] = average_precision(order_of(alike, SCORES[name](alike)), right)
-    several = {key: each for key, each in proposed.items() if each.words > 1}
+        figures[f"n-grams, {name}"] = average_precision(order_of(alike, SCORES[name](alike)), right)
+    several = {key: item for key, item in proposed.items() if item.words > 1}
     long = {key for key in right if " " in key}
     for name in ("frequency", "termhood"):
-        found[f"several words, {name}"] = average_precision(order_of(several, scores[name]), long)
-    return found | {"glossary": len(right), "proposed": len(proposed), "seconds": seconds}
+        figures[f"several words, {name}"] = average_precision(order_of(several, scores[name]), long)
+    return figures | {"glossary": len(right), "proposed": len(proposed), "seconds": seconds}
 
 
 def rankings(args: argparse.Namespace, model: Model) -> None:
-    elsewhere, results = Elsewhere(model), {}
-    for language in ("en", "de") if args.part == "dev" else ("en", "de", "fr", "cs"):
+    results: dict[Any, dict[str, float]] = {}
+    for language in ("en", "de", "fr", "cs"):
         gold = glossary(args.data, language)
         for text in documents(args.data, language):
-            chosen_by = language in ("en", "de") and text.number % 2 == 0
-            if chosen_by == (args.part == "dev"):
-                results[text[:3]] = measure(text, gold, model, elsewhere)
+            if language in ("fr", "cs") or text.number % 2:
+                results[text[:3]] = measure(text, gold, model)
                 print(*text[:3], {k: round(v, 3) for k, v in results[text[:3]].items()}, file=sys.stderr)
     names = list(next(iter(results.values())))
     groups: dict[str, list[Any]] = defaultdict(list)
@@ -188,7 +156,7 @@ def rankings(args: argparse.Namespace, model: Model) -> None:
         for name in names
     ]
     for name, base in COMPARED:
-        pair = [[each[which] for each in results.values()] for which in (name, base)]
+        pair = [[figures[which] for figures in results.values()] for which in (name, base)]
         better = sum(one > other for one, other in zip(*pair, strict=True))
         p = randomisation_test(*pair)
         print(f"{name} against {base}: better in {better} of {len(pair[0])} documents, p = {p:.2g}")
@@ -201,16 +169,14 @@ COMPARED = [
     ("termhood", "n-grams, frequency"),
     ("termhood", "expected"),
     ("termhood", "cvalue"),
-    ("termhood", "without p"),
-    ("termhood", "without n"),
-    ("termhood", "tf-idf"),
+    ("termhood", "by length"),
     ("several words, termhood", "several words, frequency"),
 ]
 
 
 def translations(args: argparse.Namespace, model: Model) -> None:
     equivalents: defaultdict[str, set[str]] = defaultdict(set)
-    for english, german, _ in rows(args.data / "terms" / "en-de.tsv.gz"):
+    for english, german, _ in table_rows(args.data / "terms" / "en-de.tsv.gz"):
         key = wording(english.replace("_", ""))
         equivalents[wording(german.replace("_", ""))] |= {key, key.removeprefix("to ")}
     texts = [
@@ -234,7 +200,9 @@ def translations(args: argparse.Namespace, model: Model) -> None:
 
 def built(args: argparse.Namespace, folder: Path, model: Model) -> Index:
     """English sentences of other sources than the documents'."""
-    other = {row[0] for row in rows(args.data / "parallel" / "en-de.tsv.gz") if row[2] in ("libreoffice_help", "ddtp")}
+    other = {
+        row[0] for row in table_rows(args.data / "parallel" / "en-de.tsv.gz") if row[2] in ("libreoffice_help", "ddtp")
+    }
     sentences = sorted(other)
     random.Random(1).shuffle(sentences)
     index = Index.create(folder / "idx", model)
@@ -248,13 +216,13 @@ def translated(text: Text, searcher: Searcher, equivalents: Mapping[str, set[str
     whole = document_terms(document, searcher)
     table: list[list[Any]] = [[text.source, len(whole), "as a user asks", "", "", *clocks.read()]]
     terms = extract_terms([document], searcher.model, TermSettings(most=3000))
-    known = [term for term in terms if wording(term.text) in equivalents][:500]
+    gold_terms = [term for term in terms if wording(term.text) in equivalents][:500]
     for examples in (1, 2, 4, 8):
         clocks = Clocks()
-        found = translate_terms(known, searcher, TermSettings(examples=examples))
-        right = [[wording(group.text) in equivalents[wording(term.text)] for group in term.groups] for term in found]
-        first, five = (float(np.mean([any(each[:k]) for each in right])) for k in (1, 5))
-        table.append([text.source, len(known), examples, first, five, *clocks.read()])
+        answers = translate_terms(gold_terms, searcher, TermSettings(examples=examples))
+        right = [[wording(group.text) in equivalents[wording(term.text)] for group in term.groups] for term in answers]
+        first, five = (float(np.mean([any(hits[:k]) for hits in right])) for k in (1, 5))
+        table.append([text.source, len(gold_terms), examples, first, five, *clocks.read()])
     return table
 
 
@@ -270,7 +238,7 @@ class Clocks:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--part", choices=("dev", "test", "translations"), default="test")
+    options.add_argument("--part", choices=("test", "translations"), default="test")
     options.add_argument("--index", type=Path, help="an index of English (default: one is made)")
     options.add_argument("--size", type=int, default=20_000, help="sentences of the index that is made")
     options.add_argument("--quick", action="store_true", help="translations without a second look at hits")

@@ -23,22 +23,24 @@ from phrasemate import Document, Index, demo
 
 IMAGES = Path(__file__).parent / "images"
 GERMAN = (
-    "Am Montagmorgen hielten die Abgeordneten eine Schweigeminute für die Opfer ab. Danach überwies die Bank das Geld."
+    "Das Gericht sprach den Angeklagten aus Mangel an Beweisen frei. Die Regierung will die Steuer auf Tabak erhöhen."
 )
 ARABIC = "وقف النواب دقيقة صمت حدادا على ضحايا الزلزال. ثم حذر رئيس البنك المركزي من ارتفاع الأسعار."
 NEWS = (
+    "The court acquitted the defendant for lack of evidence.",
+    "The court heard three witnesses before it ruled.",
+    "On appeal, the court found that the evidence was not enough.",
+    "The government wants to raise the tax on tobacco this year.",
     "The members of parliament observed a minute of silence for the victims of the earthquake.",
-    "The Speaker asked everybody to rise for a minute's silence before the debate began.",
-    "A moment of silence was held at the beginning of the session.",
-    "They honoured the dead with a minute of silence in the great hall.",
     "The president of the central bank warned of rising prices.",
+    "The central bank kept the interest rate where it was.",
     "The opposition called for a vote of no confidence in the government.",
     "Parliament adopted the budget after a debate that lasted until midnight.",
 )
 REPORT = (
-    "Der Bundestag hielt eine Schweigeminute für die Opfer des Erdbebens ab. "
+    "Das Gericht sprach den Angeklagten aus Mangel an Beweisen frei. "
     "Die Zentralbank warnt vor steigenden Preisen. "
-    "Die Schweigeminute dauerte kaum dreißig Sekunden, dann begann die Debatte über den Haushalt. "
+    "Das Gericht hatte drei Zeugen gehört, im Parlament begann die Debatte über den Haushalt. "
     "Der Haushalt wurde nach Mitternacht angenommen. Die Opposition verlangte eine Abstimmung."
 )
 COLOURS = 256  # a page has few; so a picture stays below 150 kB
@@ -89,7 +91,7 @@ def review(page: Any) -> None:
     page.locator("select[name=in]").select_option("news")
     page.get_by_role("button", name="Find terms").click()
     page.locator("#review").wait_for(timeout=60_000)
-    page.locator("tr[data-term=Schweigeminute] .choices button").first.click()
+    page.locator("tr[data-term=Gericht] .choices button").first.click()
     page.locator("tr[data-term=Zentralbank] .verdict label").first.click()
 
 
@@ -104,11 +106,11 @@ def save(name: str, png: bytes) -> None:
 
 
 SHOTS: dict[str, tuple[str, tuple[int, int], str, Callable[[Any], None]]] = {
-    "concordance": (address(GERMAN, "Schweigeminute", "demo"), (1280, 800), "light", open_line),
-    "side-by-side": (address(GERMAN, "Schweigeminute", "demo", "news"), (1280, 800), "dark", lambda page: None),
-    "right-to-left": (address(ARABIC, "دقيقة صمت", "news"), (1280, 640), "light", lambda page: None),
+    "concordance": (address(GERMAN, "Gericht", "demo"), (1280, 800), "light", open_line),
+    "side-by-side": (address(GERMAN, "Gericht", "demo", "news"), (1280, 800), "dark", lambda page: None),
+    "right-to-left": (address(ARABIC, "البنك المركزي", "news"), (1280, 640), "light", lambda page: None),
     "terms": ("/document", (1280, 800), "light", review),
-    "phone": (address(GERMAN, "Schweigeminute", "news"), (390, 844), "light", lambda page: None),
+    "phone": (address(GERMAN, "Gericht", "news"), (390, 844), "light", lambda page: None),
 }
 
 if __name__ == "__main__":

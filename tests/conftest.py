@@ -13,7 +13,7 @@ _HELD: list[tuple[str, ModuleType, ModuleType, str]] = []  # a module, the packa
 
 @pytest.fixture(autouse=True)
 def one_of_each_module() -> Iterator[None]:
-    """A test that imports modules anew must put the old ones back, else others patch a module that nobody uses."""
+    """A test that imports modules again must put the old ones back, else others patch a module that nobody uses."""
     count = len(sys.modules)
     yield
     if len(sys.modules) == count and all(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,25 +15,40 @@ import phrasemate
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+LOGS = sorted((ROOT / "results").rglob("*.md"))
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *LOGS])
+WRITTEN = [page for page in PAGES if "generated" not in page.parts]
+SITE = [page for page in WRITTEN if DOCS in page.parents and "decisions" not in page.parts]
 
 
-@pytest.fixture(scope="module")
-def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-def test_generated_pages_are_fresh(generate: ModuleType) -> None:
-    assert generate.stale() == [], "run make docs"
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    return loaded("generate")
 
 
-def test_every_command_and_option_is_documented(generate: ModuleType) -> None:
-    page = (DOCS / "cli.md").read_text("utf-8")
+@pytest.fixture(scope="module")
+def generated(generate: ModuleType) -> dict[str, str]:
+    pages: dict[str, str] = generate.pages()
+    return pages
+
+
+@pytest.fixture(scope="module")
+def lint() -> ModuleType:
+    return loaded("lint")
+
+
+def test_every_command_and_option_is_documented(generate: ModuleType, generated: dict[str, str]) -> None:
+    page = generated["cli.md"]
     for path, command in generate.commands():
         assert f"## {path}\n" in page
         section = page.split(f"## {path}\n")[1].split("\n## ")[0]
@@ -47,30 +64,117 @@ def test_every_parameter_has_help_and_every_command_examples(generate: ModuleTyp
         assert all(parameter.help for parameter in command.params), path
 
 
-def test_every_public_name_is_documented() -> None:
-    page = (DOCS / "api.md").read_text("utf-8")
-    missing = [name for name in phrasemate.__all__ if f"\n### {name}\n" not in page]
-    assert not missing
+def test_every_public_name_is_documented(generated: dict[str, str]) -> None:
+    pages = "".join(text for name, text in generated.items() if name.startswith("api/"))
+    assert not [name for name in phrasemate.__all__ if f"\n## {name}\n" not in pages]
+
+
+def test_every_address_of_the_server_is_documented(generated: dict[str, str]) -> None:
+    page = (DOCS / "reference" / "rest.md").read_text("utf-8")
+    addresses = re.findall(r"^## (GET|POST) (\S+)$", generated["rest.md"], re.MULTILINE)
+    assert len(addresses) >= 7
+    assert not [f"{method} {address}" for method, address in addresses if f"`{method} {address}`" not in page]
+
+
+def test_every_error_code_of_the_server_is_documented() -> None:
+    from phrasemate.server.errors import REASONS
+
+    page = (DOCS / "reference" / "rest.md").read_text("utf-8")
+    assert not [code for code, status in REASONS.items() if f"| {status} | `{code}` |" not in page]
+
+
+def test_every_error_has_its_messages(generated: dict[str, str]) -> None:
+    page = generated["errors.md"]
+    for name in ("ReadError", "QueryError", "IndexLocked", "ModelMismatch"):
+        assert page.split(f"\n## {name}\n")[1].split("\n## ")[0].count("- `") >= 1, name
+
+
+def test_every_variable_of_the_environment_is_documented() -> None:
+    page = (DOCS / "reference" / "environment.md").read_text("utf-8")
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    names = set(re.findall(r"environ(?:\.get|\.setdefault)?[\[(]\"([A-Za-z_]+)\"", source))
+    names |= set(re.findall(r"\bPHRASEMATE_[A-Z_]+", source))
+    assert len(names) >= 5
+    assert not [name for name in names if f"`{name}`" not in page]
 
 
 def test_readme_names_the_commands_to_start_with() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert "make demo" in readme
-    assert "make test" in readme
+    assert len(readme.split()) <= 700
 
 
-def test_every_public_name_is_in_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert not [name for name in phrasemate.__all__ if name not in readme]
+def test_every_public_name_is_in_the_tutorial() -> None:
+    page = (DOCS / "tutorials" / "python.md").read_text("utf-8")
+    assert not [name for name in phrasemate.__all__ if not re.search(rf"\b{name}\b", page)]
 
 
-def test_every_page_is_in_the_index_of_the_docs() -> None:
-    index = (DOCS / "README.md").read_text("utf-8")
-    assert not [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index]
+def test_every_page_is_in_the_contents_of_the_site() -> None:
+    contents = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert not [page.name for page in SITE if f" {page.relative_to(DOCS)}\n" not in contents]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_relative_links_resolve(page: Path) -> None:
+def test_figures_are_of_the_bundled_model(generate: ModuleType) -> None:
+    figures = json.loads((ROOT / "results" / "bundled.json").read_text("utf-8"))
+
+    from phrasemate.encode.model_folder import bundled_folder
+    from phrasemate.utils.storage import sha256_of
+
+    shipped = sha256_of(bundled_folder() / "MANIFEST.json")[:12]
+    assert figures["model"]["hash"] == shipped, "measure again, and change results/bundled.json"
+    measured = {part["model"] for part in figures.values() if isinstance(part, dict) and "command" in part}
+    assert measured <= {shipped, *figures["same_weights"]}
+    assert figures["lookup"]["model"] == shipped
+    assert generate.stale() == [], "run make docs"
+
+
+def test_the_notebook_has_the_blocks_of_the_tutorial(generate: ModuleType) -> None:
+    page = "# A\n\nText.\n\n```python\nx = 1\nprint(x)\n```\n\n```text\n1\n```\n\nMore.\n"
+    cells = json.loads(generate.notebook(page))["cells"]
+    assert [(cell["cell_type"], "".join(cell["source"])) for cell in cells] == [
+        ("markdown", "# A\n\nText."),
+        ("code", "x = 1\nprint(x)"),
+        ("markdown", "More."),
+    ]
+    written = json.loads(generate.NOTEBOOK.read_text("utf-8"))["cells"]
+    blocks = re.findall(r"^```python\n(.*?)\n```$", generate.TUTORIAL.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert ["".join(cell["source"]) for cell in written if cell["cell_type"] == "code"] == blocks
+
+
+def test_prose_is_plain(lint: ModuleType) -> None:
+    assert lint.problems() == {}
+    assert sum(lint.words(page.read_text("utf-8")) for page in lint.pages()) <= lint.TOTAL
+
+
+def test_the_rules_of_prose_themselves(lint: ModuleType) -> None:
+    short, long = " ".join(["Word"] * 10) + ".", " ".join(["word"] * 31) + "."
+    assert lint.misses(f"{short} {short}") == []
+    assert lint.measure(f"{short}\n\n- {long}").mean == (10 + 31) / 2
+    assert "over 30 words" in lint.misses(f"{long}\n\n" * 2)[1]
+    assert "heavy punctuation" in lint.misses("One, two, three, four, five.\n\n" * 2)[0]
+    assert lint.misses("This is no phrase. Start anew with `--force`. There is no limit.") == [
+        "'anew' in 'This is no phrase. Start anew with code. There is no l'; better: again, or rebuild",
+        "'is no' in 'This is no phrase. Start anew with c'; better: is not a",
+    ]
+    assert lint.misses("It has .87 there, and 0.87 here.")[0].startswith("'.8'")
+    assert lint.measure("| a, b, c, d, e |\n\n```\nx, y, z, a, b\n```\n").sentences == 0
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_resolve(page: Path, generated: dict[str, str]) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
-    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
-    assert not [link for link in links if link and not (page.parent / link).exists()]
+    links = [link.split("#") for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    built = {(DOCS / "reference" / "generated" / name).resolve() for name in generated}
+    for path, *anchor in links:
+        target = (page.parent / path).resolve() if path else page.resolve()
+        assert target.exists() or target in built, f"{page}: {path}"
+        if page in SITE:
+            assert DOCS in target.parents, f"{page}: {path} is outside of the site"
+        if anchor and page in SITE and target not in built:
+            assert anchor[0] in anchors(target.read_text("utf-8")), f"{page}: {path}#{anchor[0]}"
+
+
+def anchors(text: str) -> set[str]:
+    """The names of a page's headings, as links have them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}

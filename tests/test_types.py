@@ -30,7 +30,7 @@ def test_codes_of_languages(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["d", "german", "de-", "de\n", "x", "dé", "de en", "*"])
-def test_what_is_no_code(code: str) -> None:
+def test_what_is_not_code(code: str) -> None:
     with pytest.raises(InputError, match="expected a code such as de or zh-Hant"):
         check_language(code)
 

@@ -1,7 +1,7 @@
 """Rankers of sentences across languages without training: the three baselines of the paper on BiCLA.
 
 Glavaš and Vulić, "Zero-Shot Language Transfer for Cross-Lingual Sentence Retrieval Using Bidirectional Attention Model"
-(ECIR 2019), section 3.2. Sentences are lists of words (`phrasemate.text.stopwords.content_words`); each ranker gives
+(ECIR 2019), section 3.2. Sentences are lists of words (`phrasemate.text.sentences.content_words`); each ranker gives
 the (queries, documents) float32 matrix of its scores, of which `phrasemate.rank.run_of` makes a run.
 """
 
@@ -32,16 +32,16 @@ def qlm(queries: Sentences, documents: Sentences, mu: float = MU) -> Floats:
         P(q | d) = prod over words t of q of  mu tf(t, d) / |d| + (1 - mu) cf(t) / |C|
 
     tf counts t in the document, cf in the collection C of all documents, |.| all words. The scores are log P(q | d)
-    less the log of all second terms, which is the same for all documents: so a document that shares no word with the
+    less the log of all second terms, which is the same for all documents. So a document that shares no word with the
     query has 0. Words that no document has are left out, being 0 for all.
 
     Raises InputError for a mu not between 0 and 1.
     """
     if not 0 < mu < 1:
         raise InputError(f"mu {mu}; expected a weight between 0 and 1")
-    number = {word: i for i, word in enumerate(dict.fromkeys(word for each in documents for word in each))}
+    number = {word: i for i, word in enumerate(dict.fromkeys(word for sentence in documents for word in sentence))}
     document, term, tf = _counted(documents, number)
-    sizes = np.array([len(each) for each in documents], np.float64)
+    sizes = np.array([len(sentence) for sentence in documents], np.float64)
     frequency = np.bincount(term, tf, minlength=len(number)) / max(sizes.sum(), 1)  # cf / |C|
     weights = np.log1p(mu * tf / sizes[document] / ((1 - mu) * frequency[term]))
     order = np.argsort(term, kind="stable")  # postings: the documents of each term, one term after the other
@@ -51,14 +51,16 @@ def qlm(queries: Sentences, documents: Sentences, mu: float = MU) -> Floats:
 
 def _counted(sentences: Sentences, number: dict[str, int]) -> tuple[Ids, Ids, Doubles]:
     """(row, term, count) of the words of each sentence that have a number."""
-    pairs = [(row, number[word]) for row, each in enumerate(sentences) for word in each if word in number]
-    found, counts = np.unique(np.array(pairs, np.int64).reshape(-1, 2), axis=0, return_counts=True)
-    return found[:, 0], found[:, 1], counts.astype(np.float64)
+    pairs = [(row, number[word]) for row, sentence in enumerate(sentences) for word in sentence if word in number]
+    cells, counts = np.unique(np.array(pairs, np.int64).reshape(-1, 2), axis=0, return_counts=True)
+    return cells[:, 0], cells[:, 1], counts.astype(np.float64)
 
 
-def _added(asked: tuple[Ids, Ids, Doubles], postings: tuple[Ids, Doubles, Ids], rows: int, columns: int) -> Floats:
+def _added(
+    query_counts: tuple[Ids, Ids, Doubles], postings: tuple[Ids, Doubles, Ids], rows: int, columns: int
+) -> Floats:
     """(rows, columns): for each word of a query, times its count, the weights of the documents that hold it."""
-    query, term, count = asked
+    query, term, count = query_counts
     document, weights, bounds = postings
     scores, size = np.zeros((rows, columns), np.float32), max(1, AT_ONCE // max(columns, 1))
     for at in range(0, rows, size):
@@ -88,10 +90,10 @@ def agg(queries: Sentences, documents: Sentences, source: WordVectors, target: W
 
 def sums(sentences: Sentences, vectors: WordVectors) -> Floats:
     """(sentences, dim) the sum of the vectors of each sentence's words, at unit length (zeros where it has none)."""
-    found = np.zeros((len(sentences), vectors.dim), np.float32)
-    for row, each in zip(found, sentences, strict=True):
-        row[:] = vectors.matrix[vectors.rows(each)].sum(0)
-    return unit(found)
+    sentence_vectors = np.zeros((len(sentences), vectors.dim), np.float32)
+    for row, sentence in zip(sentence_vectors, sentences, strict=True):
+        row[:] = vectors.matrix[vectors.rows(sentence)].sum(0)
+    return unit(sentence_vectors)
 
 
 def tbt(queries: Sentences, documents: Sentences, source: WordVectors, target: WordVectors, mu: float = MU) -> Floats:
@@ -104,9 +106,9 @@ def tbt(queries: Sentences, documents: Sentences, source: WordVectors, target: W
 
 def translated(queries: Sentences, source: WordVectors, target: WordVectors) -> list[list[str]]:
     """The nearest of all words of ``target`` for each word, by cosine; a word without a vector (a name) stays."""
-    asked = list(dict.fromkeys(word for each in queries for word in each if word in source))
-    if not asked:
-        return [list(each) for each in queries]
-    rows, _ = nearest(unit(source.matrix[source.rows(asked)]), unit(target.matrix))
-    found = {word: target.words[row] for word, row in zip(asked, rows[:, 0], strict=True)}
-    return [[found.get(word, word) for word in each] for each in queries]
+    distinct = list(dict.fromkeys(word for sentence in queries for word in sentence if word in source))
+    if not distinct:
+        return [list(sentence) for sentence in queries]
+    rows, _ = nearest(unit(source.matrix[source.rows(distinct)]), unit(target.matrix))
+    translations = {word: target.words[row] for word, row in zip(distinct, rows[:, 0], strict=True)}
+    return [[translations.get(word, word) for word in sentence] for sentence in queries]

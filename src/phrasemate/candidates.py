@@ -1,33 +1,38 @@
 """Candidates of a search: proposed by several means, described by one list of features.
 
-A candidate is a wording of the index. It is proposed if one of its occurrences is near the query's vector, if a
-dictionary or the lexicon gives it for the query's wording, or if it reads like the query. Inflected forms count, too.
-Its features are computed from the stored vectors of its occurrences, so nothing but the query passes the encoder.
+A candidate is a wording of the index. One way to propose it is an occurrence near the query's vector. A dictionary or
+the lexicon may give it for the query's wording, or it reads like the query. Inflected forms count, too. Its features
+are computed from the stored vectors of its occurrences, so nothing but the query passes the encoder.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.candidate_scorer import FEATURES, LEAST_LOG
-from phrasemate.encode.pooling import unit
+from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch
-from phrasemate.lexicon import Equivalent, Lexicon, stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed, without_function_words
 from phrasemate.lexicon.induction import ENGLISH_FUNCTION_WORDS
 from phrasemate.text import folded, words
+from phrasemate.types import Phrase
 
 OCCURRENCES = 48  # of a candidate, whose vectors are looked at; more are sampled evenly
 NEAR = 64  # phrases by vector whose wordings are candidates
 CHOICES, MOST_PARTS = 4, 5  # equivalents of each word that are combined, and words of a query
 LIMIT, COMPOSED = 256, 48  # combinations that are compared, and that are looked up
 NEAREST = 3  # occurrences in the feature "contexts"
+UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
+PRECEDED = 8  # translations of the rest of a query that begins with a function word
+ARTICLES = frozenset({"a", "an", "the"})
+SURROUNDINGS = 32  # words around a phrase whose equivalents tell its sense
 AT_ONCE = 16  # queries whose occurrences are in memory together
 
 Floats = NDArray[np.float32]
@@ -39,16 +44,16 @@ class Candidate:
     """A wording of the index.
 
     ``probability``: what the dictionaries give it, 0 if none lists it. ``source``: the dictionary. ``ids``: phrases
-    with this wording, a sample where they are many; `describe` puts the nearest first and adds their ``cosines`` to
-    the query. ``count``: how many there are in all.
+    with this wording, a sample where they are many. ``count``: how many there are in all. ``leading``: of so many
+    function words at its beginning, which the phrases of the index lack; they stand before each of them.
     """
 
     wording: str
     probability: float
     source: str
     ids: Ids
-    cosines: Floats
     count: int
+    leading: int = 0
 
 
 class Part(NamedTuple):
@@ -58,42 +63,115 @@ class Part(NamedTuple):
     optional: bool
 
 
+class Wording(NamedTuple):
+    """What dictionaries know of a query: its words, and the stems of equivalents of the words around it, weighted."""
+
+    parts: Sequence[Part]
+    surroundings: Mapping[str, float]
+
+
 class Query(NamedTuple):
-    """A phrase to look up: its vectors (dim,) in its sentence and alone, its words, and the language of the index."""
+    """A phrase to look up: its vectors (dim,) in its sentence and alone, its wording, and the language of the index."""
 
     phrase: str
     vector: Floats
     alone: Floats
-    parts: Sequence[Part]
+    wording: Wording
     language: str
 
 
 class Described(NamedTuple):
-    """The candidates of a query and their features, (candidates, len(FEATURES)) float32."""
+    """The candidates of a query and their features, (candidates, len(FEATURES)) float32.
+
+    ``ids`` and ``cosines`` (phrases,): the phrases of all candidates, one candidate's after the other's, and their
+    cosines with the query, the nearest of each candidate first. ``bounds`` (candidates + 1,): where those of each
+    begin.
+    """
 
     candidates: list[Candidate]
     features: Floats
+    ids: Ids
+    cosines: Floats
+    bounds: Ids
+
+    def nearest(self, number: int) -> tuple[Ids, Floats]:
+        """The phrases of a candidate and their cosines with the query, the nearest first."""
+        part = slice(*self.bounds[number : number + 2].tolist())
+        return self.ids[part], self.cosines[part]
 
 
-def parts(phrase: str, lexicons: Sequence[Lexicon], languages: Sequence[str]) -> list[Part]:
-    """The words of a phrase with the equivalents that dictionaries give for each; `equivalents` has the arguments.
+class Dictionaries:
+    """Lexicons as one: the equivalents in the languages of an index; each wording is looked up once.
 
-    A word whose likeliest equivalent is an English function word is optional.
+    ``languages``: those of the index's documents, "" for documents without one.
+    """
+
+    def __init__(self, lexicons: Sequence[Lexicon], languages: Sequence[str]) -> None:
+        self.lexicons, self.languages = lexicons, languages
+        self._looked_up: dict[tuple[str, str], list[Equivalent]] = {}
+
+    def equivalents(self, wording: str, language: str = "") -> list[Equivalent]:
+        """What the lexicons give for a wording of a language; of any language if they do not know it in this one."""
+        key = wording, language
+        if key not in self._looked_up:
+            self._looked_up[key] = self._in(wording, language) or (self._in(wording, "") if language else [])
+        return self._looked_up[key]
+
+    def _in(self, wording: str, language: str) -> list[Equivalent]:
+        return [
+            equivalent
+            for lexicon in self.lexicons
+            for equivalent in lexicon.equivalents(wording, language)
+            if not equivalent.language or equivalent.language in self.languages or "" in self.languages
+        ]
+
+
+def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[Part]:
+    """The words of a phrase with the equivalents that dictionaries give for each.
+
+    ``language``: of the phrase, "" if unknown. A word whose likeliest equivalent is an English function word is
+    optional. A word that no dictionary knows, such as a name, stands for itself.
     """
     translated = []
     for start, end in words(phrase):
         stems: dict[str, float] = {}
         likeliest = ("", 0.0)
-        for lexicon in lexicons:
-            for equivalent in lexicon.equivalents(phrase[start:end]):
-                if not _spoken(equivalent, languages):
-                    continue
-                if equivalent.weight > likeliest[1]:
-                    likeliest = equivalent.text, equivalent.weight
-                for stem in stemmed(equivalent.text, equivalent.language or "en").split():
-                    stems[stem] = max(stems.get(stem, 0.0), equivalent.weight)
-        translated.append(Part(stems, likeliest[0] in ENGLISH_FUNCTION_WORDS))
+        for equivalent in dictionaries.equivalents(phrase[start:end], language):
+            if equivalent.weight > likeliest[1]:
+                likeliest = equivalent.text, equivalent.weight
+            for stem in stemmed(equivalent.text, equivalent.language or "en").split():
+                stems[stem] = max(stems.get(stem, 0.0), equivalent.weight)
+        word = phrase[start:end]
+        translated.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, likeliest[0] in ENGLISH_FUNCTION_WORDS))
     return translated
+
+
+def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict[str, float]:
+    """The English stems of the words around a phrase, each with the sum of its probabilities.
+
+    Of the sentence's words, the `SURROUNDINGS` nearest ones count, with the equivalents that the lexicon gives for
+    these forms. An English word stands for itself. ``language``: of the sentence.
+    """
+    text = phrase.context
+    around = [(start, end) for start, end in words(text) if end <= phrase.start or start >= phrase.end]
+    around.sort(key=lambda span: max(phrase.start - span[1], span[0] - phrase.end))
+    stems: dict[str, float] = {}
+    for start, end in around[:SURROUNDINGS]:
+        word = folded(text[start:end])
+        likeliest: dict[str, float] = {}
+        for wording, weight in [(word, 1.0)] if language == "en" else lexicon.into_english(word, language):
+            for stem in _content_stems(wording):
+                likeliest[stem] = max(likeliest.get(stem, 0.0), weight)
+        for stem, weight in likeliest.items():
+            stems[stem] = stems.get(stem, 0.0) + weight
+    return stems
+
+
+@lru_cache(1 << 16)
+def _content_stems(wording: str) -> tuple[str, ...]:
+    """The stems of an English wording's words that are not function words."""
+    content = " ".join(word for word in wording.split() if word not in ENGLISH_FUNCTION_WORDS)
+    return tuple(stemmed(content, "en").split())
 
 
 def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
@@ -119,29 +197,20 @@ def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
     return list(wordings)
 
 
-def _spoken(equivalent: Equivalent, languages: Sequence[str]) -> bool:
-    """Whether an equivalent is in one of the index's languages, as far as both are known."""
-    return not equivalent.language or equivalent.language in languages or "" in languages
-
-
 def equivalents(
-    table: Wordings, phrase: str, lexicons: Iterable[Lexicon], languages: Sequence[str]
+    table: Wordings, phrase: str, dictionaries: Dictionaries, language: str = ""
 ) -> dict[str, tuple[float, str]]:
     """The wordings of an index that dictionaries give for a phrase: wording -> probability, name of the dictionary.
 
-    ``languages``: those of the index's documents, "" for documents without one. An equivalent stands for every wording
-    with the same stems; the likeliest one counts where several meet.
+    ``language``: of the phrase, "" if unknown. An equivalent stands for every wording with the same stems; the
+    likeliest one counts where several meet.
     """
     listed: dict[str, tuple[float, str]] = {}
-    for lexicon in lexicons:
-        for equivalent in lexicon.equivalents(phrase):
-            if not _spoken(equivalent, languages):
-                continue
-            wordings = [folded(equivalent.text)]
-            wordings += table.inflected(equivalent.text, equivalent.language or "en")
-            for wording in wordings:
-                if equivalent.weight > listed.get(wording, (0.0, ""))[0]:
-                    listed[wording] = equivalent.weight, equivalent.source
+    for equivalent in dictionaries.equivalents(phrase, language):
+        wordings = [folded(equivalent.text), *table.inflected(equivalent.text, equivalent.language or "en")]
+        for wording in wordings:
+            if equivalent.weight > listed.get(wording, (0.0, ""))[0]:
+                listed[wording] = equivalent.weight, equivalent.source
     return listed
 
 
@@ -166,11 +235,81 @@ def gather(
         every = table.occurrences(wording)
         if not len(every):
             continue
-        sample = every if len(every) <= OCCURRENCES else every[np.linspace(0, len(every) - 1, OCCURRENCES).astype(int)]
-        ids = np.unique(np.concatenate([sample, np.array(near_ids.get(wording, []), np.int64)]))
-        probability, source = listed.get(wording, (0.0, ""))
-        candidates.append(Candidate(wording, probability, source, ids, np.zeros(0, np.float32), len(every)))
+        ids = every
+        if len(every) > OCCURRENCES:
+            sample = every[np.arange(OCCURRENCES) * (len(every) - 1) // (OCCURRENCES - 1)]
+            ids = np.unique(np.concatenate([sample, np.array(near_ids.get(wording, []), np.int64)]))
+        candidates.append(Candidate(wording, *listed.get(wording, (0.0, "")), ids, len(every)))
     return candidates
+
+
+def extended(
+    table: Wordings, listed: dict[str, tuple[float, str]], phrases_of: Callable[[Ids], Sequence[Phrase]]
+) -> list[Candidate]:
+    """Listed wordings that begin with function words, where the index has them without: "in due course".
+
+    ``phrases_of``: the phrases of ids in their sentences. Those count that stand behind these function words.
+    """
+    candidates = []
+    for wording, (probability, source) in listed.items():
+        parted = wording.split()
+        leading = 0
+        while leading < len(parted) and parted[leading] in ENGLISH_FUNCTION_WORDS:
+            leading += 1
+        if not 0 < leading < len(parted) or len(table.occurrences(wording)):
+            continue
+        every = table.occurrences(" ".join(parted[leading:]))
+        sample = every[:: max(1, len(every) // OCCURRENCES)]
+        whole = [
+            folded(phrase.context[begins_at(phrase, leading) : phrase.end]) == wording for phrase in phrases_of(sample)
+        ]
+        ids = sample[np.array(whole, bool)]
+        if len(ids):
+            count = round(len(every) * len(ids) / len(sample))
+            candidates.append(Candidate(wording, probability, source, ids, count, leading))
+    return candidates
+
+
+def preceded(table: Wordings, query: Sequence[Part], phrases_of: Callable[[Ids], Sequence[Phrase]]) -> list[Candidate]:
+    """Candidates for a query that begins with a function word: "in the autumn" for "im Herbst".
+
+    They are translations of the other words, where the index has them behind an equivalent of the function word, with
+    or without an article between. ``phrases_of`` as in `extended`.
+    """
+    if len(query) < 2 or not query[0].optional:
+        return []
+    candidates = []
+    for rest in _translations(table, query[1:])[:PRECEDED]:
+        every = table.occurrences(rest)
+        sample = every[:: max(1, len(every) // OCCURRENCES)]
+        groups: dict[str, list[int]] = {}
+        for number, phrase in enumerate(phrases_of(sample)):
+            before = folded(phrase.context[: phrase.start]).split()[-2:]
+            leading = before[-1:] if before and before[-1] not in ARTICLES else before
+            word = leading[0] if leading else ""
+            if word in ENGLISH_FUNCTION_WORDS - ARTICLES and stemmed(word, "en") in query[0].stems:
+                groups.setdefault(" ".join([*leading, rest]), []).append(number)
+        for wording, numbers in groups.items():
+            count = round(len(every) * len(numbers) / len(sample))
+            candidates.append(Candidate(wording, 0.0, "", sample[numbers], count, wording.count(" ") - rest.count(" ")))
+    return candidates
+
+
+def _translations(table: Wordings, query: Sequence[Part]) -> list[str]:
+    """The wordings of an index that translate the words of a query, the likeliest first."""
+    if len(query) > 1:
+        return compositions(table, query)
+    likeliest = sorted(query[0].stems.items(), key=lambda item: -item[1])[:CHOICES]
+    return [wording for stem, _ in likeliest for wording in table.of_stem(stem)]
+
+
+def begins_at(phrase: Phrase, leading: int) -> int:
+    """Where a phrase begins in its sentence with so many words more before it."""
+    before = phrase.context[: phrase.start].split()
+    rest = phrase.context[: phrase.start]
+    for word in before[len(before) - min(leading, len(before)) :][::-1]:
+        rest = rest[: rest.rindex(word)]
+    return len(rest)
 
 
 def restrict(candidates: Iterable[Candidate], allowed: Callable[[Ids], NDArray[np.bool_]]) -> list[Candidate]:
@@ -194,71 +333,88 @@ def describe(
     vectors: Floats,
     alone: Floats,
     language: str,
-    translated: Sequence[Sequence[Part]],
+    wordings: Sequence[Wording],
 ) -> list[Described]:
     """Features of the candidates of each query.
 
     ``vectors`` and ``alone`` (queries, dim): the queries in their sentences and by themselves. ``language``: of the
-    index, for its stems and function words; "" counts as English. ``translated``: the parts of each query.
+    index, for its stems and function words; "" counts as English. ``wordings``: of each query.
     """
     described: list[Described] = []
     for start in range(0, len(phrases), AT_ONCE):
         numbers = range(start, min(start + AT_ONCE, len(phrases)))
-        ids = [candidate.ids for number in numbers for candidate in candidates[number]]
-        unique, places = np.unique(np.concatenate(ids or [np.zeros(0, np.int64)]), return_inverse=True)
+        ids = [_joined([candidate.ids for candidate in candidates[number]]) for number in numbers]
+        unique, places = np.unique(_joined(ids), return_inverse=True)
         stored = search.vectors(unique)
-        pieces = iter(np.split(places, np.cumsum([len(some) for some in ids])[:-1])) if ids else iter(())
-        for number in numbers:
-            occurrences = [stored[next(pieces)] for _ in candidates[number]]
-            query = Query(phrases[number], vectors[number], alone[number], translated[number], language or "en")
-            described.append(_described(query, candidates[number], occurrences))
+        ends = np.cumsum([len(some) for some in ids])
+        for number, phrase_ids, rows in zip(numbers, ids, np.split(places, ends[:-1]), strict=True):
+            query = Query(phrases[number], vectors[number], alone[number], wordings[number], language or "en")
+            described.append(_described(query, candidates[number], phrase_ids, stored[rows]))
     return described
 
 
-def _described(query: Query, candidates: Sequence[Candidate], occurrences: Sequence[Floats]) -> Described:
-    """``occurrences``: the stored vectors of each candidate's phrases, (ids, dim)."""
-    if not candidates:
-        return Described([], np.zeros((0, len(FEATURES)), np.float32))
-    ordered: list[Candidate] = []
-    means = np.stack([stored.mean(0) for stored in occurrences])
-    types = unit(means)
+def _joined(arrays: Sequence[Ids]) -> Ids:
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
+
+
+def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: Floats) -> Described:
+    """``ids`` (phrases,) and ``stored`` (phrases, dim): of all candidates, one after the other, and their vectors."""
+    sizes = np.array([len(candidate.ids) for candidate in candidates], np.int64)
+    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     table = np.zeros((len(candidates), len(FEATURES)), np.float32)
+    if not candidates:
+        return Described([], table, ids, np.zeros(0, np.float32), bounds)
+    both = stored @ np.stack([query.vector, query.alone], 1)  # (phrases, 2)
+    owner = np.repeat(np.arange(len(candidates)), sizes)
+    order = np.lexsort((-both[:, 0], owner))
+    cosines, firsts = both[order, 0], bounds[:-1]
+    lengths = np.linalg.norm(np.add.reduceat(stored, firsts), axis=1)  # of the sums, (candidates,)
+    types = np.add.reduceat(both, firsts) / np.maximum(lengths, 1e-9)[:, None]
+    summed = np.concatenate([[0.0], np.cumsum(cosines, dtype=np.float64)])
+    near = np.minimum(sizes, NEAREST)
     column = {name: table[:, number] for number, name in enumerate(FEATURES)}
-    for number, (candidate, stored) in enumerate(zip(candidates, occurrences, strict=True)):
-        cosines = stored @ query.vector
-        order = np.argsort(-cosines, kind="stable")
-        ordered.append(replace(candidate, ids=candidate.ids[order], cosines=cosines[order]))
-        column["context"][number] = cosines[order[0]]
-        column["contexts"][number] = cosines[order[:NEAREST]].mean()
-    column["type"][:] = types @ query.vector
-    column["alone"][:] = types @ query.alone
-    column["lead"][:] = column["context"] - column["context"].max()
-    column["alone lead"][:] = column["alone"] - column["alone"].max()
+    column["context"][:] = cosines[firsts]
+    column["contexts"][:] = (summed[firsts + near] - summed[firsts]) / near
+    column["type"][:], column["alone"][:] = types.T
+    column["alike"][:] = lengths / sizes
+    column["probability"][:] = [_log(candidate.probability) for candidate in candidates]
+    column["count"][:] = np.log([candidate.count for candidate in candidates])
     listed = np.array([candidate.probability > 0 for candidate in candidates])
     column["listed"][:] = listed
-    column["probability"][:] = [_log(candidate.probability) for candidate in candidates]
     column["others listed"][:] = ~listed & listed.any()
+    column["lead"][:] = column["context"] - column["context"].max()
+    column["alone lead"][:] = column["alone"] - column["alone"].max()
+    collocates = bundled_collocates() if query.language == "en" and query.wording.surroundings else None
+    if collocates is not None:
+        stems_of = [_content_stems(candidate.wording) for candidate in candidates]
+        column["collocates"][:] = collocates.associations(stems_of, query.wording.surroundings)
+    if listed.any():
+        for name in ("context", "contexts", "type", "probability", "collocates"):
+            column[f"listed {name}"][listed] = column[name][listed] - column[name][listed].max()
+        shift = column["type"] - column["alone"]
+        column["listed shift"][listed] = shift[listed] - shift[listed].max()
     wording, length = folded(query.phrase), len(words(query.phrase))
-    stems = stemmed_all([candidate.wording for candidate in candidates], query.language)
-    for number, (candidate, stem) in enumerate(zip(candidates, stems, strict=True)):
-        column["covered"][number], column["covers"][number] = _coverage(stem.split(), query.parts)
-        more = len(words(candidate.wording)) - length
-        column["same wording"][number] = candidate.wording == wording
-        column["count"][number] = math.log(candidate.count)
-        column["words"][number], column["fewer words"][number] = max(more, 0), max(-more, 0)
-        stripped = without_function_words(candidate.wording, query.language)
-        column["function word"][number] = stripped != candidate.wording
-    return Described(ordered, table)
+    every = {stem for part in query.wording.parts for stem in part.stems}
+    required = [part.stems.keys() for part in query.wording.parts if not part.optional]
+    optional = [part.stems.keys() for part in query.wording.parts if part.optional] if required else []
+    required = required or [part.stems.keys() for part in query.wording.parts]
+    for number, candidate in enumerate(candidates):
+        stems, count, function_word = _form(candidate.wording, query.language)
+        column["covered"][number] = sum(stem in every for stem in stems) / max(len(stems), 1)
+        column["covers"][number] = sum(not some.isdisjoint(stems) for some in required) / max(len(required), 1)
+        covered = sum(not some.isdisjoint(stems) for some in optional)
+        column["covers function words"][number] = covered / len(optional) if optional else 1
+        column["same wording"][number] = candidate.wording == wording and not listed[number]
+        column["words"][number], column["fewer words"][number] = max(count - length, 0), max(length - count, 0)
+        column["function word"][number] = function_word
+    return Described(list(candidates), table, ids[order], cosines, bounds)
 
 
-def _coverage(stems: Sequence[str], translated: Sequence[Part]) -> tuple[float, float]:
-    """The share of a candidate's words that are equivalents of some word of the query, and the share of the query's
-    words, optional ones aside, that have an equivalent among the candidate's.
-    """
-    every = {stem for part in translated for stem in part.stems}
-    required = [part for part in translated if not part.optional] or translated
-    covers = sum(not part.stems.keys().isdisjoint(stems) for part in required)
-    return sum(stem in every for stem in stems) / max(len(stems), 1), covers / max(len(required), 1)
+@lru_cache(1 << 16)
+def _form(wording: str, language: str) -> tuple[tuple[str, ...], int, bool]:
+    """The stems of a wording, how many words it has, and whether it begins with a function word."""
+    begins = without_function_words(wording, language) != wording
+    return tuple(stemmed(wording, language).split()), len(words(wording)), begins
 
 
 def _log(probability: float) -> float:

@@ -1,7 +1,7 @@
 """Everything that phrasemate raises on purpose.
 
 PhrasemateError
-├── InputError            a file, line or argument that the user can mend
+├── InputError            a file, line or argument that the user can fix
 │   ├── ReadError         a text file that cannot be read (names file, line and remedy)
 │   └── QueryError        a query whose [[ ]] marks make no sense
 ├── ModelError            a model folder that cannot be used
@@ -30,7 +30,7 @@ class PhrasemateError(Exception):
 
 
 class InputError(PhrasemateError):
-    """Something that the user gave and can mend."""
+    """Something that the user gave and can fix."""
 
 
 class ReadError(InputError):

@@ -75,11 +75,15 @@ def marked(text: str, start: int, end: int) -> str:
     """
     phrase = text[start:end]
     phrase = (" " if phrase.startswith("[") else "") + phrase + (" " if phrase.endswith("]") else "")
-    before, inside, after = _BEFORE.sub(_kept, text[:start]), _WITHIN.sub(_kept, phrase), _MARKS.sub(_kept, text[end:])
+    before, inside, after = (
+        _BEFORE.sub(_unescape, text[:start]),
+        _WITHIN.sub(_unescape, phrase),
+        _MARKS.sub(_unescape, text[end:]),
+    )
     return f"{before}[[{inside}]]{after}"
 
 
-def _kept(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     """Backslashes and brackets -> what reads as just these."""
     slashes, brackets = match.groups()
     pairs = ["\\" + brackets[:2]] * (len(brackets) // 2)

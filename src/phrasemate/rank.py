@@ -27,37 +27,42 @@ _PAIRS = 1024  # handed to a scorer together
 
 
 def run_of(scores: NDArray[np.floating], k: int | None = None, name: str = "") -> Run:
-    """(queries, documents) scores -> the k best of each query (None: all of them).
+    """The best documents of each query, from a matrix of scores.
 
-    A score of -inf says that the document is no candidate. Raises InputError for a matrix with NaN in it.
+    Args:
+        scores: (queries, documents); -inf says that the document is not a candidate.
+        k: Documents of each query; None for all.
+        name: Name of the run.
+
+    Raises InputError for a matrix with NaN in it.
     """
     if scores.ndim != 2 or (k is not None and k < 1):
         raise InputError(f"scores of shape {scores.shape} and k {k}; expected (queries, documents) and k of 1 or more")
     queries, documents = scores.shape
     k = min(documents if k is None else k, documents)
-    ids, kept = np.empty((queries, k), np.int64), np.empty((queries, k), np.float32)
+    ids, top_scores = np.empty((queries, k), np.int64), np.empty((queries, k), np.float32)
     rows = max(1, _AT_ONCE // max(documents, 1))
     for at in range(0, queries, rows):
         block = scores[at : at + rows].astype(np.float32)  # (rows, documents)
         if np.isnan(block).any():
             raise InputError(f"NaN among the scores of queries {at} to {at + len(block) - 1}; expected numbers or -inf")
-        columns, kept[at : at + rows] = topk(block, k)  # (rows, k) each
-        ids[at : at + rows] = np.where(kept[at : at + rows] == -np.inf, -1, columns)
-    return Run(ids, kept, name)
+        columns, top_scores[at : at + rows] = topk(block, k)  # (rows, k) each
+        ids[at : at + rows] = np.where(top_scores[at : at + rows] == -np.inf, -1, columns)
+    return Run(ids, top_scores, name)
 
 
 def rank_positions(run: Run) -> Doubles:
     """(queries, k) the rank of each document, from 1; equal scores share the mean of their ranks; -1 has inf."""
-    there = run.ids >= 0
+    present = run.ids >= 0
     columns = np.broadcast_to(np.arange(run.ids.shape[1]), run.ids.shape)
     if not run.ids.size:
         return np.zeros(run.ids.shape)
-    edge = (run.scores[:, 1:] != run.scores[:, :-1]) | ~there[:, 1:]  # a new score begins here
+    edge = (run.scores[:, 1:] != run.scores[:, :-1]) | ~present[:, 1:]  # a new score begins here
     first = np.pad(edge, ((0, 0), (1, 0)), constant_values=True)
     last = np.pad(edge, ((0, 0), (0, 1)), constant_values=True)
     begin = np.maximum.accumulate(np.where(first, columns, 0), axis=1)
     end = np.minimum.accumulate(np.where(last, columns, columns[:, -1:])[:, ::-1], axis=1)[:, ::-1]
-    return np.where(there, (begin + end) / 2 + 1, np.inf)
+    return np.where(present, (begin + end) / 2 + 1, np.inf)
 
 
 def interpolate(runs: Sequence[Run], weights: Sequence[float] | None = None, name: str = "") -> Run:
@@ -93,7 +98,7 @@ def weighted_sum(
     """score(d) = sum over runs of weight x score (CombSUM of Fox and Shaw 1994 where the weights are 1, the default).
 
     Normalise the scores first. ``absent`` is the score of what a run does not list: 0 suits `min_max` and `softmax`.
-    Raises InputError for one that is no finite number.
+    Raises InputError for one that is not a finite number.
     """
     if not np.isfinite(absent):
         raise InputError(f"absent {absent}; expected a number")
@@ -104,19 +109,19 @@ def weighted_sum(
 
 def min_max(run: Run) -> Run:
     """(score - lowest) / (highest - lowest) of each query's list: 0 to 1; where all are equal, 1."""
-    there = run.ids >= 0
-    low = np.where(there, run.scores, np.inf).min(1, initial=np.inf, keepdims=True)
-    high = np.where(there, run.scores, -np.inf).max(1, initial=-np.inf, keepdims=True)
+    present = run.ids >= 0
+    low = np.where(present, run.scores, np.inf).min(1, initial=np.inf, keepdims=True)
+    high = np.where(present, run.scores, -np.inf).max(1, initial=-np.inf, keepdims=True)
     return _scored(run, np.where(high > low, (run.scores - low) / np.where(high > low, high - low, 1), 1))
 
 
 def z_scores(run: Run) -> Run:
     """(score - mean) / standard deviation of each query's list; where all are equal, 0."""
-    there = run.ids >= 0
-    number = np.maximum(there.sum(1, keepdims=True), 1)
-    scores = np.where(there, run.scores, 0).astype(np.float64)
+    present = run.ids >= 0
+    number = np.maximum(present.sum(1, keepdims=True), 1)
+    scores = np.where(present, run.scores, 0).astype(np.float64)
     mean = scores.sum(1, keepdims=True) / number
-    apart = np.where(there, scores - mean, 0)
+    apart = np.where(present, scores - mean, 0)
     deviation = np.sqrt((apart**2).sum(1, keepdims=True) / number)
     return _scored(run, apart / np.where(deviation > 0, deviation, 1))
 
@@ -125,8 +130,8 @@ def softmax(run: Run, temperature: float = 1.0) -> Run:
     """exp(score / temperature) over its sum in each query's list. Raises InputError for a temperature of 0 or less."""
     if not 0 < temperature < np.inf:
         raise InputError(f"temperature {temperature}; expected a number above 0")
-    there = run.ids >= 0
-    scores = np.where(there, run.scores, -np.inf).astype(np.float64)
+    present = run.ids >= 0
+    scores = np.where(present, run.scores, -np.inf).astype(np.float64)
     highest = _zero_inf(scores.max(1, initial=-np.inf, keepdims=True))
     powers = np.exp((scores - highest) / temperature)
     return _scored(run, powers / np.maximum(powers.sum(1, keepdims=True), np.finfo(np.float64).tiny))
@@ -139,25 +144,30 @@ def neighbourhood(run: Run, k: int) -> Floats:
     """
     if k < 1:
         raise InputError(f"k {k}; expected 1 or more neighbours")
-    there = (run.ids >= 0)[:, :k]
-    total = np.where(there, run.scores[:, :k], 0).sum(1, dtype=np.float64)
-    return (total / np.maximum(there.sum(1), 1)).astype(np.float32)  # type: ignore[no-any-return]
+    present = (run.ids >= 0)[:, :k]
+    total = np.where(present, run.scores[:, :k], 0).sum(1, dtype=np.float64)
+    return (total / np.maximum(present.sum(1), 1)).astype(np.float32)  # type: ignore[no-any-return]
 
 
-def margin_of(similarity: Floats, own: Floats, other: Floats, how: str = "ratio") -> Floats:
-    """Similarities seen against those of the neighbours, element by element; the three shapes broadcast.
+def margin_of(similarity: Floats, query_mean: Floats, document_mean: Floats, how: str = "ratio") -> Floats:
+    """Compare similarities with those of the neighbours, element by element; the three shapes broadcast.
 
-    ``own`` and ``other``: mean similarities of the k nearest neighbours of x and of y. With b = (own + other) / 2:
-    `ratio` cos / b, `distance` cos - b, `absolute` cos (Artetxe and Schwenk, ACL 2019, section 3.1);
-    `csls` 2 cos - own - other (Conneau et al. 2018), which is twice the distance; `quarter` cos - b / 4, ours, for
-    encoders whose cosines mean the same everywhere (docs/mine.md). Where b is not positive, as among vectors that have
-    nothing in common, a ratio means nothing: it is taken of b = 1e-6.
+    Args:
+        similarity: Cosines of pairs x, y.
+        query_mean: Mean cosine of the k nearest neighbours of x.
+        document_mean: Mean cosine of the k nearest neighbours of y.
+        how: Name of the margin, with b = (query_mean + document_mean) / 2:
+            "ratio" cos / b, "distance" cos - b, "absolute" cos (Artetxe and Schwenk, ACL 2019, section 3.1),
+            "csls" 2 cos - 2 b (Conneau et al. 2018), which is twice the distance,
+            "quarter" cos - b / 4, ours, for encoders whose cosines mean the same everywhere.
+
+    Where b is not positive, as among vectors that have nothing in common, a ratio means nothing: b is 1e-6 there.
     """
     if how == "absolute":
         return similarity
     if how == "csls":
-        return 2 * similarity - own - other
-    middle: Floats = (own + other) * np.float32(0.5)
+        return 2 * similarity - query_mean - document_mean
+    middle: Floats = (query_mean + document_mean) * np.float32(0.5)
     if how == "distance":
         return similarity - middle
     if how == "quarter":
@@ -171,7 +181,7 @@ def margin_of(similarity: Floats, own: Floats, other: Floats, how: str = "ratio"
 def margin(scores: Floats, k: int = 4, how: str = "ratio") -> Floats:
     """(queries, documents) cosines -> margins; the neighbours of a query are documents and the other way round.
 
-    A cosine of -inf says that the document is no candidate: it is no neighbour, and stays -inf.
+    A cosine of -inf says that the document is not a candidate: it is not a neighbour, and stays -inf.
     """
     return margin_of(scores, _mean_top(scores, k), _mean_top(scores.T, k).T, how)  # (queries, 1), (1, documents)
 
@@ -182,18 +192,37 @@ def csls(scores: Floats, k: int = 10) -> Floats:
 
 
 def margin_lists(run: Run, back: Run, k: int = 4, how: str = "ratio") -> Run:
-    """`margin` for what k-nearest-neighbour lists hold, without the matrix.
+    """`margin` for what k-nearest-neighbour lists hold, without the matrix; the lists are put in the new order.
 
-    ``run``: for each query its nearest documents with their cosines; ``back``: for each document (row = id) its
-    nearest queries; both at least k deep, or the neighbourhoods are smaller than asked for. The lists are put in the
-    new order. Raises InputError for a document that ``back`` has no row for.
+    Args:
+        run: For each query its nearest documents with their cosines, at least k.
+        back: For each document (row = id) its nearest queries, at least k.
+        k: Neighbours of the neighbourhood; a shallower list gives a smaller one.
+        how: Name of the margin (`margin_of`).
+
+    Raises InputError for a document that ``back`` has no row for.
     """
     if run.ids.size and run.ids.max() >= len(back.ids):
         raise InputError(f"document {run.ids.max()}: the lists the other way have {len(back.ids)} rows, one a document")
     other = neighbourhood(back, k)
-    there = np.maximum(run.ids, 0)
-    others = other[there] if len(other) else np.zeros(run.ids.shape, np.float32)
+    row_ids = np.maximum(run.ids, 0)
+    others = other[row_ids] if len(other) else np.zeros(run.ids.shape, np.float32)
     return _sorted(_scored(run, margin_of(run.scores, neighbourhood(run, k)[:, None], others, how)))
+
+
+def neighbour_pairs(run: Run, back: Run) -> tuple[Ids, Ids, Floats]:
+    """Pairs of which one is among the neighbours of the other: queries, documents and cosines, (pairs,) each.
+
+    ``run``: for each query its nearest documents; ``back``: for each document (row = id) its nearest queries. Each pair
+    comes once, in the order of the queries and then of the documents.
+    """
+    width = max(len(back.ids), 1)
+    rows, back_rows = (np.repeat(np.arange(len(side.ids)), side.ids.shape[1]) for side in (run, back))
+    keys = np.concatenate([rows * width + run.ids.ravel(), back.ids.ravel() * width + back_rows])
+    present = np.concatenate([run.ids.ravel() >= 0, back.ids.ravel() >= 0])
+    distinct, first = np.unique(keys[present], return_index=True)
+    cosines = np.concatenate([run.scores.ravel(), back.scores.ravel()])[present][first]
+    return distinct // width, distinct % width, cosines
 
 
 def csls_lists(run: Run, back: Run, k: int = 10) -> Run:
@@ -221,21 +250,29 @@ def rerank(
     batch: int = _PAIRS,
     name: str = "",
 ) -> Run:
-    """Put the first n of each list in the order of ``scorer``; the others stay behind them, as they were.
+    """Put the first of each list in the order of a scorer; the others stay behind them, as they were.
 
-    ``query`` and ``document`` give the phrase (`whole` of a sentence) of a row and of an id; ``batch`` pairs are handed
-    over together. Scores are the scorer's; those of the others are shifted to lie below them.
+    Scores are the scorer's; those of the others are shifted to lie below them.
+
+    Args:
+        run: Lists to re-rank.
+        scorer: What scores pairs.
+        n: First documents of each list that are scored.
+        query: Gives the phrase (`whole` of a sentence) of a row.
+        document: Gives the phrase of an id.
+        batch: Pairs that are scored together.
+        name: Name of the new run; "" for that of ``run``.
     """
     if n < 1 or batch < 1:
         raise InputError(f"n {n} and batch {batch}; expected 1 or more of each")
-    there = run.ids >= 0
-    places = np.argwhere(there[:, :n])  # (pairs, 2)
+    present = run.ids >= 0
+    places = np.argwhere(present[:, :n])  # (pairs, 2)
     pairs = (PhrasePair(query(int(row)), document(int(run.ids[row, column]))) for row, column in places)
-    found = [np.zeros(0, np.float32)]
+    blocks = [np.zeros(0, np.float32)]
     while part := list(islice(pairs, batch)):
-        found.append(_checked(scorer.score(part), len(part)))
-    scores = np.where(there, run.scores, 0)
-    scores[places[:, 0], places[:, 1]] = np.concatenate(found)
+        blocks.append(_checked(scorer.score(part), len(part)))
+    scores = np.where(present, run.scores, 0)
+    scores[places[:, 0], places[:, 1]] = np.concatenate(blocks)
     if n < scores.shape[1]:
         lowest = np.nextafter(scores[:, :n].min(1, keepdims=True), np.float32(-np.inf))
         scores[:, n:] = lowest + (scores[:, n:] - scores[:, n : n + 1])  # below, whatever the rounding
@@ -265,8 +302,8 @@ def _top(scores: Floats, k: int) -> Floats:
 def _mean_top(scores: Floats, k: int) -> Floats:
     """(rows, 1) the mean of the k highest that are not -inf; 0 where there are none."""
     top = _top(scores, k)
-    there = top != -np.inf
-    mean: Floats = np.where(there, top, 0).sum(1, keepdims=True) / np.maximum(there.sum(1, keepdims=True), 1)
+    finite = top != -np.inf
+    mean: Floats = np.where(finite, top, 0).sum(1, keepdims=True) / np.maximum(finite.sum(1, keepdims=True), 1)
     return mean.astype(np.float32)
 
 
@@ -284,18 +321,18 @@ def _fused(runs: Sequence[Run], gains: Sequence[Doubles], base: Doubles, shares:
 
     Equal ones in the order of the first run with the greatest share, then by id.
     """
-    there = np.concatenate([run.ids.ravel() >= 0 for run in runs])
-    rows = np.concatenate([np.repeat(np.arange(len(run.ids)), run.ids.shape[1]) for run in runs])[there]
-    ids = np.concatenate([run.ids.ravel() for run in runs])[there]
-    known, places = np.unique(ids, return_inverse=True)  # ids may be as large as 64 bits are
-    span = max(1, len(known))
+    present = np.concatenate([run.ids.ravel() >= 0 for run in runs])
+    rows = np.concatenate([np.repeat(np.arange(len(run.ids)), run.ids.shape[1]) for run in runs])[present]
+    ids = np.concatenate([run.ids.ravel() for run in runs])[present]
+    distinct, places = np.unique(ids, return_inverse=True)  # ids may be as large as 64 bits are
+    span = max(1, len(distinct))
     keys, inverse = np.unique(rows * span + places, return_inverse=True)  # each pair of query and document once
-    row, document = keys // span, known[keys % span]
-    sums = np.bincount(inverse, np.concatenate([gain.ravel() for gain in gains])[there], len(keys))
+    row, document = keys // span, distinct[keys % span]
+    sums = np.bincount(inverse, np.concatenate([gain.ravel() for gain in gains])[present], len(keys))
     scores = (sums + base[row]).astype(np.float32)
     ranks, leader = np.full(len(keys), np.inf), int(np.argmax(shares))
-    own = np.concatenate([np.full(run.ids.size, number == leader) for number, run in enumerate(runs)])[there]
-    ranks[inverse[own]] = rank_positions(runs[leader])[runs[leader].ids >= 0]
+    is_leader = np.concatenate([np.full(run.ids.size, number == leader) for number, run in enumerate(runs)])[present]
+    ranks[inverse[is_leader]] = rank_positions(runs[leader])[runs[leader].ids >= 0]
     order = np.lexsort((document, ranks, -scores, row))
     return _listed(row[order], document[order], scores[order], len(base), name)
 

@@ -13,22 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate import candidates as proposals
-from phrasemate.encode.calibration import HITS, Confidence, features
-from phrasemate.encode.candidate_scorer import FEATURES, CandidateScorer
 from phrasemate.encode.pooling import unit
-from phrasemate.encode.rescoring import VOTES, Views, alone
+from phrasemate.encode.scoring import FEATURES, HITS, VOTES, CandidateScorer, Confidence, Views, alone, features
 from phrasemate.errors import InputError, QueryError
-from phrasemate.index import Index
+from phrasemate.index import BaseIndex
 from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Encoder, Hit, Phrase
+from phrasemate.utils.machine import single_blas
 
 _END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]」』]*")  # of a sentence
 FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600
 DOUBT = 0.2  # nineteen of twenty such answers are wrong (bench/confidence.py)
+
+_READ = 1_000  # characters of a sentence from which its language is guessed
 
 Floats = NDArray[np.float32]
 
@@ -40,9 +41,9 @@ class Group:
     ``text`` is the best hit's wording and ``score`` its cosine. ``count`` is how many of the hits that were looked at
     have the wording. ``hits`` are the best of them, no two of the same sentence.
 
-    With views (`phrasemate.encode.rescoring`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
-    maximum of all, which several hits raise; hits keep the cosine in their sentences, which tells senses apart, and
-    come by it. Groups come by ``weight``; of one that hits did not vote for, ``support`` is None.
+    With views (`phrasemate.encode.scoring`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
+    maximum of all, which several hits raise. Hits keep the cosine in their sentences, which tells senses apart, and are
+    ordered by it. Groups come by ``weight``; of one that hits did not vote for, ``support`` is None.
 
     Where candidates are proposed and chosen (`phrasemate.candidates`), ``probability`` says how likely the wording is
     an equivalent, and ``evidence`` holds the features that it was computed from. ``score`` is the best hit's cosine
@@ -78,10 +79,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer for one phrase of a query; ``groups`` by falling support.
+    """The answer for one phrase of a query; ``groups`` by support, highest first.
 
-    ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1; None where the model
-    that encodes the queries was not calibrated for it (see `phrasemate.encode.calibration`).
+    ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1. It is None where the
+    model that encodes the queries was not calibrated for it (see `phrasemate.encode.scoring`).
     """
 
     query: str
@@ -102,23 +103,63 @@ class Result:
         return {**place, "confidence": sure, "groups": groups}
 
 
+Answer = tuple[tuple[Group, ...], float | None]  # groups and confidence, as in `Result`
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """What every phrase of a search is asked for.
+
+    Args:
+        k: Groups of an answer, at most.
+        contexts: Hits of a group, at most.
+        documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+        languages: Languages of the documents to search; None for all.
+
+    Raises InputError for a k below 1 and for contexts below 0.
+    """
+
+    k: int = 10
+    contexts: int = 5
+    documents: Sequence[str] | None = None
+    languages: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or self.contexts < 0:
+            raise InputError(
+                f"k {self.k} and contexts {self.contexts}: expected k of 1 or more and contexts of 0 or more"
+            )
+
+    @property
+    def filters(self) -> tuple[Sequence[str] | None, Sequence[str] | None]:
+        """Documents and languages, as the methods of an index take them."""
+        return self.documents, self.languages
+
+
 class Searcher:
     """Answers queries from an index.
 
     ``model`` encodes the queries; by default it is the index's own, which is loaded with the first query.
 
     ``views``: True proposes candidates by vector and by dictionary and lets the model's scorer choose
-    (`phrasemate.candidates`); where the model has no scorer, it looks at hits again (`phrasemate.encode.rescoring`).
+    (`phrasemate.candidates`); where the model has no scorer, it looks at hits again (`phrasemate.encode.scoring`).
     False compares phrases in their sentences only, and lets hits vote. For models without a trained head neither is
     done.
 
     ``lexicons``: dictionaries that propose candidates, see `phrasemate.lexicon.open_dictionaries`; the induced lexicon
     that comes with phrasemate is asked too, unless ``lexicon`` is False.
+
+    >>> import phrasemate
+    >>> story = phrasemate.Document.from_texts("story", ["She sat on the bench in the park."])
+    >>> with phrasemate.Index.create("idx", phrasemate.load_model()) as index:
+    ...     _ = index.add([story], lang="en")
+    ...     Searcher(index).search("Er sitzt auf der [[Bank]].", k=1).groups[0].text
+    'bench'
     """
 
     def __init__(
         self,
-        index: Index,
+        index: BaseIndex,
         model: Encoder | None = None,
         views: Views | bool = True,
         lexicons: Sequence[Lexicon] = (),
@@ -169,7 +210,13 @@ class Searcher:
     ) -> Result:
         """The answer for a query with exactly one marked phrase: ``Er sitzt auf der [[Bank]].``
 
-        ``k`` groups at most, ``contexts`` hits in each; only from ``documents`` and ``languages`` where given.
+        Args:
+            query: Sentence with the phrase in double brackets.
+            k: Groups at most.
+            contexts: Hits of each group at most.
+            documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+            languages: Languages of the documents to search; None for all.
+
         Raises QueryError when not exactly one phrase is marked (`search_all` answers the others), InputError for an
         unknown document or language or a senseless number.
         """
@@ -178,6 +225,7 @@ class Searcher:
             raise QueryError(f"{count} phrases are marked in {query!r}, expected one; {EXPECTED}, or use search_all")
         return self.search_all([query], k, contexts, documents, languages)[0]
 
+    @single_blas
     def search_all(
         self,
         queries: Iterable[str],
@@ -189,12 +237,20 @@ class Searcher:
     ) -> list[Result]:
         """The answers for many queries at once, a result for each marked phrase, in order.
 
-        A query without marks is answered for every phrase that the model's segmenter proposes in it. ``without``: for
-        each query a text, such as its own translation, of which nothing is to be found, as if the index had neither
-        its sentences nor a longer one that holds it (`is_of`). Arguments and errors as in `search`; InputError for
-        another number of such texts than of queries.
+        A query without marks is answered for every phrase that the model's segmenter proposes in it.
+
+        Args:
+            queries: Sentences, with any number of phrases in double brackets.
+            k: Groups of a result at most.
+            contexts: Hits of each group at most.
+            documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+            languages: Languages of the documents to search; None for all.
+            without: For each query a text to leave out, such as its own translation. The answer is as if the index had
+                neither its sentences nor a longer one that holds it (`is_of`).
+
+        Errors as in `search`; InputError for another number of texts to leave out than of queries.
         """
-        _check(k, contexts)
+        request = SearchRequest(k, contexts, documents, languages)
         queries = list(queries)
         texts = [""] * len(queries) if without is None else without
         if len(texts) != len(queries):
@@ -202,20 +258,50 @@ class Searcher:
         marked = [
             (query, phrase, text) for query, text in zip(queries, texts, strict=True) for phrase in self.phrases(query)
         ]
-        if not marked:
-            return []
-        phrases, views = [phrase for _, phrase, _ in marked], self.views
-        banned = [text for _, _, text in marked]
-        if self.scorer is not None:
-            both = self.model.encode([*phrases, *map(alone, phrases)])
-            vectors, bare = both[: len(phrases)], both[len(phrases) :]
-            texts = [phrase.text for phrase in phrases]
-            answers = self._choose(texts, vectors, bare, k, contexts, documents, languages, banned)
-        else:
-            vectors, mixed = (views or VOTES).queries(self.model, phrases)
-            answers = self._groups(vectors, mixed, views, k, contexts, documents, languages, banned)
+        answers = self.search_phrases(
+            [phrase for _, phrase, _ in marked], request, without=[text for _, _, text in marked]
+        )
         return [Result(query, phrase, *answer) for (query, phrase, _), answer in zip(marked, answers, strict=True)]
 
+    def search_phrases(
+        self,
+        phrases: Sequence[Phrase],
+        request: SearchRequest,
+        *,
+        without: Sequence[str] | None = None,
+        at_once: int | None = None,
+        progress: Callable[[], object] = lambda: None,
+    ) -> list[Answer]:
+        """The answers for phrases in their sentences, which are encoded together.
+
+        Args:
+            phrases: Phrases to answer.
+            request: What is asked for each of them.
+            without: A text for each phrase, as in `search_all`.
+            at_once: Phrases that are searched together, by default all; fewer take less memory.
+            progress: Called before each such portion; an exception that it raises ends the search.
+
+        Raises InputError for an unknown document or language.
+        """
+        if not phrases:
+            return []
+        views, texts = self.views, [""] * len(phrases) if without is None else without
+        if self.scorer is not None:
+            both = self.model.encode([*phrases, *map(alone, phrases)])
+            vectors, second = both[: len(phrases)], both[len(phrases) :]
+        else:
+            vectors, second = (views or VOTES).queries(self.model, phrases)
+        size, answers = at_once or len(phrases), []
+        for at in range(0, len(phrases), size):
+            progress()
+            part = slice(at, at + size)
+            if self.scorer is not None:
+                answers += self._choose(phrases[part], vectors[part], second[part], request, texts[part])
+            else:
+                answers += self._groups(vectors[part], second[part], views, request, texts[part])
+        return answers
+
+    @single_blas
     def search_vectors(
         self,
         vectors: Floats,
@@ -224,23 +310,31 @@ class Searcher:
         documents: Sequence[str] | None = None,
         languages: Sequence[str] | None = None,
         alone: Floats | None = None,
-        texts: Sequence[str] | None = None,
-    ) -> list[tuple[tuple[Group, ...], float | None]]:
-        """Groups and confidence, as in `Result`, of each vector, (n, dim) of unit length, however it was made.
+        phrases: Sequence[Phrase] | None = None,
+    ) -> list[Answer]:
+        """Groups and confidence, as in `Result`, of each vector, however it was made.
 
-        ``alone``: vectors (n, dim) of the same phrases without their sentences; ``texts`` (n): their wordings. Without
-        them no candidates are proposed by dictionaries, and hits are compared as they stand in their sentences.
-        Arguments and errors as in `search`.
+        Args:
+            vectors: Queries, (n, dim) of unit length.
+            k: Groups of an answer at most.
+            contexts: Hits of each group at most.
+            documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+            languages: Languages of the documents to search; None for all.
+            alone: Vectors (n, dim) of the same phrases without their sentences.
+            phrases: The n phrases; their sentences tell their languages.
+
+        Without the last two no candidates are proposed by dictionaries, and hits are compared in their sentences.
+        Errors as in `search`.
         """
-        _check(k, contexts)
-        if self.scorer is not None and alone is not None and texts is not None:
-            return self._choose(texts, vectors, alone, k, contexts, documents, languages)
+        request = SearchRequest(k, contexts, documents, languages)
+        if self.scorer is not None and alone is not None and phrases is not None:
+            return self._choose(phrases, vectors, alone, request)
         views, mixed = self.views, vectors
         if views is not None and alone is not None:
             mixed = unit(vectors + views.query * alone)
         elif views is not None:
             views = views.votes
-        return self._groups(vectors, mixed, views, k, contexts, documents, languages)
+        return self._groups(vectors, mixed, views, request)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
         """The marked phrases of a query, or those that the segmenter proposes where none is marked."""
@@ -251,25 +345,22 @@ class Searcher:
 
     def _choose(
         self,
-        texts: Sequence[str],
+        phrases: Sequence[Phrase],
         vectors: Floats,
         bare: Floats,
-        k: int,
-        contexts: int,
-        documents: Sequence[str] | None,
-        languages: Sequence[str] | None,
+        request: SearchRequest,
         without: Sequence[str] = (),
-    ) -> list[tuple[tuple[Group, ...], float | None]]:
+    ) -> list[Answer]:
         """Up to k groups for each phrase: candidates proposed by every means, the likeliest first."""
         scorer = self.scorer
         assert scorer is not None
         with self.index.snapshot():
-            described = self.candidates(texts, vectors, bare, documents, languages, without, 4 * k)
-            return [self._ranked(query, scorer, k, contexts) for query in described]
+            described = self.candidates(phrases, vectors, bare, *request.filters, without, 4 * request.k)
+            return [self._ranked(query, scorer, request) for query in described]
 
     def candidates(
         self,
-        texts: Sequence[str],
+        phrases: Sequence[Phrase],
         vectors: Floats,
         bare: Floats,
         documents: Sequence[str] | None = None,
@@ -277,52 +368,78 @@ class Searcher:
         without: Sequence[str] = (),
         near: int = 0,
     ) -> list[proposals.Described]:
-        """The candidates of each phrase and their features, in no order; arguments as in `search_vectors`.
+        """The candidates of each phrase and their features, in no order.
 
-        ``without`` as in `search_all`. ``near``: occurrences near the vectors to propose from, if more than usual.
+        Args:
+            phrases: Phrases to propose candidates for.
+            vectors: Vectors of the phrases in their sentences, (phrases, dim) of unit length.
+            bare: Vectors of the phrases alone, (phrases, dim) of unit length.
+            documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+            languages: Languages of the documents to search; None for all.
+            without: Texts to leave out, as in `search_all`.
+            near: Occurrences near the vectors to propose from, if more than usual.
         """
         with self.index.wordings() as search:
             spoken = self.index.languages() if languages is None else list(languages)
+            dictionaries = proposals.Dictionaries(self.lexicons, spoken)
             run = self.index.search(vectors, max(proposals.NEAR, near), documents, languages)
-            gathered, translated = [], []
-            for number, text in enumerate(texts):
-                translated.append(proposals.parts(text, self.lexicons, spoken))
-                listed = proposals.equivalents(search.table, text, self.lexicons, spoken)
+            lexicon = bundled_lexicon() if self.lexicons else None
+            gathered, wordings = [], []
+            for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases), strict=True)):
+                parts = proposals.parts(phrase.text, dictionaries, source)
+                around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
+                wordings.append(proposals.Wording(parts, around))
+                listed = proposals.equivalents(search.table, phrase.text, dictionaries, source)
                 nearest = run.ids[number][run.ids[number] >= 0].tolist()
-                composed = proposals.compositions(search.table, translated[-1])
-                proposed = proposals.gather(search.table, text, nearest, listed, composed)
+                composed = proposals.compositions(search.table, parts)
+                proposed = proposals.gather(search.table, phrase.text, nearest, listed, composed)
+                proposed += proposals.extended(search.table, listed, self._phrases_of)
+                proposed += proposals.preceded(search.table, parts, self._phrases_of)
                 if documents is not None or languages is not None:
                     chosen = partial(self.index.in_documents, documents=documents, languages=languages)
                     proposed = proposals.restrict(proposed, chosen)
                 if without and without[number].strip():
-                    proposed = proposals.restrict(proposed, partial(self._outside, known=is_of(without[number])))
+                    proposed = proposals.restrict(proposed, partial(self._outside, is_same=is_of(without[number])))
                 gathered.append(proposed)
             language = spoken[0] if spoken else ""
-            return proposals.describe(search, texts, gathered, vectors, bare, language, translated)
+            texts = [phrase.text for phrase in phrases]
+            return proposals.describe(search, texts, gathered, vectors, bare, language, wordings)
 
-    def _outside(self, ids: NDArray[np.int64], known: Callable[[str], bool]) -> NDArray[np.bool_]:
+    def _languages_of(self, phrases: Sequence[Phrase]) -> list[str]:
+        """The language of each phrase's sentence, "" where it is not clear or nothing is to be looked up."""
+        bundled = bundled_lexicon() if self.lexicons else None
+        if bundled is None:
+            return [""] * len(phrases)
+        sentences = dict.fromkeys(phrase.context for phrase in phrases)
+        languages = {sentence: bundled.language_of(sentence[:_READ]) for sentence in sentences}
+        return [languages[phrase.context] for phrase in phrases]
+
+    def _phrases_of(self, ids: NDArray[np.int64]) -> list[Phrase]:
+        """The phrases of ids of the snapshot, in their order."""
+        return [hit.phrase for hit in self.index.hits(ids, np.zeros(len(ids)))]
+
+    def _outside(self, ids: NDArray[np.int64], is_same: Callable[[str], bool]) -> NDArray[np.bool_]:
         """(ids,) whether the sentence of each phrase is not one of a text (`is_of`)."""
         hits = {hit.phrase_id: hit for hit in self.index.hits(ids, np.zeros(len(ids)))}
-        return np.array([not known(hits[phrase].context) for phrase in ids.tolist()], np.bool_)
+        return np.array([not is_same(hits[phrase].context) for phrase in ids.tolist()], np.bool_)
 
-    def _ranked(
-        self, described: proposals.Described, scorer: CandidateScorer, k: int, contexts: int
-    ) -> tuple[tuple[Group, ...], float | None]:
+    def _ranked(self, described: proposals.Described, scorer: CandidateScorer, request: SearchRequest) -> Answer:
         """The k likeliest candidates as groups, and the probability of the first."""
         if not described.candidates:
             return (), 0.0
         probabilities = scorer.probabilities(described.features)
-        chosen = np.argsort(-probabilities, kind="stable")[:k].tolist()
+        chosen = np.argsort(-probabilities, kind="stable")[: request.k].tolist()
         groups = []
-        for number in chosen:
+        nearest = [described.nearest(number) for number in chosen]
+        for number, hits in zip(chosen, self._different(nearest, max(request.contexts, 1)), strict=True):
             candidate = described.candidates[number]
-            hits = self._different(candidate, max(contexts, 1))
+            hits = [_with_leading(hit, candidate.leading) for hit in hits]
             groups.append(
                 Group(
                     hits[0].text,
-                    float(candidate.cosines[0]),
+                    hits[0].score,
                     candidate.count,
-                    tuple(hits[:contexts]),
+                    tuple(hits[: request.contexts]),
                     probability=float(probabilities[number]),
                     source=candidate.source,
                     evidence=dict(zip(FEATURES, described.features[number].tolist(), strict=True)),
@@ -330,98 +447,102 @@ class Searcher:
             )
         return tuple(groups), groups[0].probability
 
-    def _different(self, candidate: proposals.Candidate, count: int) -> list[Hit]:
-        """The nearest occurrences of a candidate, no two of the same sentence."""
-        different: dict[str, Hit] = {}
-        for start in range(0, len(candidate.ids), count):
+    def _different(self, nearest: Sequence[tuple[NDArray[np.int64], Floats]], count: int) -> list[list[Hit]]:
+        """Of the phrases of each candidate, with their cosines, the first ``count``, no two of the same sentence."""
+        different: list[dict[str, Hit]] = [{} for _ in nearest]
+        start, pending = 0, list(range(len(nearest)))
+        while pending:
             part = slice(start, start + count)
-            for hit in self.index.hits(candidate.ids[part], candidate.cosines[part]):
-                different.setdefault(hit.context, hit)
-            if len(different) >= count:
-                break
-        return list(different.values())[:count]
+            ids = [nearest[number][0][part] for number in pending]
+            hits = self.index.hits(
+                np.concatenate(ids), np.concatenate([nearest[number][1][part] for number in pending])
+            )
+            owners = np.repeat(pending, [len(some) for some in ids]).tolist()
+            for number, hit in zip(owners, hits, strict=True):
+                different[number].setdefault(hit.context, hit)
+            start += count
+            pending = [
+                number for number in pending if len(different[number]) < count and start < len(nearest[number][0])
+            ]
+        return [list(hits.values())[:count] for hits in different]
 
     def _groups(
         self,
         vectors: Floats,
-        asked: Floats,
+        search_vectors: Floats,
         views: Views | None,
-        k: int,
-        contexts: int,
-        documents: Sequence[str] | None,
-        languages: Sequence[str] | None,
+        request: SearchRequest,
         without: Sequence[str] = (),
-    ) -> list[tuple[tuple[Group, ...], float | None]]:
-        """Up to k groups for each vector q, searched by its q' (``asked``), and how sure the first is.
+    ) -> list[Answer]:
+        """Up to k groups for each vector q, searched by its q' (``search_vectors``), and how sure the first is.
 
         Looks at more hits for those whose hits so far hold fewer wordings, with views only at those of wordings that
         are new.
         """
-        found: list[list[tuple[Hit, float]]] = [[] for _ in vectors]
+        k = request.k
+        hits_of: list[list[tuple[Hit, float]]] = [[] for _ in vectors]
         sure: list[float | None] = [None] * len(vectors)
         first = max(views.first if views else FETCH, 2 * k)
         pending, fetch = np.arange(len(vectors)), first
         while len(pending):
             with self.index.snapshot():  # or a phrase that is found may be deleted before it is looked up
                 banned = [without[row] if without else "" for row in pending.tolist()]
-                hits, more = self._hits(asked[pending], fetch, documents, languages, banned)
+                hits, more = self._hits(search_vectors[pending], fetch, request, banned)
                 if views:
-                    hits = [_new(found[row], own, k) for row, own in zip(pending, hits, strict=True)]
+                    hits = [_new(hits_of[row], new, k) for row, new in zip(pending, hits, strict=True)]
                 if views and views.mixed:
-                    stored = self.index.vectors([hit.phrase_id for own in hits for hit in own])
-            flat, owners = [*chain.from_iterable(hits)], np.repeat(pending, [len(own) for own in hits])
+                    stored = self.index.vectors([hit.phrase_id for new in hits for hit in new])
+            flat, owners = [*chain.from_iterable(hits)], np.repeat(pending, [len(new) for new in hits])
             if views and views.mixed:
-                voted = iter(self._seen_again(flat, stored, vectors[owners], asked[owners], views))
+                voted = iter(self._seen_again(flat, stored, vectors[owners], search_vectors[owners], views))
             else:
                 voted = iter([(hit, hit.score) for hit in flat])
-            for row, own in zip(pending.tolist(), hits, strict=True):
-                found[row] = [*(found[row] if views else []), *islice(voted, len(own))]
+            for row, new in zip(pending.tolist(), hits, strict=True):
+                hits_of[row] = [*(hits_of[row] if views else []), *islice(voted, len(new))]
             if fetch == first:
                 most = views.first if views else HITS
-                sure = [self._confidence(_wordings(each[:most], views), views) for each in found]
-            short = np.array([len(_wordings(found[row], None)) < k for row in pending], bool)
+                sure = [self._confidence(_wordings(row_hits[:most], views), views) for row_hits in hits_of]
+            short = np.array([len(_wordings(hits_of[row], None)) < k for row in pending], bool)
             pending, fetch = pending[short & more], fetch * 4
             if fetch > max(FETCH_MOST, 2 * k):
                 break
-        groups = (tuple(_group(own, contexts, views) for own in _wordings(each, views)[:k]) for each in found)
+        groups = (
+            tuple(_group(wording, request.contexts, views) for wording in _wordings(row_hits, views)[:k])
+            for row_hits in hits_of
+        )
         return list(zip(groups, sure, strict=True))
 
     def _hits(
-        self,
-        asked: Floats,
-        fetch: int,
-        documents: Sequence[str] | None,
-        languages: Sequence[str] | None,
-        without: Sequence[str],
+        self, vectors: Floats, fetch: int, request: SearchRequest, without: Sequence[str]
     ) -> tuple[list[list[Hit]], NDArray[np.bool_]]:
         """Up to ``fetch`` hits for each vector, as if the index had nothing of its text in ``without``; and whether
         there may be more of them.
         """
-        hits: list[list[Hit]] = [[] for _ in asked]
-        more = np.zeros(len(asked), np.bool_)
-        pending, wide = np.arange(len(asked)), fetch
+        hits: list[list[Hit]] = [[] for _ in vectors]
+        more = np.zeros(len(vectors), np.bool_)
+        pending, wide = np.arange(len(vectors)), fetch
         while len(pending) and wide <= 4 * max(FETCH_MOST, fetch):
-            run = self.index.search(asked[pending], wide, documents, languages)
+            run = self.index.search(vectors[pending], wide, *request.filters)
             full = run.ids >= 0
-            left = iter(self.index.hits(run.ids[full], run.scores[full]))
+            remaining = iter(self.index.hits(run.ids[full], run.scores[full]))
             more[pending] = full.all(1)
             for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
-                allowed = _allowed(list(islice(left, number)), without[row])
+                allowed = _allowed(list(islice(remaining, number)), without[row])
                 hits[row], more[row] = allowed[:fetch], more[row] or len(allowed) > fetch
             lacking = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # of a full list: left out
             pending, wide = pending[lacking & more[pending]], wide * 4
         return hits, more
 
     def _seen_again(
-        self, hits: Sequence[Hit], stored: Floats, vectors: Floats, asked: Floats, views: Views
+        self, hits: Sequence[Hit], stored: Floats, vectors: Floats, search_vectors: Floats, views: Views
     ) -> list[tuple[Hit, float]]:
         """The hits with their cosines in their sentences, and with those by which they vote.
 
-        ``stored``: v, ``vectors``: q, ``asked``: q' of each hit, (hits, dim).
+        ``stored``: v, ``vectors``: q, ``search_vectors``: q' of each hit, (hits, dim).
         """
         mixed = views.hits(self.model, [hit.phrase for hit in hits], stored)
         near = np.einsum("nd,nd->n", stored, vectors).tolist()
-        votes: list[float] = np.einsum("nd,nd->n", mixed, asked).tolist()
+        votes: list[float] = np.einsum("nd,nd->n", mixed, search_vectors).tolist()
         return [(replace(hit, score=score), vote) for hit, score, vote in zip(hits, near, votes, strict=True)]
 
     @property
@@ -430,16 +551,24 @@ class Searcher:
         return self._calibrated(self.views)
 
     def _calibrated(self, views: Views | None) -> Confidence | None:
-        found: Confidence | None = getattr(self.model, "confidence", None)
-        if found is None or views in (None, VOTES):
-            return found
-        return found.with_views if views == Views() else None
+        confidence: Confidence | None = getattr(self.model, "confidence", None)
+        if confidence is None or views in (None, VOTES):
+            return confidence
+        return confidence.with_views if views == Views() else None
 
     def _confidence(self, wordings: Sequence[_Wording], views: Views | None) -> float | None:
         calibrated = self._calibrated(views)
         if calibrated is None or not wordings:
             return None if calibrated is None else 0.0
-        return float(calibrated.of([features([each.votes for each in wordings])])[0])
+        return float(calibrated.of([features([wording.votes for wording in wordings])])[0])
+
+
+def _with_leading(hit: Hit, count: int) -> Hit:
+    """The hit with so many words before it."""
+    if not count:
+        return hit
+    phrase = hit.phrase
+    return replace(hit, phrase=Phrase(phrase.context, proposals.begins_at(phrase, count), phrase.end))
 
 
 def is_of(text: str) -> Callable[[str], bool]:
@@ -449,77 +578,72 @@ def is_of(text: str) -> Callable[[str], bool]:
     whatever abbreviations a language has: others may have split it otherwise.
     """
     whole = _squeezed(text)
-    ends = {0, len(whole), *(found.end() for found in _END.finditer(whole))}
+    ends = {0, len(whole), *(match.end() for match in _END.finditer(whole))}
     ends |= set(accumulate(len(_squeezed(text[start:end])) for start, end in split_sentences(text)))
 
-    def told(sentence: str) -> bool:
-        own = _squeezed(sentence)
-        if not own or not whole:
+    def contains(sentence: str) -> bool:
+        squeezed = _squeezed(sentence)
+        if not squeezed or not whole:
             return False
-        at = whole.find(own)
+        at = whole.find(squeezed)
         while at >= 0:
-            if at in ends and at + len(own) in ends:
+            if at in ends and at + len(squeezed) in ends:
                 return True
-            at = whole.find(own, at + 1)
-        return whole in own
+            at = whole.find(squeezed, at + 1)
+        return whole in squeezed
 
-    return told
+    return contains
 
 
 def _squeezed(text: str) -> str:
     return "".join(composed(plain(text)).casefold().split())
 
 
-def _check(k: int, contexts: int) -> None:
-    if k < 1 or contexts < 0:
-        raise InputError(f"k {k} and contexts {contexts}: expected k of 1 or more and contexts of 0 or more")
-
-
 class _Wording(NamedTuple):
-    """The hits of one wording, and what each is worth; both by falling score."""
+    """The hits of one wording, and what each is worth; both by score, highest first."""
 
     hits: list[Hit]
     votes: list[float]
 
 
-def _wordings(found: Sequence[tuple[Hit, float]], views: Views | None) -> list[_Wording]:
+def _wordings(scored: Sequence[tuple[Hit, float]], views: Views | None) -> list[_Wording]:
     """Hits and their votes -> those of each wording together, the best wording first."""
     wordings: dict[str, _Wording] = {}
-    for hit, vote in found:
+    for hit, vote in scored:
         hits, votes = wordings.setdefault(folded(hit.text), _Wording([], []))
         hits.append(hit)
         votes.append(vote)
-    if views is None:  # they came by falling score
+    if views is None:  # they came by score, highest first
         return list(wordings.values())
     for hits, votes in wordings.values():
         hits.sort(key=lambda hit: (-hit.score, hit.phrase_id))  # or what the first look rounded would order equal ones
         votes.sort(reverse=True)
-    return sorted(wordings.values(), key=lambda each: views.support(each.votes), reverse=True)
+    return sorted(wordings.values(), key=lambda wording: views.support(wording.votes), reverse=True)
 
 
 def _allowed(hits: list[Hit], without: str) -> list[Hit]:
     if not without.strip():
         return hits
-    known = is_of(without)
-    return [hit for hit in hits if not known(hit.context)]
+    is_same = is_of(without)
+    return [hit for hit in hits if not is_same(hit.context)]
 
 
-def _new(found: Sequence[tuple[Hit, float]], hits: Sequence[Hit], k: int) -> list[Hit]:
+def _new(scored: Sequence[tuple[Hit, float]], hits: Sequence[Hit], k: int) -> list[Hit]:
     """Of the hits, those of wordings that are not found yet, of as many wordings as lack to k; at first all."""
-    had = {folded(hit.text) for hit, _ in found}
+    had = {folded(hit.text) for hit, _ in scored}
     if not had:
         return list(hits)
     lacking = [name for name in dict.fromkeys(folded(hit.text) for hit in hits) if name not in had][: k - len(had)]
     return [hit for hit in hits if folded(hit.text) in lacking]
 
 
-def _group(found: _Wording, contexts: int, views: Views | None) -> Group:
+def _group(wording: _Wording, contexts: int, views: Views | None) -> Group:
     different: dict[str, Hit] = {}
-    for hit in found.hits:  # the best hit of a sentence stays
+    for hit in wording.hits:  # the best hit of a sentence stays
         different.setdefault(hit.context, hit)
     best = tuple(different.values())[:contexts]
-    support = None if views is None else views.support(found.votes)
-    return Group(found.hits[0].text, found.votes[0], len(found.hits), best, support)
+    support = None if views is None else views.support(wording.votes)
+    return Group(wording.hits[0].text, wording.votes[0], len(wording.hits), best, support)
 
 
 def _hit_as_dict(hit: Hit) -> dict[str, Any]:

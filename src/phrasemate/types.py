@@ -22,7 +22,7 @@ _LANGUAGE = re.compile("(?:[A-Za-z]{2,3}|[xi](?=[-_]))(?:[-_][A-Za-z0-9]{1,8})*"
 
 
 def check_language(code: str) -> None:
-    """Raises InputError for what is no language code such as de, zh-Hant or pt_BR; "" is for an unknown language."""
+    """Raises InputError for what is not a language code such as de, zh-Hant or pt_BR; "" is for an unknown language."""
     if code and not _LANGUAGE.fullmatch(code):
         raise InputError(f"language {code!r}; expected a code such as de or zh-Hant")
 
@@ -50,6 +50,9 @@ class Document:
 
     ``digest`` changes when the content (or how it is read) changes; ``size`` is in bytes, 0 if unknown,
     and ``consumed()`` says how many of them the latest pass has read.
+
+    >>> [sentence.text for sentence in Document.from_texts("story", ["It rained.", "It snowed."]).sentences()]
+    ['It rained.', 'It snowed.']
     """
 
     name: str
@@ -61,9 +64,9 @@ class Document:
     @classmethod
     def from_texts(cls, name: str, texts: Iterable[str]) -> Document:
         """A document from sentences that are in memory already."""
-        held = [Sentence(text, line) for line, text in enumerate(texts, 1)]
-        digest = sha256(json.dumps([sentence.text for sentence in held]).encode()).hexdigest()
-        return cls(name, digest, lambda: iter(held))
+        sentences = [Sentence(text, line) for line, text in enumerate(texts, 1)]
+        digest = sha256(json.dumps([sentence.text for sentence in sentences]).encode()).hexdigest()
+        return cls(name, digest, lambda: iter(sentences))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,9 @@ class Phrase:
     """A phrase in its context: ``context[start:end]``.
 
     Raises InputError if the offsets do not mark at least one character of the context.
+
+    >>> Phrase("Er sitzt auf der Bank.", 17, 21).text
+    'Bank'
     """
 
     context: str

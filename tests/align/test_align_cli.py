@@ -86,7 +86,7 @@ def test_one_file_its_columns_and_what_is_skipped(invoke: Invoke) -> None:
 
 def test_frequent_words_begin_and_end_nothing(invoke: Invoke) -> None:
     Path("links").write_text("0-0 1-1\n\n0-0 1-1\n")
-    invoke("pairs", "de", "en", "links", "-o", "p", "--frequent", "0.1", "--frequent-least", "0")
+    invoke("pairs", "de", "en", "links", "-o", "p", "--frequent", "0.1", "--min-frequent", "0")
     assert list(read_pairs("p")) == []  # every word comes once in three lines
 
 
@@ -94,7 +94,7 @@ def test_a_second_run(invoke: Invoke) -> None:
     invoke("align", "de", "en", "-o", "links")
     result = invoke("align", "de", "en", "-o", "links")
     assert result.exit_code == 1
-    assert result.stderr == "error: links: is there already; take another name, or --force to write it anew\n"
+    assert result.stderr == "error: links: already exists; take another name, or add --force to overwrite it\n"
     assert invoke("align", "de", "en", "-o", "links", "--force").exit_code == 0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from phrasemate.align import ParallelText, PhraseSettings, Worded, align_files, pair_files, read_pairs
-from phrasemate.align.links import Links
+from phrasemate.align.pairs import Links
 from phrasemate.errors import InputError, ReadError
 from phrasemate.utils.storage import ResumableFile
 
@@ -66,7 +66,7 @@ def test_a_line_of_links_for_every_line(text: ParallelText, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("torn", ["", "1-", "0-0 1-1"])
-def test_a_stopped_run_goes_on_at_its_last_whole_line(text: ParallelText, tmp_path: Path, torn: str) -> None:
+def test_a_stopped_run_continues_at_its_last_whole_line(text: ParallelText, tmp_path: Path, torn: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         align_files(text, tmp_path / "out", Diagonal(stop_after=2))
     with (tmp_path / "out.part").open("a") as file:
@@ -89,17 +89,17 @@ def test_a_run_that_only_lacks_its_name(text: ParallelText, tmp_path: Path) -> N
 def test_other_settings_or_another_text_are_refused(text: ParallelText, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         align_files(text, tmp_path / "out", Diagonal(stop_after=1))
-    with pytest.raises(InputError, match="begun with tokenised False, now True"):
+    with pytest.raises(InputError, match="started with tokenised False, now True"):
         align_files(text, tmp_path / "out", Diagonal(), tokenised=True)
     write(tmp_path / "de.txt", "Ein Haus.", "", "Der Hund schläft!", "Tür", "Die Tür")
-    with pytest.raises(InputError, match=r"begun with source .* bytes, checksum .*, now"):
+    with pytest.raises(InputError, match=r"started with source .* bytes, checksum .*, now"):
         align_files(text, tmp_path / "out", Diagonal())
     assert align_files(text, tmp_path / "out", Diagonal(), force=True).new == 5
 
 
-def test_a_finished_output_is_not_written_over(text: ParallelText, tmp_path: Path) -> None:
+def test_a_finished_output_is_not_overwritten(text: ParallelText, tmp_path: Path) -> None:
     write(tmp_path / "out", "precious")
-    with pytest.raises(InputError, match=r"is there already.*--force"):
+    with pytest.raises(InputError, match=r"already exists.*--force"):
         align_files(text, tmp_path / "out", Diagonal())
     with pytest.raises(KeyboardInterrupt):  # and is kept until the new one is whole
         align_files(text, tmp_path / "out", Diagonal(stop_after=1), force=True)
@@ -133,7 +133,7 @@ def test_a_name_that_no_plain_file_has(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_files_of_different_length_are_told_before_any_work(text: ParallelText, tmp_path: Path) -> None:
+def test_files_of_different_length_are_reported_before_any_work(text: ParallelText, tmp_path: Path) -> None:
     write(tmp_path / "en.txt", "The house.", "the dog")
     aligner = Diagonal()
     with pytest.raises(ReadError, match=r"en\.txt, line 2: the file ends here, but .*de\.txt has 5 lines"):
@@ -221,7 +221,7 @@ def test_phrase_pairs_of_a_file(text: ParallelText, tmp_path: Path) -> None:
     assert (report.lines, report.new, report.found, report.blank) == (5, 5, 4, 1)
 
 
-def test_phrase_pairs_go_on(text: ParallelText, tmp_path: Path) -> None:
+def test_phrase_pairs_continue(text: ParallelText, tmp_path: Path) -> None:
     links = tmp_path / "links"
     links.write_text(LINKS)
     pair_files(text, links, tmp_path / "whole")
@@ -257,7 +257,7 @@ def test_links_of_another_text(text: ParallelText, tmp_path: Path, links: str, e
     "line", ["", "[]", "{}", '{"source": "a", "target": "b", "pairs": [[0, 2, 0, 1]]}',
              '{"source": "a", "target": "b", "pairs": [[0, 1]]}', '{"source": "a", "target": "b", "pairs": 3}']
 )  # fmt: skip
-def test_what_is_no_line_of_phrase_pairs(tmp_path: Path, line: str) -> None:
+def test_what_is_not_line_of_phrase_pairs(tmp_path: Path, line: str) -> None:
     path = write(tmp_path / "pairs.jsonl", '{"source": "a", "target": "b", "pairs": []}', line)
     with pytest.raises(ReadError, match=r"pairs\.jsonl, line 2: not a line of phrase pairs"):
         list(read_pairs(path))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from phrasemate.align import ParallelText, Worded, align_files, pair_files
-from phrasemate.align.links import Links
+from phrasemate.align.pairs import Links
 from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.utils.storage import ResumableFile
 
@@ -39,7 +39,7 @@ def test_an_altered_text_of_the_same_length_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         align_files(text, tmp_path / "out", Once(1))
     (tmp_path / "b").write_text("a mouse\na dog\n")
-    with pytest.raises(InputError, match=r"begun with target .*, now .*b of 14 bytes"):
+    with pytest.raises(InputError, match=r"started with target .*, now .*b of 14 bytes"):
         align_files(text, tmp_path / "out", Once())
     (tmp_path / "b").write_text("a house\na dog\n")
     assert align_files(text, tmp_path / "out", Once()).new == 1
@@ -58,12 +58,12 @@ def test_altered_links_of_the_same_length_are_refused(tmp_path: Path, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         pair_files(text, tmp_path / "links", tmp_path / "out", progress=stop)
     (tmp_path / "links").write_text("1-1\n1-0\n")
-    with pytest.raises(InputError, match="begun with links"):
+    with pytest.raises(InputError, match="started with links"):
         pair_files(text, tmp_path / "links", tmp_path / "out")
 
 
 @pytest.mark.parametrize("notes", [None, '{"met', '{"method": "other"}'])
-def test_a_run_that_was_killed_before_its_first_line_begins_anew(tmp_path: Path, notes: str | None) -> None:
+def test_a_run_that_was_killed_before_its_first_line_begins_again(tmp_path: Path, notes: str | None) -> None:
     (tmp_path / "out.part").write_text("")
     if notes is not None:
         (tmp_path / "out.part.json").write_text(notes)
@@ -72,7 +72,7 @@ def test_a_run_that_was_killed_before_its_first_line_begins_anew(tmp_path: Path,
     assert json.loads((tmp_path / "out.part.json").read_text()) == {"method": "first"}
 
 
-def test_force_goes_on_with_what_fits(tmp_path: Path) -> None:
+def test_force_continues_with_what_fits(tmp_path: Path) -> None:
     """Who stopped a run with --force gives the same command again, as is said then."""
     (tmp_path / "out").write_text("old\n")
 
@@ -87,7 +87,7 @@ def test_force_goes_on_with_what_fits(tmp_path: Path) -> None:
 
 
 def test_no_lines_of_before_stand_beside_new_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed while --force begins anew: between any two things that it does."""
+    """Killed while --force starts again: between any two things that it does."""
 
     def begun() -> None:
         (tmp_path / "out.part").write_text("0-0\n")
@@ -96,7 +96,7 @@ def test_no_lines_of_before_stand_beside_new_settings(tmp_path: Path, monkeypatc
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    for what in ("unlink", "write_text", "touch"):
+    for what in ("unlink", "replace", "touch"):
         begun()
         with monkeypatch.context() as patch:
             patch.setattr(Path, what, killed)
@@ -110,7 +110,7 @@ def test_no_lines_of_before_stand_beside_new_settings(tmp_path: Path, monkeypatc
 def test_damaged_notes_are_one_error(tmp_path: Path, notes: str) -> None:
     (tmp_path / "out.part").write_text("0-0\n")
     (tmp_path / "out.part.json").write_text(notes)
-    with pytest.raises(InputError, match="cannot tell how it was begun; --force starts anew"):
+    with pytest.raises(InputError, match="cannot tell how it was started; --force starts again"):
         ResumableFile(tmp_path / "out", {"a": "b"})
     assert not (tmp_path / "out.part.lock").exists()
 
@@ -142,7 +142,7 @@ def test_names_of_any_bytes(tmp_path: Path) -> None:
         assert file.done == 1
 
 
-def test_a_full_disk_frees_the_lock_and_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_frees_the_lock_and_is_reported(tmp_path: Path) -> None:
     file = ResumableFile(tmp_path / "out", {})
     file._file.close()
     file._file = Path("/dev/full").open("a", encoding="utf-8")  # noqa: SIM115 (closed by the file itself)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemate.align import SYMMETRISATIONS, format_links, parse_links, read_links, symmetrise
-from phrasemate.align.links import _NEIGHBOURS
+from phrasemate.align.pairs import _NEIGHBOURS
 from phrasemate.errors import InputError, ReadError
 
 LINKS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
@@ -30,7 +30,7 @@ def test_round_trip(links: set[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("bad", ["0", "0-", "-1-2", "0-0-0", "a-b", "0–0", "1:2", "²-1", "0-0,1-1"])
-def test_what_is_no_link_is_named_with_file_and_line(bad: str, tmp_path: Path) -> None:
+def test_what_is_not_link_is_named_with_file_and_line(bad: str, tmp_path: Path) -> None:
     path = tmp_path / "links.txt"
     path.write_text(f"0-0\n1-1 {bad}\n", "utf-8")
     with pytest.raises(ReadError) as caught:
@@ -54,7 +54,7 @@ REVERSE = [(0, 0), (1, 1), (1, 2), (4, 4), (6, 6)]
     [
         ("intersection", [(0, 0), (1, 1), (4, 4)]),
         ("union", [(0, 0), (1, 1), (1, 2), (2, 1), (4, 4), (5, 3), (6, 6)]),
-        # beside 1-1: 2-1 and 1-2 (source 2 and target 2 are free); beside 4-4: 5-3, by a diagonal; 6-6 is no neighbour
+        # beside 1-1: 2-1 and 1-2 (source 2 and target 2 are free); beside 4-4: 5-3, by a diagonal; 6-6 is none
         ("grow-diag", [(0, 0), (1, 1), (1, 2), (2, 1), (4, 4), (5, 3)]),
         # and 6-6, both of whose words are still free
         ("grow-diag-final-and", [(0, 0), (1, 1), (1, 2), (2, 1), (4, 4), (5, 3), (6, 6)]),
@@ -69,7 +69,7 @@ def test_growing_stops_where_both_words_have_links() -> None:
     assert symmetrise([(0, 0), (1, 1), (0, 1)], [(0, 0), (1, 1)], "grow-diag") == [(0, 0), (1, 1)]
 
 
-def test_growing_goes_on_from_what_was_added() -> None:
+def test_growing_continues_from_what_was_added() -> None:
     # 0-0 -> 1-1 -> 2-2 -> 3-3, each by a diagonal from the one before; also when it must go backwards
     assert symmetrise([(0, 0), (1, 1), (2, 2), (3, 3)], [(0, 0)], "grow-diag") == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert symmetrise([(0, 0), (1, 1), (2, 2), (3, 3)], [(3, 3)], "grow-diag") == [(0, 0), (1, 1), (2, 2), (3, 3)]

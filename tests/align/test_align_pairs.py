@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from phrasemate.align import Worded
 from phrasemate.align import pairs as module
-from phrasemate.align.links import Links
-from phrasemate.align.pairs import BorderWords, Box, PhraseFinder, consistent_boxes
+from phrasemate.align.pairs import BorderWords, Box, Links, PhraseFinder, consistent_boxes
 from phrasemate.errors import InputError
 
 
@@ -57,7 +56,7 @@ def test_a_link_to_a_word_that_is_not_there() -> None:
         consistent_boxes([(4, 1)], 4, 2)
 
 
-def test_a_long_sentence_is_no_trouble() -> None:
+def test_a_long_sentence_is_not_trouble() -> None:
     links = [(i, i) for i in range(5000)]
     # a run of w words may start at 5000 - w + 1 places
     assert len(consistent_boxes(links, 5000, 5000, 6)) == sum(5000 - w + 1 for w in range(1, 7))
@@ -72,7 +71,7 @@ def test_phrases_are_characters_of_the_sentences() -> None:
     assert len(found) == 4 + 3 + 2 + 1
 
 
-def test_frequent_words_and_numbers_are_no_borders_and_no_phrases() -> None:
+def test_frequent_words_and_numbers_are_not_borders_and_no_phrases() -> None:
     source, target = Worded.of("Die Bank 24 war zu"), Worded.of("The bank 24 was closed")
     links = [(i, i) for i in range(5)]
     found = {
@@ -139,7 +138,7 @@ def test_no_limit_of_words_costs_no_more_than_the_sentence() -> None:
     assert peak < 100_000
 
 
-def test_words_that_must_be_known_are_not_counted_anew_for_each_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_that_must_be_known_are_not_counted_again_for_each_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TABLE", 100)
     made: list[int] = []
     counter = module.Counter

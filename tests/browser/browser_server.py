@@ -12,8 +12,8 @@ from pathlib import Path
 class Served:
     """``phrasemate serve`` in a process of its own."""
 
-    def __init__(self, *folders: Path) -> None:
-        self.folders, self.port = folders, 0
+    def __init__(self, *folders: Path, options: tuple[str, ...] = ()) -> None:
+        self.folders, self.options, self.port = folders, options, 0
         self.start()
 
     def start(self) -> None:
@@ -26,6 +26,7 @@ class Served:
             *map(str, self.folders),
             "--port",
             str(self.port),
+            *self.options,
         ]
         self.process = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout

@@ -51,7 +51,7 @@ def test_enter_finds_what_the_mouse_selected(page: Any) -> None:
     page.locator("#text span", has_text="er zur").last.dblclick(position={"x": 10, "y": 12})
     expect(page.locator("#find")).to_be_enabled()
     page.keyboard.press("Enter")
-    expect(asked(page)).to_have_text("er")
+    expect(asked(page)).to_have_text("ging")
 
 
 def test_any_words_are_selected_with_the_mouse(page: Any) -> None:
@@ -64,10 +64,9 @@ def test_any_words_are_selected_with_the_mouse(page: Any) -> None:
     page.mouse.up()
     find = page.locator("#find")
     expect(find).to_have_text("Find “Montag hielten die Abgeordneten”")
-    expect(asked(page)).to_have_count(0)  # the end of a selection is no click
+    expect(asked(page)).to_have_count(0)  # the end of a selection is not a click
     find.click()
     expect(asked(page)).to_have_text("Montag hielten die Abgeordneten")
-    assert page.evaluate("CSS.highlights.has('chosen')")
     page.reload()
     expect(page.locator("#text .phrase[aria-current]")).to_have_text("Montag hielten die Abgeordneten")
 
@@ -80,8 +79,25 @@ def test_any_words_are_selected_with_the_keyboard(page: Any) -> None:
     expect(asked(page)).to_have_text("Montag hielten")
 
 
+def test_a_comma_is_not_selected_with_a_word(page: Any) -> None:
+    text = "Wer den Vertrag, der befristet ist, kündigt, zahlt."
+    page.goto(address(text, "Vertrag"))
+    page.locator("#text .phrase[aria-current]").focus()
+    for words in (
+        "Vertrag, der",
+        "Vertrag, der befristet",
+        "Vertrag, der befristet ist",
+        "Vertrag, der befristet ist, kündigt",
+    ):
+        page.keyboard.press("Shift+ArrowRight")
+        expect(page.locator("#find")).to_have_text(f"Find “{words}”")
+    page.keyboard.press("Shift+ArrowLeft")
+    expect(page.locator("#find")).to_have_text("Find “Vertrag, der befristet ist”")
+
+
 def test_words_are_selected_in_the_text_field(page: Any) -> None:
     page.goto(address(GERMAN))
+    page.get_by_role("button", name="Edit text").click()
     start = GERMAN.index("eine Sch")
     page.evaluate(f"document.getElementById('q').setSelectionRange({start}, {start + 19})")
     page.locator("#q").press("Enter")
@@ -104,15 +120,78 @@ def test_keyboard_alone(page: Any) -> None:
     expect(asked(page)).to_have_text(names[1])
     assert page.evaluate("document.activeElement.textContent") == names[1]  # the focus stays where the reader is
     page.keyboard.press("ArrowDown")
-    assert page.evaluate("document.activeElement.matches('.candidate')")
+    candidates = page.locator(".candidate")
+    expect(candidates.nth(0)).to_be_focused()
     page.keyboard.press("ArrowDown")
-    assert page.evaluate("document.activeElement.matches('.line')")
+    expect(candidates.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    expect(candidates.nth(0).locator(".line").first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator(".whole-row .own mark")).to_be_visible()
     page.keyboard.press("Enter")
     expect(page.locator(".whole-row")).to_have_count(0)
+    page.keyboard.press("ArrowLeft")
+    expect(candidates.nth(0)).to_be_focused()
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.textContent") == names[1]
+
+
+def copied(page: Any) -> str:
+    return str(page.evaluate("navigator.clipboard.readText()"))
+
+
+def test_a_candidate_is_used_in_two_actions(page: Any) -> None:
+    page.goto(address(GERMAN))
+    page.get_by_role("button", name="Schweigeminute", exact=True).click()  # 1
+    first(page).click()  # 2
+    expect(page.locator("#status")).to_have_text(f"Copied: {first(page).text_content()}")
+    assert copied(page) == first(page).text_content()
+    page.goto(address(GERMAN))
+    page.get_by_role("button", name="Schweigeminute", exact=True).focus()
+    page.keyboard.press("Enter")  # 1
+    expect(first(page)).to_be_visible()
+    page.keyboard.press("2")  # 2
+    second = page.locator(".candidate .wording").nth(1).text_content()
+    expect(page.locator("#status")).to_have_text(f"Copied: {second}")
+    assert copied(page) == second
+
+
+def test_keys_of_the_answers_begin_where_an_address_leads(page: Any) -> None:
+    page.goto(address(GERMAN, "Schweigeminute"))
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Control+c")
+    expect(page.locator("#status")).to_have_text(f"Copied: {first(page).text_content()}")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Control+c")
+    sentence = page.locator("tr.line").first.get_attribute("data-copy")
+    expect(page.locator("#status")).to_have_text(f"Copied: {sentence}")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_have_text(f"Copied: {first(page).text_content()}")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+
+def test_text_is_pasted_and_edited_where_the_last_one_is_read(page: Any) -> None:
+    page.goto(address(GERMAN, "Schweigeminute"))
+    expect(page.locator("#q")).to_be_hidden()
+    page.keyboard.press("e")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#q")).to_be_hidden()
+    page.evaluate("text => navigator.clipboard.writeText(text)", "Er ging zur Bank und nahm Geld mit.")
+    page.keyboard.press("Control+v")
+    expect(page.locator("#text")).to_have_text("Er ging zur Bank und nahm Geld mit.")
+
+
+@pytest.mark.parametrize(("width", "height", "most"), [(1280, 800, 400), (640, 900, 450), (390, 844, 422)])
+def test_the_first_candidate_is_above_the_middle(page: Any, width: int, height: int, most: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(address(GERMAN, "Schweigeminute"))
+    assert first(page).bounding_box()["y"] < most
 
 
 def test_a_phrase_or_a_line_is_copied_by_click_and_by_key(page: Any) -> None:
@@ -137,6 +216,7 @@ def test_copying_without_the_clipboard_api(page: Any) -> None:
     wording = first(page).text_content()
     page.locator(".candidate .head .copy").first.click()
     expect(page.locator("#status")).to_have_text(f"Copied: {wording}")
+    page.get_by_role("button", name="Edit text").click()
     page.locator("#q").fill("")
     page.locator("#q").press("Control+v")
     expect(page.locator("#text")).to_have_text(wording or "")
@@ -146,8 +226,10 @@ def test_the_address_holds_the_state_and_back_works(page: Any) -> None:
     page.goto(address(GERMAN))
     page.get_by_role("button", name="Schweigeminute", exact=True).click()
     expect(asked(page)).to_have_text("Schweigeminute")
-    page.locator("#text .phrase", has_text="Bank").click()
-    expect(asked(page)).to_have_text("Bank")
+    other = page.locator("#text .phrase", has_text="Abgeordneten").first
+    wording = (other.text_content() or "").strip()
+    other.click()
+    expect(asked(page)).to_have_text(wording)
     page.get_by_label("Sort by").select_option("left context")
     expect(page).to_have_url(re.compile("sort=left"))
     shared = page.url
@@ -160,7 +242,7 @@ def test_the_address_holds_the_state_and_back_works(page: Any) -> None:
     page.go_forward()
     expect(asked(page)).to_have_text("Schweigeminute")
     page.goto(shared)
-    expect(asked(page)).to_have_text("Bank")
+    expect(asked(page)).to_have_text(wording)
     expect(page.get_by_label("Sort by")).to_have_value("left")
 
 

@@ -41,7 +41,7 @@ def test_terms_are_accepted_edited_and_rejected_with_the_mouse(review: Any, tmp_
     expect(silence.locator(".number")).to_contain_text("2")
     silence.locator(".choices button", has_text="silence").first.click()
     expect(silence.get_by_label("Accept")).to_be_checked()
-    expect(silence).to_be_focused()  # so that keys go on from here
+    expect(silence).to_be_focused()  # so that keys continue from here
     freedom = row(review, "Meinungsfreiheit")
     freedom.locator(".equivalent").fill("freedom of opinion")
     freedom.locator(".equivalent").press("Enter")

@@ -102,7 +102,7 @@ def test_ctrl_c_says_what_is_kept(invoke: Invoke, library: Library, text: str) -
     library.index.interrupt_after = 1
     result = invoke("index", text, "-o", "idx")
     assert result.exit_code == 130
-    assert result.stderr == "stopped; idx keeps 1 sentence of this run; give the same command again to go on\n"
+    assert result.stderr == "stopped; idx keeps 1 sentence of this run; run the same command again to resume\n"
     assert library.index.calls[-1] == ("close",)
 
 
@@ -186,7 +186,7 @@ def test_no_folder_is_named_like_a_place_that_is_none(invoke: Invoke, library: L
 def test_group_help_shows_both_forms(invoke: Invoke) -> None:
     page = invoke("index", "--help").stdout
     assert "phrasemate index TEXT... -o DIR" in page
-    assert all(name in page for name in ("add", "stats", "verify", "optimize", "delete"))
+    assert all(name in page for name in ("add", "stats", "verify", "optimize", "delete", "backup", "restore"))
 
 
 def test_how_phrases_are_found_is_for_a_new_index(invoke: Invoke, library: Library, text: str) -> None:
@@ -197,4 +197,4 @@ def test_how_phrases_are_found_is_for_a_new_index(invoke: Invoke, library: Libra
     assert invoke("index", text, "-o", "idx", "--threshold", "0.5").exit_code == 0
     other = invoke("index", text, "-o", "idx", "--threshold", "0.6")
     assert other.exit_code == 1
-    assert "was begun with {'threshold': 0.5, 'max_words': 4}" in other.stderr
+    assert "was started with {'threshold': 0.5, 'max_words': 4}" in other.stderr

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from phrasemate.encode.calibration import Confidence
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.model_folder import write_manifest
+from phrasemate.encode.scoring import Confidence
 
 Invoke = Callable[..., Any]
 
@@ -104,7 +104,18 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
     text.write_text("One. Two.\n", "utf-8")
     options = ["--pooling", "mean", "--layer", "8", "--layer", "3", "--embedding-bits", "8", "--force", "--no-smooth"]
     options += ["--project", str(text), "--dim", "64", "--sentence-prefix", "query: ", "--name", "n", "--licence", "L"]
-    options += ["--segment-threshold", "0.8", "--max-words", "0", "--base", "B", "--share", "0.8"]
+    options += [
+        "--segment-threshold",
+        "0.8",
+        "--max-words",
+        "0",
+        "--base",
+        "B",
+        "--share",
+        "0.8",
+        "--context-weight",
+        "0.4",
+    ]
     invoke("model", "export", "hf", "--out", "out", *options)
     plain, full = [options for _, options in asked]
     assert [arguments for arguments, _ in asked] == [(Path("hf"), Path("out"))] * 2
@@ -113,8 +124,12 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         "share": 1.0,
         "layers": (),
         "pooling": None,
+        "context_weight": None,
         "sentence_prefix": "",
-        "embedding_bits": 4,
+        "embedding_bits": None,
+        "prompt": None,
+        "graph": "auto",
+        "precision": "int8",
         "smooth": True,
         "project": None,
         **{name: usual(name) for name in ("dim", "segment_threshold", "max_words")},
@@ -128,7 +143,11 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         "share": 0.8,
         "layers": [8, 3],
         "pooling": "mean",
+        "context_weight": 0.4,
         "sentence_prefix": "query: ",
+        "prompt": None,
+        "graph": "auto",
+        "precision": "int8",
         "embedding_bits": 8,
         "smooth": False,
         "dim": 64,

@@ -31,7 +31,7 @@ def test_a_terminal_sees_share_sentences_and_rate() -> None:
     assert "corpus/(draft).txt" in text
 
 
-def test_unknown_size_is_no_error() -> None:
+def test_unknown_size_is_not_error() -> None:
     text, _ = drawn(True, ProgressEvent(7, 9, 50, 0, "stdin"))
     assert "7 sentences" in text
 

@@ -84,7 +84,7 @@ def test_what_it_refuses_is_one_line(
 def test_without_its_packages_it_says_how_to_install_them(
     invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(phrasemate, "server", phrasemate.server)  # importing it anew would leave the new one there
+    monkeypatch.setattr(phrasemate, "server", phrasemate.server)  # importing it again would leave the new one there
     for name in [name for name in sys.modules if name.startswith("phrasemate.server")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)

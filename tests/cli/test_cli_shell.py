@@ -118,7 +118,7 @@ def test_streams_that_are_closed(descriptor: int) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     done = ran("search", "nowhere", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
     assert (done.returncode, done.stderr.count(b"\n")) == (1, int(descriptor != 2))
-    prompts = ("mt", "-", "--from", "de", "--to", "en", "--form", "plain", "--dry-run")
+    prompts = ("mt", "-", "--source-lang", "de", "--target-lang", "en", "--form", "plain", "--dry-run")
     done = ran(*prompts, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -146,7 +146,7 @@ def test_only_the_command_that_is_given_is_made() -> None:
 
 EVERY_COMMAND = {
     *("index", "search", "serve", "terms", "align", "pairs", "examples", "dataset", "match", "mine", "mt", "vectors"),
-    *("train", "evaluate", "model", "demo"),
+    *("train", "evaluate", "model", "demo", "concordance", "watch"),
 }
 
 
@@ -154,7 +154,7 @@ EVERY_COMMAND = {
     ("line", "word", "expected"),
     [
         ("phrasemate ", 1, EVERY_COMMAND),
-        ("phrasemate index ", 2, {"add", "stats", "verify", "optimize", "delete"}),
+        ("phrasemate index ", 2, {"add", "stats", "verify", "optimize", "delete", "backup", "restore"}),
         ("phrasemate index a.txt --l", 3, {"--lang", "--lines"}),  # the options of add, which is unsaid
         ("phrasemate search idx --con", 3, {"--contexts"}),
     ],
@@ -197,8 +197,8 @@ def test_help_keeps_the_marks_of_its_examples(invoke: Invoke) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["search", "idx", "x", "-k", "0"], "Invalid value for '-k': expected 1 or more"),
-        (["search", "idx", "x", "-k", "many"], "Invalid value for '-k': expected a whole number"),
+        (["search", "idx", "x", "-k", "0"], "Invalid value for '--limit' / '-k': expected 1 or more"),
+        (["search", "idx", "x", "-k", "many"], "Invalid value for '--limit' / '-k': expected a whole number"),
         (["index", "x", "-o", "y", "--threshold", "2"], "Invalid value for '--threshold': expected 1 or less"),
         (["index", "x", "-o", "y", "--threshold", "a"], "Invalid value for '--threshold': expected a number"),
     ],

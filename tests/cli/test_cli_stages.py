@@ -10,7 +10,7 @@ import pytest
 import typer
 from rich.console import Console
 
-from phrasemate.cli import progress, train_options
+from phrasemate.cli import progress, train
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out
 from phrasemate.errors import MissingExtra
@@ -44,7 +44,7 @@ def test_nothing_is_drawn_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pipe.getvalue().strip() == ""
 
 
-def test_what_was_done_before_is_no_speed_of_ours(screen: io.StringIO) -> None:
+def test_what_was_done_before_is_not_speed_of_ours(screen: io.StringIO) -> None:
     with stages() as show:
         show("linking", 5000, 9000)
     assert "/s" not in screen.getvalue()
@@ -60,19 +60,19 @@ def test_a_stopped_run_says_what_it_left(screen: io.StringIO, capsys: pytest.Cap
         raise KeyboardInterrupt
 
 
-def test_names_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_not_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> None:
         raise MissingExtra("matplotlib", "plots")
 
-    monkeypatch.setattr("phrasemate.evaluate.curves.draw_curves", missing)
+    monkeypatch.setattr("phrasemate.evaluate.report.draw_curves", missing)
     run = Path("[/run] :m:")
     for finished in (True, False):
         trainer = SimpleNamespace(step=7, finished=finished, settings=SimpleNamespace(end=9), run=lambda *_: None)
-        train_options.train(trainer, run, None, as_json=False)
+        train.train(trainer, run, None, as_json=False)
     said = capsys.readouterr()
     assert said.out == (
         "[/run] :m:/model: trained for 7 steps; next: phrasemate model export\n"
-        "[/run] :m:: 7 of 9 steps; the same command goes on\n"
+        "[/run] :m:: 7 of 9 steps; the same command resumes\n"
     )
     assert said.err.endswith("pip install 'phrasemate[plots]'\n")
     out().print("at 10:o:12", markup=False)
@@ -80,10 +80,10 @@ def test_names_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: py
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_parts_of_a_training_are_no_markup(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parts_of_a_training_are_not_markup(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = io.StringIO()
     console = Console(file=drawn, force_terminal=terminal, width=120, _environ={})
-    monkeypatch.setattr(train_options, "err", lambda: console)
-    with train_options.counter() as count:
+    monkeypatch.setattr(train, "err", lambda: console)
+    with train.counter() as count:
         count("states of [/de]", 0, 10)
     assert "states of [/de]" in drawn.getvalue()

@@ -15,7 +15,10 @@ from phrasemate.text.term_lists import read_terms
 from phrasemate.types import Document
 
 Invoke = Callable[..., Any]
-GERMAN = "Die Netzwerkkarte braucht eine Firmware. Ohne Firmware startet die Netzwerkkarte nicht.\n"
+GERMAN = (
+    "Die Netzwerkkarte braucht eine Firmware. Ohne Firmware startet die Netzwerkkarte nicht. "
+    "Die Netzwerkkarte ist neu. Die Firmware fehlt noch.\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,33 +45,36 @@ def run(invoke: Invoke, model: Model, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_terms_alone(run: Invoke) -> None:
-    done = run("de.txt", "--lang", "de", "--most", "2")
-    assert done.exit_code == 0
-    lines = done.stdout.splitlines()
-    assert [line.strip().split("  ")[0] for line in lines] == ["1. Firmware", "2. Netzwerkkarte"]
-    assert all("2 times" in line for line in lines)
-    assert done.stderr == "found: 2 terms\n"
+    result = run("de.txt", "--source-lang", "de", "--limit", "4")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert [line.strip()[:3] for line in lines] == ["1. ", "2. ", "3. ", "4. "]
+    counts = {line.strip()[3:].split("  ")[0]: line for line in lines}
+    assert all("3 times" in counts[term] for term in ("Netzwerkkarte", "Firmware"))
+    assert result.stderr == "found: 4 terms\n"
 
 
 def test_with_translations(run: Invoke, idx: str) -> None:
-    done = run("de.txt", "--lang", "de", "--index", idx, "--most", "2", "--k", "1")
-    first, second, third, fourth = done.stdout.splitlines()
-    assert (first.strip()[:11], third.strip()[:16]) == ("1. Firmware", "2. Netzwerkkarte")
-    assert second.strip().startswith("firmware 0.")
-    assert fourth.strip().startswith("network card 0.")
-    assert done.stderr == "found: 2 terms, 2 with candidate translations\n"
+    result = run("de.txt", "--source-lang", "de", "--index", idx, "--limit", "4", "--k", "1")
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    answers = {term[3:].split("  ")[0]: answer for term, answer in zip(lines[::2], lines[1::2], strict=True)}
+    assert answers["Netzwerkkarte"].startswith("network card 0.")
+    assert answers["Firmware"].startswith("firmware 0.")
+    assert result.stderr == "found: 4 terms, 4 with candidate translations\n"
 
 
 def test_json(run: Invoke, idx: str) -> None:
-    done = run("-", "--index", idx, "--json", "--contexts", "1", "--least", "2", "--language", "en", stdin=GERMAN)
-    records = {record["text"]: record for record in map(json.loads, done.stdout.splitlines())}
+    result = run(
+        "-", "--index", idx, "--json", "--contexts", "1", "--min-count", "2", "--target-lang", "en", stdin=GERMAN
+    )
+    records = {record["text"]: record for record in map(json.loads, result.stdout.splitlines())}
     assert records["Netzwerkkarte"]["groups"][0]["text"] == "network card"
     assert len(records["Netzwerkkarte"]["places"]) == 1
     assert all(record["count"] >= 2 for record in records.values())
 
 
 def test_without_sentences_translations_have_their_language(run: Invoke, idx: str) -> None:
-    run("de.txt", "--lang", "de", "--index", idx, "-o", "o.tbx", "--contexts", "0", "-k", "1")
+    run("de.txt", "--source-lang", "de", "--index", idx, "-o", "o.tbx", "--contexts", "0", "-k", "1")
     assert {"network card", "firmware"} <= {term.text for term in read_terms("o.tbx", "en")}
     assert not any(term.contexts for term in read_terms("o.tbx", "*"))
     for line in run("de.txt", "--index", idx, "--json", "--contexts", "0").stdout.splitlines():
@@ -79,20 +85,20 @@ def test_without_sentences_translations_have_their_language(run: Invoke, idx: st
 
 @pytest.mark.parametrize("name", ["o.tbx", "o.tsv", "o.csv", "o.xlsx"])
 def test_files(run: Invoke, idx: str, name: str) -> None:
-    done = run("de.txt", "--lang", "de", "--index", idx, "-o", name, "--most", "3")
-    assert done.stdout == f"{name}: 3 terms, 3 with candidate translations\n"
+    result = run("de.txt", "--source-lang", "de", "--index", idx, "-o", name, "--limit", "3")
+    assert result.stdout == f"{name}: 3 terms, 3 with candidate translations\n"
     assert {"Netzwerkkarte", "Firmware"} <= {term.text for term in read_terms(name, "de")}
-    again = run("de.txt", "--lang", "de", "-o", name)
+    again = run("de.txt", "--source-lang", "de", "-o", name)
     assert again.exit_code == 1
-    assert "is there already" in again.stderr
-    forced = run("de.txt", "--lang", "de", "-o", name, "--force", "--json", "--most", "0")
+    assert "already exists" in again.stderr
+    forced = run("de.txt", "--source-lang", "de", "-o", name, "--force", "--json", "--limit", "0")
     assert json.loads(forced.stdout)["out"] == name
 
 
-def test_a_folder_is_not_written_over_by_a_file(run: Invoke) -> None:
+def test_a_folder_is_not_overwritten_by_a_file(run: Invoke) -> None:
     Path("o.tsv").mkdir()
-    done = run("de.txt", "--lang", "de", "-o", "o.tsv", "--force")
-    assert (done.exit_code, done.stderr) == (1, "error: o.tsv: is a folder; expected the name of a file\n")
+    result = run("de.txt", "--source-lang", "de", "-o", "o.tsv", "--force")
+    assert (result.exit_code, result.stderr) == (1, "error: o.tsv: is a folder; expected the name of a file\n")
 
 
 def test_the_side_of_a_translation_memory(run: Invoke) -> None:
@@ -100,9 +106,23 @@ def test_the_side_of_a_translation_memory(run: Invoke) -> None:
 
     sides = (Side("Die Festplatte ist voll.", "de"), Side("The hard disk is full.", "en"))
     write_units("m.tmx", [Unit(sides)])
-    found = run("m.tmx", "--lang", "en", "--json").stdout
-    assert "hard disk" in found
-    assert "Festplatte" not in found
+    records = [json.loads(line) for line in run("m.tmx", "--source-lang", "en", "--json").stdout.splitlines()]
+    assert not any("Festplatte" in term["text"] for term in records)
+    (disk,) = [term for term in records if term["text"] == "hard disk"]
+    first = disk["groups"][0]
+    assert (first["text"], first["source"], first["count"]) == ("Festplatte", "document", 1)
+    assert first["hits"][0]["context"] == "Die Festplatte ist voll."
+
+
+def test_known_terms_and_a_reference(run: Invoke) -> None:
+    Path("known.txt").write_text("Netzwerkkarten\n", "utf-8")
+    Path("general.txt").write_text("Ohne Netzwerkkarte braucht, startet sie. Die Netzwerkkarte! " * 50, "utf-8")
+    result = run("de.txt", "--source-lang", "de", "--limit", "0", "--known", "known.txt", "--reference", "general.txt")
+    terms = [line.strip().split(". ", 1)[1] for line in result.stdout.splitlines()]
+    (firmware,) = [place for place, term in enumerate(terms) if term.startswith("Firmware  ")]
+    (card,) = [place for place, term in enumerate(terms) if term.startswith("Netzwerkkarte  ")]
+    assert firmware < card  # which general text has often
+    assert (", known" in terms[firmware], ", known" in terms[card]) == (False, True)
 
 
 def test_how_the_document_is_read(run: Invoke) -> None:
@@ -124,18 +144,18 @@ def test_how_the_document_is_read(run: Invoke) -> None:
     [
         (["none.txt"], "none.txt"),
         (["de.txt", "-o", "o.pdf"], "no format by its name"),
-        (["de.txt", "-o", "o.tbx"], "give --lang"),
+        (["de.txt", "-o", "o.tbx"], "give --source-lang"),
         (["de.txt", "-o", "none/o.tsv"], "no such folder"),
         (["de.txt", "--index", "none"], "none"),
         (["de.txt", "de.tsv", "--column", "1", "-o", "./de.tsv", "--force"], "de.tsv: is read, too"),
     ],
 )
 def test_errors_are_one_line(run: Invoke, arguments: list[str], said: str) -> None:
-    done = run(*arguments)
-    assert done.exit_code == 1
-    assert done.stderr.startswith("error: ")
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("options", [["--quick"], ["-k", "5"], ["--examples", "4"]])
@@ -146,11 +166,11 @@ def test_what_needs_an_index(run: Invoke, options: list[str]) -> None:
 
 
 def test_filters_need_an_index(run: Invoke) -> None:
-    done = run("de.txt", "--language", "en")
-    assert done.exit_code == 2
-    assert "give --index" in done.stderr
+    result = run("de.txt", "--target-lang", "en")
+    assert result.exit_code == 2
+    assert "give --index" in result.stderr
 
 
 def test_an_unknown_language_of_the_index(run: Invoke, idx: str) -> None:
-    done = run("de.txt", "--index", idx, "--language", "fr")
-    assert (done.exit_code, "has no language 'fr'" in done.stderr) == (1, True)
+    result = run("de.txt", "--index", idx, "--target-lang", "fr")
+    assert (result.exit_code, "has no language 'fr'" in result.stderr) == (1, True)

@@ -82,7 +82,7 @@ def test_a_first_command_that_fails_stands_in_no_ones_way(invoke: Invoke, tmp_pa
     facts = json.loads(invoke("index", "stats", folder, "--json").stdout)
     assert facts["phrases"] > 20
     refused = invoke("index", str(text), "-o", folder, "--max-words", "2")
-    assert refused.stderr.startswith(f"error: {folder}: was begun with {{'max_words': 1, 'threshold': 0.0}}")
+    assert refused.stderr.startswith(f"error: {folder}: was started with {{'max_words': 1, 'threshold': 0.0}}")
 
 
 def test_the_demo_keeps_its_promise(invoke: Invoke) -> None:

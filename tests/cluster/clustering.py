@@ -13,13 +13,10 @@ import numpy as np
 
 from phrasemate.errors import IndexMissing
 from phrasemate.index import Index, Settings
-from phrasemate.index.lance import shard as making
 from phrasemate.index.lance.commit import create
-from phrasemate.index.lance.records import Order, Recipe, Shard
-from phrasemate.index.lance.tables import Tables
-from phrasemate.index.lance.uri import options_for, place_of
-from phrasemate.index.ray.driver import Driver
-from phrasemate.index.ray.workers import Worker
+from phrasemate.index.lance.records import Order, Recipe, Shard, ShardRows, commit_shard, make_shard, write_shard
+from phrasemate.index.lance.tables import Tables, options_for, place_of
+from phrasemate.index.ray import Driver, Worker
 from phrasemate.types import Document
 
 SETTINGS = Settings(chunk=16, learn=100, exact_below=300, exact_filtered=400, train=1000, block=500)
@@ -41,7 +38,7 @@ def documents(count: int = 5, seed: int = 0, sentences: int = 30) -> list[Docume
 
 
 class InProcess:
-    """As `phrasemate.index.ray.workers.Pool`, in this process; gives the shards back in an order that is not theirs."""
+    """As `phrasemate.index.ray.Pool`, in this process; gives the shards back in an order that is not theirs."""
 
     def __init__(self, recipe: Recipe, model: Any, tables: Tables, stop_after: int | None = None) -> None:
         self.recipe, self.model, self.tables, self.stop_after = recipe, model, tables, stop_after
@@ -63,8 +60,8 @@ class InProcess:
         if self.stop_after == len(self.made):
             raise KeyboardInterrupt
         order = self._held.pop()  # the last given comes first
-        shard = making.write(self.tables, order, making.make(order, self.model, self.recipe))
-        making.commit(self.tables, shard)
+        shard = write_shard(self.tables, order, make_shard(order, self.model, self.recipe))
+        commit_shard(self.tables, shard)
         self.made.append(order.number)
         return order, shard
 
@@ -106,8 +103,8 @@ def rows_of(index: Index) -> tuple[Any, ...]:
 class Fragile(Worker):
     """Kills itself, once, where the file beside the index says: ``before 2`` is before the commit of shard 2."""
 
-    def write(self, order: Order, made: making.Made) -> Shard:
-        shard = super().write(order, made)
+    def write(self, order: Order, shard_rows: ShardRows) -> Shard:
+        shard = super().write(order, shard_rows)
         self._perhaps("before", order.number)
         return shard
 
@@ -125,10 +122,10 @@ class Fragile(Worker):
 class Deadly(Worker):
     """Kills itself whenever it has to write shard 0."""
 
-    def write(self, order: Order, made: making.Made) -> Shard:
+    def write(self, order: Order, shard_rows: ShardRows) -> Shard:
         if order.number == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().write(order, made)
+        return super().write(order, shard_rows)
 
 
 class Once:

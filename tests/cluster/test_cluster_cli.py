@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from phrasemate.index.lance.uri import is_tables, options_for, place_of
+from phrasemate.index.lance.tables import is_tables, options_for, place_of
 
 LANCE = "Lance is not installed (pip install 'phrasemate[ray]')"
 
@@ -23,7 +23,7 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, inv
     assert made.stderr == "error: this needs the package 'pylance'; install it with: pip install 'phrasemate[ray]'\n"
 
 
-def test_places_that_are_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Callable[..., Any]) -> None:
+def test_places_that_are_invalid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Callable[..., Any]) -> None:
     pytest.importorskip("lance", reason=LANCE)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "none")
@@ -56,7 +56,7 @@ def test_tables_that_are_being_made_are_said_to_be(tmp_path: Path, invoke: Calla
     (tmp_path / "idx" / "shards.lance").mkdir(parents=True)
     (tmp_path / "a.txt").write_text("A sentence.\n", "utf-8")
     made = invoke("index", tmp_path / "a.txt", "-o", tmp_path / "idx")
-    assert (made.exit_code, "are being made there, or their making was stopped" in made.stderr) == (1, True)
+    assert (made.exit_code, "are being built there, or their building was stopped" in made.stderr) == (1, True)
     assert invoke("search", tmp_path / "idx", "[[a]]").stderr.startswith("error: no index at ")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phrasemate.index.lance.compact import first_rewritten
+from phrasemate.index.lance.tables import first_rewritten
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from fake import FakeModel
 
 from phrasemate.errors import IndexExists, IndexLocked
 from phrasemate.index import Index
-from phrasemate.index.lance import optimize
-from phrasemate.index.lance import shard as making
+from phrasemate.index.lance import maintenance
 from phrasemate.index.lance.commit import Writer, create, staged
+from phrasemate.index.lance.records import commit_shard
 from phrasemate.index.lance.tables import DATA, SENTENCES, SHARDS, Tables
-from phrasemate.index.ray.driver import Driver
+from phrasemate.index.ray import Driver
 
 WEEK_AND_MORE = 9 * 86400
 MORE = documents(4, seed=7)
@@ -83,7 +83,7 @@ def append_some(tables: Tables) -> None:
 def test_a_shard_that_is_committed_again_is_taken_once(
     place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...], change: dict[str, Any], first: str
 ) -> None:
-    making.commit(tables, replace(staged(tables, 0)[1], attempt="f" * 32, **change))
+    commit_shard(tables, replace(staged(tables, 0)[1], attempt="f" * 32, **change))
     if first == "optimize":
         opened(place, model).optimize()
     build_here(place, MORE, model)
@@ -92,10 +92,10 @@ def test_a_shard_that_is_committed_again_is_taken_once(
 
 
 @pytest.mark.parametrize("change", [{}, {"key": "of another text", "sentences": 1}])
-def test_an_index_that_took_one_twice_can_be_read_and_is_mended(
+def test_an_index_that_took_one_twice_can_be_read_and_is_fixed(
     place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...], change: dict[str, Any]
 ) -> None:
-    making.commit(tables, replace(staged(tables, 0)[1], attempt="f" * 32, **change))
+    commit_shard(tables, replace(staged(tables, 0)[1], attempt="f" * 32, **change))
     writer = Writer(tables)
     writer._commit(replace(writer.head, versions=writer.head.versions | {SHARDS: tables.open(SHARDS).version}))
     before = sound(place, model)
@@ -134,10 +134,10 @@ def test_the_version_in_force_outlives_what_a_worker_commits_meanwhile(
     before = sound(place, model)
 
     def late(*given: object) -> None:
-        making.commit(tables, replace(staged(tables, 0)[1], attempt="f" * 32))
+        commit_shard(tables, replace(staged(tables, 0)[1], attempt="f" * 32))
 
-    monkeypatch.setattr("phrasemate.index.lance.optimize.update", late)
-    monkeypatch.setattr("phrasemate.index.lance.optimize.KEPT", timedelta(microseconds=1))
+    monkeypatch.setattr("phrasemate.index.lance.maintenance.update", late)
+    monkeypatch.setattr("phrasemate.index.lance.maintenance.KEPT", timedelta(microseconds=1))
     opened(place, model).optimize()
     assert sound(place, model) == before
 
@@ -181,7 +181,7 @@ def test_a_kept_shard_without_its_files_is_made_again(
 # -- writers
 
 
-def test_a_driver_that_took_over_goes_on(
+def test_a_driver_that_took_over_continues(
     place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...]
 ) -> None:
     first, second = driver(tables), driver(tables)
@@ -217,14 +217,14 @@ def test_rows_of_an_overtaken_driver_are_not_optimised_into_the_index(
     place: Path, model: FakeModel, tables: Tables, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     before = sound(place, model)
-    real: Callable[..., Any] = getattr(optimize, step)
+    real: Callable[..., Any] = getattr(maintenance, step)
 
     def between(*given: Any) -> Any:
         monkeypatch.undo()
         append_some(tables)
         return real(*given)
 
-    monkeypatch.setattr(optimize, step, between)
+    monkeypatch.setattr(maintenance, step, between)
     with pytest.raises(IndexLocked, match="another process"):
         opened(place, model).optimize()
     assert sound(place, model)[:4] == before[:4]
@@ -250,11 +250,11 @@ def test_a_second_create_leaves_the_index_alone(
     assert sound(place, model) == expected
 
 
-def test_tables_that_were_made_anew_are_taken_back(
+def test_tables_that_were_rebuilt_are_taken_back(
     place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...]
 ) -> None:
     for name in (SHARDS, *DATA):
-        tables.anew(name, model.dim)
+        tables.create_empty(name, model.dim)
     build_here(place, MORE, model)
     assert sound(place, model) == expected
 

@@ -24,8 +24,7 @@ from phrasemate.errors import ClusterError
 from phrasemate.index import Index
 from phrasemate.index.lance.commit import staged
 from phrasemate.index.lance.tables import Tables
-from phrasemate.index.ray import build
-from phrasemate.index.ray.workers import Worker, connected, cpus
+from phrasemate.index.ray import Worker, build, connected, cpus
 from phrasemate.search import Searcher
 
 
@@ -95,7 +94,7 @@ def test_workers_that_get_no_cpu_are_not_waited_for(
 ) -> None:
     import ray
 
-    monkeypatch.setattr("phrasemate.index.ray.workers.START_SECONDS", 2.0)
+    monkeypatch.setattr("phrasemate.index.ray.START_SECONDS", 2.0)
     places = [tmp_path / "more", tmp_path / "fewer"]
 
     def run() -> None:
@@ -122,7 +121,7 @@ def test_a_cluster_without_cpus(cluster: str, monkeypatch: pytest.MonkeyPatch) -
 def test_a_shard_that_kills_every_worker_is_given_up(
     cluster: str, tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phrasemate.index.ray.workers.TRIES", 2)
+    monkeypatch.setattr("phrasemate.index.ray.TRIES", 2)
     with pytest.raises(ClusterError, match=r"shard 0 \(0-0.txt\) failed 2 times"):
         built(tmp_path / "idx", cluster, model, Deadly)
 
@@ -168,7 +167,7 @@ def test_a_worker_is_killed_while_the_index_is_built(
     there = pytest.importorskip("lance_ray.index", reason="lance-ray is not installed (pip install 'phrasemate[ray]')")
     note, handler = tmp_path / "kill", there._handle_vector_fragment_index
     monkeypatch.setattr(there, handler.__name__, lambda *given, **named: Once(handler(*given, **named), note))
-    monkeypatch.setattr("phrasemate.index.lance.optimize.WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("phrasemate.index.lance.maintenance.WAIT_SECONDS", 0.1)
     made = built(tmp_path / "idx", cluster, model)
     note.touch()
     made.optimize(cluster, workers=2)
@@ -184,7 +183,7 @@ def test_a_worker_is_killed_while_the_index_is_built(
     ("address", "said"),
     [
         ("127.0.0.1:1", "no Ray cluster answers there .*; start one with: ray start --head --port 1"),
-        ("nonsense", "is no address of a Ray cluster; expected HOST:PORT, auto or local"),
+        ("nonsense", "is not an address of a Ray cluster; expected HOST:PORT, auto or local"),
     ],
 )
 def test_addresses(monkeypatch: pytest.MonkeyPatch, address: str, said: str) -> None:

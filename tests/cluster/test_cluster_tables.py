@@ -141,8 +141,8 @@ def test_recall_against_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Sixteen lists, of which each query reads eight: the scores of ten places against those of all phrases."""
     place, model = tmp_path / "idx", FakeModel(dim=64)
     build_here(place, documents(), model)
-    monkeypatch.setattr("phrasemate.index.lance.optimize.lists_for", lambda phrases: 16)
-    monkeypatch.setattr("phrasemate.index.lance.ann._PROBES", 8)
+    monkeypatch.setattr("phrasemate.index.lance.maintenance.lists_for", lambda phrases: 16)
+    monkeypatch.setattr("phrasemate.index.lance.search._PROBES", 8)
     opened(place, model).optimize()
     made = opened(place, model)
     drawn = np.random.default_rng(0).standard_normal((50, model.dim)).astype(np.float32)
@@ -159,8 +159,8 @@ def test_more_lists_are_read_where_a_filter_leaves_too_few(
     tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_here(tmp_path / "idx", documents(12), model)
-    monkeypatch.setattr("phrasemate.index.lance.optimize.lists_for", lambda phrases: 32)
-    monkeypatch.setattr("phrasemate.index.lance.ann._PROBES", 1)
+    monkeypatch.setattr("phrasemate.index.lance.maintenance.lists_for", lambda phrases: 32)
+    monkeypatch.setattr("phrasemate.index.lance.search._PROBES", 1)
     opened(tmp_path / "idx", model).optimize()
     made = opened(tmp_path / "idx", model)
     chosen = ["0-3.txt", "0-4.txt"]
@@ -220,7 +220,7 @@ def test_refusals(tmp_path: Path, place: Path, model: FakeModel) -> None:
         Index.open(place, FakeModel(name="other"))
     with pytest.raises(ModelMismatch, match="not with other"):
         build(str(place), [], "127.0.0.1:1", model=FakeModel(name="other"))
-    with pytest.raises(InputError, match="was begun with the settings of its model"):
+    with pytest.raises(InputError, match="was started with the settings of its model"):
         build(str(place), [], "127.0.0.1:1", segment={"max_words": 2})
     with pytest.raises(IndexMissing, match="no index at"):
         ClusterIndex.open(tmp_path / "nowhere")
@@ -253,8 +253,8 @@ def test_rows_keep_their_places_when_files_are_put_together(
     """Lance puts what it rewrites behind files that it leaves as they are: small files between large ones do not move,
     nor what was deleted from a file that the vector index knows and another does not.
     """
-    monkeypatch.setattr("phrasemate.index.lance.compact._SMALL", rows)
-    monkeypatch.setattr("phrasemate.index.lance.compact.ROWS", 2 * rows)
+    monkeypatch.setattr("phrasemate.index.lance.tables._SMALL_ROWS", rows)
+    monkeypatch.setattr("phrasemate.index.lance.tables.COMPACT_ROWS", 2 * rows)
     place, one = tmp_path / "tables", Index.create(tmp_path / "one", model, settings=SETTINGS, threads=1)
     with one:
         for turn in range(4):

@@ -16,9 +16,8 @@ from fake import FakeModel
 from phrasemate.errors import InputError
 from phrasemate.index import Index
 from phrasemate.index.lance.commit import Writer
-from phrasemate.index.lance.fulltext import INDEX, condition
-from phrasemate.index.lance.tables import WORDS, Tables
-from phrasemate.index.lance.uri import options_for, place_of
+from phrasemate.index.lance.search import INDEX, condition
+from phrasemate.index.lance.tables import WORDS, Tables, options_for, place_of
 from phrasemate.types import Document
 
 PARTS = [
@@ -66,7 +65,7 @@ def model() -> FakeModel:
 @pytest.fixture(autouse=True)
 def ask_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only the first texts."""
-    monkeypatch.setattr("phrasemate.index.lance.fulltext._FIRST", 3)
+    monkeypatch.setattr("phrasemate.index.lance.search._FIRST", 3)
 
 
 def opened(place: Path, model: FakeModel) -> Index:
@@ -125,7 +124,7 @@ def test_sigma_at_the_end_of_a_word_as_on_one_machine(tmp_path: Path, model: Fak
             assert set(one.containing(phrase, 9)) <= set(made.texts.candidates(phrase)), phrase
 
 
-def test_half_a_character_is_no_question_mark(tmp_path: Path, model: FakeModel) -> None:
+def test_half_a_character_is_not_question_mark(tmp_path: Path, model: FakeModel) -> None:
     texts = ["\udc80half", "\ud83dhalf", "is it?half", "half?", "\udc80\udc81"]
     build_here(tmp_path / "idx", [Document.from_texts("one.txt", texts)], model)
     opened(tmp_path / "idx", model).optimize()
@@ -137,7 +136,7 @@ def test_half_a_character_is_no_question_mark(tmp_path: Path, model: FakeModel) 
     assert made.verify().checked["text index"] == "trigrams of 5 sentences"
 
 
-def test_a_table_of_texts_that_were_lowered_otherwise_is_made_anew(tmp_path: Path, model: FakeModel) -> None:
+def test_a_table_of_texts_that_were_lowered_otherwise_is_rebuilt(tmp_path: Path, model: FakeModel) -> None:
     place = tmp_path / "idx"
     build_here(place, [Document.from_texts("greek.txt", ["ΛΟΓΟΣΑ", "ο λόγος μου"])], model)
     opened(place, model).optimize()
@@ -223,7 +222,7 @@ def test_damage_shows(tmp_path: Path, model: FakeModel, change: str) -> None:
     tables = Tables(place_of(place), options_for(place_of(place)))
     column, _, value = change.partition(" = ")
     tables.open(WORDS).update({column: value}, where="id = 7")
-    made._lance.moment.tables[WORDS] = tables.open(WORDS)
+    made.store.moment.tables[WORDS] = tables.open(WORDS)
     (problem,) = made.verify().problems
     assert problem.startswith("text index: sentence")
     assert problem.endswith("remove words.lance, which is derived, and run: phrasemate index optimize")
@@ -248,7 +247,7 @@ def test_stats_and_verify_name_it(tmp_path: Path, model: FakeModel) -> None:
     assert files["text index"] > 0
 
 
-def test_killed_while_a_removed_one_is_made_anew(
+def test_killed_while_a_removed_one_is_rebuilt(
     tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new table counts its versions from the first: the old one's number must not be taken for one of them."""

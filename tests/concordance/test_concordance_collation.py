@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from phrasemate.concordance import collation
-from phrasemate.concordance.collation import _plain
+from phrasemate.concordance import _plain, collation
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,6 @@ def test_an_empty_answer_is_a_whole_file(tmp_path: Path, format_: str) -> None:
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'exe' is no format of a concordance; expected one of tsv, xlsx, tbx, tmx"):
+    with pytest.raises(InputError, match="'exe' is not a format of a concordance; expected one of tsv, xlsx, tbx, tmx"):
         write(tmp_path / "a.exe", "Bank", [])
     assert not list(tmp_path.iterdir())

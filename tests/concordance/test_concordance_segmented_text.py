@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from kwic_fakes import WordModel
 
-from phrasemate.concordance import Reading, in_sentence, read
+from phrasemate.concordance import Reading, in_sentence, read, whole_units, with_units
 from phrasemate.errors import InputError, QueryError
 from phrasemate.types import Span
 
@@ -33,7 +33,7 @@ def test_what_is_underlined_shares_no_word() -> None:
     assert [TEXT[start:end] for start, end in shown] == [
         "Wir",
         "Bank",
-        "Abend",
+        "gestern Abend",  # a wording of the lexicon
         "Dann",
         "Zug",
         "Wien",
@@ -44,7 +44,7 @@ def test_pieces_give_the_text_back() -> None:
     reading = read(TEXT, WordModel())
     pieces = reading.pieces()
     assert "".join(piece.text for piece in pieces) == TEXT
-    assert [piece.text for piece in pieces if piece.phrase] == ["Wir", "Bank", "Abend", "Dann", "Zug", "Wien"]
+    assert [piece.text for piece in pieces if piece.phrase] == ["Wir", "Bank", "gestern Abend", "Dann", "Zug", "Wien"]
     assert all(TEXT[piece.start : piece.end] == piece.text for piece in pieces)
 
 
@@ -56,7 +56,6 @@ def test_what_was_chosen_takes_the_place_of_what_it_overlaps() -> None:
     assert [piece.text for piece in pieces if piece.phrase] == [
         "Wir",
         "die Bank gestern",
-        "Abend",
         "Dann",
         "Zug",
         "Wien",
@@ -86,3 +85,22 @@ def test_the_sentence_of_a_phrase() -> None:
 def test_no_phrase(start: int, end: int, error: type[Exception]) -> None:
     with pytest.raises(error):
         in_sentence(TEXT, start, end)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "units"),
+    [
+        ("Das Betreten der Baustelle geschieht auf eigene Gefahr.", ["auf eigene Gefahr"]),
+        ("Die Kfz-Versicherung zahlt nach der Sitzung.", ["Kfz-Versicherung"]),
+        ("Sin embargo, el libro es complejo.", ["Sin embargo"]),
+        ("彼は運転免許証を持っています。", ["運転免許証"]),
+    ],
+)
+def test_what_belongs_together_is_one_unit(sentence: str, units: list[str]) -> None:
+    assert [sentence[unit.start : unit.end] for unit in whole_units(sentence)] == units
+
+
+def test_no_phrase_cuts_a_compound_with_hyphens() -> None:
+    sentence = "Die Kfz-Versicherung zahlt."
+    spans = [Span(4, 7, 0.9), Span(4, 20, 0.8), Span(8, 20, 0.9), Span(8, 26, 0.9), Span(21, 26, 0.9)]
+    assert with_units(sentence, spans) == [Span(4, 20, 1.0), Span(21, 26, 0.9)]

@@ -163,7 +163,7 @@ def test_so_many_pages_that_are_passed_over_are_counted(folder: Path, monkeypatc
     ]
 
 
-def test_what_is_passed_over_is_told_each_time(folder: Path) -> None:
+def test_what_is_passed_over_is_reported_each_time(folder: Path) -> None:
     Path("de.txt").write_bytes(Path("de.txt").read_bytes() + b"Gr\xfc\xdfe.\n")
     english = {b.split()[0]: f"Today {b.split()[0]} runs over the meadow." for b in ANIMALS.values()}
     english["Endless"] = "Today dog runs. " + "{{a|[[b" * 9000
@@ -183,9 +183,9 @@ def test_what_is_passed_over_is_told_each_time(folder: Path) -> None:
     assert made(source=Side("de", ["de.txt"], Reading(on_error="skip")), force=True).skipped == report.skipped[:1]
 
 
-def test_an_existing_data_set_is_not_written_over(folder: Path) -> None:
+def test_an_existing_data_set_is_not_overwritten(folder: Path) -> None:
     made()
-    with pytest.raises(InputError, match="de-en: is there already; take another folder, or --force"):
+    with pytest.raises(InputError, match="de-en: already exists; take another folder, or add --force"):
         made()
 
 
@@ -198,7 +198,7 @@ def test_a_second_pair_is_added(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("noted", ["[]", "null", "{", "[" * 100_000], ids=lambda text: text[:4])
-def test_statistics_that_are_none_are_written_anew(folder: Path, noted: str) -> None:
+def test_statistics_that_are_invalid_are_written_again(folder: Path, noted: str) -> None:
     Path("out").mkdir()
     Path("out/stats.json").write_text(noted)
     made()

@@ -99,7 +99,7 @@ def test_json_and_options(invoke: Invoke) -> None:
         "--copies",
         "1",
         "--keep-times",
-        "--least",
+        "--min-examples",
         "0",
         "--seed",
         "4",
@@ -121,7 +121,11 @@ def test_json_and_options(invoke: Invoke) -> None:
         (("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "a,b", *TEXTS), 2, "expected two numbers"),
         (("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "1," + "9" * 5000, *TEXTS), 2, "two numbers"),
         (("-o", "out", "--langs", "de,en", *TEXTS), 1, "error: give either a table of phrase pairs or a dump"),
-        (("pairs.tsv", "-o", "out", "--langs", "de,en", *TEXTS, "--least", "40"), 1, "error: examples=32, least=40"),
+        (
+            ("pairs.tsv", "-o", "out", "--langs", "de,en", *TEXTS, "--min-examples", "40"),
+            1,
+            "error: examples=32, least=40",
+        ),
         (("none.tsv", "-o", "out", "--langs", "de,en", *TEXTS), 1, "error: none.tsv: no such file; check the path"),
         (("pairs.tsv", "-o", "out", "--langs", "de,qqq", *TEXTS), 1, "error: language 'qqq': the CLDR knows no such"),
     ],
@@ -140,4 +144,4 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasemate.dataset.build_files", stop)
     result = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", *TEXTS)
     assert result.exit_code == 130
-    assert "stopped; out/.work keeps what was read; give the same command again" in result.stderr
+    assert "stopped; out/.work keeps what was read; run the same command again" in result.stderr

@@ -43,7 +43,7 @@ def test_articles_of_every_packing(tmp_path: Path, name: str, encoding: str) -> 
     names: set[str] = set()
     told: list[tuple[int, int]] = []
     assert list(pages(path, names, lambda done, total: told.append((done, total)))) == EXPECTED
-    assert {"Datei", "Kategorie"} <= names
+    assert names == {"Datei", "Kategorie"}
     assert told[-1] == (path.stat().st_size, path.stat().st_size)
 
 
@@ -63,7 +63,7 @@ GZIPPED = gzip.compress(TEXT.encode())
     ("name", "raw", "message"),
     [
         ("w.xml.bz2", BZIPPED[: len(BZIPPED) // 2], "the bzip2 data end too early"),
-        ("w.xml.bz2", BZIPPED[:500] + b"\0\xff\0\xff" + BZIPPED[504:], "not bzip2 data, or damaged"),
+        ("w.xml.bz2", BZIPPED[:10] + b"\0\xff\0\xff" + BZIPPED[14:], "not bzip2 data, or damaged"),
         ("w.xml.bz2", TEXT.encode(), "not bzip2 data, or damaged"),
         ("w.xml.bz2", b"", "an empty file|bzip2 data end too early"),
         ("w.xml.gz", GZIPPED[:-200], "the gzip data end too early"),

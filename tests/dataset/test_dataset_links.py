@@ -11,8 +11,8 @@ from time import process_time
 import pytest
 from wiki_files import sql
 
-from phrasemate.dataset import links
-from phrasemate.dataset.links import Titles, language_links, linked_titles
+from phrasemate.dataset import dump
+from phrasemate.dataset.dump import Titles, language_links, linked_titles
 from phrasemate.errors import ReadError
 
 ROWS = [
@@ -50,7 +50,7 @@ def test_wherever_a_block_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     def pieces(path: Path, progress: object) -> Iterator[bytes]:
         return (raw[at : at + size] for at in range(0, len(raw), size))
 
-    monkeypatch.setattr(links, "blocks", pieces)
+    monkeypatch.setattr(dump, "blocks", pieces)
     assert list(language_links("l.sql", "en")) == ENGLISH
 
 
@@ -88,7 +88,7 @@ def test_one_clear_error(tmp_path: Path, name: str, raw: bytes, message: str) ->
     assert len(str(caught.value)) < 500
 
 
-def test_statements_that_never_go_on_cost_their_length(tmp_path: Path) -> None:
+def test_statements_that_never_continue_cost_their_length(tmp_path: Path) -> None:
     (tmp_path / "l.sql").write_bytes(b"INSERT INTO a (" * 30_000)  # 450 kB: seconds, if each is read to the end
     begun = process_time()
     with pytest.raises(ReadError):

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemate.dataset.dump import pages
-from phrasemate.dataset.markup import paragraphs
+from phrasemate.dataset.dump import pages, paragraphs
 from phrasemate.errors import MissingExtra
 
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "wikipedia_dump_samples"
@@ -25,6 +24,8 @@ SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "wikipedia_d
         ("Ein [[Haus]], zwei [[Haus|Häuser]], [[Haus#Dach|Dächer]].", ["Ein Haus, zwei Häuser, Dächer."]),
         ("A [[:Kategorie:Tiere]] b [[Kategorie:Tiere]] c", ["A Kategorie:Tiere b c"]),
         ("[[Datei:Hund.jpg|mini|Ein [[Hund]] läuft]]Der Hund.", ["Der Hund."]),
+        ("[[Bild:Hund.JPG|mini|Ein Hund]]Der [[:Datei:Hund.jpg|Hund]].", ["Der Hund."]),
+        ("Frag [[Hilfe:Links|die Hilfe]] und [[Benutzer:Ute|Ute]].", ["Frag die Hilfe und Ute."]),
         ("[[File:Dog.jpg|thumb|A dog]]\nThe dog.[[de:Hund]] [[zh-min-nan:Káu]]", ["The dog."]),
         ("[[Star Trek: Picard]] läuft.", ["Star Trek: Picard läuft."]),
         ("Sie sah [[NCIS: Hawaii]] und [[Re:Mind]] gern.", ["Sie sah NCIS: Hawaii und Re:Mind gern."]),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemate.dataset.rouge import is_copy, longest_common, rouge_l
+from phrasemate.dataset.split import is_copy, longest_common, rouge_l
 from phrasemate.errors import InputError
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from phrasemate.dataset.time_expressions import TimeWords, is_time
+from phrasemate.dataset.split import TimeWords, is_time
 from phrasemate.errors import InputError, MissingExtra
 
 DATES = {

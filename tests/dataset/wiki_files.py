@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="de">
   <siteinfo><sitename>Wiki</sitename><namespaces>
-    <namespace key="0" case="first-letter" />
+    <namespace key="0" case="first-letter" /><namespace key="2" case="first-letter">Benutzer</namespace>
     <namespace key="6" case="first-letter">Datei</namespace>
     <namespace key="14" case="first-letter">Kategorie</namespace>
   </namespaces></siteinfo>

@@ -1,7 +1,4 @@
-"""Rounding to int8 in the graph itself: what the runtime does on a processor that multiplies int8, on any other.
-
-Also for bench/rounded_model.py.
-"""
+"""Rounding to int8 in the graph itself: what the runtime does on a processor that multiplies int8, on any other."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ import onnx
 from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 
-from phrasemate.encode.calibration import CONFIDENCE
-from phrasemate.encode.model_folder import ENCODER, write_manifest
+from phrasemate.encode.model_folder import CONFIDENCE, ENCODER, write_manifest
 
 
 def rounded_copy(folder: Path, out: Path, group: int) -> str:

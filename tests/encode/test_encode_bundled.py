@@ -108,7 +108,7 @@ def test_threads_do_not_matter(bundled: Model) -> None:
 
 
 @pytest.mark.parametrize("kind", ["learned", "ngram"])
-def test_function_words_are_no_phrases(bundled: Model, kind: str) -> None:
+def test_function_words_are_not_phrases(bundled: Model, kind: str) -> None:
     text = "Sie geht zu der Bank in der Stadt."
     segmenter = {"learned": bundled.learned, "ngram": bundled.ngram}[kind]
     assert segmenter is not None

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phrasemate.encode.calibration import CONFIDENCE, OTHERS, Confidence, features, fit_confidence, load_confidence
-from phrasemate.encode.model_folder import write_manifest
+from phrasemate.encode.model_folder import CONFIDENCE, write_manifest
+from phrasemate.encode.scoring import OTHERS, Confidence, features, fit_confidence, load_confidence
 from phrasemate.errors import InputError, ModelDamaged
 
 
@@ -84,14 +84,14 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
         load_confidence(tmp_path, "abc")
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
     (tmp_path / CONFIDENCE).write_bytes(b"\xff\xfe\x00{")
     with pytest.raises(ModelDamaged, match=CONFIDENCE):
         load_confidence(tmp_path, "abc")
 
 
 def test_it_is_not_sealed(tmp_path: Path) -> None:
-    """A model that is calibrated anew is the same model: its indexes stay good."""
+    """A model that is calibrated again is the same model: its indexes stay good."""
     (tmp_path / "config.json").write_text("{}")
     before = write_manifest(tmp_path)
     Confidence(-1.0, (1.0, 2.0, 3.0)).save(tmp_path, before, {})

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from phrasemate.encode.candidate_scorer import FEATURES, SCORER, CandidateScorer, load_scorer
+from phrasemate.encode.model_folder import SCORER
+from phrasemate.encode.scoring import FEATURES, CandidateScorer, load_scorer
 from phrasemate.errors import ModelDamaged
 
 WEIGHTS = tuple(0.1 * number for number in range(len(FEATURES)))
@@ -20,6 +21,16 @@ def test_the_probability_is_a_logistic_function_of_the_features() -> None:
     last = 0.1 * (len(FEATURES) - 1)
     expected = [1 / (1 + exp(0.5 - 0.0)), 1 / (1 + exp(0.5 - 2 * last))]
     assert scorer.probabilities(features).tolist() == pytest.approx(expected)
+
+
+def test_a_query_without_a_listed_candidate_has_weights_of_its_own(tmp_path: Path) -> None:
+    unlisted = CandidateScorer(1.0, (0.0,) * len(FEATURES))
+    scorer = CandidateScorer(0.0, (0.0,) * len(FEATURES), unlisted)
+    neither, listed = [0.0] * len(FEATURES), [float(name == "listed") for name in FEATURES]
+    assert scorer.probabilities([neither, neither]).tolist() == pytest.approx([1 / (1 + exp(-1))] * 2)
+    assert scorer.probabilities([neither, listed]).tolist() == pytest.approx([0.5, 0.5])
+    scorer.save(tmp_path, "abc", {})
+    assert load_scorer(tmp_path, "abc") == scorer
 
 
 def test_it_comes_back_from_its_file_for_its_own_model_alone(tmp_path: Path) -> None:
@@ -38,12 +49,19 @@ def test_a_file_with_other_features_is_passed_over(tmp_path: Path) -> None:
     assert load_scorer(tmp_path, "abc") is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"model": "abc", "weights": {}}', "\udcff"])
+def test_a_feature_of_later_counts_nothing_in_an_earlier_file(tmp_path: Path) -> None:
+    CandidateScorer(0.5, WEIGHTS).save(tmp_path, "abc", {})
+    record = json.loads((tmp_path / SCORER).read_text("utf-8"))
+    del record["weights"][FEATURES[3]]
+    (tmp_path / SCORER).write_text(json.dumps(record), "utf-8")
+    assert load_scorer(tmp_path, "abc") == CandidateScorer(0.5, (*WEIGHTS[:3], 0.0, *WEIGHTS[4:]))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"model": "abc", "bias": 0, "weights": []}', '{"model": "abc", "weights": {}}', "\udcff"]
+)
 def test_what_is_not_one_is_one_error(tmp_path: Path, text: str) -> None:
     (tmp_path / SCORER).write_bytes(text.encode("utf-8", "surrogateescape"))
-    if text == '{"model": "abc", "weights": {}}':
-        assert load_scorer(tmp_path, "abc") is None
-        return
     with pytest.raises(ModelDamaged, match="not a scorer file"):
         load_scorer(tmp_path, "abc")
 

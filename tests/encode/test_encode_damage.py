@@ -106,9 +106,9 @@ def test_a_projection_that_was_not_sealed(folder: Path) -> None:
 
 
 def test_newer(folder: Path) -> None:
-    reseal(folder, MANIFEST, lambda value: value.update(version=2))
+    reseal(folder, MANIFEST, lambda value: value.update(version=3))
     message = refusal(folder, ModelUnsupported)
-    assert "version 2, this phrasemate reads up to 1; upgrade phrasemate, or export again" in message
+    assert "version 3, this phrasemate reads up to 2; upgrade phrasemate, or export again" in message
 
 
 @pytest.mark.parametrize("value", [{}, {"format": "other"}, {"format": None, "version": 1}, {"files": []}])
@@ -146,7 +146,7 @@ def test_a_model_has_one_hash(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", "{", '"x"', "\ufeff{}"])
-def test_a_manifest_that_is_no_object(folder: Path, content: str) -> None:
+def test_a_manifest_that_is_not_object(folder: Path, content: str) -> None:
     (folder / MANIFEST).write_text(content)
     assert MANIFEST in refusal(folder, ModelDamaged)
 

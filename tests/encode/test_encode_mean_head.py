@@ -13,8 +13,8 @@ from safetensors.numpy import save_file
 
 from phrasemate import Phrase, load_model
 from phrasemate.encode.export.export import export_model
+from phrasemate.encode.heads import add_projection
 from phrasemate.encode.model_folder import HEADS
-from phrasemate.encode.pca_projection import add_projection
 from phrasemate.encode.pooling import Head, MeanHead, pool_mean, unit
 from phrasemate.errors import InputError, ModelError
 

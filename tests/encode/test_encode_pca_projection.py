@@ -11,8 +11,8 @@ import tiny
 
 from phrasemate.encode import load_model
 from phrasemate.encode.export.export import export_model
+from phrasemate.encode.heads import WHITENING, add_projection, principal_axes
 from phrasemate.encode.model_folder import CONFIG, HEADS, MANIFEST
-from phrasemate.encode.pca_projection import WHITENING, add_projection, principal_axes
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 

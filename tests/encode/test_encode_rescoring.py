@@ -8,7 +8,7 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 
-from phrasemate.encode.rescoring import Views, alone
+from phrasemate.encode.scoring import Views, alone
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 

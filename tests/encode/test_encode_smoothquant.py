@@ -53,7 +53,7 @@ def in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models compute in float32, on whatever processor: only what a graph says itself is rounded."""
     usual = runtime.options
     exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
-    monkeypatch.setattr(runtime, "options", lambda core, threads: {**usual(core, threads), **exact})
+    monkeypatch.setattr(runtime, "options", lambda core, threads, fp32: {**usual(core, threads), **exact})
 
 
 def test_shift_and_scale_by_hand() -> None:

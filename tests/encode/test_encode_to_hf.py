@@ -91,7 +91,7 @@ def test_heads_tokenizer_and_history_come_along(made: Path, family: str) -> None
     )
 
 
-def test_what_exists_is_not_replaced_and_damage_is_told(made: Path) -> None:
+def test_what_exists_is_not_replaced_and_damage_is_reported(made: Path) -> None:
     with pytest.raises(InputError, match="exists"):
         unpack_model(made / "model", made / "encoder")
     (made / "model" / "encoder.onnx").write_bytes(b"no")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from phrasemate.encode.token_table import BLOCK, EmbeddingTable, quantise
+from phrasemate.encode.runtime import BLOCK, EmbeddingTable, quantise
 from phrasemate.errors import ModelDamaged, ModelUnsupported
 
 ROWS, DIM = 7, 3 * BLOCK
@@ -93,7 +93,7 @@ def test_size() -> None:
 
 
 def test_a_width_that_does_not_divide() -> None:
-    with pytest.raises(ModelUnsupported, match="width of 40 is not a multiple of 32"):
+    with pytest.raises(ModelUnsupported, match="40 numbers, not a multiple of 32"):
         quantise(np.zeros((2, 40), np.float32), 4)
 
 

@@ -15,8 +15,8 @@ from safetensors.numpy import load_file, save_file
 
 from phrasemate.encode import LearnedSegmenter, Model, NgramSegmenter, load_model
 from phrasemate.encode.export.export import export_model
+from phrasemate.encode.heads import add_projection
 from phrasemate.encode.model_folder import CONFIG, HEADS, write_manifest
-from phrasemate.encode.pca_projection import add_projection
 from phrasemate.errors import InputError, ModelDamaged, ModelError
 from phrasemate.text import words
 from phrasemate.types import Phrase
@@ -188,7 +188,7 @@ def test_damaged_heads_are_not_exported(
 
 
 @pytest.mark.parametrize("content", [b"", b"not what it should be", bytes(1000)])
-def test_heads_that_are_none(source: Path, content: bytes) -> None:
+def test_heads_that_are_invalid(source: Path, content: bytes) -> None:
     (source / HEADS).write_bytes(content)
     with pytest.raises(ModelError, match=r"heads\.safetensors: not a readable projection"):
         export_model(source, source.parent / "out")
@@ -293,3 +293,37 @@ def test_senseless_averages_are_refused(folders: dict[str, Path], tmp_path: Path
     with pytest.raises(ModelError):
         export_model(folders["bert"], tmp_path / "out", base=folders["xlmr"], share=0.5)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_phrase_takes_in_its_sentence_by_the_context_weight(source: Path, tmp_path: Path) -> None:
+    weight = 0.5
+    plain = load_model(export(source, tmp_path / "plain"), threads=1)
+    weighted = load_model(export(source, tmp_path / "weighted", context_weight=weight), threads=1)
+    assert (plain.context_weight, weighted.context_weight) == (0.0, weight)
+    texts = [text for text in tiny.SENTENCES if words(text)]
+    phrases = [Phrase(text, *words(text)[0]) for text in texts]
+    for phrase, vector, alone in zip(phrases, weighted.encode(phrases), plain.encode(phrases), strict=True):
+        (states,) = plain.token_states([phrase.context])
+        tokens = np.arange(1, len(states.values) - 1)
+        assert plain.head is not None
+        projected = plain.head.unit(states.values, tokens, tokens)
+        expected = alone + weight * projected.mean(0)
+        np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-6)
+    extracted = weighted.extract(texts)
+    for text, result in zip(texts, extracted, strict=True):
+        spans = [Phrase(text, int(a), int(b)) for a, b in zip(result.starts, result.ends, strict=True)]
+        if spans:
+            np.testing.assert_allclose(result.vectors, weighted.encode(spans), atol=1e-6)
+
+
+def test_a_context_weight_needs_a_head_and_is_not_negative(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"context weight -0\.5: expected 0 or more"):
+        export_model(source, tmp_path / "out", context_weight=-0.5)
+    (source / HEADS).unlink()
+    with pytest.raises(InputError, match=r"context weight 0\.5: expected 0 or more, and heads\.safetensors"):
+        export_model(source, tmp_path / "out", context_weight=0.5)
+
+
+def export(source: Path, out: Path, **options: Any) -> Path:
+    export_model(source, out, **options)
+    return out

@@ -38,7 +38,7 @@ def test_each_token_comes_from_one_window(model: Model, tokens: int) -> None:
     rows = [row for w in windows for row in range(w.target, w.target + w.last - w.first)]
     assert rows == list(range(tokens + 2))
     kept = [number for w in windows for number in w.ids[w.first : w.last]]
-    assert kept == [model.runtime.opening, *range(tokens), model.runtime.closing]
+    assert kept == [*model.runtime.opening, *range(tokens), *model.runtime.closing]
     assert all(len(w.ids) <= tiny.POSITIONS for w in windows)
     assert len(windows) == 1 + max(0, -(-(tokens - WINDOW) // STEP))
 
@@ -159,7 +159,7 @@ def test_what_is_found_in_a_long_text(model: Model, monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(sentences[1], model.encode_sentences(["the old bank"])[0], atol=1e-4)
 
 
-def test_white_space_at_the_end_of_a_long_text_is_no_stretch(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_white_space_at_the_end_of_a_long_text_is_not_stretch(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     few(model, monkeypatch, 200)
     text = long_text(60)[:200].rstrip()
     one, *others = model.encode_sentences([text, text + " " * 300, text + "\n" * (201 - len(text))])

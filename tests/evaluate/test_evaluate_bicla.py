@@ -14,10 +14,18 @@ from typer.testing import CliRunner
 from phrasemate.baselines import sums
 from phrasemate.cli import app
 from phrasemate.errors import InputError, ModelError, ModelMismatch, ReadError
-from phrasemate.evaluate import bicla, plots
-from phrasemate.evaluate.bicla import Settings, TrainedRanker, run
-from phrasemate.evaluate.bicla_tables import PAPER, PAPER_BEST, kind_of
-from phrasemate.evaluate.sentences import average_precisions, read_set, run_precisions
+from phrasemate.evaluate import bicla, report
+from phrasemate.evaluate.bicla import (
+    PAPER,
+    PAPER_BEST,
+    Settings,
+    TrainedRanker,
+    average_precisions,
+    kind_of,
+    read_set,
+    run,
+    run_precisions,
+)
 from phrasemate.evaluate.significance import t_test
 from phrasemate.rank import run_of
 from phrasemate.reranker import Network, load_attention, load_reranker, mates, save_reranker
@@ -88,7 +96,7 @@ def test_the_same_ranks_are_the_same_figures() -> None:
     assert t_test(*found) == (0, 1)
 
 
-def test_the_wording_of_the_mate_elsewhere_is_no_wrong_answer(folders: tuple[Path, Path]) -> None:
+def test_the_wording_of_the_mate_elsewhere_is_not_wrong_answer(folders: tuple[Path, Path]) -> None:
     folder = folders[0] / "sentence_bench" / "europarl"
     lines = (folder / "de-en.en").read_text().splitlines()
     (folder / "de-en.en").write_text("\n".join([lines[0], lines[0], *lines[2:]]) + "\n")
@@ -261,7 +269,7 @@ def test_files_of_the_result(folders: tuple[Path, Path], tmp_path: Path) -> None
     assert len(found["average precisions"]["rankers"]["cs-de"]["TbT"]) == COUNT
     before = result.written[1].read_bytes()
     assert before.count(b"<!-- de-en -->") > 0
-    plots.draw(found, tmp_path / "out", "bicla")
+    report.draw(found, tmp_path / "out", "bicla")
     assert result.written[1].read_bytes() == before
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from phrasemate.cli import app, evaluate
 from phrasemate.cli.shell import RootGroup
 from phrasemate.errors import InputError, MissingExtra
-from phrasemate.evaluate import ccpr, plots, polysemy, report, systems
+from phrasemate.evaluate import ccpr, phrases, polysemy, report
 from phrasemate.evaluate.ccpr import ModelRow, Settings, parse_row, run
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.significance import Estimate
@@ -60,7 +60,7 @@ def test_all_parts_in_one_run(command: Run, folder: Path, tmp_path: Path) -> Non
         "segmenter_thresholds.svg",
     ]
     before = (tmp_path / "out" / "phrases.svg").read_bytes()
-    plots.draw(found, tmp_path / "out", "ccpr")
+    report.draw(found, tmp_path / "out", "ccpr")
     assert (tmp_path / "out" / "phrases.svg").read_bytes() == before
 
 
@@ -142,7 +142,7 @@ def test_a_folder_that_is_not_whole_is_named_before_anything_is_computed(
 def test_plots_without_matplotlib_are_refused_at_once(
     command: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    monkeypatch.setattr(report, "find_spec", lambda name: None)
     done = command("--model", f"a={folder}", "-o", str(tmp_path / "out"))
     assert done.exit_code == 1
     assert "'matplotlib'" in done.stderr
@@ -165,8 +165,8 @@ def test_muse_encodes_each_wording_once(monkeypatch: pytest.MonkeyPatch, data: P
             calls.append(texts)
             return np.array([[len(text), 1.0] for text in texts])
 
-    monkeypatch.setattr(systems, "import_module", lambda name: type("Module", (), {"USE": Fake}))
-    source = systems.MuseSource()
+    monkeypatch.setattr(phrases, "import_module", lambda name: type("Module", (), {"USE": Fake}))
+    source = phrases.MuseSource()
     texts, spans = ["a bank", "a bank a"], [np.array([[0, 1], [2, 6]]), np.array([[0, 1], [7, 8]])]
     ((name, block),) = source.blocks(texts, spans)
     assert name == "MUSE"
@@ -204,7 +204,7 @@ def test_tables_as_text_and_json(tmp_path: Path) -> None:
     assert found == {"t": {"title": "T", "note": "", "rows": [row]}, "more": [1], "signature": {"seed": 1}}
 
 
-def test_names_in_tables_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_in_tables_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
     evaluate.print_table(Table("t", "un[/x]", ("[b]row[/b]", "p"), (("[a]:cat:\x1b[31m", 0.5),), "against [x]"))
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip("─ ")]
     assert lines == [["un[/x]"], ["[b]row[/b]", "p"], ["[a]:cat:", "[31m", "0.5000"], ["against", "[x]"]]

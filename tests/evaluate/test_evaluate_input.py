@@ -1,4 +1,4 @@
-"""Test sets that are damaged, incomplete or leaky, and vectors that are no numbers: the right figure or one error."""
+"""Test sets that are damaged, incomplete or leaky, and vectors that are not numbers: the right figure or one error."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ import pytest
 from phrasemate.encode import Model
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate import ccpr
+from phrasemate.evaluate.bicla import SentenceSet, average_precisions, read_set
 from phrasemate.evaluate.ccpr import ModelRow, Settings, run
 from phrasemate.evaluate.data import links_of, parallel
 from phrasemate.evaluate.metrics import ranks_of
-from phrasemate.evaluate.phrases import Tally, evaluate_phrases
+from phrasemate.evaluate.phrases import ModelSource, Tally, evaluate_phrases
 from phrasemate.evaluate.phrases import read_set as read_phrases
 from phrasemate.evaluate.polysemy import score_senses
-from phrasemate.evaluate.sentences import SentenceSet, average_precisions, read_set
-from phrasemate.evaluate.systems import ModelSource
 from phrasemate.evaluate.xpr import rank_mates
 
 NAN = np.full((3, 3), np.nan, np.float32)
@@ -148,7 +147,7 @@ def test_the_last_row_is_the_last_model() -> None:
     assert list(ccpr._Loaded(loaded, rows).distinct().items()) == [("other", 2), ("bundled", 1)]
 
 
-def test_a_target_sentence_is_no_distractor(model: Model, data: Path) -> None:
+def test_a_target_sentence_is_not_distractor(model: Model, data: Path) -> None:
     """There the gold span would compete with itself: every sentence counts once."""
     source = ModelSource(model, {"head": "head"})
     before = evaluate_phrases([source], data, 186, ("de",))
@@ -201,9 +200,9 @@ def test_one_long_sentence_does_not_make_all_long(tmp_path: Path) -> None:
         lambda: Tally(np.eye(3, dtype=np.float32), np.ones(3)).count(NAN),
     ],
 )
-def test_vectors_that_are_no_numbers_are_not_right(measure: Callable[[], Any]) -> None:
+def test_vectors_that_are_not_numbers_are_not_right(measure: Callable[[], Any]) -> None:
     """No number is above NaN, so it would be the best of all."""
-    with pytest.raises(InputError, match="no numbers"):
+    with pytest.raises(InputError, match="are not numbers"):
         measure()
 
 
@@ -219,16 +218,16 @@ def test_a_result_is_whole_or_not_there(tmp_path: Path) -> None:
 
 def test_a_name_with_dollars_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from phrasemate.evaluate.plots import draw
+    from phrasemate.evaluate.report import draw
 
     table = {"title": "T", "rows": [{"trained on": "a$\\foo{$", "de-en": 0.5}]}
     draw({"zero-shot": table}, tmp_path, "bicla")
     assert r"a$\foo{$" in (tmp_path / "zero_shot.svg").read_text()
 
 
-def test_curves_of_lines_that_are_no_measurements(tmp_path: Path) -> None:
+def test_curves_of_lines_that_are_not_measurements(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from phrasemate.evaluate.curves import draw_curves, read_metrics
+    from phrasemate.evaluate.report import draw_curves, read_metrics
 
     (tmp_path / "metrics.jsonl").write_bytes(b'5\n{"step": 1, "loss": 0.5}\n{"loss": 1}\n{"step": 2, "lo\xff')
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 0.5}]

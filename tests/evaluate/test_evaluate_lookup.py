@@ -13,21 +13,27 @@ from typer.testing import CliRunner, Result
 from phrasemate.cli import app
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError, MissingExtra, ReadError
-from phrasemate.evaluate import lookup, lookup_run
-from phrasemate.evaluate.idioms import place_of, read_idioms
+from phrasemate.evaluate import lookup
 from phrasemate.evaluate.lookup import (
+    Collection,
     LookupQuery,
     Ranks,
+    Settings,
+    Systems,
     answerable,
+    dictionary_answers,
     lemmas,
     lookup_tables,
+    place_of,
     present,
     ranks,
+    read_idioms,
     read_lookups,
+    read_senses,
+    run,
+    sense_table,
     strata,
 )
-from phrasemate.evaluate.lookup_run import Settings, run
-from phrasemate.evaluate.lookup_systems import Collection, Systems, dictionary_answers
 from phrasemate.index import Index
 from phrasemate.lexicon import Equivalent
 from phrasemate.types import Phrase
@@ -70,7 +76,7 @@ def lookups(tmp_path: Path) -> Path:
 @pytest.fixture
 def tiny_bundled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     """The tiny model, which the yardstick takes for the bundled one."""
-    monkeypatch.setattr(lookup_run, "load_model", lambda path, threads: load_model(path or folder, threads=1))
+    monkeypatch.setattr(lookup, "load_model", lambda path, threads: load_model(path or folder, threads=1))
     return load_model(folder, threads=1)
 
 
@@ -113,7 +119,7 @@ def test_only_one_half_is_read(lookups: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"start": 90}, {"right": 1}, {"start": 30, "end": 26}])
-def test_a_line_that_is_no_query_is_named(tmp_path: Path, change: dict) -> None:
+def test_a_line_that_is_not_query_is_named(tmp_path: Path, change: dict) -> None:
     corpora.lines(tmp_path / "de.jsonl", [BANK, BANK | change])
     with pytest.raises(ReadError) as caught:
         read_lookups(tmp_path / "de.jsonl", "dev")
@@ -288,7 +294,7 @@ def test_what_is_wrong_is_said_in_one_line(
     assert message in done.stderr
 
 
-def test_a_size_that_is_no_number_is_wrong_usage(lookups: Path) -> None:
+def test_a_size_that_is_not_number_is_wrong_usage(lookups: Path) -> None:
     assert invoke(str(lookups), "--size", "many").exit_code == 2
 
 
@@ -353,3 +359,27 @@ def test_a_run_asks_idioms_too(lookups: Path, tiny_bundled: Model, tmp_path: Pat
     result = run(Settings(lookups, (4,), systems=("quick",), idioms=tmp_path / "idioms.jsonl", work=tmp_path / "work"))
     titles = [table.title for table in result.tables if table.name.startswith("lookup")]
     assert titles == ["Look-ups: 3 phrases, dev half, english-4", "Look-ups: 1 phrases, idioms-english-4"]
+
+
+def test_senses_are_counted_where_the_collection_has_both(lookups: Path, tmp_path: Path) -> None:
+    def row(right: list[str], other: list[str], half: str = "dev") -> str:
+        place = {"text": "Die Bank ist alt.", "start": 4, "end": 8, "language": "de", "half": half}
+        return json.dumps({**place, "right": right, "other": other, "mate": "the bank is old."}) + "\n"
+
+    rows = row(["bank"], ["house"]), row(["house"], ["bank"]), row(["bank"], ["tree"]), row(["bank"], ["house"], "test")
+    (lookups / "senses.jsonl").write_text("".join(rows))
+    assert [
+        (sorted(one.right), sorted(one.other), one.mate) for one in read_senses(lookups / "senses.jsonl", "test")
+    ] == [(["bank"], ["house"], "the bank is old.")]
+    settings = Settings(lookups, (4,), systems=("search", "quick"), work=tmp_path / "work")
+    table = next(table for table in run(settings).tables if table.name.startswith("senses"))
+    assert table.title == "Senses: 2 ambiguous phrases, dev half, english-4"
+    for _, first, another, _ in table.rows:
+        assert 0 <= first.value + another <= 1
+
+
+def test_right_senses_are_shares_of_the_queries() -> None:
+    queries = [query(["bank", "bench"], sense=["bench"])] * 4
+    ranked = Ranks(np.array([0.0, 0.0, 0.0, np.inf]), np.array([0.0, 1.0, np.inf, np.inf]))
+    ((name, first, another, p),) = sense_table(queries, {"search": ranked}, "search", "four").rows
+    assert (name, first.value, another, p) == ("search", 1 / 4, 2 / 4, None)

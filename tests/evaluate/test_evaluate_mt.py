@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.errors import InputError
-from phrasemate.evaluate.mt import Settings, read_runs, run
-from phrasemate.evaluate.mt_comet import comet_scores, numbers
+from phrasemate.evaluate.mt import Settings, comet_scores, numbers, read_runs, run
 from phrasemate.evaluate.significance import Estimate, stratified_test
 from phrasemate.mt.scores import SEED, metric
 

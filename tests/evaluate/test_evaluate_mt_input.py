@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.evaluate.mt import Settings, read_runs, run
-from phrasemate.evaluate.mt_comet import comet_scores, numbers
+from phrasemate.evaluate.mt import Settings, comet_scores, numbers, read_runs, run
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.significance import bootstrap, bootstrap_test
 from phrasemate.mt.scores import SEED

@@ -12,9 +12,17 @@ import pytest
 from phrasemate.encode import Model
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate import phrases as protocol
-from phrasemate.evaluate.distractors import chunks, distractor_sentences, spans_of
-from phrasemate.evaluate.phrases import Tally, evaluate_phrases, phrase_tables, read_set
-from phrasemate.evaluate.systems import Block, ModelSource
+from phrasemate.evaluate.phrases import (
+    Block,
+    ModelSource,
+    Tally,
+    chunks,
+    distractor_sentences,
+    evaluate_phrases,
+    phrase_tables,
+    read_set,
+    spans_of,
+)
 from phrasemate.types import Phrase
 
 

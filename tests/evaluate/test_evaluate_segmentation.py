@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from phrasemate.encode import Model, NgramSegmenter
-from phrasemate.evaluate import index_size, segmentation
-from phrasemate.evaluate.distractors import distractor_sentences, spans_of
-from phrasemate.evaluate.index_size import evaluate_index_sizes, ngram_lengths
-from phrasemate.evaluate.phrases import read_set
+from phrasemate.evaluate import segmentation
+from phrasemate.evaluate.phrases import distractor_sentences, read_set, spans_of
 from phrasemate.evaluate.segmentation import (
     NGRAMS,
     Counts,
     Ngram,
     Side,
     _Pooled,
+    evaluate_index_sizes,
     evaluate_segmenters,
     gold_sides,
     learned_spans,
+    ngram_lengths,
     ngram_spans,
 )
 from phrasemate.text import words
@@ -32,7 +32,7 @@ def test_gold_phrases_of_a_worked_example(data: Path) -> None:
     german, english = gold_sides(data, "de")
     assert (german.name, english.name) == ("de-en de", "de-en en")
     assert german.texts == ["Das Haus ."]
-    assert german.gold == [{(0, 3), (4, 8), (0, 8)}]  # the full stop is no word
+    assert german.gold == [{(0, 3), (4, 8), (0, 8)}]  # the full stop is not a word
     assert english.gold == [{(0, 3), (4, 9), (0, 9)}]
 
 
@@ -159,7 +159,7 @@ def test_a_model_without_a_learned_segmenter_has_ngram_columns_only(
 def test_retrieval_in_an_index_is_that_of_brute_force(
     model: Model, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_size, "CHUNK", 2)
+    monkeypatch.setattr(segmentation, "CHUNK", 2)
     table, points = evaluate_index_sizes(model, data, 60, ("de",))
     one = read_set(data, "de")
     golds = [
@@ -174,7 +174,7 @@ def test_retrieval_in_an_index_is_that_of_brute_force(
         total += len(spans_of(text))
     texts = [*one.targets.texts, *distractors]
     queries = model.encode(one.queries)
-    for row, size in zip(table.rows, index_size.SIZES, strict=True):
+    for row, size in zip(table.rows, segmentation.SIZES, strict=True):
         spans = [(text, *span) for text in texts for span in ngram_lengths(model, [text], frozenset())[0]]
         kept = [each for each in spans if len(words(each[0][each[1] : each[2]])) <= size]
         assert row[1] == len(kept)
@@ -190,4 +190,4 @@ def test_retrieval_in_an_index_is_that_of_brute_force(
             or abs(every[row[1] - 1] - every[row[1]]) < 1e-3
         )
         assert row[6].value <= row[5] <= 1
-    assert len(points) == 2 * len(index_size.SIZES)
+    assert len(points) == 2 * len(segmentation.SIZES)

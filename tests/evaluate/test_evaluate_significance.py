@@ -102,7 +102,7 @@ def test_randomisation_by_sampling_is_near_the_sign_test() -> None:
     assert randomisation_test(first, second) == pytest.approx(2 * tail, abs=0.01)
 
 
-def test_no_difference_is_no_evidence() -> None:
+def test_no_difference_is_not_evidence() -> None:
     same = [0.0, 1.0, 1.0]
     assert randomisation_test(same, same) == 1
     assert bootstrap_test(same, same) == 1
@@ -158,8 +158,8 @@ def test_scores_that_are_not_paired_are_refused() -> None:
 
 @pytest.mark.parametrize("test", [bootstrap_test, randomisation_test, t_test])
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_scores_that_are_no_numbers_are_not_significant(test: Any, wrong: float) -> None:
-    with pytest.raises(InputError, match="no numbers, of 1 queries"):
+def test_scores_that_are_not_numbers_are_not_significant(test: Any, wrong: float) -> None:
+    with pytest.raises(InputError, match="not numbers, of 1 queries"):
         test([wrong, 0.5, 0.25], [0.0, 0.5, 0.5])
 
 

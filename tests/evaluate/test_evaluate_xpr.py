@@ -16,16 +16,18 @@ from phrasemate.cli import app
 from phrasemate.dataset import ExamplePair, write
 from phrasemate.errors import InputError
 from phrasemate.evaluate.xpr import (
+    Row,
     Settings,
     _chances,
+    _check_lessons,
     _means,
     _Measured,
     evaluate_rows,
     phrase_pairs,
     rank_mates,
+    read_rows,
     run,
 )
-from phrasemate.evaluate.xpr_rows import Row, read_rows
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors
 
@@ -77,7 +79,7 @@ def test_a_query_without_a_vector_finds_nothing() -> None:
     assert found.hits(1).tolist() == [0]
 
 
-def test_pairs_that_share_a_wording_are_no_rivals() -> None:
+def test_pairs_that_share_a_wording_are_not_rivals() -> None:
     pairs = [ExamplePair("Bank", "bank"), ExamplePair("bank", "bench"), ExamplePair("Ufer", "Bank")]
     vectors = unit((1, 0), (1, 0), (1, 0))
     sources, targets = _chances((vectors, vectors), pairs)
@@ -140,6 +142,38 @@ def test_a_mapping_undoes_a_rotation(tmp_path: Path) -> None:
     assert found["t", "mapped"]["de-en"].tolist() == [1.0] * 8
     assert found["t", "as it is"]["de-en"].mean() < 0.6
     assert data.asked.count("train") == 1  # only the mapping may look at it
+
+
+def test_a_mapping_of_another_pair(tmp_path: Path) -> None:
+    """French is turned as German is, Czech otherwise: the mapping of German helps the one alone; that of both neither
+    fully, but more than none.
+    """
+    matrix = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
+    turned, otherwise = (
+        np.linalg.qr(np.random.default_rng(n).normal(size=(4, 4)))[0].astype(np.float32) for n in (2, 3)
+    )
+    names = [f"w{i}" for i in range(8)]
+    (tmp_path / "v").mkdir()
+    for language, rotation in (("en", np.eye(4, dtype=np.float32)), ("de", turned), ("fr", turned), ("cs", otherwise)):
+        WordVectors(names, matrix @ rotation).save(tmp_path / "v" / language)
+    data = Counted(tmp_path)
+    data.pairs = ["fr-en", "cs-en"]
+    mappings = {"zero-shot": ("de-en",), "own": (), "both": ("de-en", "cs-en")}
+    rows = [Row("t", name, vectors="v/{lang}", mapped=True, mapped_on=on) for name, on in mappings.items()]
+    scores = evaluate_rows([*rows, Row("t", "none", vectors="v/{lang}")], data, lambda *_: None)
+    mean = {name: {pair: float(values.mean()) for pair, values in of.items()} for (_, name), of in scores.items()}
+    assert mean["zero-shot"]["fr-en"] == mean["own"]["fr-en"] == mean["own"]["cs-en"] == 1
+    assert mean["zero-shot"]["cs-en"] < 0.7
+    assert mean["zero-shot"]["cs-en"] != mean["none"]["cs-en"]
+
+
+def test_a_mapping_needs_pairs_that_are_there() -> None:
+    with pytest.raises(InputError, match=r"'r': mapped_on without mapped"):
+        Row("t", "r", vectors="v", mapped_on=("de-en",))
+    with pytest.raises(InputError, match=r"mapped_on 'zh-en'; the data set has de-en"):
+        _check_lessons([Row("t", "r", vectors="v", mapped=True, mapped_on=("zh-en",))], ["de-en"])
+    with pytest.raises(InputError, match=r"mapped_on between cs, en"):
+        _check_lessons([Row("t", "r", vectors="v", mapped=True, mapped_on=("de-cs",))], ["de-en", "de-cs"])
 
 
 def test_the_same_system_in_two_tables_is_computed_once(tmp_path: Path) -> None:
@@ -227,9 +261,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert rows[2]["de-en"] == 0  # no word of theirs has a vector
     assert [point["value"] for point in found["by examples"]] == [0, 1]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"xpr.json", "xpr_examples.svg"}
-    shown = CliRunner().invoke(app, [*call, "--only", "unsupervised", "--most", "2"])
-    assert shown.exit_code == 0
-    assert "signature:" in shown.output
+    output = CliRunner().invoke(app, [*call, "--only", "unsupervised", "--limit", "2"])
+    assert output.exit_code == 0
+    assert "signature:" in output.output
     both = CliRunner().invoke(app, [*call, "--split", "dev+test", "--json"])  # the same four pairs twice: no rivals
     assert [row["de-en"] for row in json.loads(both.stdout)["unsupervised"]["rows"][:2]] == [1.0, 1.0]
     assert json.loads(both.stdout)["signature"]["split"] == "dev+test"
@@ -308,7 +342,7 @@ def test_one_model_at_a_time_is_in_memory(tmp_path: Path, monkeypatch: pytest.Mo
     }
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_what_is_not_there_is_reported(tmp_path: Path) -> None:
     (tmp_path / "rows.toml").write_text(ROWS)
     with pytest.raises(InputError, match="no data set"):
         run(Settings(tmp_path / "rows.toml", tmp_path))
@@ -316,7 +350,7 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         run(Settings(tmp_path / "rows.toml", tmp_path, only=("supervised",)))
 
 
-def test_a_folder_that_is_not_there_is_told_before_anything_is_encoded(
+def test_a_folder_that_is_not_there_is_reported_before_anything_is_encoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "set" / "de-en").mkdir(parents=True)
@@ -372,7 +406,7 @@ def test_known_pairs_with_a_line_separator_in_a_sentence(tmp_path: Path) -> None
     ("text", "expected"),
     [("row = [1]", r"a row that is 1; expected"), ('[[row]]\nname = "a"\nexamples = []', "examples is empty")],
 )
-def test_rows_that_are_none(tmp_path: Path, text: str, expected: str) -> None:
+def test_rows_that_are_invalid(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "rows.toml").write_text(text)
     with pytest.raises(InputError, match=expected):
         read_rows(tmp_path / "rows.toml")

@@ -11,8 +11,7 @@ import pytest
 
 from phrasemate.dataset import ExamplePair, write
 from phrasemate.errors import InputError
-from phrasemate.evaluate.xpr import Settings, _chances, _curve, _Measured, phrase_pairs, run
-from phrasemate.evaluate.xpr_rows import Row, read_rows
+from phrasemate.evaluate.xpr import Row, Settings, _chances, _curve, _Measured, phrase_pairs, read_rows, run
 from phrasemate.vectors import WordVectors
 
 WORDS = [ExamplePair(f"w{i}", f"w{i}") for i in range(8)]
@@ -55,7 +54,7 @@ def test_accents_may_be_characters_of_their_own(tmp_path: Path) -> None:
     assert list(phrase_pairs(tmp_path / "known.jsonl")) == [("café", "bar")]
 
 
-def test_a_line_that_is_no_phrase_pair_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_phrase_pair_is_named(tmp_path: Path) -> None:
     (tmp_path / "known.jsonl").write_text('{"source": "a", "target": "b"}\n\n')
     with pytest.raises(InputError, match=r"known\.jsonl, line 2: not phrase pairs"):
         list(phrase_pairs(tmp_path / "known.jsonl"))
@@ -148,5 +147,5 @@ def test_a_table_cannot_be_named_like_a_language_pair(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", ["signature", "by layer", "mean", "p"])
 def test_a_table_cannot_be_named_like_what_stands_beside_it(tmp_path: Path, table: str) -> None:
     (tmp_path / "rows.toml").write_text(f'[[row]]\ntable = "{table}"\nname = "a"\nmodel = "bundled"\n')
-    with pytest.raises(InputError, match=f"'{table}' is no name for a table"):
+    with pytest.raises(InputError, match=f"'{table}' is reserved; choose another table name"):
         read_rows(tmp_path / "rows.toml")

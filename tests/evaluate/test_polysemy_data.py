@@ -174,5 +174,5 @@ def test_the_marked_form_stands_once_in_its_sentence() -> None:
         ("sail", "sailor", False),
     ],
 )
-def test_inflections_are_told_from_other_words(english: str, form: str, fits: bool) -> None:
+def test_inflections_are_reported_from_other_words(english: str, form: str, fits: bool) -> None:
     assert bool(inflections(english).fullmatch(form)) is fits

@@ -17,7 +17,7 @@ import pytest
 from test_examples_store import DOCUMENTS
 
 from phrasemate.errors import IndexDamaged, PhrasemateError
-from phrasemate.examples import ExampleIndex, occurrences, textstore
+from phrasemate.examples import ExampleIndex, occurrences, sources
 from phrasemate.examples.matching import tokens
 from phrasemate.types import Document
 
@@ -110,18 +110,18 @@ def test_a_store_is_locked_until_it_has_its_name(tmp_path: Path, monkeypatch: py
     left: list[int] = []
 
     def other_run(descriptor: int) -> None:
-        code = "import sys; from pathlib import Path; from phrasemate.examples.textstore import _clear"
+        code = "import sys; from pathlib import Path; from phrasemate.examples.sources import _clear"
         subprocess.run([sys.executable, "-c", f"{code}; _clear(Path(sys.argv[1]))", str(tmp_path / "a")], check=True)
         left.append(len(list(tmp_path.glob("*.part"))))
 
-    monkeypatch.setattr("phrasemate.examples.textstore.os.fsync", other_run)
+    monkeypatch.setattr("phrasemate.examples.sources.os.fsync", other_run)
     ExampleIndex.build(DOCUMENTS, tmp_path / "a").close()
     assert left == [1, 0]  # the file, then its name in the folder
 
 
 def test_a_run_that_begins_meanwhile_takes_nothing_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file of the first one is there, and has no lock of SQLite yet."""
-    connect, errors = textstore._connect, []
+    connect, errors = sources._connect, []
 
     def build(text: str) -> None:
         try:
@@ -137,7 +137,7 @@ def test_a_run_that_begins_meanwhile_takes_nothing_away(tmp_path: Path, monkeypa
         return connection
 
     second = threading.Thread(target=build, args=("of the second",))
-    monkeypatch.setattr(textstore, "_connect", connected)
+    monkeypatch.setattr(sources, "_connect", connected)
     build("of the first")
     second.join()
     assert (errors, [found.name for found in tmp_path.iterdir()]) == ([], ["a"])

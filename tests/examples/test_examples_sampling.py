@@ -84,7 +84,7 @@ def test_near_is_a_share_of_the_tokens() -> None:
     assert [sum(each) for each in taken] == [1, 2]
 
 
-def test_near_is_told_as_by_comparing_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_near_is_reported_as_by_comparing_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = Random(1)
     held = [" ".join(["art", *(draw.choice(NAMES[:9]) for _ in range(draw.randrange(9)))]) for _ in range(300)]
     rows = [Row(text, "a.txt", line) for line, text in enumerate(held)]

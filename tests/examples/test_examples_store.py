@@ -31,9 +31,9 @@ def test_every_phrase_finds_what_reading_finds(whole: Path) -> None:
     with ExampleIndex.open(whole) as source:
         assert source.sentences == len(SENTENCES)
         for phrase in {phrase for text in SENTENCES for phrase in phrases_of(text)}:
-            found = source.find(phrase, 1000, extra=0)
-            assert {one.context for one in found} == plainly(phrase), phrase
-            assert len(found) == len(plainly(phrase))
+            answers = source.find(phrase, 1000, extra=0)
+            assert {one.context for one in answers} == plainly(phrase), phrase
+            assert len(answers) == len(plainly(phrase))
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_where_an_example_is_from(whole: Path) -> None:
 def test_many_phrases_at_once(whole: Path) -> None:
     told: list[tuple[int, int]] = []
     with ExampleIndex.open(whole) as source:
-        found = source.find_all(["art", "nothing", "art"], 1, 0, 0, lambda *numbers: told.append(numbers))
-        assert found == [source.find("art", 1, 0), [], source.find("art", 1, 0)]
+        answers = source.find_all(["art", "nothing", "art"], 1, 0, 0, lambda *numbers: told.append(numbers))
+        assert answers == [source.find("art", 1, 0), [], source.find("art", 1, 0)]
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
@@ -108,14 +108,14 @@ def test_a_file_is_used_again_while_nothing_has_changed(tmp_path: Path) -> None:
     for documents, language in ways:
         with ExampleIndex.build(documents, path, language) as source:
             reused.append(source.reused)
-            found = {one.context for one in source.find("one fine", extra=0)}
-        assert found == {sentence.text for document in documents for sentence in document.sentences()}
+            answers = {one.context for one in source.find("one fine", extra=0)}
+        assert answers == {sentence.text for document in documents for sentence in document.sentences()}
     assert reused == [False, True, False, False, True, False]
     assert [file.name for file in tmp_path.iterdir()] == ["a.examples"]
 
 
 def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.examples.textstore._BATCH", 2)
+    monkeypatch.setattr("phrasemate.examples.sources._BATCH", 2)
     told: list[ProgressEvent] = []
     documents = [Document("a", "d", lambda: iter(DOCUMENTS[0].sentences()), 70, lambda: 35), DOCUMENTS[1]]
     ExampleIndex.build(documents, progress=told.append).close()
@@ -125,12 +125,12 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {event.bytes_total for event in told} == {70}
 
 
-def test_what_is_no_store(tmp_path: Path) -> None:
+def test_what_is_not_store(tmp_path: Path) -> None:
     with pytest.raises(IndexMissing, match="no such file"):
         ExampleIndex.open(tmp_path / "none")
     for content in (b"", b"some text\n", b"SQLite format 3\0" + bytes(100)):
         (tmp_path / "other").write_bytes(content)
-        with pytest.raises(IndexUnsupported, match="no store of example sentences"):
+        with pytest.raises(IndexUnsupported, match="is not a store of example sentences"):
             ExampleIndex.open(tmp_path / "other")
         with pytest.raises(IndexExists, match="holds something else"):
             ExampleIndex.build(DOCUMENTS, tmp_path / "other")
@@ -239,6 +239,6 @@ def test_a_temporary_store_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> No
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise error
 
-    monkeypatch.setattr("phrasemate.examples.textstore._fill", full)
+    monkeypatch.setattr("phrasemate.examples.sources._fill", full)
     with pytest.raises(IndexError_, match="temporary store of examples: no space is left to write"):
         ExampleIndex.build(DOCUMENTS)

@@ -25,7 +25,7 @@ def versions() -> dict[str, int]:
     from phrasemate.index import manifest
     from phrasemate.vectors import word_vectors as words
 
-    return {"index": manifest.VERSION, "model folder": model_folder.VERSION, "word vectors": words.VERSION}
+    return {"index": manifest.VERSION, "model folder": model_folder.folder_version([]), "word vectors": words.VERSION}
 
 
 def asked(kind: str, place: Path) -> Any:

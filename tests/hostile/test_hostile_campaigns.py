@@ -12,22 +12,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench")]
 
 import concurrency  # noqa: E402
-import concurrency_parts as parts  # noqa: E402
 import crash  # noqa: E402
 import damage  # noqa: E402
 import fake  # noqa: E402  (crash_jobs knows where)
 import fuzz  # noqa: E402
 import fuzz_targets  # noqa: E402
 import licences  # noqa: E402
-from crash_child import Child  # noqa: E402
-from crash_faults import _Trials  # noqa: E402
+from crash import Child, _Trials  # noqa: E402
 from damage_kinds import Kind  # noqa: E402
 
 from phrasemate.errors import InputError  # noqa: E402
@@ -131,7 +128,7 @@ def test_fuzzing_at_random(end: type | None, found: int, tmp_path: Path, monkeyp
             raise end
         time.sleep(30)
 
-    for name, value in (("FOUND", tmp_path), ("HANG", 0.05), ("_limit", lambda: None)):
+    for name, value in (("FINDINGS", tmp_path), ("HANG", 0.05), ("_limit", lambda: None)):
         monkeypatch.setattr(fuzz, name, value)
     monkeypatch.setitem(fuzz_targets.TARGETS, "txt", feed)
     before = signal.getsignal(signal.SIGALRM)
@@ -143,26 +140,16 @@ def test_fuzzing_at_random(end: type | None, found: int, tmp_path: Path, monkeyp
     assert len(list(tmp_path.iterdir())) == found
 
 
-@pytest.mark.parametrize("options", [["--plain", "--keep", "1"], ["--plain"]])
-def test_what_is_not_counted_is_not_done_again_and_again(
-    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fuzz, "FOUND", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["fuzz.py", "--until", "9", *options])
-    with pytest.raises(SystemExit, match="needs atheris and --keep"):
-        fuzz.main()
-
-
 @pytest.fixture
-def pool() -> parts.Pool:
-    return parts.Pool.make(fake.FakeModel(), [[["one two", "three four"]]])
+def pool() -> concurrency.Pool:
+    return concurrency.Pool.make(fake.FakeModel(), [[["one two", "three four"]]])
 
 
-def test_who_asks_a_server_sees(tmp_path: Path, pool: parts.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_asks_a_server_sees(tmp_path: Path, pool: concurrency.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "log.jsonl").touch()
     asker = concurrency.Asker(0, tmp_path, pool, 0.02, 0.005, 1)
-    assert asker._holds(parts.State(1, {}), [])
-    assert not asker._holds(parts.State(1, {"doc0": (0, 2)}), [])  # it has phrases
+    assert asker._holds(concurrency.State(1, {}), [])
+    assert not asker._holds(concurrency.State(1, {"doc0": (0, 2)}), [])  # it has phrases
 
     def torn(_: str) -> None:
         raise ValueError("half an answer")
@@ -173,13 +160,14 @@ def test_who_asks_a_server_sees(tmp_path: Path, pool: parts.Pool, monkeypatch: p
     assert set(asker.problems) == {"ValueError: half an answer"}
 
 
-def test_an_answer_without_hits_or_with_one_twice(tmp_path: Path, pool: parts.Pool) -> None:
-    pool.save(tmp_path)
-    with parts.Index.create(tmp_path / "index", parts.Recorded(pool), threads=1, settings=parts.SETTINGS) as index:
+def test_an_answer_without_hits_or_with_one_twice(tmp_path: Path, pool: concurrency.Pool) -> None:
+    with concurrency.Index.create(
+        tmp_path / "index", concurrency.Recorded(pool), threads=1, settings=concurrency.SETTINGS
+    ) as index:
         index.add([pool.document(0, 0)], lang="en")
         (tmp_path / "log.jsonl").write_text(f'[{index.store.state().generation}, {{"doc0": [0, 2]}}]\n')
-        query, log, search = pool.vectors("doc0", 0, 2)[0], parts.Log(tmp_path), index.search
-        assert parts._answer(index, pool, log, query, None)[1] == []
+        query, log, search = pool.vectors("doc0", 0, 2)[0], concurrency.Log(tmp_path), index.search
+        assert concurrency._answer(index, pool, log, query, None)[1] == []
         for change, seen in ((lambda ids: ids * 0 - 1, "nothing"), (lambda ids: ids[:, [0, 0]], "twice")):
 
             def changed(*asked: Any, change: Callable[..., Any] = change) -> Any:
@@ -188,23 +176,7 @@ def test_an_answer_without_hits_or_with_one_twice(tmp_path: Path, pool: parts.Po
                 return SimpleNamespace(ids=ids, scores=run.scores[:, : ids.shape[1]])
 
             index.search = changed  # type: ignore[method-assign, assignment]
-            assert seen in str(parts._answer(index, pool, log, query, None)[1])
-
-
-def test_a_pool_is_kept_for_the_same_seed_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("DOCUMENTS", 1), ("VERSIONS", 1), ("LINES", 2)):
-        monkeypatch.setattr(concurrency, name, value)
-    drawn: list[int] = []
-
-    def sentences(data: Path, work: Path, seed: int) -> list[str]:
-        drawn.append(seed)
-        return fake.sentences(2, seed)
-
-    monkeypatch.setattr(concurrency, "sentences", sentences)
-    pools = [concurrency.pool_of(tmp_path, tmp_path / "work", fake.FakeModel(), seed) for seed in (1, 1, 2)]
-    assert drawn == [1, 2]
-    assert pools[0].texts == pools[1].texts != pools[2].texts
-    assert all(np.isfinite(found.vectors).all() for found in pools[2].found.values())
+            assert seen in str(concurrency._answer(index, pool, log, query, None)[1])
 
 
 @pytest.mark.parametrize(
@@ -222,7 +194,7 @@ def test_a_licence_that_binds(licence: str, expected: bool) -> None:
     assert licences.bound(licence) == expected
 
 
-def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_installed_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(licences, "_requirements", lambda: ["surely-not-there-7"])
     monkeypatch.setattr(licences, "_extras", list)
     monkeypatch.setattr(sys, "argv", ["licences.py"])

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench")]
 
-import damage_hostile  # noqa: E402
+import damage_kinds  # noqa: E402
 from damage import cases  # noqa: E402
 from damage_kinds import KINDS, Kind  # noqa: E402
 
@@ -47,7 +47,7 @@ def test_damaged_files(kind: Kind, tmp_path: Path) -> None:
 
 
 def answer(kind: Kind, place: Path, work: Path) -> str:
-    """From a copy: reading an index may mend what is derived."""
+    """From a copy: reading an index may fix what is derived."""
     copied(place, work)
     return repr(kind.read(work))
 
@@ -59,7 +59,7 @@ def copied(place: Path, work: Path) -> None:
 
 
 def test_files_that_are_made_to_do_harm(tmp_path: Path) -> None:
-    makers = [damage_hostile._word_vectors, damage_hostile._xml, damage_hostile._numbers]
+    makers = [damage_kinds._word_vectors, damage_kinds._xml, damage_kinds._numbers]
     readers = {kind.name: kind for kind in KINDS}
     count = 0
     for make in makers:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "index")]
 
-from damage_kinds import MODEL, _index, _settings  # noqa: E402
+from damage_kinds import MODEL, SETTINGS, _index  # noqa: E402
 
 from phrasemate.cli.shell import RootGroup  # noqa: E402
 from phrasemate.errors import CheckpointDamaged, IndexDamaged, IndexError_, InputError, ReadError  # noqa: E402
@@ -38,7 +38,7 @@ def folder(intact: Path, tmp_path: Path) -> Path:
 
 
 def opened(folder: Path) -> Index:
-    return Index.open(folder, MODEL, settings=_settings(), threads=1)
+    return Index.open(folder, MODEL, settings=SETTINGS, threads=1)
 
 
 def change(folder: Path, statement: str) -> None:
@@ -49,7 +49,7 @@ def change(folder: Path, statement: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SHMSIZE", "SHMOPEN", "SHMMAP", "FSYNC", "TRUNCATE", "DELETE"])
-def test_a_log_that_cannot_be_written_is_no_damage(tmp_path: Path, name: str) -> None:
+def test_a_log_that_cannot_be_written_is_not_damage(tmp_path: Path, name: str) -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = getattr(sqlite3, f"SQLITE_IOERR_{name}")
     remedy = "check free space, memory and that the folder is there"
@@ -116,7 +116,7 @@ def test_kept_states_that_were_altered_are_made_again(tmp_path: Path) -> None:
 
 
 def test_an_error_is_one_line_whatever_a_file_is_called() -> None:
-    assert str(ReadError("a\nb.txt", 3, "x\u2028y", "mend it")) == "a b.txt, line 3: x y; mend it"
+    assert str(ReadError("a\nb.txt", 3, "x\u2028y", "fix it")) == "a b.txt, line 3: x y; fix it"
     assert ReadError("a\nb.txt", 3, "x", "y").file == "a\nb.txt"
 
 
@@ -147,9 +147,9 @@ def test_a_manifest_that_was_made_up(folder: Path, entry: dict[str, Any]) -> Non
 
 
 def test_a_checkpoint_of_nested_json(tmp_path: Path) -> None:
-    from phrasemate.training.checkpoint import Checkpoint
+    from phrasemate.training.trainer import Checkpoint
 
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "state.json").write_text("[" * 100_000)
-    with pytest.raises(CheckpointDamaged, match="remove it to begin anew"):
+    with pytest.raises(CheckpointDamaged, match="remove it to start again"):
         Checkpoint(tmp_path / "checkpoint").load()

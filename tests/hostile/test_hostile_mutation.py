@@ -10,8 +10,9 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "bench")]
 
-from fuzz_mutate import JSON, MARKUP, reshaped, revalued  # noqa: E402
-from fuzz_targets import SEEDS, run  # noqa: E402
+import fuzz  # noqa: E402
+from fuzz import JSON, MARKUP, kept_seeds, reshaped, revalued  # noqa: E402
+from fuzz_targets import SEEDS, TARGETS, run  # noqa: E402
 
 
 @pytest.mark.parametrize("target", sorted(MARKUP))
@@ -41,3 +42,18 @@ def test_the_same_draw_makes_the_same_and_what_has_no_elements_stays() -> None:
     (seed,) = SEEDS["tmx"]()
     assert reshaped(random.Random(3), seed, "tmx") == reshaped(random.Random(3), seed, "tmx") != seed
     assert reshaped(random.Random(3), b"PK\x03\x04 packed", "docx") == b"PK\x03\x04 packed"
+
+
+def test_kept_inputs_are_read_or_refused_without_a_finding() -> None:
+    seeds = kept_seeds()
+    assert set(seeds) == set(TARGETS)
+    for target, inputs in seeds.items():
+        assert len(inputs) > 90
+        for data in inputs[::12]:  # all of them take half a minute
+            run(target, data)
+
+
+def test_the_archive_of_seeds_is_written_as_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "SEED_FILE", tmp_path / "seeds.tar.xz")
+    fuzz.write_seeds({"txt": [b"long", b"a", b"a"], "csv": [b""]})
+    assert kept_seeds() == {"csv": [b""], "txt": [b"a", b"long"]}

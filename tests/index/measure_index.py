@@ -1,4 +1,6 @@
-"""The figures of docs/index.md: ``python tests/index/measure_index.py WHAT``, WHAT one of store, layout, words, search.
+"""Print the figures of results/log/index.md.
+
+``python tests/index/measure_index.py WHAT``, WHAT one of store, layout, words, search.
 
 Vectors are made up (clustered, as those of a model are), so that what is measured is the index alone.
 """

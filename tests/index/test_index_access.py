@@ -14,20 +14,20 @@ from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexError_, IndexLocked, InputError
 from phrasemate.index import Index
-from phrasemate.index.lock import write_lock
+from phrasemate.index.schema import write_lock
 from phrasemate.types import Document
 
 HOLDER = """
 import sys
 from pathlib import Path
-from phrasemate.index.lock import write_lock
+from phrasemate.index.schema import write_lock
 with write_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
-def test_a_second_writer_is_told_who_the_first_is(index: Index) -> None:
+def test_a_second_writer_is_reported_who_the_first_is(index: Index) -> None:
     command = [sys.executable, "-c", HOLDER, str(index.path)]
     holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None

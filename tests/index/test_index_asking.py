@@ -28,7 +28,7 @@ def document(name: str, count: int, seed: int) -> Document:
 
 
 def recall(index: Index) -> float:
-    """Of the best phrase to 100 queries that are no phrases of it."""
+    """Of the best phrase to 100 queries that are not phrases of it."""
     queries = row_codec.dequantise(np.random.default_rng(8).integers(-127, 128, (100, 16)).astype(np.int8))
     exact = Exact(16, 4096)
     exact.extend(index.store.vectors())
@@ -126,7 +126,7 @@ def test_queries_of_tuning_are_of_sentences_whose_phrases_can_be_left_out(monkey
     assert [row.phrases for row in tuning._short(found)] == [2]
 
 
-def test_a_folder_whose_name_is_no_utf8(tmp_path: Path) -> None:
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/idx\xff"))
     with Index.create(folder, FakeModel(), settings=SMALL, threads=1) as index:
         index.add([document("a", 100, 0)])

@@ -20,8 +20,8 @@ from fake import SMALL, FakeModel, sentences
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import Index, exact, row_codec, schema, snapshot_search
 from phrasemate.index.exact import scan, unpack
-from phrasemate.index.lock import write_lock
 from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.schema import write_lock
 from phrasemate.types import Document, Phrase, Run
 
 QUERIES = FakeModel().encode([Phrase("w1", 0, 2), Phrase("w2 w3", 0, 5)])
@@ -269,16 +269,16 @@ def test_a_log_that_cannot_be_read_is_a_writer_at_work(immutable: Index) -> None
     assert len(immutable.documents()) == 1
 
 
-def test_an_index_that_was_made_anew_is_not_answered_from_what_is_known_of_the_old_one(
+def test_an_index_that_was_rebuilt_is_not_answered_from_what_is_known_of_the_old_one(
     immutable: Index, model: FakeModel
 ) -> None:
     immutable.search(QUERIES, 3)
     generation = immutable.store.state().generation
     shutil.rmtree(immutable.path)
-    with Index.create(immutable.path, model, settings=SMALL, threads=1) as anew:
-        anew.add([document("a", 2)], lang="en")
-        assert anew.store.state().generation == generation
-    with pytest.raises(IndexError_, match="was made anew, or taken away, since it was opened; open it again"):
+    with Index.create(immutable.path, model, settings=SMALL, threads=1) as rebuilt:
+        rebuilt.add([document("a", 2)], lang="en")
+        assert rebuilt.store.state().generation == generation
+    with pytest.raises(IndexError_, match="was rebuilt or removed since it was opened; open it again"):
         immutable.search(QUERIES, 3)
 
 
@@ -314,7 +314,7 @@ def read_while_changed(index: Index) -> None:
         os.utime(index.path / "store.sqlite", ns=(1, 1))
 
 
-def test_what_was_read_while_the_file_changed_is_no_answer(immutable: Index) -> None:
+def test_what_was_read_while_the_file_changed_is_not_answer(immutable: Index) -> None:
     with pytest.raises(IndexLocked, match="being written"):
         read_while_changed(immutable)
     assert len(immutable.documents()) == 1  # opened again
@@ -335,7 +335,7 @@ def test_damage_is_a_writer_only_where_the_file_changed(
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_a_file_that_changes_while_it_is_opened_is_no_damage(
+def test_a_file_that_changes_while_it_is_opened_is_not_damage(
     immutable: Index, changed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is read then may be half of the old schema and half of the new."""

@@ -13,18 +13,18 @@ from phrasemate.index import Index
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
-import concurrency_parts as parts
+import concurrency
 
 
 def test_every_answer_is_of_one_committed_state(tmp_path: Path) -> None:
     texts = [[[*sentences(30, 100 * n + v, 3000), f"only {n} {v}"] for v in range(3)] for n in range(12)]
-    pool = parts.Pool.make(FakeModel(), texts)
+    pool = concurrency.Pool.make(FakeModel(), texts)
     pool.save(folder := tmp_path / "work")
-    Index.create(folder / "index", parts.Recorded(pool), threads=1, settings=parts.SETTINGS).close()
+    Index.create(folder / "index", concurrency.Recorded(pool), threads=1, settings=concurrency.SETTINGS).close()
     (folder / "log.jsonl").touch()
     spawn = get_context("spawn")
-    writer = spawn.Process(target=parts.write, args=(folder, 3.0, 0.02, 7))
-    readers = [spawn.Process(target=parts.read, args=(folder, 3.0, 0.005, seed)) for seed in (1, 2)]
+    writer = spawn.Process(target=concurrency.write, args=(folder, 3.0, 0.02, 7))
+    readers = [spawn.Process(target=concurrency.read, args=(folder, 3.0, 0.005, seed)) for seed in (1, 2)]
     for process in (writer, *readers):
         process.start()
     for process in (writer, *readers):
@@ -43,17 +43,17 @@ def test_every_answer_is_of_one_committed_state(tmp_path: Path) -> None:
 
 def test_an_answer_of_no_committed_state_is_seen(tmp_path: Path) -> None:
     """The check itself: a state that the log does not tell of, a sentence that a state does not hold."""
-    pool = parts.Pool.make(FakeModel(), [[["one two", "three four"], ["five six"]]])
+    pool = concurrency.Pool.make(FakeModel(), [[["one two", "three four"], ["five six"]]])
     pool.save(folder := tmp_path / "work")
-    with Index.create(folder / "index", parts.Recorded(pool), threads=1, settings=parts.SETTINGS) as index:
+    with Index.create(folder / "index", concurrency.Recorded(pool), threads=1, settings=concurrency.SETTINGS) as index:
         index.add([pool.document(0, 0)], lang="en")
         generation = index.store.state().generation
         query = pool.vectors("doc0", 0, 2)[0]
         for held, wrong in (((0, 2), 0), ((0, 1), 1), ((1, 1), 1)):
             (folder / "log.jsonl").write_text(json.dumps([generation, {"doc0": held}]) + "\n")
-            _, problems, _ = parts._answer(index, pool, parts.Log(folder), query, "four")
+            _, problems, _ = concurrency._answer(index, pool, concurrency.Log(folder), query, "four")
             assert (len(problems) > 0) == bool(wrong)
-    state = parts.State(1, {"doc0": (0, 1)})
-    assert parts.fits(state, pool, "doc0", 1, "one two")
-    assert not parts.fits(state, pool, "doc0", 2, "three four")
-    assert not parts.fits(state, pool, "doc1", 1, "one two")
+    state = concurrency.State(1, {"doc0": (0, 1)})
+    assert concurrency.fits(state, pool, "doc0", 1, "one two")
+    assert not concurrency.fits(state, pool, "doc0", 2, "three four")
+    assert not concurrency.fits(state, pool, "doc1", 1, "one two")

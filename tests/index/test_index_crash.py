@@ -124,12 +124,14 @@ def test_an_interrupted_create_is_finished_by_open(tmp_path: Path, model: FakeMo
         assert index.add([Document.from_texts("a", ["one two"])]).sentences == 1
 
 
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_reader_of_an_index_that_is_being_made_is_told_so(tmp_path: Path, model: FakeModel, begun: bool) -> None:
+@pytest.mark.parametrize("started", [False, True])
+def test_a_reader_of_an_index_that_is_being_made_is_reported_so(
+    tmp_path: Path, model: FakeModel, started: bool
+) -> None:
     Index.create(tmp_path / "idx", model).close()
     for file in (tmp_path / "idx").glob("store.sqlite*"):
         file.unlink()
-    if begun:
+    if started:
         (tmp_path / "idx" / "store.sqlite").touch()
     with pytest.raises(IndexMissing, match=r"is being made, or its making was stopped; .* phrasemate index TEXT -o"):
         Index.open(tmp_path / "idx", model, readonly=True)

@@ -59,7 +59,7 @@ def test_a_file_is_itself_until_a_byte_is_another(tmp_path: Path, size: int, in_
     assert differing(files) == one
 
 
-def test_parts_that_are_too_few_or_too_many_are_no_proof(tmp_path: Path) -> None:
+def test_parts_that_are_too_few_or_too_many_are_not_proof(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(content := b"p" * 250)
     digest = digested(content, 250)

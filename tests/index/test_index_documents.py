@@ -28,7 +28,7 @@ def test_the_same_document_twice_changes_nothing(index: Index, model: FakeModel)
     assert (rows(index), index.stats().generation, len(model.calls)) == (before, generation, calls)
 
 
-def test_a_language_that_is_no_code_changes_nothing(index: Index) -> None:
+def test_a_language_that_is_not_code_changes_nothing(index: Index) -> None:
     with pytest.raises(InputError, match="language 'english'; expected a code such as de or zh-Hant"):
         index.add([Document.from_texts("a", ["some words"])], lang="english")
     assert (index.documents(), index.stats().generation) == ([], 0)

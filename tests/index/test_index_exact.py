@@ -12,8 +12,8 @@ from phrasemate.errors import InputError
 from phrasemate.index import Index, Settings, faiss_build, row_codec
 from phrasemate.index.exact import Exact, Runs, best, scan
 from phrasemate.index.faiss_search import Layout
-from phrasemate.index.lock import write_lock
 from phrasemate.index.manifest import VectorsManifest
+from phrasemate.index.schema import write_lock
 from phrasemate.index.store import VectorRow
 from phrasemate.types import Document
 
@@ -205,7 +205,7 @@ class OldFilling:
 
 
 @pytest.mark.parametrize("lists", [False, True])
-def test_a_file_of_an_older_version_answers_until_it_is_made_anew(
+def test_a_file_of_an_older_version_answers_until_it_is_rebuilt(
     tmp_path, model: FakeModel, monkeypatch: pytest.MonkeyPatch, lists: bool
 ) -> None:
     settings = replace(SMALL, ivf_from=400 if lists else 10**9, k_factor=64)

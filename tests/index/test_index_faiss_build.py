@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from phrasemate.index import row_codec
-from phrasemate.index.faiss_build import Filling, _centres, fitting
+from phrasemate.index.faiss_build import Coder, Filling, _centres, fitting, packed
 from phrasemate.index.faiss_search import Layout, inverted
-from phrasemate.index.pq import Coder, packed
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +127,7 @@ def test_going_on_is_as_if_it_had_never_stopped(codes: np.ndarray, tmp_path: Pat
     assert (tmp_path / "b.faiss").read_bytes() == (tmp_path / "c.faiss").read_bytes()
 
 
-def test_fewer_vectors_than_lists_are_no_matter() -> None:
+def test_fewer_vectors_than_lists_are_not_matter() -> None:
     few = row_codec.quantise(np.random.default_rng(1).standard_normal((40, 8)).astype(np.float32))
     index = filled(Layout(64, 4), few, pieces=1)
     inverted(index).nprobe = 64

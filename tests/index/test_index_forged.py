@@ -74,7 +74,7 @@ def test_what_no_build_writes_is_damage(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "change", [{"rows": "7"}, {"tuned": {"layout": "PQ7x4fs", "phrases": 900}}, {"tuned": 3}, {"file": "../x.faiss"}]
 )
-def test_it_is_made_anew_from_the_store(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_it_is_rebuilt_from_the_store(tmp_path: Path, change: dict[str, Any]) -> None:
     """Seven parts are none of sixteen dimensions."""
     queries = np.eye(16, dtype=np.float32)[:4]
     with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
@@ -178,6 +178,6 @@ def test_more_than_can_be_held(index: Index) -> None:
 
 
 @pytest.mark.parametrize("vectors", ["x", [[1.0, 2.0], [3.0]], [None], object()])
-def test_what_are_no_vectors(index: Index, vectors: Any) -> None:
+def test_what_are_not_vectors(index: Index, vectors: Any) -> None:
     with pytest.raises(InputError, match=r"cannot search with .*expected"):
         index.search(vectors, 3)

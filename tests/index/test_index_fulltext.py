@@ -59,7 +59,7 @@ def test_an_index_that_holds_such_text_keeps_working(index: Index, monkeypatch: 
     assert index.verify().ok
 
 
-def test_a_text_index_that_was_mended_is_in_use_though_nothing_was_added(index: Index) -> None:
+def test_a_text_index_that_was_fixed_is_in_use_though_nothing_was_added(index: Index) -> None:
     class Wrong(FakeModel):
         def extract(self, texts: Any, frequent: Any = frozenset(), **options: object) -> Any:
             found = super().extract(texts, frequent)

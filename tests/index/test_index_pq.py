@@ -8,7 +8,7 @@ import faiss
 import numpy as np
 import pytest
 
-from phrasemate.index.pq import WORDS, Coder, _fitted, eta, packed
+from phrasemate.index.faiss_build import WORDS, Coder, _fitted, eta, packed
 
 
 def unit(count: int, dim: int, seed: int = 0, decay: float = 0.5) -> np.ndarray:

@@ -123,7 +123,7 @@ def test_what_is_added_later_keeps_the_choice(tmp_path: Path) -> None:
         index.add([Document.from_texts("more", sentences(200, 7, 3000))], lang="en")
         extended = VectorsManifest.read(index.path / "vectors.json")
         assert extended.rows > before.rows
-        index.add([Document.from_texts("much", sentences(2500, 8, 3000))], lang="en")  # grown fourfold: trained anew
+        index.add([Document.from_texts("much", sentences(2500, 8, 3000))], lang="en")  # grown fourfold: trained again
         renewed = VectorsManifest.read(index.path / "vectors.json")
         assert renewed.trained == renewed.rows > 4 * before.rows
         for later in (extended, renewed):

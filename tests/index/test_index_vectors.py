@@ -38,7 +38,7 @@ def test_what_is_gone_or_never_was(index: Index) -> None:
 @pytest.mark.parametrize(
     "damage", ["DELETE FROM vectors", "UPDATE vectors SET codes = zeroblob(length(codes))"], ids=["missing", "altered"]
 )
-def test_damage_is_told(index: Index, damage: str) -> None:
+def test_damage_is_reported(index: Index, damage: str) -> None:
     index.add([Document.from_texts("a", TEXTS)], lang="en")
     index.store.connection.execute(damage)
     with pytest.raises(IndexDamaged, match="the vectors of sentence"):

@@ -67,6 +67,16 @@ def test_small_segments_are_joined_and_large_ones_are_cut(index: Index, monkeypa
     assert_whole(index)
 
 
+def test_what_a_killed_run_left_goes_with_the_next_one(index: Index) -> None:
+    """Killed after the manifest was written, before the old segment went; or while a segment was written."""
+    index.add([Document.from_texts("d", sentences(40))])
+    files = {path.name for path in index.path.iterdir()}
+    for name in ("wordings-0123456789abcdef.safetensors", "wordings.partial", "wordings.partial.77.part"):
+        (index.path / name).touch()
+    index.add([])
+    assert {path.name for path in index.path.iterdir()} == files
+
+
 def test_a_long_text_becomes_segments_of_whole_sentences(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wordings, "SEGMENT", 97)  # most cuts would fall into a sentence
     index.add([Document.from_texts("long", sentences(200))])

@@ -9,7 +9,7 @@ import pytest
 from dictionary_files import write_dictd, write_stardict
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.lexicon import Dictionary, Equivalent, dictionary, open_dictionaries, packed
+from phrasemate.lexicon import Dictionary, Equivalent, dictionary, formats, open_dictionaries
 from phrasemate.text import Side, Term, TermPair, Unit, write_pairs, write_terms, write_units
 
 HOUSE: list[tuple[int | str, str]] = [("de", "Haus"), ("en", "house"), ("en", "building")]
@@ -60,14 +60,14 @@ def test_sides_of_unknown_language_are_stemmed_in_that_of_the_wording() -> None:
     assert texts(lexicon, "baue", "de") == ["to build"]
 
 
-def test_words_that_mean_the_same_in_one_language_are_no_pair() -> None:
+def test_words_that_mean_the_same_in_one_language_are_not_pair() -> None:
     lexicon = Dictionary("mine", [HOUSE])
     assert texts(lexicon, "house") == ["Haus"]
     with pytest.raises(InputError, match="no pair of wordings"):
         Dictionary("mine", [[("en", "house"), ("en", "building")]])
 
 
-def test_half_a_surrogate_pair_is_no_wording() -> None:
+def test_half_a_surrogate_pair_is_not_wording() -> None:
     assert Dictionary("mine", [HOUSE]).equivalents("\ud800") == []
 
 
@@ -81,7 +81,7 @@ def test_more_pairs_than_memory_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tables_without_a_header(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"de-en{suffix}"
     comma = "," if suffix == ".csv" else "\t"
-    raw = f"# mine\nHaus (n){comma}house; building\n\nBank{comma}bench\n".encode()
+    raw = f"# mine\nHaus (n){comma}house; building\n\n# more\nBank{comma}bench\n".encode()
     path.write_bytes(gzip.compress(raw) if suffix.endswith(".gz") else raw)
     lexicon = opened(path)
     assert lexicon.languages == ["de", "en"]
@@ -208,7 +208,7 @@ def test_damaged_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "y.dict.dz").write_bytes(gzip.compress(b"bench")[:-4])
     with pytest.raises(ReadError, match="damaged gzip data"):
         opened(path)
-    monkeypatch.setattr(packed, "SIZE", 1000)
+    monkeypatch.setattr(formats, "SIZE", 1000)
     (tmp_path / "y.dict.dz").write_bytes(gzip.compress(b"0" * 2000))
     with pytest.raises(ReadError, match="more than 1,000 bytes"):
         opened(path)
@@ -217,7 +217,7 @@ def test_damaged_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_entries_of_one_definition_cost_no_more_than_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed, "TEXT", 20)
+    monkeypatch.setattr(formats, "TEXT", 20)
     path = write_dictd(tmp_path / "x.index", [("a", "0123456789")])
     path.write_text("".join(f"word{n}\tA\tK\n" for n in range(9)))
     with pytest.raises(ReadError, match="definitions of more than 20 bytes"):

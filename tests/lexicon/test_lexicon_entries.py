@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phrasemate.lexicon.entries import alternatives, definition_equivalents, plain_markup
+from phrasemate.lexicon.formats import alternatives, definition_equivalents, plain_markup
 
 
 @pytest.mark.parametrize(

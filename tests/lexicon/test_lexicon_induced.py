@@ -12,6 +12,7 @@ import phrasemate
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
 from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.induced import FORMAT, Pair, write_lexicon
+from phrasemate.lexicon.wordings import Wordings, beginning
 
 GERMAN = [
     Pair("bank", "bench", 51 / 255, 204 / 255),
@@ -154,3 +155,29 @@ def test_the_bundled_lexicon_is_small_and_complete() -> None:
     for lang in lexicon.languages:
         [first, *_] = lexicon.equivalents("night", "en", lang)
         assert "night" in {equivalent.text for equivalent in lexicon.equivalents(first.text, lang)}
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Er sitzt auf der Bank.", "de"),
+        ("Il a perdu les clés de la maison.", "fr"),
+        ("公園で静かに本を読んだ。", "ja"),
+        ("The house has a red door.", "en"),
+        ("1984", ""),
+        ("", ""),
+    ],
+)
+def test_the_language_of_a_text_is_that_of_most_of_its_words(text: str, language: str) -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    assert lexicon.language_of(text) == language
+
+
+def test_wordings_with_the_same_beginning_are_reported_apart() -> None:
+    texts = sorted(["understand", "understanding", "understandings", "understood", "a", "abcdefgh", "abcdefghi"])
+    wordings = Wordings.of(texts)
+    assert [wordings.find(text) for text in texts] == list(range(len(texts)))
+    assert [wordings.find(text) for text in ("", "abcdefg", "understandin", "zzz")] == [-1] * 4
+    asked = [b"abcdefgh", b"abcdefgx", b"understood", b"\xff"]
+    assert wordings.matches(asked, np.array([beginning(text) for text in asked], np.uint64)) == 2

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from phrasemate.lexicon import stemmed, stemmed_all, without_function_words
-from phrasemate.lexicon.languages import language_code, languages_in
+from phrasemate.lexicon.inflection import language_code, languages_in
 
 
 @pytest.mark.parametrize(

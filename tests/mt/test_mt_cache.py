@@ -59,5 +59,5 @@ def test_an_altered_answer_is_none(tmp_path: Path, altered: str) -> None:
 def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
     with Cache(tmp_path / "a.sqlite") as cache:
         cache._connection.execute("PRAGMA max_page_count = 3")
-        with pytest.raises(InputError, match=r"cannot be used .*full.*the same command goes on"):
+        with pytest.raises(InputError, match=r"cannot be used .*full.*the same command resumes"):
             cache.put("k", {"text": "x" * 100_000})

@@ -41,7 +41,7 @@ def mt(*given: object) -> Result:
 
 
 def translate(text: Path, server: Double, *more: object) -> Result:
-    return mt(text, "--from", "de", "--to", "en", "--llm", server.url, *more)
+    return mt(text, "--source-lang", "de", "--target-lang", "en", "--llm", server.url, *more)
 
 
 def told(path: Path) -> list[dict[str, object]]:
@@ -50,11 +50,11 @@ def told(path: Path) -> list[dict[str, object]]:
 
 def test_one_translation_a_line_and_why(text: Path, server: Double, folder: Path, tmp_path: Path) -> None:
     out, why = tmp_path / "news.en", tmp_path / "why.jsonl"
-    options: Sequence[object] = ("--index", folder, "--floor", 0.5, "--per-word", 0, "--threshold", 0.3)
-    done = translate(text, server, *options, "-o", out, "--jsonl", why)
-    assert done.exit_code == 0, done.output
+    options: Sequence[object] = ("--index", folder, "--min-score", 0.5, "--per-word", 0, "--threshold", 0.3)
+    result = translate(text, server, *options, "-o", out, "--jsonl", why)
+    assert result.exit_code == 0, result.output
     assert out.read_text("utf-8") == "".join(f"{line.upper()}\n" for line in LINES)
-    assert "4 lines, 0 not translated, 0 answers known before, 3 asked" in done.stderr
+    assert "4 lines, 0 not translated, 0 answers known before, 3 asked" in result.stderr
     records = told(why)
     assert [record["source"] for record in records] == LINES
     assert [record["number"] for record in records] == [1, 2, 3, 4]
@@ -91,7 +91,7 @@ def test_neither_a_server_nor_a_text_steers_the_terminal(text: Path, server: Dou
     server.mood = lambda number, body: (
         (200, json.dumps(evil).encode(), {}) if "eins" in str(body) else (400, refusal, {})
     )
-    plain = ("mt", text, "--from", "de", "--to", "en", "--form", "plain")
+    plain = ("mt", text, "--source-lang", "de", "--target-lang", "en", "--form", "plain")
     screen, writing = os.openpty()
     asked = ("--llm", server.url, "--show-prompt")
     program = "import sys; from phrasemate.cli import main; main()"
@@ -116,19 +116,19 @@ def test_an_answer_that_says_nothing_is_asked_for_again(text: Path, server: Doub
     assert "4 lines, 0 not translated, 2 answers known before, 1 asked" in second.stderr
 
 
-def test_nothing_is_written_over_unasked(text: Path, server: Double, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_unasked(text: Path, server: Double, tmp_path: Path) -> None:
     out, why = tmp_path / "news.en", tmp_path / "why.jsonl"
     out.write_text("mine", "utf-8")
     for options, said in (
-        (("-o", out), "is there already; take another name, or --force"),
+        (("-o", out), "already exists; take another name, or add --force"),
         (("-o", text, "--force"), "given for -o and as the text"),
         (("-o", why, "--jsonl", why), "given for --jsonl and as the file of -o"),
         (("-o", tmp_path / "none" / "x"), "no such folder"),
         (("-o", tmp_path, "--force"), "is a folder; expected the name of a file"),
     ):
-        done = translate(text, server, "--form", "plain", *options)
-        assert done.exit_code == 1
-        assert said in done.stderr
+        result = translate(text, server, "--form", "plain", *options)
+        assert result.exit_code == 1
+        assert said in result.stderr
     assert (out.read_text("utf-8"), server.bodies) == ("mine", [])
     assert text.read_text("utf-8").splitlines() == LINES
     assert translate(text, server, "--form", "plain", "-o", out, "--force").exit_code == 0
@@ -141,9 +141,9 @@ def test_a_run_that_translates_nothing_is_an_error_and_writes_nothing(
     out = tmp_path / "news.en"
     out.write_text("mine", "utf-8")
     server.mood = lambda number, body: (400, b"too long", {})
-    done = translate(text, server, "--form", "plain", "-o", out, "--force")
-    assert done.exit_code == 1
-    assert "none of 3 lines was translated, first line 1: the server said 400: too long" in done.stderr
+    result = translate(text, server, "--form", "plain", "-o", out, "--force")
+    assert result.exit_code == 1
+    assert "none of 3 lines was translated, first line 1: the server said 400: too long" in result.stderr
     assert out.read_text("utf-8") == "mine"
     assert [path.name for path in tmp_path.glob("news.en*")] == ["news.en"]
     for options in ((), ("--json",)):
@@ -153,51 +153,51 @@ def test_a_run_that_translates_nothing_is_an_error_and_writes_nothing(
 def test_lines_before_the_first_translated_one_are_written_with_it(text: Path, server: Double) -> None:
     answer = server.mood
     server.mood = lambda number, body: (400, b"too long", {}) if LINES[0] in str(body) else answer(number, body)
-    done = translate(text, server, "--form", "plain")
-    assert done.exit_code == 0
-    assert done.stdout.splitlines() == ["", *(line.upper() for line in LINES[1:])]
+    result = translate(text, server, "--form", "plain")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == ["", *(line.upper() for line in LINES[1:])]
 
 
 def test_a_dry_run_sends_nothing_and_needs_no_server(text: Path, folder: Path, server: Double) -> None:
-    done = mt(text, "--from", "de", "--to", "en", "--index", folder, "--dry-run")
-    assert done.exit_code == 0, done.output
-    assert "German: Das Motorrad stand vor dem Haus.\nEnglish:" in done.stdout
-    done = mt(text, "--from", "de", "--to", "en", "--index", folder, "--dry-run", "--json")
-    assert [json.loads(line)["source"] for line in done.stdout.splitlines()] == LINES
+    result = mt(text, "--source-lang", "de", "--target-lang", "en", "--index", folder, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "German: Das Motorrad stand vor dem Haus.\nEnglish:" in result.stdout
+    result = mt(text, "--source-lang", "de", "--target-lang", "en", "--index", folder, "--dry-run", "--json")
+    assert [json.loads(line)["source"] for line in result.stdout.splitlines()] == LINES
     assert server.bodies == []
 
 
 def test_a_dry_run_writes_what_it_is_asked_for(text: Path, tmp_path: Path) -> None:
-    given = (text, "--from", "de", "--to", "en", "--form", "plain", "--dry-run", "--show-prompt")
-    done = mt(*given, "--json")
-    assert [json.loads(line)["source"] for line in done.stdout.splitlines()] == LINES
+    arguments = (text, "--source-lang", "de", "--target-lang", "en", "--form", "plain", "--dry-run", "--show-prompt")
+    result = mt(*arguments, "--json")
+    assert [json.loads(line)["source"] for line in result.stdout.splitlines()] == LINES
     out, why = tmp_path / "translations", tmp_path / "why.jsonl"
-    done = mt(*given, "--jsonl", why)
-    assert done.stdout == ""
+    result = mt(*arguments, "--jsonl", why)
+    assert result.stdout == ""
     assert ["German: " in line["prompt"] for line in told(why)].count(True) == 3  # the empty line has none
-    refused = mt(*given, "-o", out)
+    refused = mt(*arguments, "-o", out)
     assert refused.exit_code == 2
     assert "--dry-run makes no translations for -o" in refused.stderr
     assert not out.exists()
-    assert "--- line 3\nTranslate from German into English." in done.stderr
+    assert "--- line 3\nTranslate from German into English." in result.stderr
 
 
 def test_prompts_are_shown_on_standard_error(text: Path, server: Double) -> None:
-    done = translate(text, server, "--form", "plain", "--show-prompt")
-    assert done.stdout.splitlines() == [line.upper() for line in LINES]
-    assert "--- line 3\nTranslate from German into English." in done.stderr
+    result = translate(text, server, "--form", "plain", "--show-prompt")
+    assert result.stdout.splitlines() == [line.upper() for line in LINES]
+    assert "--- line 3\nTranslate from German into English." in result.stderr
 
 
 def test_json_lines_instead_of_translations(text: Path, server: Double) -> None:
-    done = translate(text, server, "--form", "plain", "--json")
-    assert [json.loads(line)["translation"] for line in done.stdout.splitlines()] == [line.upper() for line in LINES]
+    result = translate(text, server, "--form", "plain", "--json")
+    assert [json.loads(line)["translation"] for line in result.stdout.splitlines()] == [line.upper() for line in LINES]
 
 
 def test_examples_make_it_few_shot(text: Path, server: Double, tmp_path: Path) -> None:
     known = tmp_path / "known.tsv"
     known.write_text("Guten Tag.\tGood day.\nGute Nacht.\tGood night.\nDanke.\tThank you.\n")
-    done = translate(text, server, "--form", "plain", "--examples", known, "--shots", 2, "--api", "completions")
-    assert done.exit_code == 0, done.output
+    result = translate(text, server, "--form", "plain", "--examples", known, "--shots", 2, "--api", "completions")
+    assert result.exit_code == 0, result.output
     assert "German: Guten Tag.\nEnglish: Good day.\n\nGerman: Gute Nacht." in server.bodies[0]["prompt"]
     assert "Danke" not in server.bodies[0]["prompt"]
     assert server.bodies[0]["stop"] == ["\n"]
@@ -209,33 +209,44 @@ def memory(path: Path, *pairs: tuple[str, str]) -> Path:
     return path
 
 
-def test_the_sides_of_a_translation_memory_are_told_by_their_languages(
+def test_the_sides_of_a_translation_memory_are_reported_by_their_languages(
     text: Path, server: Double, tmp_path: Path
 ) -> None:
     known = memory(tmp_path / "known.tmx", ("Guten Tag.", "Good day."))
     more = ("--form", "plain", "--examples", known, "--api", "completions")
-    assert translate(text, server, *more, "--from", "de-AT").exit_code == 0
+    assert translate(text, server, *more, "--source-lang", "de-AT").exit_code == 0
     assert "German: Guten Tag.\nEnglish: Good day.\n\n" in server.bodies[0]["prompt"]
-    done = translate(text, server, *more, "--from", "hu")
-    assert done.stderr.endswith("or choose two languages with --from and --to\n")
+    result = translate(text, server, *more, "--source-lang", "hu")
+    assert result.stderr.endswith("or choose two languages with --source-lang and --target-lang\n")
     for swap in ((), ("--swap",)):
         lessons = memory(tmp_path / "pairs.tmx", ("Das Motorrad stand dort.", "The motorcycle stood there."))
-        given = ("--from", "de", "--to", "en", "--form", "plain", "-o", tmp_path / "x", "--force", *swap)
-        assert mt("prepare", lessons, *given).exit_code == 0
+        arguments = (
+            "--source-lang",
+            "de",
+            "--target-lang",
+            "en",
+            "--form",
+            "plain",
+            "-o",
+            tmp_path / "x",
+            "--force",
+            *swap,
+        )
+        assert mt("prepare", lessons, *arguments).exit_code == 0
         assert "German: Das Motorrad" in str(told(tmp_path / "x.plain.jsonl")[0]["prompt"])
 
 
 @pytest.mark.parametrize("form", ["phrases", "sentence", "cot"])
 def test_every_form_translates(text: Path, server: Double, folder: Path, form: str) -> None:
-    done = translate(text, server, "--form", form, "--index", folder, "--threshold", 0.3)
-    assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines() == [line.upper() for line in LINES]
+    result = translate(text, server, "--form", form, "--index", folder, "--threshold", 0.3)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [line.upper() for line in LINES]
 
 
 def test_standard_input_with_windows_line_ends(server: Double) -> None:
-    given = ["mt", "-", "--from", "de", "--to", "en", "--llm", server.url, "--form", "plain"]
-    done = CliRunner().invoke(app, given, input="\ufeffeins\r\nzwei\r\n".encode())
-    assert done.stdout == "EINS\nZWEI\n"
+    arguments = ["mt", "-", "--source-lang", "de", "--target-lang", "en", "--llm", server.url, "--form", "plain"]
+    result = CliRunner().invoke(app, arguments, input="\ufeffeins\r\nzwei\r\n".encode())
+    assert result.stdout == "EINS\nZWEI\n"
 
 
 @pytest.mark.parametrize(
@@ -244,29 +255,29 @@ def test_standard_input_with_windows_line_ends(server: Double) -> None:
         ([], "give --llm URL, or --dry-run"),
         (["--dry-run"], "--form phrases needs --index DIR"),
         (["--llm", "localhost:1", "--form", "plain"], "no web address"),
-        (["--dry-run", "--form", "plain", "--from", "klingon"], "the language 'klingon' is not known"),
+        (["--dry-run", "--form", "plain", "--source-lang", "klingon"], "the language 'klingon' is not known"),
         (["--dry-run", "--form", "plain", "--template", "nowhere.toml"], "nowhere.toml"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_one_line(text: Path, more: list[str], said: str) -> None:
-    done = mt(text, "--from", "de", "--to", "en", *more)
-    assert done.exit_code in (1, 2)
-    assert said in " ".join(done.stderr.split())
+def test_what_makes_no_sense_is_reported_in_one_line(text: Path, more: list[str], said: str) -> None:
+    result = mt(text, "--source-lang", "de", "--target-lang", "en", *more)
+    assert result.exit_code in (1, 2)
+    assert said in " ".join(result.stderr.split())
 
 
-def test_text_that_is_not_utf8_is_told_with_its_line(server: Double, tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_reported_with_its_line(server: Double, tmp_path: Path) -> None:
     path = tmp_path / "latin.txt"
     path.write_bytes("gut\nnicht sch\xf6n\n".encode("latin-1"))
-    done = translate(path, server, "--form", "plain")
-    assert done.exit_code == 1
-    assert "latin.txt, line 2: not UTF-8" in done.stderr
+    result = translate(path, server, "--form", "plain")
+    assert result.exit_code == 1
+    assert "latin.txt, line 2: not UTF-8" in result.stderr
 
 
 def test_a_refused_key_is_one_line(text: Path, server: Double) -> None:
     server.mood = lambda number, body: (401, b"", {})
-    done = translate(text, server, "--form", "plain")
-    assert done.exit_code == 1
-    (line,) = done.stderr.strip().splitlines()
+    result = translate(text, server, "--form", "plain")
+    assert result.exit_code == 1
+    (line,) = result.stderr.strip().splitlines()
     assert line.startswith("error: http://127.0.0.1:")
     assert "the key was refused (401)" in line
 
@@ -275,26 +286,62 @@ def test_prepare_writes_both_files(tmp_path: Path, folder: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"Das Motorrad Nummer {n} stand dort.\tThe motorcycle number {n} stood there.\n"
                              for n in range(6)))  # fmt: skip
-    given = ("--from", "de", "--to", "en", "--index", folder, "-o", tmp_path / "x", "--count", 4, "--json")
-    done = mt("prepare", pairs, *given)
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["examples"] == 4
+    arguments = (
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        "--index",
+        folder,
+        "-o",
+        tmp_path / "x",
+        "--count",
+        4,
+        "--json",
+    )
+    result = mt("prepare", pairs, *arguments)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["examples"] == 4
     assert len(told(tmp_path / "x.chat.jsonl")) == len(told(tmp_path / "x.plain.jsonl")) == 4
-    done = mt("prepare", pairs, "--from", "de", "--to", "en", "--form", "plain", "-o", ".")
-    assert (done.exit_code, "error: .: names a folder" in done.stderr) == (1, True)
-    swapped = mt("prepare", pairs, "--from", "en", "--to", "de", "--form", "plain", "--swap", "-o", tmp_path / "y")
+    result = mt("prepare", pairs, "--source-lang", "de", "--target-lang", "en", "--form", "plain", "-o", ".")
+    assert (result.exit_code, "error: .: names a folder" in result.stderr) == (1, True)
+    swapped = mt(
+        "prepare",
+        pairs,
+        "--source-lang",
+        "en",
+        "--target-lang",
+        "de",
+        "--form",
+        "plain",
+        "--swap",
+        "-o",
+        tmp_path / "y",
+    )
     assert swapped.exit_code == 0
     assert "English: The motorcycle" in str(told(tmp_path / "y.plain.jsonl")[0]["prompt"])
 
 
-def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(server: Double, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_answers_and_the_same_command_continues(server: Double, tmp_path: Path) -> None:
     text, out = tmp_path / "long.de", tmp_path / "long.en"
     lines = [f"Satz {number}" for number in range(40)]
     text.write_text("\n".join(lines) + "\n")
     server.mood = lambda number, body: time.sleep(0.05)  # type: ignore[func-returns-value]
     heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"  # ignored in background jobs
     run = f"{heard}; from phrasemate.cli import main; sys.argv[0] = 'phrasemate'; main()"
-    command = [sys.executable, "-c", run, "mt", str(text), "--from", "de", "--to", "en", "--llm", server.url]
+    command = [
+        sys.executable,
+        "-c",
+        run,
+        "mt",
+        str(text),
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        "--llm",
+        server.url,
+    ]
     command += ["--form", "plain", "--concurrency", "2", "-o", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while len(server.bodies) < 6 and process.poll() is None:
@@ -302,10 +349,10 @@ def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(server: Double, t
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "give the same command again" in said
+    assert "run the same command again" in said
     assert not out.exists()
     assert 6 <= len(server.bodies) < len(lines)
     server.mood = lambda number, body: None
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
+    result = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
     assert out.read_text() == "".join(f"{line.upper()}\n" for line in lines)
-    assert sorted(server.asked) == sorted(lines), done.stderr  # none was asked twice
+    assert sorted(server.asked) == sorted(lines), result.stderr  # none was asked twice

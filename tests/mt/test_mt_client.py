@@ -19,10 +19,9 @@ import pytest
 from llm_double import Double
 
 from phrasemate.errors import EndpointError, InputError
-from phrasemate.mt import FORMS, Cache, Client, Endpoint, Prompt, Prompter, sending
+from phrasemate.mt import FORMS, Cache, Client, Endpoint, Prompt, Prompter
 from phrasemate.mt import client as client_module
-from phrasemate.mt.cache import request_key
-from phrasemate.mt.client import body_of
+from phrasemate.mt.client import body_of, request_key
 
 LINES = [f"Satz {number}" for number in range(1, 21)]
 
@@ -66,7 +65,7 @@ def test_a_server_that_fails_one_request_in_five_loses_no_line(server: Double, t
         assert client.requests == len(server.bodies)
 
 
-def test_an_interrupted_run_goes_on_without_a_repeated_request(server: Double, tmp_path: Path) -> None:
+def test_an_interrupted_run_continues_without_a_repeated_request(server: Double, tmp_path: Path) -> None:
     endpoint = Endpoint(server.url, concurrency=2)
     with Cache(tmp_path / "a.sqlite") as cache, Client(endpoint, cache) as client:
         answers = client.answers(prompts())
@@ -94,7 +93,7 @@ def test_the_key_comes_from_the_environment_and_stays_out_of_the_cache(
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"s3cret" not in stored
     assert b"Bearer" not in stored
-    monkeypatch.delenv("MY_KEY")  # a key is no part of what an answer depends on
+    monkeypatch.delenv("MY_KEY")  # a key is not part of what an answer depends on
     with Cache(tmp_path / "a.sqlite") as cache, Client(Endpoint(server.url, key="MY_KEY"), cache) as client:
         assert all(answer.cached for answer in client.answers(prompts(LINES[:2])))
 
@@ -126,7 +125,7 @@ def test_a_wrong_address_stops_at_once(server: Double, reply: Any, said: str) ->
     assert len(server.bodies) == 1
 
 
-def test_no_server_at_all_is_told_at_once(server: Double) -> None:
+def test_no_server_at_all_is_reported_at_once(server: Double) -> None:
     url = server.url
     server.stop()
     with Client(Endpoint(url)) as client, pytest.raises(EndpointError, match="cannot be reached"):
@@ -139,7 +138,7 @@ def test_no_server_at_all_is_told_at_once(server: Double) -> None:
     [
         ((400, b'{"error": {"message": "prompt too long"}}', {}), "the server said 400: prompt too long"),
         ((200, b"<html>login</html>", {}), "not JSON"),
-        ((200, b"[1]", {}), "no JSON object"),
+        ((200, b"[1]", {}), "not a JSON object"),
         ((200, b'{"choices": []}', {}), "holds no text"),
         ((200, b'{"choices": [{"message": {"content": 7}}]}', {}), "holds no text"),
         ((500, b"oops", {}), "the server said 500: oops"),
@@ -147,7 +146,7 @@ def test_no_server_at_all_is_told_at_once(server: Double) -> None:
         ((200, b"no gzip", {"Content-Encoding": "gzip"}), "the server's answer cannot be read"),
     ],
 )
-def test_what_fails_for_one_line_is_counted_and_the_others_go_on(
+def test_what_fails_for_one_line_is_counted_and_the_others_continue(
     server: Double, tmp_path: Path, reply: Any, failure: str
 ) -> None:
     server.mood = lambda number, body: reply if "Satz 2\n" in body["messages"][-1]["content"] else None
@@ -161,7 +160,7 @@ def test_what_fails_for_one_line_is_counted_and_the_others_go_on(
         assert client.repeats == (2 if may_pass else 0)  # only what may pass is tried again
 
 
-def test_a_name_that_no_server_has_is_told_at_once() -> None:
+def test_a_name_that_no_server_has_is_reported_at_once() -> None:
     with Client(Endpoint("http://exa mple..com/v1")) as client, pytest.raises(EndpointError, match="cannot be reached"):
         texts(client, LINES[:1])
 
@@ -186,7 +185,7 @@ def test_a_server_that_goes_away_ends_the_run(server: Double, tmp_path: Path) ->
         server.stop()
         client._http.close()  # else a kept connection would still be served
         client._http = __import__("httpx2").Client()
-        with pytest.raises(EndpointError, match="the same command goes on"):
+        with pytest.raises(EndpointError, match="the same command resumes"):
             texts(client)
         assert len(cache) == 3
 
@@ -236,7 +235,7 @@ def test_a_prompt_that_another_follows_is_asked_twice(server: Double) -> None:
     assert (answer.prompt_tokens, answer.tokens) == (2 * 7, 2 * 3)
 
 
-def test_a_foreign_file_is_no_cache(tmp_path: Path) -> None:
+def test_a_foreign_file_is_not_cache(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no database, but some text of mine\n" * 50)
     with pytest.raises(InputError, match="no file of answers"):
         Cache(tmp_path / "notes.txt")
@@ -275,7 +274,7 @@ def test_lines_that_come_again_are_each_tried_when_the_first_fails(server: Doubl
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_answer_without_end_is_given_up(server: Double, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
-    monkeypatch.setattr(sending, "LARGEST", 100_000)
+    monkeypatch.setattr(client_module, "LARGEST", 100_000)
     content = json.dumps({"choices": [{"message": {"content": "a" * 10_000_000}}]}).encode()
     reply = (200, gzip.compress(content), {"Content-Encoding": "gzip"}) if packed else (200, content, {})
     server.mood = lambda number, body: reply
@@ -342,8 +341,8 @@ def test_a_key_that_the_server_repeats_is_in_no_message(
     server: Double, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     monkeypatch.setenv("PHRASEMATE_LLM_KEY", "sk-very/secret")
-    said = json.dumps({"error": {"message": "x" * 190 + " sk-very/secret is no key"}}).encode()
-    server.mood = lambda number, body: (status, said, {})
+    reply = json.dumps({"error": {"message": "x" * 190 + " sk-very/secret is not a key"}}).encode()
+    server.mood = lambda number, body: (status, reply, {})
     with Client(Endpoint(server.url, tries=1)) as client:
         try:
             shown = next(client.answers(prompts(LINES[:1]))).failure

@@ -12,7 +12,7 @@ from llm_double import ENGLISH
 
 from phrasemate import Index
 from phrasemate.encode.model import Extracted
-from phrasemate.encode.rescoring import VOTES, Views
+from phrasemate.encode.scoring import VOTES, Confidence, Views
 from phrasemate.errors import InputError
 from phrasemate.mt import Hint, Hinter, Hints
 from phrasemate.mt.hints import Equivalent, chosen, cut, within
@@ -63,6 +63,7 @@ class FakeSearcher:
     ):
         self.model, self.found, self.sure = model, found, sure
         self.asked: list[Query] = []
+        self.scorer = None
 
     @property
     def calibrated(self) -> object:
@@ -185,7 +186,8 @@ def test_floors_are_high_where_the_model_is_calibrated_for_one_look_alone(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = Searcher(index).model
-    monkeypatch.setattr(model, "confidence", replace(model.confidence, with_views=None))
+    monkeypatch.setattr(model, "scorer", None)
+    monkeypatch.setattr(model, "confidence", Confidence(0.0, (1.0, 0.0, 0.0)))
     assert Hinter(index, Hints()).floor("Haus") == 0.8
     assert Hinter(index, Hints(quick=True)).floor("Haus") == 0.7
 
@@ -282,7 +284,7 @@ def test_cut_marks_and_shortens() -> None:
     assert made.endswith("more...")
     assert cut(long, 0, 4, 30).startswith("[[word]] word")  # room that one side does not need is the other's
     assert cut("x" * 200, 50, 180, 100) == f"...[[{'x' * 130}]]..."  # a phrase is never cut
-    assert cut("See [[a]]: bank.", 11, 15, 100) == r"See \[[a\]]: [[bank]]."  # brackets of the text are no marks
+    assert cut("See [[a]]: bank.", 11, 15, 100) == r"See \[[a\]]: [[bank]]."  # brackets of the text are not marks
 
 
 @pytest.mark.parametrize("settings", [{"k": 0}, {"segmenter": "magic"}, {"width": 3}, {"contexts": -1}])
@@ -291,7 +293,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, object]) ->
         Hints(**settings)  # type: ignore[arg-type]
 
 
-def test_a_model_without_a_learned_segmenter_is_told() -> None:
+def test_a_model_without_a_learned_segmenter_is_reported() -> None:
     model = FakeModel()
     model.learned = None  # type: ignore[assignment]
     with pytest.raises(InputError, match="has no learned segmenter"):
@@ -314,7 +316,7 @@ def test_with_the_real_model_and_index(index: Index) -> None:
 
 def test_known_equivalents_of_a_translated_sentence(index: Index) -> None:
     pair = "Das Motorrad stand vor dem Haus.", "The motorcycle stood in front of the house."
-    (known,) = Hinter(index, Hints(threshold=0.3)).known([pair])
+    (known,) = Hinter(index, Hints(threshold=0.3)).translated_phrases([pair])
     assert known
     assert all(text.casefold() in pair[1].casefold() for _, text in known)
 

@@ -115,7 +115,7 @@ def test_weights_that_are_not_whole(base: Path, data: Path, tmp_path: Path, dama
     assert "\n" not in str(caught.value)
 
 
-def test_tied_weights_are_no_lack(base: Path, data: Path, tmp_path: Path) -> None:
+def test_tied_weights_are_not_lack(base: Path, data: Path, tmp_path: Path) -> None:
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     folder = tmp_path / "tied"
@@ -229,7 +229,7 @@ def test_the_command(base: Path, data: Path, tmp_path: Path) -> None:
 def test_what_can_be_told_before_the_model_is_looked_for(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that is no folder's is one of Hugging Face, where transformers looks with patience."""
+    """A name that is not a folder's is one of Hugging Face, where transformers looks with patience."""
 
     def looked_for(*_: object, **__: object) -> None:
         raise AssertionError

@@ -65,7 +65,7 @@ def test_chain_of_thought_asks_for_the_phrases_then_shows_what_was_said() -> Non
     assert last.follow is None
     assert first.follow("small bank").ask.count("=") == 1  # it said less than was asked
     thought = "<think>\nfirst; small; then\n</think>\nsmall bank; river"
-    assert first.follow(thought).ask == last.ask  # what it thinks is no hint
+    assert first.follow(thought).ask == last.ask  # what it thinks is not a hint
     assert prompter.prompt("Ja!").follow is None  # no phrase: nothing to ask for first
 
 
@@ -140,7 +140,7 @@ def test_a_language_without_a_name_is_refused(code: str) -> None:
         ("a < b > c", "a < b > c"),
     ],
 )
-def test_thoughts_are_no_translation(answer: str, translation: str) -> None:
+def test_thoughts_are_not_translation(answer: str, translation: str) -> None:
     assert translation_of(answer)[0] == translation
 
 

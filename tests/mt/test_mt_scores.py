@@ -93,6 +93,7 @@ class FakeStates:
 
     def __init__(self, **texts: list[list[float]]) -> None:
         self.texts = texts
+        self.runtime = SimpleNamespace(opening=[1], closing=[2])
 
     def token_states(self, texts: Sequence[str], layer: int | None) -> Any:
         rows = [[[0, 0, 9], *self.texts.get(text, []), [0, 0, 9]] for text in texts]

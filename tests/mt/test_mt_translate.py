@@ -17,9 +17,8 @@ from llm_double import ENGLISH
 from phrasemate import Document, Index, Model
 from phrasemate.errors import InputError
 from phrasemate.mt import FORMS, Answer, Hinter, Hints, Prompt, Prompter, RelatedSentences, Retrieval, Translator
-from phrasemate.mt.prepare import lessons, sampled, write_lessons
 from phrasemate.mt.prompt import translation_of
-from phrasemate.mt.translate import BATCH, apart
+from phrasemate.mt.translate import BATCH, apart, lessons, sampled, write_lessons
 
 
 class Upper:
@@ -48,7 +47,7 @@ def test_one_translation_a_line_in_order_blank_lines_too(blank: list[int]) -> No
     lines = ["  " if number in blank else f"Satz\u00a0 {number}" for number in range(10)]
     found = list(PLAIN.translate(lines, Upper()))
     assert [each.text for each in found] == ["" if number in blank else f"SATZ {number}" for number in range(10)]
-    assert [each.asked.number for each in found] == list(range(1, 11))
+    assert [each.request.number for each in found] == list(range(1, 11))
     assert not any(each.failure for each in found)
 
 
@@ -84,7 +83,7 @@ def test_phrases_that_stand_apart() -> None:
 
 
 def test_a_record_tells_prompt_hints_and_sources(index: Index) -> None:
-    hinter = Hinter(index, Hints(floor=0.5, per_word=0, threshold=0.3))
+    hinter = Hinter(index, Hints(floor=0.3, per_word=0, threshold=0.3, confidence=0))
     made = Translator(Prompter(FORMS["phrases"], "de", "en"), Retrieval(hinter))
     (found,) = made.translate(["Das Motorrad stand vor dem Haus."], Upper())
     record = json.loads(json.dumps(found.as_dict()))
@@ -114,7 +113,7 @@ def test_related_sentences_are_the_nearest_and_kept(index: Index, tmp_path: Path
     assert RelatedSentences(index, tmp_path)(queries) == found
     assert kept.stat().st_mtime_ns == stamp
     made = Translator(Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=related))
-    (asked,) = made.asked(queries[:1])
+    (asked,) = made.requests(queries[:1])
     assert asked.prompt is not None
     assert "Related English sentence: The police closed" in asked.prompt.ask
 
@@ -220,7 +219,7 @@ def test_a_form_that_asks_twice_makes_no_lessons() -> None:
         list(lessons(PAIRS, Prompter(FORMS["cot"], "de", "en"), Retrieval()))
 
 
-def test_the_sample_is_the_same_each_time_and_leaves_out_what_is_no_pair() -> None:
+def test_the_sample_is_the_same_each_time_and_leaves_out_what_is_not_pair() -> None:
     good = [(f"Dies ist der Satz Nummer {n}.", f"This is the sentence number {n}.") for n in range(50)]
     bad = [("kurz", "short"), ("x" * 30, "y" * 200), ("The same text stands here.", "The same text stands here.")]
     some = sampled([*bad, *good, *good], count=10, seed=1)
@@ -278,9 +277,9 @@ def test_kept_vectors_that_are_damaged_are_made_again(index: Index, tmp_path: Pa
         related = RelatedSentences.__new__(RelatedSentences)
         related._path, related.model = kept, index.model
         kept.write_bytes(whole[:at] + bytes([whole[at] ^ 0x49]) + whole[at + 1 :])
-        digests, vectors = related._kept()
+        digests, vectors = related._stored()
         assert len(digests) in (0, len(ENGLISH))
         if len(digests):
             kept.write_bytes(whole)
-            np.testing.assert_array_equal(related._kept()[1], vectors)
+            np.testing.assert_array_equal(related._stored()[1], vectors)
     assert RelatedSentences(index, tmp_path)(["Sie tranken Kaffee."]) == expected

@@ -113,18 +113,17 @@ def test_scores_are_those_of_the_network(model: Model, trained: Trained) -> None
             for text in (one, other)
         )
         expected.append(network.scores(first, [second])[0])
-    for held in (0, 20, 10_000):
-        attention = Attention(model, trained, held)
+    for limit in (0, 20, 10_000):
+        attention = Attention(model, trained, limit)
         assert attention.score(pairs_of(EVERY)) == pytest.approx(expected, abs=1e-3)
         assert attention.score(pairs_of(EVERY[7:9])) == pytest.approx(expected[7:9], abs=1e-3)
-        assert attention._tokens <= held
-        assert attention._tokens == sum(len(read.tokens) for read in attention._kept.values())
+        assert sum(len(read.tokens) for read in attention._cache.values()) <= limit
     assert attention.score([]).shape == (0,)
 
 
 def test_long_lists_are_cut(model: Model, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     whole_list = Attention(model, trained).score(pairs_of(EVERY))
-    monkeypatch.setattr("phrasemate.reranker.scorer.TOGETHER", 12)
+    monkeypatch.setattr("phrasemate.reranker.TOGETHER", 12)
     assert Attention(model, trained).score(pairs_of(EVERY)) == pytest.approx(whole_list, rel=1e-5)
 
 
@@ -169,7 +168,7 @@ def test_the_margins_are_those_of_a_loop() -> None:
 
 
 def test_fewer_than_are_asked_for(model: Model, trained: Trained) -> None:
-    """Three queries and five documents: all are re-ranked; a score of -inf is no candidate."""
+    """Three queries and five documents: all are re-ranked; a score of -inf is not a candidate."""
     values = np.zeros((3, 5), np.float32)
     values[0, 4] = -np.inf
     run = mates(Attention(model, trained), values, TEXTS[:3], TEXTS[1:], "mates")

@@ -30,7 +30,7 @@ class FakeModel:
 
 
 class FakeIndex:
-    """Query number q is answered from ``lists[q]``, hits by falling score."""
+    """Query number q is answered from ``lists[q]``, hits by score, highest first."""
 
     def __init__(self, *lists: Sequence[Hit], model: FakeModel | None = None) -> None:
         self.lists, self.model = lists, model or FakeModel()

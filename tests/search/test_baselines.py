@@ -12,7 +12,7 @@ import pytest
 from phrasemate import baselines
 from phrasemate.baselines import agg, qlm, sums, tbt, translated
 from phrasemate.errors import InputError, MissingExtra
-from phrasemate.text.stopwords import content_words, stop_words
+from phrasemate.text.sentences import content_words, stop_words
 from phrasemate.vectors.word_vectors import WordVectors
 
 DRAW = np.random.default_rng(5)

@@ -35,7 +35,7 @@ def test_margins_by_hand() -> None:
     own, other = cosines.mean(1), cosines.mean(0)
     expected = 2 * cosines - own[:, None] - other[None]
     assert found.sources.tolist() == [0, 0, 1, 1]
-    assert found.targets.tolist() == [0, 1, 1, 0]  # by falling margin
+    assert found.targets.tolist() == [0, 1, 1, 0]  # by margin, highest first
     assert found.scores == pytest.approx([1, 0.5, HALF, 0], abs=1e-6)
     assert found.margins == pytest.approx(expected[found.sources, found.targets], abs=1e-6)
     assert found.ranks.tolist() == [1, 2, 1, 2]
@@ -61,7 +61,7 @@ def test_as_by_the_whole_matrix(how: str, shape: tuple[int, int]) -> None:
     assert list(zip(*(column[found.mutual].tolist() for column in found[:2]), strict=True)) == mutual
 
 
-def test_what_is_far_from_both_is_no_candidate_and_the_best_stay() -> None:
+def test_what_is_far_from_both_is_not_candidate_and_the_best_stay() -> None:
     source, target = drawn(300, 300)
     few, all_ = candidates(source, target), candidates(source, target, depth=300)
     assert len(few.sources) < 300 * 40 < len(all_.sources) == 300 * 300
@@ -136,6 +136,6 @@ def test_one_to_one_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("setting", ["threshold", "least_score"])
-def test_a_limit_that_is_no_number_is_refused(setting: str) -> None:
+def test_a_limit_that_is_not_number_is_refused(setting: str) -> None:
     with pytest.raises(InputError, match="expected a number"):  # nothing would be a match, without a word
         MatchSettings(**{setting: float("nan")})  # type: ignore[arg-type]

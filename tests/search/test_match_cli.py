@@ -18,7 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
-from phrasemate.cli.match_report import print_matches
+from phrasemate.cli.match import print_matches
 from phrasemate.encode import Extracted
 from phrasemate.examples import ExampleIndex
 from phrasemate.index import Index
@@ -48,7 +48,7 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
         return SimpleNamespace(head=None, calls=[])
 
     monkeypatch.setattr("phrasemate.encode.load_model", load)
-    monkeypatch.setattr("phrasemate.match.terms.by_examples", fakes.by_examples)
+    monkeypatch.setattr("phrasemate.match.by_examples", fakes.by_examples)
 
     def run(*arguments: str) -> Any:
         result = CliRunner().invoke(app, ["match", *arguments], prog_name="phrasemate")
@@ -191,7 +191,7 @@ def test_options_are_handed_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         "phrasemate.match.match_terms", lambda *given: seen.append(given) or (_ for _ in ()).throw(KeyboardInterrupt)
     )
-    options = ["--margin", "ratio", "--threshold", "1.2", "--least-score", "0.5", "--mutual", "--candidates", "3"]
+    options = ["--margin", "ratio", "--threshold", "1.2", "--min-score", "0.5", "--mutual", "--candidates", "3"]
     options += [
         "--neighbours",
         "4",
@@ -228,7 +228,7 @@ def test_without_text(invoke: Invoke) -> None:
         (("german", "en.tsv", *TEXT), 1, "no term list by its name"),
         (("de.txt", "en.tsv", *TEXT, "-o", "out.doc"), 1, "out.doc: no format by its name; expected .tsv"),
         (("de.txt", "en.tsv", *TEXT, "-o", "no/out.tsv"), 1, "no: no such folder"),
-        (("de.txt", "en.tsv", *TEXT, "-o", "old.tsv"), 1, "old.tsv: is there already"),
+        (("de.txt", "en.tsv", *TEXT, "-o", "old.tsv"), 1, "old.tsv: already exists"),
         (("de.txt", "en.tsv", *TEXT, "--force", "--unmatched", "."), 1, ".: is a folder; expected the name of a file"),
         (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "a.tsv"), 1, "expected two files"),
         (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "../{here}/a.tsv"), 1, "expected two files"),

@@ -9,9 +9,8 @@ import pytest
 import tiny
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.example_pooling import by_examples
 from phrasemate.encode.export.export import export_model
-from phrasemate.encode.pooling import MeanHead
+from phrasemate.encode.pooling import MeanHead, by_examples
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 
@@ -105,7 +104,7 @@ def test_nothing_at_all(model: Model) -> None:
 def test_errors(model: Model) -> None:
     with pytest.raises(InputError, match="2 phrases and examples for 1"):
         by_examples(model, ["bank", "river"], [BANK])
-    with pytest.raises(InputError, match="is no phrase"):
+    with pytest.raises(InputError, match="is not a phrase"):
         by_examples(model, ["\u00a0"], [[]])
     with pytest.raises(InputError, match="pooling 'tail'"):
         by_examples(model, ["bank"], [BANK], "mean+tail")

@@ -22,7 +22,7 @@ EASY = MatchSettings(threshold=0.1, neighbours=2)
 
 @pytest.fixture(autouse=True)
 def _encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.match.terms.by_examples", fakes.by_examples)
+    monkeypatch.setattr("phrasemate.match.by_examples", fakes.by_examples)
 
 
 def a_model(head: Any = None) -> Any:
@@ -111,7 +111,7 @@ def test_what_vectors_are_made_of() -> None:
 
 @pytest.mark.parametrize("name", ["threshold", "least_score", "bare"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_numbers_that_are_none(name: str, value: float) -> None:
+def test_numbers_that_are_invalid(name: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{name} {value}; expected"):
         MatchSettings(**{name: value})
 

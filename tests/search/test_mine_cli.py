@@ -12,7 +12,7 @@ from mine_fakes import NumberEncoder, english, german
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
-from phrasemate.mine.types import usual_threshold
+from phrasemate.mine.select import usual_threshold
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 
@@ -61,7 +61,7 @@ def test_calibrated_and_json(invoke: Invoke) -> None:
     assert "calibrated: 30 of 30 known pairs found" in done.stdout
 
 
-def test_the_sides_of_known_mates_are_told_by_their_languages(invoke: Invoke) -> None:
+def test_the_sides_of_known_mates_are_reported_by_their_languages(invoke: Invoke) -> None:
     pairs = [(english(n), german(n)) for n in range(100, 130)]
     write_units("known.tmx", [Unit((Side(en, "en-GB"), Side("x", "fr"), Side(de, "de"))) for en, de in pairs])
     given = ("de.txt", "en.txt", *COMMON, "--calibrate", "known.tmx")
@@ -92,7 +92,7 @@ def test_a_work_folder_that_is_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPa
     Path("de.txt").write_text("Etwas anderes.\n")
     done = invoke("de.txt", "en.txt", "-o", "c.tsv", *COMMON, "--work", "w")
     assert done.exit_code == 1
-    assert "was begun with source" in done.stderr
+    assert "was started with source" in done.stderr
 
 
 def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasemate.encode.load_model", lambda path=None, threads=None: encoder)
     done = invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON)
     assert done.exit_code == 130
-    assert "stopped; pairs.tsv.work keeps what is done; give the same command again" in done.stderr
+    assert "stopped; pairs.tsv.work keeps what is done; run the same command again" in done.stderr
     encoder.stop_after = 1
     assert invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON).exit_code == 0  # one side was there
     assert not Path("pairs.tsv.work").exists()
@@ -113,9 +113,9 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
         (("de.txt", "en.txt", "-o", "x.txt"), 1, "expected a name that ends in .jsonl, .tmx, .tsv"),
         (("de.txt", "en.txt", "-o", "x.tmx"), 1, "needs to know the source language; give --source-lang"),
         (("de.txt", "en.txt", "-o", "x.tmx", "--source-lang", "de"), 1, "the target language; give --target-lang"),
-        (("de.txt", "en.txt", "-o", "known.tsv"), 1, "is there already"),
+        (("de.txt", "en.txt", "-o", "known.tsv"), 1, "already exists"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--threshold", "1", "--calibrate", "known.tsv"), 2, "give one of them"),
-        (("de.txt", "en.txt", "-o", "x.tsv", "--calibrate", "de.txt"), 1, "separated by tabs; mend it\n"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--calibrate", "de.txt"), 1, "separated by tabs; fix it\n"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--threshold", "nan"), 2, "expected a number"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--copies", "0"), 1, "copies 0.0; expected a share above 0"),
         (("known.tsv", "en.txt", "-o", "./known.tsv", "--force"), 1, "known.tsv: is read, too"),

@@ -10,7 +10,7 @@ from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError, ModelError, ModelMismatch
 from phrasemate.mine import Mined, Mining, mine
 from phrasemate.mine.mining import _look
-from phrasemate.mine.word_match import WordMatch
+from phrasemate.mine.select import WordMatch
 from phrasemate.rank import whole
 from phrasemate.reranker import load_attention
 from phrasemate.types import Document, PhrasePair
@@ -49,7 +49,7 @@ def test_no_score_of_the_reranker_is_above_the_highest(model: Model) -> None:
     scores = attention.score([PhrasePair(one, other) for one in texts for other in texts]).reshape(7, 7)
     assert scores.max() <= attention.highest
     assert np.diag(scores).min() > 0.9 * attention.highest  # a sentence and itself
-    assert scores[0, 4] > 2 * np.delete(scores[0], [0, 4]).max()  # and its translation, against all others
+    assert scores[0, 4] > 1.5 * np.delete(scores[0], [0, 4]).max()  # and its translation, against all others
 
 
 def test_another_weight_has_no_usual_threshold(model: Model) -> None:

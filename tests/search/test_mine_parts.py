@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError, MissingExtra
-from phrasemate.mine import language
-from phrasemate.mine.collection import collect, normal
-from phrasemate.mine.language import checker, script_of
-from phrasemate.mine.word_match import WordMatch, low_quarter
+from phrasemate.mine import collection
+from phrasemate.mine.collection import checker, collect, normal, script_of
+from phrasemate.mine.select import WordMatch, low_quarter
 from phrasemate.rank import whole
 from phrasemate.types import Document, PhrasePair
 from phrasemate.utils.knn import ApproximateSearch, ExactSearch, engine_for
@@ -104,7 +103,7 @@ def test_checks_that_make_no_sense(monkeypatch: pytest.MonkeyPatch) -> None:
         checker("German")
     with pytest.raises(InputError, match="no language to check for"):
         checker("", "language")
-    language._identifier.cache_clear()
+    collection._identifier.cache_clear()
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     with pytest.raises(MissingExtra, match=r"phrasemate\[identify\]"):
         checker("de", "language")
@@ -172,7 +171,7 @@ def test_words_that_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.extend(sentence.text for sentence in sentences)
         return [5 * np.eye(4, dtype=np.float32)[[space[w.lower()] for w in each.words()]] for each in sentences]
 
-    monkeypatch.setattr("phrasemate.mine.word_match.word_vectors", word_vectors)
+    monkeypatch.setattr("phrasemate.mine.select.word_vectors", word_vectors)
 
     class Model:
         hash = "h"

@@ -27,8 +27,8 @@ MATES = [(german(n), english(n)) for n in range(40, 60)]
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.mine.pipeline.ENCODED", 16)
-    monkeypatch.setattr("phrasemate.mine.pipeline.ASKED", 25)
+    monkeypatch.setattr("phrasemate.mine.mining.ENCODED", 16)
+    monkeypatch.setattr("phrasemate.mine.mining.ASKED", 25)
 
 
 def run(work: Path, encoder: NumberEncoder, settings: Mining = PLAIN, **more: Any) -> list[Any]:
@@ -43,7 +43,7 @@ def texts(mates: list[Any]) -> list[tuple[str, str]]:
     return sorted((mate.source, mate.target) for mate in mates)
 
 
-def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
+def test_a_stopped_run_continues(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "work", NumberEncoder(stop_after=3))
     encoder = NumberEncoder()
@@ -74,11 +74,11 @@ def test_known_pairs_are_added_to_what_is_there(tmp_path: Path) -> None:
 
 def test_other_texts_or_another_model_are_refused(tmp_path: Path) -> None:
     run(tmp_path / "work", NumberEncoder())
-    with pytest.raises(InputError, match=r"work: was begun with source 1 document of checksum .*, now .*--force"):
+    with pytest.raises(InputError, match=r"work: was started with source 1 document of checksum .*, now .*--force"):
         run(tmp_path / "work", NumberEncoder(), source=[*GERMAN, "Neu."])
-    with pytest.raises(InputError, match="was begun with model aaaaaaaaaaaa, now bbbbbbbbbbbb"):
+    with pytest.raises(InputError, match="was started with model aaaaaaaaaaaa, now bbbbbbbbbbbb"):
         run(tmp_path / "work", NumberEncoder("b" * 64))
-    with pytest.raises(InputError, match="was begun with languages ,, now de,en"):
+    with pytest.raises(InputError, match="was started with languages ,, now de,en"):
         run(tmp_path / "work", NumberEncoder(), Mining(threshold=0.5, rerank="none", languages=("de", "en")))
     encoder = NumberEncoder("b" * 64)
     assert texts(run(tmp_path / "work", encoder, force=True)) == MATES
@@ -106,8 +106,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], l
     """The files of a finished run with small blocks, and what it found."""
     folder = tmp_path_factory.mktemp("whole") / "work"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("phrasemate.mine.pipeline.ENCODED", 16)
-        patch.setattr("phrasemate.mine.pipeline.ASKED", 25)
+        patch.setattr("phrasemate.mine.mining.ENCODED", 16)
+        patch.setattr("phrasemate.mine.mining.ASKED", 25)
         mates = run(folder, NumberEncoder())
     return {path.name: path.read_bytes() for path in folder.iterdir()}, mates
 
@@ -138,7 +138,7 @@ def test_a_damaged_note_of_how_it_began(tmp_path: Path) -> None:
     run(tmp_path / "work", NumberEncoder())
     note = tmp_path / "work" / "work.json"
     note.write_text(note.read_text()[:30])
-    with pytest.raises(InputError, match=r"work\.json: damaged, .*--force starts anew"):
+    with pytest.raises(InputError, match=r"work\.json: damaged, .*--force starts again"):
         run(tmp_path / "work", NumberEncoder())
     note.write_text('{"format": "phrasemate-mine", "version": 99, "settings": {}}')
     with pytest.raises(InputError, match="of another version"):
@@ -183,7 +183,7 @@ import sys, time
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from mine_fakes import NumberEncoder, document, english, german
-import phrasemate.mine.pipeline as stages
+import phrasemate.mine.mining as stages
 from phrasemate.mine import Mining, mine
 stages.ENCODED = 16
 class Slow(NumberEncoder):
@@ -195,7 +195,7 @@ mine(document("de", sides[0]), document("en", sides[1]), Slow(), sys.argv[2], Mi
 """
 
 
-def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+def test_a_killed_run_continues(tmp_path: Path) -> None:
     work = tmp_path / "work"
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(Path(__file__).parent), str(work)])
     log = work / "source.vectors.log"

@@ -14,7 +14,7 @@ from mine_fakes import NumberEncoder, document, english, german
 
 from phrasemate.errors import InputError
 from phrasemate.mine import Mining, Place, mine, write_mates
-from phrasemate.mine.types import usual_threshold
+from phrasemate.mine.select import usual_threshold
 from phrasemate.text.formats.bilingual import read_units
 from phrasemate.types import Document, PhrasePair
 
@@ -55,7 +55,7 @@ def test_a_sentence_that_comes_again_is_encoded_once_and_reported_with_all_its_p
     assert sorted(encoder.encoded) == sorted([german(1), german(2), german(3), english(1), english(9)])
 
 
-def test_copies_are_no_mates() -> None:
+def test_copies_are_not_mates() -> None:
     same = "Version 7 of the program is the latest."
     source, target = [same, german(8)], [same.upper(), "Version 7 of this program is the latest!", english(8)]
     assert found(source, target) == [(german(8), english(8))]
@@ -63,7 +63,7 @@ def test_copies_are_no_mates() -> None:
     assert kept[0] == (same, "Version 7 of this program is the latest!") or len(kept) == 2
 
 
-def test_unlike_lengths_are_no_mates() -> None:
+def test_unlike_lengths_are_not_mates() -> None:
     long = english(7) + " It goes on and on" * 20
     others = [german(n) for n in range(20, 30)], [english(n) for n in range(20, 30)]
     source, target = [*others[0], german(7)], [*others[1], long]
@@ -125,7 +125,7 @@ def test_known_pairs_that_come_twice_count_once() -> None:
     assert seen[0] == seen[1]
 
 
-def test_blank_lines_are_no_sentences() -> None:
+def test_blank_lines_are_not_sentences() -> None:
     settings = Mining(threshold=0.5, check="none", weight=1.0)
     assert set(found([*GERMAN, "", " "], [*ENGLISH, ""], settings, scorer=Dislikes(-1))) == MATES
 
@@ -247,3 +247,20 @@ def test_writing(tmp_path: Path) -> None:
         write_mates(tmp_path / "pairs.txt", [mate])
     with pytest.raises(InputError, match="no such folder"):
         write_mates(tmp_path / "nowhere" / "pairs.tsv", [mate])
+
+
+def test_a_threshold_of_another_model_is_said_to_be_one() -> None:
+    """The default was fitted to the bundled model, whose path is None."""
+    encoder = NumberEncoder()
+    documents = document("de", GERMAN), document("en", ENGLISH)
+    for place, settings, warned in (
+        (None, Mining(rerank="none"), False),
+        (Path("own"), Mining(rerank="none"), True),
+        (Path("own"), PLAIN, False),
+    ):
+        encoder.path = place  # type: ignore[attr-defined]
+        with mine(*documents, encoder, settings=settings) as mined:
+            assert bool(mined.remarks) == warned
+            assert not warned or "was fitted to the bundled model" in mined.remarks[0]
+    with mine(*documents, encoder, settings=Mining(rerank="none"), known=sorted(MATES)) as mined:
+        assert mined.remarks == ()

@@ -78,7 +78,7 @@ def test_a_run_in_blocks_is_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("scores", "k"), [(np.zeros(3), 1), (np.zeros((2, 3)), 0), (np.array([[1.0, np.nan]]), 1)])
-def test_what_is_no_score_matrix(scores: np.ndarray, k: int) -> None:
+def test_what_is_not_score_matrix(scores: np.ndarray, k: int) -> None:
     with pytest.raises(InputError, match="expected"):
         run_of(scores, k)
 
@@ -207,7 +207,7 @@ def test_what_cannot_be_fused(fuse: Callable[..., Run]) -> None:
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf])
-def test_numbers_that_are_none_are_refused(odd: float) -> None:
+def test_numbers_that_are_invalid_are_refused(odd: float) -> None:
     for fuse in (interpolate, rrf, weighted_sum):
         with pytest.raises(InputError, match="expected one for each, 0 or more"):
             fuse([A, B], [1.0, odd])

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError
-from phrasemate.rank import csls, csls_lists, margin, margin_lists, margin_of, neighbourhood, rerank, run_of, whole
+from phrasemate.rank import (
+    csls,
+    csls_lists,
+    margin,
+    margin_lists,
+    margin_of,
+    neighbour_pairs,
+    neighbourhood,
+    rerank,
+    run_of,
+    whole,
+)
 from phrasemate.types import PhrasePair, Run
 
 COSINES = np.array([[0.9, 0.8, 0.1], [0.2, 0.7, 0.3]], np.float32)
@@ -80,7 +91,7 @@ def test_neighbourhoods_of_short_lists() -> None:
     assert neighbourhood(short, 9).tolist() == pytest.approx([(0.9 + 0.5 + 0.1) / 3, 0.4, 0.0])
 
 
-def test_what_is_no_candidate_is_no_neighbour() -> None:
+def test_what_is_not_candidate_is_not_neighbour() -> None:
     cosines = np.array([[0.9, -np.inf], [0.1, 0.8]], np.float32)
     own, other = [0.9, (0.1 + 0.8) / 2], [(0.9 + 0.1) / 2, 0.8]
     found = csls(cosines, 2)
@@ -159,3 +170,11 @@ def test_scorers_that_do_not_score() -> None:
             rerank(run_of(COSINES[:1]), Bad(found), 2, lambda q: whole("q"), lambda d: whole("d"))
     with pytest.raises(InputError, match="expected 1 or more of each"):
         rerank(run_of(COSINES), Lengths(), 0, lambda q: whole("q"), lambda d: whole("d"))
+
+
+def test_pairs_of_neighbours_come_once_from_either_side() -> None:
+    run = Run(np.array([[1, 0], [1, -1]]), np.array([[0.9, 0.5], [0.7, -np.inf]], np.float32))
+    back = Run(np.array([[0, 1], [0, -1], [1, -1]]), np.array([[0.5, 0.4], [0.9, -np.inf], [0.3, -np.inf]], np.float32))
+    queries, documents, cosines = neighbour_pairs(run, back)
+    assert list(zip(queries.tolist(), documents.tolist(), strict=True)) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
+    np.testing.assert_allclose(cosines, [0.5, 0.9, 0.4, 0.7, 0.3])

@@ -12,11 +12,25 @@ import numpy as np
 import pytest
 
 from phrasemate import candidates
-from phrasemate.candidates import OCCURRENCES, compositions, describe, equivalents, gather, parts, restrict
-from phrasemate.encode.candidate_scorer import FEATURES, CandidateScorer
+from phrasemate.candidates import (
+    OCCURRENCES,
+    Dictionaries,
+    Part,
+    Wording,
+    begins_at,
+    compositions,
+    describe,
+    equivalents,
+    gather,
+    parts,
+    preceded,
+    restrict,
+)
+from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
-from phrasemate.lexicon import Equivalent
+from phrasemate.lexicon import Equivalent, bundled_collocates
 from phrasemate.search import Searcher
+from phrasemate.text import folded
 from phrasemate.types import Document, Phrase
 
 DIRECTIONS = {"bank": (1.0, 0.0), "bench": (0.0, 1.0), "benches": (0.6, 0.8), "money": (0.8, 0.6)}
@@ -77,10 +91,10 @@ def searcher(index: Index, dictionary: Dictionary, **weights: float) -> Searcher
 def test_a_dictionary_proposes_every_inflected_form_and_its_likeliest_probability_counts(index: Index) -> None:
     mine = Dictionary(Bank={"bench": 0.25, "bank": 0.5, "no such word": 0.2, "Benches": 0.125})
     with index.wordings() as search:
-        listed = equivalents(search.table, "Bank", [mine], ["en"])
+        listed = equivalents(search.table, "Bank", Dictionaries([mine], ["en"]))
         present = {wording: p for wording, (p, _) in listed.items() if len(search.table.occurrences(wording))}
         assert present == {"bench": 0.25, "benches": 0.25, "bank": 0.5}
-        assert equivalents(search.table, "Bank", [mine], ["fr"]) == {}  # of the index's languages alone
+        assert equivalents(search.table, "Bank", Dictionaries([mine], ["fr"])) == {}  # of the index's languages alone
 
 
 def test_candidates_come_from_vectors_dictionaries_and_the_wording_itself(index: Index) -> None:
@@ -98,17 +112,25 @@ def test_features_are_what_they_say(index: Index) -> None:
     with index.wordings() as search:
         gathered = gather(search.table, "Bank", [], {"bench": (0.5, "mine")})
         vector, alone = np.array([[0.6, 0.8]], np.float32), np.array([[1.0, 0.0]], np.float32)
-        query = parts("Bank", [Dictionary(Bank={"bench": 0.5})], ["en"])
-        (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en", [query])
+        query = parts("Bank", Dictionaries([Dictionary(Bank={"bench": 0.5})], ["en"]))
+        (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en", [Wording(query, {"sit": 1.0})])
     rows = {
         candidate.wording: dict(zip(FEATURES, row.tolist(), strict=True))
         for candidate, row in zip(described.candidates, described.features, strict=True)
     }
-    same = {"words": 0, "fewer words": 0, "function word": 0, "count": log(2)}
+    relative = dict.fromkeys([name for name in FEATURES if name.startswith("listed ")], 0.0)  # one is listed alone
+    same = relative | {"alike": 1, "words": 0, "fewer words": 0, "function word": 0, "count": log(2)}
+    collocates = bundled_collocates()
+    assert collocates is not None
+    sits_on_bench, sits_on_bank = collocates.associations([["bench"], ["bank"]], {"sit": 1.0}).tolist()
     bench = {"context": 0.8, "contexts": 0.8, "lead": 0, "type": 0.8, "alone": 0, "alone lead": -1, "listed": 1}
     bench |= {"probability": log(0.5), "others listed": 0, "same wording": 0, "covered": 1, "covers": 1, **same}
+    bench["covers function words"] = 1  # of none
+    bench["collocates"] = sits_on_bench
     bank = {"context": 0.6, "contexts": 0.6, "lead": -0.2, "type": 0.6, "alone": 1, "alone lead": 0, "listed": 0}
     bank |= {"probability": -6, "others listed": 1, "same wording": 1, "covered": 0, "covers": 0, **same}
+    bank["covers function words"] = 1
+    bank["collocates"] = sits_on_bank
     assert rows["bench"] == pytest.approx(bench, abs=0.01)  # stored vectors have 8 bits
     assert rows["bank"] == pytest.approx(bank, abs=0.01)
 
@@ -126,13 +148,13 @@ def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) ->
         texts = ["same goals", "equal target", "target same", "same goal here", "the lock", "goal lock"]
         made.add([Document.from_texts("english", texts)], lang="en")
         with made.wordings() as search:
-            same = parts("gleiche Ziele", [mine], ["en"])
+            same = parts("gleiche Ziele", Dictionaries([mine], ["en"]))
             assert [part.stems for part in same] == [{"same": 0.5, "equal": 0.4}, {"goal": 0.6, "target": 0.3}]
             assert compositions(search.table, same) == ["same goals", "target same", "equal target"]  # by probability
-            lock = parts("Ziele der Schloss", [mine], ["en"])
+            lock = parts("Ziele der Schloss", Dictionaries([mine], ["en"]))
             assert [part.optional for part in lock] == [False, True, False]
             assert compositions(search.table, lock) == ["goal lock"]
-            assert compositions(search.table, parts("Ziele", [mine], ["en"])) == []  # of one word
+            assert compositions(search.table, parts("Ziele", Dictionaries([mine], ["en"]))) == []  # of one word
 
 
 def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:
@@ -148,8 +170,8 @@ def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:
 
 def test_restricting_drops_candidates_without_phrases() -> None:
     both = [
-        candidates.Candidate("a", 0.0, "", np.arange(4), np.zeros(0, np.float32), 8),
-        candidates.Candidate("b", 0.0, "", np.array([9]), np.zeros(0, np.float32), 1),
+        candidates.Candidate("a", 0.0, "", np.arange(4), 8),
+        candidates.Candidate("b", 0.0, "", np.array([9]), 1),
     ]
     (rest,) = restrict(both, lambda ids: ids < 3)
     assert rest.wording == "a"
@@ -190,3 +212,43 @@ def test_without_a_scorer_or_when_quick_the_search_goes_by_vectors(index: Index)
     assert Searcher(index, model).scorer is None
     groups = Searcher(index, model, views=False).search("Er sitzt auf der [[Bank]].", k=1).groups
     assert groups[0].probability is None
+
+
+def test_a_listed_wording_that_begins_with_function_words_is_answered_by_the_rest_where_they_stand(
+    tmp_path: Path,
+) -> None:
+    mine = Dictionary(Bank={"in the bench": 0.5})
+    texts = ["he slept in the  bench", "the bench", "within the bench", "a bench in the bank", "In the bench it was"]
+    with Index.create(tmp_path / "behind", Model()) as made:  # type: ignore[arg-type]
+        made.add([Document.from_texts("english", texts)], lang="en")
+        result = searcher(made, mine, listed=5.0).search("die [[Bank]] dort", k=1)
+    (group,) = result.groups
+    assert (group.count, group.source, folded(group.text)) == (2, "mine", "in the bench")
+    assert {hit.text for hit in group.hits} == {"in the  bench", "In the bench"}
+
+
+def test_a_phrase_begins_so_many_words_earlier() -> None:
+    phrase = Phrase("he came  in due course", 12, 22)
+    assert [phrase.context[begins_at(phrase, count) :] for count in (0, 1, 2, 9)] == [
+        "due course",
+        "in due course",
+        "came  in due course",
+        "he came  in due course",
+    ]
+
+
+def test_a_leading_function_word_is_looked_for_before_the_translation_of_the_rest() -> None:
+    sentences = ["We met in the autumn.", "In  autumn it rains.", "The autumn was warm.", "Autumn came."]
+    phrases = [Phrase(text, at := text.lower().index("autumn"), at + 6) for text in sentences]
+    table: Any = SimpleNamespace(
+        of_stem=lambda stem: ["autumn"] if stem == "autumn" else [], occurrences=lambda wording: np.arange(4)
+    )
+    query = [Part({"in": 0.9, "the": 0.1}, True), Part({"autumn": 0.8, "fall": 0.2}, False)]
+    both = preceded(table, query, lambda ids: [phrases[number] for number in ids])
+    assert [(one.wording, one.ids.tolist(), one.count, one.leading) for one in both] == [
+        ("in the autumn", [0], round(4 * 1 / 4), 2),
+        ("in autumn", [1], round(4 * 1 / 4), 1),
+    ]
+    assert sentences[0][begins_at(phrases[0], 2) :] == "in the autumn."
+    assert preceded(table, query[1:], lambda ids: []) == []  # no function word
+    assert preceded(table, [query[0]._replace(optional=False), query[1]], lambda ids: []) == []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from search_fakes import FakeIndex, FakeModel, hit
 
-from phrasemate.encode.calibration import Confidence
+from phrasemate.encode.scoring import Confidence
 from phrasemate.errors import InputError, QueryError
 from phrasemate.search import FETCH, FETCH_MOST, Group, Result, Searcher, is_of
 from phrasemate.types import Hit, Phrase
@@ -207,7 +207,7 @@ def test_the_confidence_is_of_the_wordings_whatever_is_asked_for() -> None:
         assert searcher.search(QUERY, **options).confidence == pytest.approx(expected)
 
 
-def test_nothing_found_is_no_confidence() -> None:
+def test_nothing_found_is_not_confidence() -> None:
     index = FakeIndex([])
     index.model.confidence = Confidence(5.0, (1.0, 1.0, 1.0))
     assert Searcher(index).search(QUERY).confidence == 0.0  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def test_mean_reciprocal_rank() -> None:
     assert mean_reciprocal_rank(RANKS) == pytest.approx((1 / 1 + 1 / 3 + 1 / 2 + 1 / 3 + 1 / 2.5) / 5)
 
 
-def test_one_score_for_all_is_no_good_model() -> None:
+def test_one_score_for_all_is_not_good_model() -> None:
     ranks = ranks_of(np.zeros((4, 101)), np.arange(4))
     assert ranks.tolist() == [50] * 4
     assert accuracy(ranks) == 0

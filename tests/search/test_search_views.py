@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from search_fakes import FakeIndex, hit
 
-from phrasemate.encode.calibration import Confidence
-from phrasemate.encode.rescoring import VOTES, Views
-from phrasemate.search import FETCH, Searcher
+from phrasemate.encode.scoring import VOTES, Confidence, Views
+from phrasemate.search import FETCH, Searcher, SearchRequest
 from phrasemate.types import Hit, Phrase
 
 QUERY = "Er sitzt auf der [[Bank]]."
@@ -56,18 +55,18 @@ def asked(hits: list[Hit], model: Any, views: Views | bool = VIEWS, **options: A
 
 def test_query_and_hits_are_mixed_with_the_phrase_alone() -> None:
     model = TwoWays(Bank=(0.0, 1.0), bank=(0.0, 1.0), bench=(-1.0, 0.0), seat=(1.0, 0.0))
-    found, index = asked([hit("bench", 0.9, " a"), hit("seat", 0.8, " a"), hit("bank", 0.7, " a")], model)
+    answers, index = asked([hit("bench", 0.9, " a"), hit("seat", 0.8, " a"), hit("bank", 0.7, " a")], model)
     assert index.asked == pytest.approx(np.array([[1, 0.5]]) / sqrt(1.25))  # (1, 0) + .5 (0, 1)
-    assert [group.text for group in found.groups] == ["bank", "seat", "bench"]
+    assert [group.text for group in answers.groups] == ["bank", "seat", "bench"]
     # bank: (1, 1) / sqrt(2); seat: (1, 0); bench: (1, 0) - (1, 0), which has no direction
     expected = [(1 + 0.5) / sqrt(1.25 * 2), 1 / sqrt(1.25), 0]
-    assert [group.score for group in found.groups] == pytest.approx(expected)
+    assert [group.score for group in answers.groups] == pytest.approx(expected)
 
 
 def test_groups_come_by_the_votes_of_their_hits() -> None:
     model = TwoWays(Bank=(1.0, 0.0), one=(1.0, 0.0), many=(1.0, 0.2))
-    found, _ = asked([hit("one", 0.9, " a"), *(hit("many", 0.8, f" {n}") for n in range(3))], model, contexts=2)
-    many, one = found.groups
+    answers, _ = asked([hit("one", 0.9, " a"), *(hit("many", 0.8, f" {n}") for n in range(3))], model, contexts=2)
+    many, one = answers.groups
     cosine = 2 / sqrt(4 + 0.04)
     assert (many.text, many.count, len(many.hits)) == ("many", 3, 2)
     assert (many.score, one.score) == (pytest.approx(cosine), pytest.approx(1))
@@ -81,10 +80,10 @@ def test_hits_vote_where_nothing_is_looked_at_again() -> None:
     seen: list[int] = []
     encode = model.encode
     model.encode = lambda phrases: seen.append(len(phrases)) or encode(phrases)  # type: ignore[assignment, func-returns-value]
-    found, index = asked(hits, model, views=False, k=2)
+    answers, index = asked(hits, model, views=False, k=2)
     assert seen == [1]  # the query's phrase, once, in its sentence
     assert index.searches == [([0], FETCH)]
-    many, one = found.groups
+    many, one = answers.groups
     assert (many.text, many.score, many.count) == ("many", pytest.approx(0.79), 3)
     assert many.support == pytest.approx(0.79 + 0.05 * log(3))
     assert (one.text, one.support) == ("one", pytest.approx(0.8))
@@ -95,9 +94,9 @@ def test_further_hits_do_not_change_the_votes() -> None:
     hits = [hit("one", 0.8, " a"), *(hit("many", 0.79, f" {n}") for n in range(99))]
     hits += [hit("one", 0.78, f" {n}") for n in range(200)] + [hit("other", 0.5, " b")]
     for k in (1, 3):
-        found, index = asked(hits, TwoWays(), views=False, k=k)
-        assert [(group.text, group.count) for group in found.groups[:2]] == [("many", 99), ("one", 1)][:k]
-    assert [group.text for group in found.groups] == ["many", "one", "other"]
+        answers, index = asked(hits, TwoWays(), views=False, k=k)
+        assert [(group.text, group.count) for group in answers.groups[:2]] == [("many", 99), ("one", 1)][:k]
+    assert [group.text for group in answers.groups] == ["many", "one", "other"]
     assert [fetched for _, fetched in index.searches] == [100, 400]
 
 
@@ -114,9 +113,9 @@ def test_of_further_hits_only_new_wordings_are_looked_at() -> None:
     seen: list[list[str]] = []
     encode = model.encode
     model.encode = lambda phrases: seen.append([phrase.text for phrase in phrases]) or encode(phrases)  # type: ignore[assignment, func-returns-value]
-    found, _ = asked(hits, model, k=3)  # six hits hold w0 and w1, 24 hold six wordings
+    answers, _ = asked(hits, model, k=3)  # six hits hold w0 and w1, 24 hold six wordings
     assert seen == [["Bank", "Bank"], ["w0", "w1"], ["w2"]]
-    assert [(group.text, group.count) for group in found.groups] == [("w0", 4), ("w2", 4), ("w1", 2)]
+    assert [(group.text, group.count) for group in answers.groups] == [("w0", 4), ("w2", 4), ("w1", 2)]
 
 
 def test_each_query_keeps_its_own_hits() -> None:
@@ -125,8 +124,8 @@ def test_each_query_keeps_its_own_hits() -> None:
     index: Any = FakeIndex(*lists, model=model)
     index.vectors = lambda ids: np.tile(np.array([[1, 0]], np.float32), (len(ids), 1))
     numbers = np.array([[0, 0], [1, 0], [2, 0]], np.float32)  # FakeIndex takes the first value as the number of a query
-    found = Searcher(index, model, Views())._groups(numbers, numbers, Views(query=0, hit=1), 5, 5, None, None)
-    assert [[group.text for group in groups] for groups, _ in found] == [["a", "b"], ["c"], []]
+    answers = Searcher(index, model, Views())._groups(numbers, numbers, Views(query=0, hit=1), SearchRequest(5))
+    assert [[group.text for group in groups] for groups, _ in answers] == [["a", "b"], ["c"], []]
 
 
 def test_hits_of_a_wording_come_by_their_cosine_in_their_sentences() -> None:
@@ -137,8 +136,8 @@ def test_hits_of_a_wording_come_by_their_cosine_in_their_sentences() -> None:
     river, money = (0.0, 1.0), (0.8, 0.6)
     index.vectors = lambda ids: np.array([river, money], np.float32)
     (group,) = Searcher(index, model, Views(query=2, hit=1)).search(QUERY).groups  # q (1, 0), q' (1, 2) / sqrt(5)
-    assert [found.context for found in group.hits] == ["bank with money", "bank of a river"]
-    assert [found.score for found in group.hits] == pytest.approx([0.8, 0.0])
+    assert [answers.context for answers in group.hits] == ["bank with money", "bank of a river"]
+    assert [answers.score for answers in group.hits] == pytest.approx([0.8, 0.0])
     by_money, by_river = (0.8 + 2 * 1.6) / sqrt(5 * (0.64 + 2.56)), 2 * 2 / sqrt(5 * 4)
     assert group.score == pytest.approx(max(by_money, by_river))
     assert by_money == pytest.approx(1)
@@ -149,7 +148,7 @@ def test_of_equal_hits_the_lower_id_comes_first() -> None:
     one, other = replace(hit("bank", 0.9, " of a river"), phrase_id=7), replace(hit("bank", 0.9, " or so"), phrase_id=3)
     for hits in ([one, other], [other, one]):
         (group,) = Searcher(Stored(hits), TwoWays(), VIEWS).search(QUERY).groups  # type: ignore[arg-type]
-        assert [found.phrase_id for found in group.hits] == [3, 7]
+        assert [answers.phrase_id for answers in group.hits] == [3, 7]
 
 
 @pytest.mark.parametrize("views", [True, False])
@@ -157,12 +156,12 @@ def test_of_equal_hits_the_lower_id_comes_first() -> None:
 def test_it_is_done_for_models_with_a_trained_head(pooling: str | None, views: bool) -> None:
     model: Any = TwoWays()
     model.pooling = pooling
-    found, index = asked([hit("bank", 0.9, " a")], model, views)
+    answers, index = asked([hit("bank", 0.9, " a")], model, views)
     again = pooling == "head" and views
     assert Searcher(index, model, views).views == (None if pooling != "head" else Views() if views else VOTES)
     assert index.searches == [([0], Views().first if again else FETCH)]
-    assert (found.groups[0].support is not None) == (pooling == "head")
-    assert found.groups[0].weight == pytest.approx(1.0 if again else 0.9, abs=0.2)
+    assert (answers.groups[0].support is not None) == (pooling == "head")
+    assert answers.groups[0].weight == pytest.approx(1.0 if again else 0.9, abs=0.2)
 
 
 def test_confidence_is_the_one_that_was_fitted_for_it() -> None:

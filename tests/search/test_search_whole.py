@@ -11,7 +11,7 @@ import tiny
 
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.export.export import export_model
-from phrasemate.encode.rescoring import Views, alone
+from phrasemate.encode.scoring import Views, alone
 from phrasemate.errors import InputError
 from phrasemate.index import Index
 from phrasemate.search import Searcher

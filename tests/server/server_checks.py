@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-POSTED = [f"/api/v1/{name}" for name in ("search", "segment", "encode", "terms", "mine")]
-PATHS = [*POSTED, "/api/v1/indexes", "/health", "/metrics"]
+POSTED = [f"/api/v1/{name}" for name in ("search", "lookup", "suggest", "segment", "encode", "terms", "mine")]
+PATHS = [
+    *POSTED,
+    "/tmserver/languages/",
+    "/tmserver/{source}/{target}/unit/{text}",
+    "/api/v1/indexes",
+    "/health",
+    "/ready",
+    "/metrics",
+]
 
 # A text that fits the description may still have marks without an end, or name an index or document that is not there;
 # and what does not fit it is refused with 413 or 415 as well.

@@ -17,11 +17,10 @@ from fake import vector_of
 
 from phrasemate.encode.runtime import States
 from phrasemate.index import Index
-from phrasemate.server.app import create_app
+from phrasemate.server.app import bind, create_app, server_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import Access
 from phrasemate.server.settings import Settings
-from phrasemate.server.uvicorn_server import bind, server_of
 from phrasemate.types import Document, Phrase, Span
 
 TEXTS = (

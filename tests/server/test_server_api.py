@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from fake import vector_of
 from fastapi.testclient import TestClient
+from server_checks import PATHS
 from server_fakes import TEXTS, FakeModel, make_index
 
 from phrasemate import __version__
@@ -237,7 +238,7 @@ def test_an_error_that_nobody_foresaw_says_nothing(client: TestClient, monkeypat
     def broken(*_: Any) -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(Searcher, "search_vectors", broken)
+    monkeypatch.setattr(Searcher, "search_phrases", broken)
     assert "secret" not in refused(client, "/search", 500, "internal", query="[[bank]]")
     assert client.get("/health").status_code == 200
 
@@ -256,7 +257,7 @@ def test_terms_of_an_upload(client: TestClient) -> None:
 
 
 def test_an_upload_may_be_any_document_that_is_read(client: TestClient) -> None:
-    from phrasemate.text.discover import SUFFIXES as READABLE
+    from phrasemate.text.corpus import SUFFIXES as READABLE
 
     unit = "<source>Die Bank gab der Bank Geld.</source><target>The bank gave the bank money.</target>"
     text = f'<xliff version="1.2"><file source-language="de" target-language="en"><body><trans-unit id="1">{unit}'
@@ -296,13 +297,7 @@ def test_what_terms_refuses(
 
 def test_the_description_has_the_limits_and_nothing_from_elsewhere(client: TestClient) -> None:
     described = client.get("/openapi.json").json()
-    assert sorted(described["paths"]) == sorted(
-        [
-            "/health",
-            "/metrics",
-            *(f"{API}/{name}" for name in ("search", "segment", "encode", "terms", "mine", "indexes")),
-        ]
-    )
+    assert sorted(described["paths"]) == sorted(PATHS)
     body = described["paths"][API + "/search"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert body["properties"]["query"]["maxLength"] == 5000
     assert body["properties"]["k"]["maximum"] == 100

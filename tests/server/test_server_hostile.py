@@ -9,7 +9,6 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from phrasemate.server.settings import Settings
 
 SEARCH, TERMS = "/api/v1/search", "/api/v1/terms"
 GOOD = post(SEARCH, b'{"query": "[[bank]]", "k": 1}')
-SETTINGS = Settings(header_seconds=0.5, body_seconds=0.5)
+SETTINGS = Settings(body_seconds=0.5)
 
 
 class Others:
@@ -113,24 +112,20 @@ LAUGHS = "<!DOCTYPE x [<!ENTITY a0 'ha'>" + "".join(f"<!ENTITY a{n} '{f'&a{n - 1
 TMX = "<tmx version='1.4'><header srclang='en'/><body><tu><tuv xml:lang='en'><seg>{}</seg></tuv></tu></body></tmx>"
 MANY = 30_000_000  # bytes that pack into 30,000
 
+UNREADABLE = {
+    "not HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n",
+    "no host": b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n",
+    "a line break in a header": get("/health", "X: a\rb"),
+    "a negative length": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    "two lengths": get("/health", "Content-Length: 1", "Content-Length: 2"),
+    "a broken chunk": b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+}
 HOSTILE = {
     # of the protocol
-    "not HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n", 400, "bad_request"),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 421, "wrong_host"),
-    "no host": (b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n", 400, "bad_request"),
-    "a line break in a header": (get("/health", "X: a\rb"), 400, "bad_request"),
-    "a negative length": (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400, "bad_request"),
-    "two lengths": (get("/health", "Content-Length: 1", "Content-Length: 2"), 400, "bad_request"),
-    "a broken chunk": (
-        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
-        400,
-        "bad_request",
-    ),
     "a huge header": (get("/health", "X: " + "x" * 70_000), 431, "headers_too_large"),
     "many headers": (get("/health", *(f"X{n}: {n}" for n in range(9_000))), 431, "headers_too_large"),
     "a huge address": (get("/api/?q=" + "x" * 70_000), 431, "headers_too_large"),
-    "slow headers": (b"GET /health HTTP/1.1\r\nHost: local", 408, "timeout"),
-    "nothing at all": (b"", 408, "timeout"),
     "a slow body": (GOOD[:-1], 408, "timeout"),
     "a huge body that is announced": (
         b"POST /api/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n",
@@ -216,6 +211,13 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("sent", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_is_no_http_ends_with_an_answer_and_the_connection(port: int, sent: bytes) -> None:
+    answer = speak(port, sent)  # until it is closed
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"Traceback" not in answer
+
+
 @pytest.mark.parametrize(("sent", "status", "code"), HOSTILE.values(), ids=HOSTILE)
 def test_it_is_refused(port: int, sent: bytes, status: int, code: str) -> None:
     answer = speak(port, sent)
@@ -249,47 +251,17 @@ def test_scripts_in_documents_and_queries_are_text_on_the_page(port: int) -> Non
 
 
 def test_many_connections(tmp_path: Path) -> None:
-    """Those above 40 are told so at once, those below after half a second without a word."""
+    """Above 40 open connections a request is refused; when they are closed, it is answered."""
     model = FakeModel()
     with running(make_index(tmp_path / "idx", model), replace(SETTINGS, connections=40), model) as port:
-        held = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(60)]
-        answers = [connection.recv(4096) for connection in held]
-        for connection in held:
+        connections = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(45)]
+        assert speak(port, GOOD).startswith(b"HTTP/1.1 503 ")
+        for connection in connections:
             connection.close()
-        assert speak(port, GOOD).startswith(b"HTTP/1.1 200 OK")
-    codes = [json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] for answer in answers]
-    assert codes == ["timeout"] * 40 + ["busy"] * 20
-
-
-def test_one_address_does_not_take_all_connections(tmp_path: Path) -> None:
-    model = FakeModel()
-    limits = replace(SETTINGS, connections=40, connections_of_client=20, header_seconds=0.5)
-    with running(make_index(tmp_path / "idx", model), limits, model) as port:
-        held = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(30)]
-        answers = [connection.recv(4096) for connection in held]
-        for connection in held:
-            connection.close()
-        assert speak(port, GOOD).startswith(b"HTTP/1.1 200 OK")
-    codes = [json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] for answer in answers]
-    assert codes == ["timeout"] * 20 + ["too_many_requests"] * 10
-
-
-def test_an_answer_that_is_not_taken(tmp_path: Path) -> None:
-    """A client that asks for megabytes and reads nothing is cut off; the answer has begun, so there is no error."""
-    model, query = FakeModel(), b'{"query": "[[x]]", "k": 100, "contexts": 50}'
-    folder = make_index(tmp_path / "idx", model, [f"w{number} {'x' * 30_000}" for number in range(120)])
-    with running(folder, replace(SETTINGS, taken_seconds=0.3), model) as port, socket.socket() as slow:
-        whole = len(speak(port, post(SEARCH, query)))
-        assert whole > 4_000_000  # more than the system keeps for it
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        slow.connect(("127.0.0.1", port))
-        slow.sendall(post(SEARCH, query))
-        time.sleep(1)
-        read = 0
-        with suppress(ConnectionError):
-            while block := slow.recv(1 << 16):
-                read += len(block)
-        assert read < whole
+        deadline = time.monotonic() + 10
+        while not (answer := speak(port, GOOD)).startswith(b"HTTP/1.1 200 OK") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
 
 
 def test_a_hundred_requests_in_a_row_on_one_connection(port: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from server_fakes import FakeModel, make_index
 
-from phrasemate.encode.rescoring import VOTES, Views
+from phrasemate.encode.scoring import VOTES, Views
 from phrasemate.errors import IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
@@ -60,7 +60,7 @@ def test_an_unknown_name_is_refused(library: Library) -> None:
     assert (caught.value.code, caught.value.status) == ("unknown_index", 404)
 
 
-def test_what_is_no_index_is_said_at_once(tmp_path: Path, model: FakeModel) -> None:
+def test_what_is_not_index_is_said_at_once(tmp_path: Path, model: FakeModel) -> None:
     with pytest.raises(IndexMissing, match="no index at"):
         Library([tmp_path], model=model)
     with pytest.raises(InputError, match="no index was given"):
@@ -76,12 +76,12 @@ def test_what_is_added_is_found_by_the_next_search(library: Library, folder: Pat
         assert after.index is before.index
 
 
-def test_a_folder_made_anew_is_opened_again(library: Library, folder: Path, model: FakeModel) -> None:
+def test_a_folder_rebuilt_is_opened_again(library: Library, folder: Path, model: FakeModel) -> None:
     with library.use() as old:
         shutil.rmtree(folder)
         make_index(folder, model, ["A zebra grazes."])
         assert best(library, "[[zebra]]") == ["zebra"]  # another request, meanwhile
-        assert old.search("[[bank]]", k=1).groups[0].text == "bank"  # ours goes on with what it has
+        assert old.search("[[bank]]", k=1).groups[0].text == "bank"  # ours continues with what it has
     with pytest.raises(sqlite3.ProgrammingError):  # the last one has left it
         old.index.store.connection.execute("SELECT 1")
     assert best(library, "[[zebra]]") == ["zebra"]
@@ -123,7 +123,7 @@ def test_an_index_of_another_model_costs_nothing_at_each_request(
 def test_a_model_that_no_index_uses_any_more_is_let_go(
     library: Library, folder: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An index that is made anew with another model each night would keep them all."""
+    """An index that is rebuilt with another model each night would keep them all."""
     monkeypatch.setattr(library._models, "_given", None)
     made = {f"{number:064x}": FakeModel() for number in range(3)}
     for name, each in made.items():

@@ -13,12 +13,11 @@ from fastapi.testclient import TestClient
 from server_fakes import FakeModel
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.server.app import create_app
+from phrasemate.server.app import TOKEN, access_for, bind, create_app, read_token
 from phrasemate.server.errors import REASONS
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import Access
 from phrasemate.server.settings import Settings
-from phrasemate.server.uvicorn_server import TOKEN, access_for, bind, read_token
 
 HERE = "http://localhost:8000"
 SEARCH = "/api/v1/search"
@@ -197,19 +196,19 @@ def test_an_answer_has_a_time(library: Library, model: FakeModel) -> None:
 
 
 def test_all_codes_are_in_the_documentation() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "rest.md").read_text("utf-8")
     listed = {found[2]: int(found[1]) for found in re.finditer(r"^\| (\d{3}) \| `(\w+)` \|", page, re.MULTILINE)}
     assert listed == REASONS
 
 
 def test_all_limits_are_in_the_documentation() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "rest.md").read_text("utf-8")
     table = page[page.index("## Limits") : page.index("They are the fields")]
     said = sorted(int(number.replace(",", "")) for number in re.findall(r"(?<!//)\b\d[\d,]*\b", table))
     settings = Settings()
     own = {name: int(getattr(settings, name)) for name in settings.__slots__}
     megabytes = {name: own.pop(name) >> 20 for name in ("request_bytes", "upload_bytes")}
-    for name in ("threads", "vectors", "keep_alive", "stop_seconds"):  # no request meets them
+    for name in ("public", "threads", "vectors", "keep_alive", "stop_seconds"):  # no request meets them
         del own[name]
     assert said == sorted([*own.values(), *megabytes.values()])
 

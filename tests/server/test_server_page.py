@@ -20,8 +20,7 @@ from phrasemate.errors import IndexDamaged
 from phrasemate.index import Index
 from phrasemate.server.app import create_app
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.queries import Answer, Facts, answer
-from phrasemate.server.page.url_state import State
+from phrasemate.server.page.queries import Answer, Facts, State, answer
 from phrasemate.server.settings import Settings
 from phrasemate.types import Document
 
@@ -75,7 +74,7 @@ def test_a_concordance_line_has_its_parts(browser: Browser) -> None:
     assert ["The old ", "bank", " was closed."] in parts
     assert page.all(".candidate .place")[0].get("title") in ("news.txt:1", "news.txt:4", "hostile.txt:2")
     assert "news.txt:1" in page.texts(".place .where")
-    assert page.texts(".candidate .count")[0] == "5 hits"  # two in the news, three that are hostile
+    assert page.texts(".candidate .count")[0] == "5×"  # two in the news, three that are hostile
     assert page.all(".candidate .copy")[0].get("data-copy") == "bank"
 
 
@@ -109,14 +108,16 @@ def test_several_indexes_side_by_side_and_as_one(browser: Browser) -> None:
     assert side.texts(".panel .name") == ["news", "law"]
     one = browser.get("/", *pairs, q=TEXT, at=BANK, view="one")
     assert one.texts(".panel .name") == ["news + law"]
-    assert one.texts(".candidate .count")[0] == "7 hits"  # five and two
+    assert one.texts(".candidate .count")[0] == "7×"  # five and two
     assert set(one.texts(".place .in")) == {"news", "law"}
 
 
 def test_filters(browser: Browser) -> None:
     page = browser.get("/", ("in", "law"), q=TEXT, at=BANK, doc="b/code.txt")
     assert {cell.get("title") for cell in page.all(".place")} == {"b/code.txt:1"}
-    assert [option.get("value") for option in page.all("#documents option")] == ["a/loi.txt", "b/code.txt"]
+    assert [option.get("value") for option in page.all("#documents option")] == ["a/", "b/", "a/loi.txt", "b/code.txt"]
+    folder = browser.get("/", ("in", "law"), q=TEXT, at=BANK, doc="b/")
+    assert {cell.get("title") for cell in folder.all(".place")} == {"b/code.txt:1"}
     unknown = browser.get("/", ("in", "law"), q=TEXT, at=BANK, doc="nowhere.txt")
     assert "has no document 'nowhere.txt'" in unknown.texts(".problem")[0]
     assert unknown.status == 200
@@ -155,7 +156,7 @@ def test_the_whole_sentence_and_its_neighbours(browser: Browser) -> None:
 
 
 def test_a_sentence_is_the_one_that_was_on_the_page(browser: Browser) -> None:
-    """In an index that was made anew since, its number belongs to another."""
+    """In an index that was rebuilt since, its number belongs to another."""
     page = browser.get(q="die Schweigeminute war kurz im Saal", at="4-18")
     one, other = [page.all(".candidate a.more")[n].get("href") for n in (0, 1)]
     number = dict(parse_qsl(one.partition("?")[2]))["phrase"]
@@ -319,7 +320,18 @@ def test_brackets_of_the_text_stay_where_an_address_counts_in_it(browser: Browse
 
 def test_only_what_is_there_can_be_clicked(browser: Browser) -> None:
     with_phrases = browser.get(q="Die Bank war zu.")
-    assert with_phrases.texts("#reading-help")[0].startswith("Click one, or select any words.")
+    assert with_phrases.texts("#reading-help")[0].startswith("Click a phrase, or select any words.")
     without = browser.get(q="… — !")
-    assert without.texts("#reading-title") == ["No phrase stands out"]
-    assert without.texts("#reading-help")[0].startswith("Select any words.")
+    assert without.texts("#reading-help") == ["No phrase stands out. Select any words."]
+
+
+def test_text_in_the_language_of_an_index_is_shown_where_it_stands(browser: Browser) -> None:
+    page = browser.get("/", q="minute of silence")
+    assert page.texts("details.itself summary") == ["“minute of silence” itself: 1 place in news"]
+    assert page.texts("details.itself li") == ["They kept a minute of silence."]
+    assert page.all("details.itself")[0].get("open") is not None
+    (link,) = page.all("details.itself a")
+    assert link.get("href") == "/text?q=minute+of+silence&in=news"
+    assert browser.get("/", q="bank").all("details.itself")[0].get("open") is None  # or a word of another language
+    assert not browser.get("/", q="Abend").all("details.itself")
+    assert not browser.get("/", q="They kept a minute of silence.", at="12-29").all("details.itself")

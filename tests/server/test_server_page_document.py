@@ -132,7 +132,7 @@ def test_only_what_was_accepted_is_kept(tmp_path: Path) -> None:
     lines = [line.split("\t") for line in (tmp_path / "a.tsv").read_text("utf-8").splitlines()]
     assert [line[:2] for line in lines] == [["source", "target"], ["Bank", "bank"], ["Leer", ""]]
     assert dict(zip(lines[0], lines[1], strict=True))["target_context"] == "The bank."
-    assert [line[2] for line in lines] == ["score", "0.703125", ""]  # a verdict is no cosine
+    assert [line[2] for line in lines] == ["score", "0.703125", ""]  # a verdict is not a cosine
     (tmp_path / "a.tbx").write_bytes(file_of("tbx", [ROWS[0], Row("Tor", "gate", "accepted")], "de"))
     sources = {term.text: term.metadata.get("source") for term in read_terms(tmp_path / "a.tbx", "*")}
     assert (sources["bank"], sources["gate"]) == ("phrasemate, score 0.703", "chosen by a person")
@@ -164,5 +164,5 @@ def test_rows_of_a_form() -> None:
     assert rows_of(form, 1) == [Row("Bank", verdict="accepted")]
     with pytest.raises(InputError, match="row 0: the verdict 'maybe'"):
         rows_of({"term-0": "Bank", "verdict-0": "maybe"}, 10)
-    with pytest.raises(InputError, match="'exe' is no format here; expected one of tsv, xlsx, tbx, tmx"):
+    with pytest.raises(InputError, match="'exe' is not a format here; expected one of tsv, xlsx, tbx, tmx"):
         file_of("exe", ROWS)

@@ -12,10 +12,21 @@ import pytest
 
 from phrasemate.encode import Model, NgramSegmenter
 from phrasemate.errors import InputError
-from phrasemate.terms import RANKINGS, TermSettings, document_terms, extract_terms, wording
-from phrasemate.terms.extract import Found, find_phrases, ranked
-from phrasemate.text import words
-from phrasemate.types import Document, Sentence, Span
+from phrasemate.reference import reference_of_text, tokenizer_reference
+from phrasemate.termhood import BIAS, WEIGHTS, is_code, is_defined, merge_inflected
+from phrasemate.terms import (
+    RANKINGS,
+    PhraseStatistics,
+    TermSettings,
+    document_terms,
+    extract_terms,
+    find_phrases,
+    mark_known,
+    rank_phrases,
+    wording,
+)
+from phrasemate.text import Term, words
+from phrasemate.types import Document, Phrase, Sentence, Span
 
 
 class Believer:
@@ -32,9 +43,9 @@ class Believer:
         return [list(self._spans(text, max_words)) for text in texts]
 
     def _spans(self, text: str, most: int) -> Any:
-        found = words(text)
-        for low, (start, _) in enumerate(found):
-            for _, end in found[low : low + most]:
+        answers = words(text)
+        for low, (start, _) in enumerate(answers):
+            for _, end in answers[low : low + most]:
                 yield Span(start, end, self.beliefs.get(text[start:end].casefold(), self.otherwise))
 
 
@@ -42,13 +53,17 @@ def terms(model: Any, *sentences: str, **settings: Any) -> list[Any]:
     return extract_terms([Document.from_texts("d", sentences)], model, TermSettings(**settings))
 
 
-def test_termhood_is_mean_belief_times_log_of_frequency_by_words() -> None:
+def test_termhood_is_the_logistic_of_weighted_features() -> None:
     model = Believer({"hard disk": 0.9, "disk": 0.6, "hard": 0.1, "a": 0.2})
-    found = {term.text: term for term in terms(model, "a hard disk", "hard disk", "the disk")}
-    assert list(found) == ["disk", "hard disk"]  # the others are nowhere believed in by half
-    assert found["disk"].score == pytest.approx(0.6 * math.log(1 + 3) / 1)
-    assert found["hard disk"].score == pytest.approx(0.9 * math.log(1 + 2) / 2)
-    assert (found["disk"].count, found["hard disk"].count) == (3, 2)
+    extracted = {term.text: term for term in terms(model, "a hard disk", "hard disk", "the disk")}
+    assert list(extracted) == ["hard disk", "disk"]  # the others are nowhere believed in by half
+    of = WEIGHTS
+    association = math.log(2 * 7 / (2 * 3))  # 7 words, "hard" twice, "disk" three times
+    logit = BIAS + of["frequency"] * math.log(3) + of["belief"] * 0.9 + of["length"] * math.log2(3)
+    assert extracted["hard disk"].score == pytest.approx(1 / (1 + math.exp(-logit - of["association"] * association)))
+    logit = BIAS + of["frequency"] * math.log(4) + of["belief"] * 0.6 + of["length"] + of["nested"] * 2 / 3
+    assert extracted["disk"].score == pytest.approx(1 / (1 + math.exp(-logit)))
+    assert (extracted["disk"].count, extracted["hard disk"].count) == (3, 2)
 
 
 def test_belief_is_the_mean_over_all_occurrences_and_the_best_one_decides() -> None:
@@ -63,10 +78,10 @@ def test_belief_is_the_mean_over_all_occurrences_and_the_best_one_decides() -> N
 
 
 FOUND = {
-    "soft contact lens": Found(3, 3, 1.5),
-    "contact lens": Found(2, 5, 4.0),
-    "lens": Found(1, 8, 2.0),
-    "eye": Found(1, 5, 5.0),
+    "soft contact lens": PhraseStatistics(3, 3, 1.5),
+    "contact lens": PhraseStatistics(2, 5, 4.0),
+    "lens": PhraseStatistics(1, 8, 2.0),
+    "eye": PhraseStatistics(1, 5, 5.0),
 }
 
 
@@ -84,43 +99,38 @@ FOUND = {
                 "eye": math.log2(2) * 5,
             },
         ),
-        (
-            "termhood",
-            {
-                "soft contact lens": 1.5 / 3 * math.log(4) / 3,
-                "contact lens": 4 / 5 * math.log(6) / 2,
-                "lens": 2 / 8 * math.log(9),
-                "eye": math.log(6),
-            },
-        ),
     ],
 )
 def test_rankings(ranking: str, scores: dict[str, float]) -> None:
-    found = ranked(FOUND, TermSettings(ranking=ranking))
-    assert [score for _, score in found] == pytest.approx(sorted(scores.values(), reverse=True))
-    assert {key: score for key in FOUND for each, score in found if each is FOUND[key]} == pytest.approx(scores)
-    assert len(ranked(FOUND, TermSettings(ranking=ranking, most=2))) == 2
+    answers = rank_phrases(FOUND, TermSettings(ranking=ranking))
+    assert [score for _, score in answers] == pytest.approx(sorted(scores.values(), reverse=True))
+    assert {key: score for key in FOUND for each, score in answers if each is FOUND[key]} == pytest.approx(scores)
+    assert len(rank_phrases(FOUND, TermSettings(ranking=ranking, most=2))) == 2
 
 
 def test_a_longer_phrase_that_holds_a_shorter_one_twice_is_one_phrase() -> None:
-    found = {"a": Found(1, 10, 1.0), "a b a": Found(3, 2, 1.0), "a c": Found(2, 5, 1.0)}
+    answers = {
+        "a": PhraseStatistics(1, 10, 1.0),
+        "a b a": PhraseStatistics(3, 2, 1.0),
+        "a c": PhraseStatistics(2, 5, 1.0),
+    }
     scores = {
         key: score
-        for key in found
-        for each, score in ranked(found, TermSettings(ranking="cvalue", belief=0))
-        if each is found[key]
+        for key in answers
+        for each, score in rank_phrases(answers, TermSettings(ranking="cvalue", belief=0))
+        if each is answers[key]
     }
     assert scores["a"] == pytest.approx(math.log2(2) * (10 - (2 + 5) / 2))
 
 
 def test_every_ranking_is_there() -> None:
-    assert {len(ranked(FOUND, TermSettings(ranking=name))) for name in RANKINGS} == {len(FOUND)}
+    assert {len(rank_phrases(FOUND, TermSettings(ranking=name))) for name in RANKINGS} == {len(FOUND)}
 
 
 def test_equal_scores_go_by_frequency_then_by_place() -> None:
-    found = {"b": Found(1, 1, 1.0), "a": Found(1, 1, 1.0), "c": Found(1, 2, 1.0)}
-    order = [each for each, _ in ranked(found, TermSettings(ranking="expected"))]
-    assert order == [found["c"], found["b"], found["a"]]
+    answers = {"b": PhraseStatistics(1, 1, 1.0), "a": PhraseStatistics(1, 1, 1.0), "c": PhraseStatistics(1, 2, 1.0)}
+    order = [each for each, _ in rank_phrases(answers, TermSettings(ranking="expected"))]
+    assert order == [answers["c"], answers["b"], answers["a"]]
 
 
 def test_spellings_are_one_term_under_the_usual_one() -> None:
@@ -128,7 +138,7 @@ def test_spellings_are_one_term_under_the_usual_one() -> None:
     (term,) = terms(Believer({"right-click": 1.0, "right click": 1.0}), *sentences)
     assert term.count == 5
     assert term.variants == (("Right-click", 3), ("right click", 2))
-    assert term.text == "right click"  # capitals of a sentence's beginning are no vote, where there are others
+    assert term.text == "right click"  # capitals of a sentence's beginning are not a vote, where there are others
     (term,) = terms(Believer({"right-click": 1.0}), "“Right-click” it.", "- (Right-click) it.", "Do right-click it.")
     assert term.text == "right-click"  # behind marks it is the beginning, too
     (alone,) = terms(Believer({"right-click": 1.0}), *sentences[:1])
@@ -162,18 +172,18 @@ def test_a_sentence_that_comes_again_is_read_once_and_counted_with_its_places() 
 @pytest.mark.parametrize("text", ["x" * 21_000 + " disk", "ไทย" * 7_000 + " disk"])
 def test_where_a_long_text_is_cut_within_a_word_no_phrase_ends(model: Model, text: str) -> None:
     """The encoder reads a sentence of more than 20,000 characters in stretches."""
-    found = terms(model, text, belief=0)
-    assert "disk" in [term.text for term in found]
+    answers = terms(model, text, belief=0, ranking="frequency")
+    assert "disk" in [term.text for term in answers]
     starts, ends = map(set, zip(*words(text), strict=True))
-    assert all(place.phrase.start in starts and place.phrase.end in ends for term in found for place in term.places)
+    assert all(place.phrase.start in starts and place.phrase.end in ends for term in answers for place in term.places)
 
 
 def test_least_and_most() -> None:
     sentences = ["one two", "one three", "one two four"]
     assert {t.text for t in terms(Believer({}, 1.0), *sentences, max_words=1, least=2)} == {"one", "two"}
     assert [t.text for t in terms(Believer({}, 1.0), *sentences, max_words=1, most=1)] == ["one"]
-    everything = terms(Believer({}, 1.0), *sentences, most=None)
-    assert [t.text for t in everything][:2] == ["one", "two"]
+    everything = terms(Believer({}, 1.0), *sentences, most=None, ranking="frequency")
+    assert [t.text for t in everything][:3] == ["one", "one two", "two"]
 
 
 def test_counts_are_those_of_a_plain_loop(model: Model) -> None:
@@ -182,10 +192,10 @@ def test_counts_are_those_of_a_plain_loop(model: Model) -> None:
     plain = Counter(wording(line[a:b]) for line in text for a, b, _ in ngram(line))
     model.segmenter = model.ngram
     try:
-        found = find_phrases([Document.from_texts("d", text)], model, TermSettings(max_words=3))
+        answers = find_phrases([Document.from_texts("d", text)], model, TermSettings(max_words=3))
     finally:
         model.segmenter = model.learned or model.ngram
-    assert {key: each.count for key, each in found.items()} == dict(plain)
+    assert {key: each.count for key, each in answers.items()} == dict(plain)
     assert plain["hard disk"] == 2
 
 
@@ -197,16 +207,16 @@ def test_a_real_document(model: Model) -> None:
     ]
     seen: list[tuple[str, int, int]] = []
     document = Document.from_texts("d", german)
-    found = document_terms(document, model=model, progress=lambda *now: seen.append(now))
-    assert {"Netzwerkkarte", "Firmware"} <= {term.text for term in found[:3]}
-    assert not {"Die", "eine", "die", "Der", "von der"} & {term.text for term in found[:6]}
+    answers = document_terms(document, model=model, progress=lambda *now: seen.append(now))
+    assert {"Netzwerkkarte", "Firmware"} <= {term.text for term in answers[:6]}  # three sentences tell little
+    assert not {"Die", "eine", "die", "Der", "von der"} & {term.text for term in answers[:6]}
     assert seen == [("finding phrases", 3, 3)]
-    for term in found:
+    for term in answers:
         assert term.count == len(term.places) == sum(count for _, count in term.variants)
         assert {wording(place.phrase.text) for place in term.places} == {wording(term.text)}
         assert term.groups == ()
         assert term.confidence is None
-    assert [term.score for term in found] == sorted((term.score for term in found), reverse=True)
+    assert [term.score for term in answers] == sorted((term.score for term in answers), reverse=True)
 
 
 @pytest.mark.parametrize(
@@ -255,3 +265,81 @@ def test_a_term_is_one_whatever_is_not_seen_in_it() -> None:
         model, "driver's seat", "driver\u2019s seat", "driver's\u200f seat", max_words=2, least=3, belief=0.9
     )[:1]
     assert term.count == 3
+
+
+def inflected(language: str, *wordings: str) -> list[tuple[str, ...]]:
+    phrases = {text: PhraseStatistics(1, 1, 1.0, 1.0) for text in wordings}
+    return [statistics.forms or (key,) for key, statistics in merge_inflected(phrases, language).items()]
+
+
+def test_inflected_forms_are_one_phrase() -> None:
+    german = inflected("de", "vertrag", "verträge", "vertrages", "vertraglich", "steuer")
+    assert german == [("vertrag", "verträge", "vertrages"), ("vertraglich",), ("steuer",)]
+    english = inflected("en", "approved lender", "agency", "approved lenders", "agencies", "invest", "investment")
+    assert english == [("approved lender", "approved lenders"), ("agency", "agencies"), ("invest",), ("investment",)]
+    assert len(inflected("ja", "契約", "契約書")) == 2
+
+
+def test_variants_of_a_term_are_its_inflected_forms() -> None:
+    (term,) = terms(Believer({"bank": 1.0, "banken": 1.0}), "Die Bank.", "Die Banken.", "Eine Bank.", language="de")
+    assert (term.text, term.count, term.variants) == ("Bank", 3, (("Bank", 2), ("Banken", 1)))
+
+
+def test_a_phrase_that_stands_in_a_longer_one_is_no_term_of_its_own() -> None:
+    sentences = [*["the hard disk is full"] * 5, "a disk"]
+    believer = Believer({"hard disk": 0.95, "hard": 0.9, "disk": 0.9})
+    assert [term.text for term in terms(believer, *sentences, language="en")] == ["hard disk"]  # 5 of 6, and 5 of 5
+    assert [term.text for term in terms(believer, *sentences, *["a disk"] * 2, language="en")] == ["hard disk", "disk"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "phrase", "language", "defined"),
+    [
+        ("approved lender means a person", "approved lender", "en", True),
+        ("The approved lender means a person", "approved lender", "en", False),
+        ("In this Act, share has the same meaning as in the code", "share", "en", True),
+        ("“Konto” (im Folgenden A) bezeichnet eine Rechnung", "Konto", "de", True),
+        ("agent agréé Personne désignée", "agent agréé", "fr", True),
+        ("kleine Banken zahlen", "kleine", "de", False),
+        ("運転免許証とは、許可をいう。", "運転免許証", "ja", True),
+    ],
+)
+def test_definitions(sentence: str, phrase: str, language: str, defined: bool) -> None:
+    start = sentence.index(phrase)
+    assert is_defined(Phrase(sentence, start, start + len(phrase)), language) is defined
+
+
+@pytest.mark.parametrize(
+    ("sentence", "phrase", "code"),
+    [
+        ("Delete {name} now", "name", True),
+        ("Open file_name now", "file_name", True),
+        ("See www.example.org now", "www.example.org", True),
+        ("Copied %s of it", "s", True),
+        ("Open LibreOffice now", "LibreOffice", False),
+        ("The U.S. bank", "bank", False),
+    ],
+)
+def test_placeholders_and_code(sentence: str, phrase: str, code: bool) -> None:
+    start = sentence.index(phrase)
+    assert is_code(Phrase(sentence, start, start + len(phrase))) is code
+
+
+def test_words_that_a_reference_lacks_come_first() -> None:
+    believer = Believer({"time": 0.9, "escrow": 0.9})
+    reference = reference_of_text(["time and time", "a long time"])
+    document = Document.from_texts("d", ["the time", "an escrow"])
+    extracted = extract_terms([document], believer, TermSettings(language="en"), reference=reference)  # type: ignore[arg-type]
+    assert [term.text for term in extracted] == ["escrow", "time"]
+    assert reference.log_probability("time") == pytest.approx(math.log(3 / 7))  # of 6 words, and one for all others
+
+
+def test_known_terms_are_marked_in_any_form() -> None:
+    extracted = terms(Believer({"banken": 1.0, "steuer": 1.0}), "Die Banken.", "Die Steuer.", language="de")
+    marked = mark_known(extracted, [Term("Bank", "de")])
+    assert {term.text: term.in_glossary for term in marked} == {"Banken": True, "Steuer": False}
+
+
+def test_a_tokenizer_tells_frequent_words_from_rare_ones(model: Model) -> None:
+    probability = tokenizer_reference(model.runtime.tokenizer).log_probability
+    assert probability("und") > probability("zeit") > probability("treuhandkonto")

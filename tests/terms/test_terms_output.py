@@ -12,7 +12,7 @@ from phrasemate.errors import InputError
 from phrasemate.search import Group
 from phrasemate.terms import DocumentTerm, Occurrence, write_document_terms
 from phrasemate.text.error_policy import Damage
-from phrasemate.text.formats.xlsx import sheet_rows
+from phrasemate.text.formats.tables import sheet_rows
 from phrasemate.text.term_lists import read_terms
 from phrasemate.text.text_file import TextFile
 from phrasemate.types import Hit, Phrase

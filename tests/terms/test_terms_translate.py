@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from phrasemate.encode import Model
-from phrasemate.encode.rescoring import Views
+from phrasemate.encode.scoring import Views
 from phrasemate.errors import InputError
 from phrasemate.index import Index
 from phrasemate.search import Searcher
-from phrasemate.terms import DocumentTerm, Occurrence, TermSettings, document_terms, translate_terms
-from phrasemate.terms.translate import representative
+from phrasemate.terms import DocumentTerm, Occurrence, TermSettings, document_terms, representative, translate_terms
 from phrasemate.types import Document, Phrase
 
 GERMAN = Document.from_texts(

@@ -11,7 +11,7 @@ from hostile import write
 
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import read_units
-from phrasemate.text.formats.codes import gap_of_content, gap_of_name, spaced
+from phrasemate.text.formats.xml import gap_of_content, gap_of_name, spaced
 from phrasemate.text.term_lists import read_terms
 
 TMX = '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>{}</seg></tuv></tu></body></tmx>'
@@ -36,8 +36,18 @@ def words_around(content: str) -> str:
     [
         *["\t", "\n", " ", "\u00a0", "\\t", "\\n", "\\r\\n", "&nbsp;", "&#160;", "&#9;", "&emsp;"],
         *["<br>", "<br/>", "<BR />", '<br class="x"/>', "&lt;br/&gt;", "</td><td>", "<w:br/>", "<w:tab/>", "<w:ptab/>"],
-        *["<text:line-break/>", "<text:tab/>", "<text:s/>", "<b> </b>", '<mq:ch val="\t" />', "\\tab ", "\\line", "↵"],
-        *["[br]", "{nbsp}", "<Tab/>", "<br1/>", "</b><br/><i>"],
+        *[
+            "<text:line-break/>",
+            "<text:tab/>",
+            "<text:s/>",
+            "<b> </b>",
+            '<mq:ch val="\t" />',
+            "\\tab ",
+            "\\line",
+            "↵",
+            "→",
+        ],
+        *["[br]", "{nbsp}", "<Tab/>", "<br1/>", "</b><br/><i>", "<x id='1' ctype='x-br'/>", "^t", "^l"],
     ],
 )
 def test_a_code_that_is_white_space_is_a_space(content: str) -> None:
@@ -88,6 +98,21 @@ CODES = {
     "xliff-equiv": OLD.format(head="", text="Shut the door.<x id='1' equiv-text='{code}'/>Turn the key."),
     "xliff-ctype": OLD.format(head="", text="Shut the door.<x id='1' ctype='x-html-br'/>Turn the key."),
     "xliff-group": OLD.format(head="", text="<g id='1' ctype='x-html-p'>Shut the door.</g>Turn the key."),
+    "xliff-halves": OLD.format(
+        head="", text="<bx id='1' rid='7' ctype='x-html-p'/>Shut the door.<ex id='2' rid='7'/>Turn the key."
+    ),
+    "xliff-half-by-id": OLD.format(head="", text="<bpt id='1'>&lt;p></bpt>Shut the door.<ept id='1'/>Turn the key."),
+    "xliff-name": OLD.format(head="", text="Shut the door.<x id='LINE_BREAK_1'/>Turn the key."),
+    "tmx-half": TMX.format("<bpt i='1' type='p'/>Shut the door.<ept i='1'/>Turn the key."),
+    "xliff2-halves": NEW.format(
+        data="", text="<sc id='1' subType='xlf:pb'/>Shut the door.<ec startRef='1'/>Turn the key."
+    ),
+    "xliff2-start": NEW.format(data="", text="Shut the door.<pc id='1' dispStart='{code}'>Turn the key.</pc>"),
+    **{
+        f"unknown-{tag}": OLD.format(head="", text=f"Shut the door.<{tag} id='1'/>Turn the key.") for tag in ("x", "ex")
+    },
+    "tmx-unknown": TMX.format("Shut the door.<ph x='1'/>Turn the key."),
+    "unknown-xliff2": NEW.format(data="", text="Shut the door.<ph id='1'/>Turn the key."),
     "xliff-sdl": OLD.format(
         head=SDL.format('<tag id="7"><ph name="x">{code}</ph></tag>'),
         text="Shut the door.<x id='7'/>Turn the key.",
@@ -120,6 +145,23 @@ def test_sentences_on_the_two_sides_of_a_code_are_two(tmp_path: Path, kind: str,
     path = write(tmp_path / ("a.tmx" if kind.startswith("tmx") else "a.xlf"), document)
     sentences: Any = [one.text for file in read(path, lang="en") for one in file.sentences()]
     assert sentences == ["Shut the door.", "Turn the key."]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fire<x id='1'/>proof", "fireproof"),
+        ("version 2.<x id='1'/>Five", "version 2.Five"),  # a number
+        ("node.<x id='1'/>js", "node.js"),
+        ("Stop.<x id='1' equiv-text='{0}'/>More", "Stop.More"),
+        ("Why?<x id='1'/><x id='2'/>It is.", "Why? It is."),
+        ("<bx id='1' ctype='bold'/>fire<ex id='1'/>proof", "fireproof"),
+        ("<bx id='1' ctype='x-td'/>fire<ex id='1'/>door", "fire door"),
+    ],
+)
+def test_a_code_that_says_nothing_parts_sentences_alone(tmp_path: Path, text: str, expected: str) -> None:
+    (unit,) = read_units(write(tmp_path / "a.xlf", OLD.format(head="", text=text)))
+    assert unit.sides[0].text == expected
 
 
 def test_codes_within_codes_and_what_a_file_defines_for_itself(tmp_path: Path) -> None:

@@ -91,12 +91,12 @@ def test_a_line_feed_within_a_character_of_utf16_ends_no_line(tmp_path: Path) ->
     assert texts(path, encoding="utf-16-le") == ["Ċa", "b"]
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path: Path, packed: str) -> None:
+def test_a_byte_order_mark_is_not_text(tmp_path: Path, packed: str) -> None:
     path = write(tmp_path / "a.txt", b"\xef\xbb\xbfOne.\n", packed)
     assert texts(path) == ["One."]
 
 
-def test_byte_order_marks_of_other_kinds_are_no_text(tmp_path: Path, packed: str) -> None:
+def test_byte_order_marks_of_other_kinds_are_not_text(tmp_path: Path, packed: str) -> None:
     assert texts(write(tmp_path / "a.txt", b"\xef\xbb\xbf" * 2 + b"One.\n", packed)) == ["One."]
     path = write(tmp_path / "b.txt", "\ufeff一。\n\ufeff二。\n".encode("gb18030"), packed)
     assert texts(path, encoding="gb18030") == ["一。", "\ufeff二。"]

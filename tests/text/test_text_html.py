@@ -195,7 +195,7 @@ def test_a_page_that_is_mostly_utf_8_is_not_taken_for_windows_1252(tmp_path: Pat
         *["progress", "rb", "rbc", "rtc", "slot", "svg", "x:y", "o:p", "blink", "math", "label", "time-ago", "unknown"],
     ],
 )
-def test_what_is_no_block_does_not_cut_a_sentence(tmp_path: Path, tag: str) -> None:
+def test_what_is_not_block_does_not_cut_a_sentence(tmp_path: Path, tag: str) -> None:
     path = write(tmp_path / "a.html", f"<p>We <{tag}>met</{tag}> at noon.</p>")
     assert texts(path) in (["We met at noon."], ["We at noon."])  # or what is not read at all
 
@@ -207,3 +207,19 @@ def test_a_block_stands_alone(tmp_path: Path, tag: str) -> None:
 
 def test_a_button_is_apart_from_the_words_beside_it(tmp_path: Path) -> None:
     assert texts(write(tmp_path / "a.html", "<p>Press<button>Save</button>now.")) == ["Press Save now."]
+
+
+@pytest.mark.parametrize(
+    ("equation", "expected"),
+    [
+        ("<mi>x</mi> <mo>≥</mo> <mn>3</mn>", "x≥3"),
+        ("<mfrac><mi>a</mi><mrow><mi>b</mi><mi>c</mi></mrow></mfrac>", "a/bc"),
+        ("<msup><mi>x</mi><mn>2</mn></msup><msub><mi>y</mi><mi>i</mi></msub>", "x^2y_i"),
+        ("<msubsup><mi>z</mi><mn>1</mn><mn>2</mn></msubsup><msqrt><mi>w</mi></msqrt>", "z_1^2√w"),
+        ('<semantics><mi>x</mi><annotation encoding="application/x-tex">\\chi</annotation></semantics>', "x"),
+    ],
+)
+def test_equations_are_linear_text(tmp_path: Path, equation: str, expected: str) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(f"<meta charset=utf-8><p>Here <math>{equation}</math> holds.</p><p>So.</p>", "utf-8")
+    assert [one.text for document in read(path) for one in document.sentences()] == [f"Here {expected} holds.", "So."]

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasemate.concordance.collation import _plain
+from phrasemate.concordance import _plain
 from phrasemate.dataset.aho_corasick import _folded
 from phrasemate.index.fulltext import forms
-from phrasemate.terms.extract import wording
+from phrasemate.terms import wording
 from phrasemate.text.normalize import composed, decomposed
-from phrasemate.text.stopwords import content_words
+from phrasemate.text.sentences import content_words
 from phrasemate.vectors import tokens
 
 MARKS = st.sampled_from("\u0300\u0301\u0323\u0307\u0315\u0344\u0345\u0338\u05b0\u0f73\u3099\u302e—")

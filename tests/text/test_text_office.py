@@ -14,12 +14,12 @@ import pytest
 from hostile import OFFICE, SHEET, WORD, docx, laughs, relations, write, xlsx, zipped
 
 import phrasemate.text.formats.archive as archive_module
-import phrasemate.text.formats.xlsx as xlsx_module
+import phrasemate.text.formats.tables as tables_module
 from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text import read
 from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.archive import MEMBERS
-from phrasemate.text.formats.xlsx import COLUMNS, sheet_rows, write_sheet
+from phrasemate.text.formats.tables import COLUMNS, sheet_rows, write_sheet
 from phrasemate.text.text_file import TextFile
 from phrasemate.types import Sentence
 
@@ -206,7 +206,7 @@ def test_an_absent_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (b"PK\x05\x06" + b"\0" * 18, "in the archive; expected"),
     ],
 )
-def test_what_is_no_office_document(tmp_path: Path, name: str, raw: bytes, reason: str) -> None:
+def test_what_is_not_office_document(tmp_path: Path, name: str, raw: bytes, reason: str) -> None:
     path = write(tmp_path / name, raw)
     assert reason in error_of(path).reason
     corpus = read(path, on_error="skip")
@@ -336,18 +336,18 @@ def test_limits_of_workbooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "a cell names text number '7', which is not there" in error_of(wrong).reason
     wrong = xlsx(tmp_path / "b.xlsx", '<row><c t="s"><v>-1</v></c></row>', STRINGS)
     assert "which is not there" in error_of(wrong).reason
-    monkeypatch.setattr(xlsx_module, "STRINGS", 20)
+    monkeypatch.setattr(tables_module, "STRINGS", 20)
     assert "texts of more than 20 characters" in error_of(xlsx(tmp_path / "c.xlsx", ROWS, STRINGS)).reason
 
 
 @pytest.mark.parametrize(("text", "title"), [("x" * 1_000_000, "S"), ("x", "S" * 999_999)])
 def test_a_small_workbook_that_means_much(tmp_path: Path, monkeypatch: Any, text: str, title: str) -> None:
     """One text that many cells name, or the title of a sheet, which goes with each of its rows."""
-    monkeypatch.setattr(xlsx_module, "CELLS", 3_000_003)
+    monkeypatch.setattr(tables_module, "CELLS", 3_000_003)
     path = xlsx(tmp_path / "a.xlsx", '<row><c t="s"><v>0</v></c></row>' * 10, f"<si><t>{text}</t></si>", title)
     with pytest.raises(ReadError, match="line 4: cells of more than 3,000,003 characters, and of 200 times the file's"):
         rows_of(path)
-    monkeypatch.setattr(xlsx_module, "RATIO", 10_001_000 // path.stat().st_size + 1)
+    monkeypatch.setattr(tables_module, "RATIO", 10_001_000 // path.stat().st_size + 1)
     assert len(rows_of(path)) == 10  # a file that is as large may mean as much
 
 
@@ -445,6 +445,23 @@ def test_a_tag_of_megabytes_costs_nothing_but_itself(tmp_path: Path) -> None:
 def test_symbols_are_characters(tmp_path: Path, font: str, code: str, expected: str) -> None:
     body = f'<w:p>{run("a ")}<w:r><w:sym w:font="{font}" w:char="{code}"/></w:r>{run(" b")}</w:p>'
     assert texts(docx(tmp_path / "a.docx", body)) == [f"a {expected} b"]
+
+
+def test_a_hidden_mark_joins_and_a_deleted_row_is_left_out(tmp_path: Path) -> None:
+    head = f"<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>{run('Safety. ')}</w:p>{paragraph('Wear gloves.')}"
+    plain_mark = f"<w:p><w:pPr><w:rPr><w:vanish w:val='0'/></w:rPr></w:pPr>{run('One.')}</w:p>{paragraph('Two.')}"
+    deleted = f"<w:tr><w:trPr><w:del w:id='1'/></w:trPr><w:tc>{paragraph('Gone.')}</w:tc></w:tr>"
+    table = f"<w:tbl>{deleted}<w:tr><w:tc>{paragraph('Here.')}</w:tc></w:tr></w:tbl>"
+    expected = ["Safety.", "Wear gloves.", "One.", "Two.", "Here."]
+    assert texts(docx(tmp_path / "a.docx", head + plain_mark + table)) == expected
+    [document] = read(tmp_path / "a.docx")
+    assert [one.line for one in document.sentences()] == [1, 1, 2, 3, 4]
+
+
+def test_text_in_a_symbol_font_is_what_it_shows(tmp_path: Path) -> None:
+    font = '<w:rFonts w:ascii="Symbol" w:hAnsi="Symbol"/>'
+    body = f"<w:p>{run('5 ')}{run('m', font)}{run('m, x ')}{run(chr(0xF0B3), font)}{run(' 3')}</w:p>"
+    assert texts(docx(tmp_path / "a.docx", body)) == ["5 µm, x ≥ 3"]
 
 
 def test_equations_are_linear_text(tmp_path: Path) -> None:

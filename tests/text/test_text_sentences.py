@@ -65,6 +65,13 @@ def test_any_text_gives_ordered_spans_in_range(text: str) -> None:
     ("lang", "text"),  # " | " marks the expected cuts
     [
         ("en", "Dr. Smith came. | He left. | Mr. Jones stayed."),
+        ("de", "RA Dr. iur. Meier kam. | Er blieb, usw. | Dann ging er."),
+        ("pl", "Przyszedł gen. Kowalski. | Ks. Nowak też."),
+        ("nl", "Met vr.gr. en o.a. Jan. | Dan kwam maj. Jansen."),
+        ("cs", "Přišel JUDr. Novák. | Byl to sport. | Pak odešel."),
+        ("ro", "Locuia pe str. Eminescu. | Apoi, etc. | Gata."),
+        ("tr", "Yrd. Doç. Ahmet geldi. | Av. Mehmet gitti."),
+        ("hr", "Živi u ul. Vukova. | Došao je kpt. Horvat."),
         ("en", "We use it, e.g. Paris or i.e. London. | Fine."),
         ("en", "No. 5 is alive. | Is it? | No. | He left."),
         ("en", "J. K. Rowling met J.R.R. Tolkien. | George W. Bush came."),
@@ -101,6 +108,10 @@ def test_any_text_gives_ordered_spans_in_range(text: str) -> None:
         ("ru", "Вот тел. Иванова. | Это стоит 5 руб. | Потом."),
         ("el", "Ο κ. Νικολάου και ο δρ. Παππάς. | Ήρθαν."),
         ("no", "Han heter bl.a. Ola. | Dr. Dahl kom."),
+        ("hu", "Zs. Nagy Éva és a Sz. Mihály út. | A 12. sz. alatt. | Gy. Szabó is."),
+        ("sv", "Sedan kom Kap. Ek. | Se kap. 5. | Enligt kap. | Nästa."),
+        ("pl", "Ch. Dickens i Sz. Nowak. | Koniec."),
+        ("en", "I met Ty. | He left."),
         ("uk", "На вул. Лесі живе проф. Бойко. | Так."),
         ("ka", "ქალაქი დიდია. | მდინარე აქ არის. | ა. ბერიძე მოვიდა."),
         ("", "ქალაქი დიდია. | მდინარე აქ არის."),
@@ -129,7 +140,8 @@ def letters_of_scripts() -> list[str]:
 @pytest.mark.parametrize("letter", letters_of_scripts(), ids=name)
 def test_every_script_is_cut_at_a_full_stop_unless_a_small_letter_that_has_a_capital_follows(letter: str) -> None:
     word = letter * 4
-    expected = 1 if letter.islower() and letter.title() != letter else 2
+    needs_capital = not name(letter).startswith(("COPTIC", "CHEROKEE"))
+    expected = 1 if letter.islower() and letter.title() != letter and needs_capital else 2
     assert len(sentences(f"{word} {word}. {word} {word}.", "xx")) == expected
 
 

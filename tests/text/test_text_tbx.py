@@ -13,7 +13,7 @@ import phrasemate.text.formats.xml as xml_module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.units import Term
-from phrasemate.text.formats.xml_writer import writable
+from phrasemate.text.formats.xml import writable
 from phrasemate.text.term_lists import read_terms, write_terms
 
 BODY_2 = """<martif type="TBX-Basic" xml:lang="en"><martifHeader><fileDesc><sourceDesc><p>x</p></sourceDesc></fileDesc>

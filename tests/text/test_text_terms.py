@@ -15,7 +15,7 @@ from test_text_tmx import TEXTS
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.units import Term, TermPair
-from phrasemate.text.formats.xml_writer import writable
+from phrasemate.text.formats.xml import writable
 from phrasemate.text.term_lists import read_terms, write_pairs
 
 BANK = Term("Bank", "de", "7", "Geld", "Hinweis", ("Die Bank schloss.", "Zweiter."))

@@ -18,7 +18,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import chosen, paragraphs, read_bilingual, read_units, write_units
 from phrasemate.text.formats.units import Side, Unit, speaks
-from phrasemate.text.formats.xml_writer import writable
+from phrasemate.text.formats.xml import writable
 from phrasemate.types import Sentence
 
 MEMORY = """<?xml version="1.0"?>
@@ -138,7 +138,7 @@ def test_an_error_names_the_languages(tmp_path: Path) -> None:
     assert "no text in 'de'" in corpus.skipped[0].reason
 
 
-def test_languages_that_are_none_fit_into_an_error(tmp_path: Path) -> None:
+def test_languages_that_are_invalid_fit_into_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tmx", TMX.replace('"en"', f'"&#10;e&#9;n{"x" * 1000}"'))
     with pytest.raises(ReadError) as caught:
         texts(path)
@@ -345,7 +345,7 @@ def test_what_is_written_is_tmx_1_4(tmp_path: Path) -> None:
 
 def test_sentences_are_equal_whoever_wrote_them(tmp_path: Path) -> None:
     write_units(tmp_path / "a.tmx", read_units(write(tmp_path / "b.tmx", TMX)))
-    expected = [Sentence("Grün ist die Wiese.", 6, {"tuid": "1"})]
+    expected = [Sentence("Grün ist die Wiese.", 6, {"tuid": "1", "translation": "Green is the meadow."})]
     for name in ("a.tmx", "b.tmx"):
         assert [s for document in read(tmp_path / name, lang="de") for s in document.sentences()] == expected
 

@@ -9,7 +9,7 @@ import pytest
 
 from phrasemate.text import read
 from phrasemate.text.error_policy import Damage
-from phrasemate.text.formats.xlsx import sheet_rows, write_sheet
+from phrasemate.text.formats.tables import sheet_rows, write_sheet
 from phrasemate.text.text_file import TextFile
 
 

@@ -15,7 +15,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import read_bilingual, read_units, write_units
 from phrasemate.text.formats.units import Side, Unit
-from phrasemate.text.formats.xml_writer import writable
+from phrasemate.text.formats.xml import writable
 
 OLD = """<?xml version="1.0"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:tool">
@@ -86,7 +86,7 @@ def test_version_2_0(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hexadecimal", ["0000", "D800", "zz", "110000", ""])
-def test_a_code_that_is_no_character(tmp_path: Path, hexadecimal: str) -> None:
+def test_a_code_that_is_not_character(tmp_path: Path, hexadecimal: str) -> None:
     (unit, _) = read_units(write(tmp_path / "a.xlf", NEW.replace("001B", hexadecimal)))
     assert unit.sides[0].text == "A bold word\ufffd."
 

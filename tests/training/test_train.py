@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,16 @@ from pair_files import write_toml
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
+sys.path.append(str(Path(__file__).parents[1] / "utils"))
+
+from lost_writes import UnreliableDisk
+
 from phrasemate import load_model
 from phrasemate.cli import app
 from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.training.ccpr import CCPRTask, Config
 from phrasemate.training.config import overridden
-from phrasemate.training.trainer import LoopSettings, Trainer, learning_rate
+from phrasemate.training.trainer import Checkpoint, LoopSettings, Trainer, learning_rate
 
 
 def trainer(tables: dict[str, Any], pairs: Path, run: Path) -> Trainer[Any]:
@@ -39,7 +44,7 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize(("stop", "accumulate", "anchor"), [(1, 1, 0.0), (4, 2, 0.0), (5, 1, 2.0)])
-def test_a_run_goes_on_exactly(
+def test_a_run_continues_exactly(
     tables: dict[str, Any], pairs: Path, tmp_path: Path, stop: int, accumulate: int, anchor: float
 ) -> None:
     """Same losses, same held-out figures, same weights as an undisturbed run."""
@@ -82,6 +87,27 @@ def test_an_anchor_keeps_sentences_where_they_were(tables: dict[str, Any], pairs
         assert moved[0] < 1e-6  # nothing has moved before the first step
         last[weight] = moved[-1]
     assert last[100.0] < 0.5 * last[1e-6]
+
+
+def test_a_power_cut_leaves_a_checkpoint_and_its_metrics(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables["loop"].update(steps=3, evaluate=0, checkpoint=1)
+    (tmp_path / "run").mkdir()
+    with monkeypatch.context() as patch:
+        disk = UnreliableDisk(tmp_path / "run", patch)
+        trainer(tables, pairs, tmp_path / "run").run(progress=lambda event: disk.promise(event.step))
+    metrics, cuts = (tmp_path / "run" / "metrics.jsonl").read_bytes(), 0
+    for place, step in disk.power_cuts(tmp_path / "cut"):
+        if Checkpoint(place / "checkpoint").exists():
+            facts = Checkpoint(place / "checkpoint").load()[1]
+            assert facts["step"] >= step
+            count = facts["metrics"]
+            assert (place / "metrics.jsonl").read_bytes()[:count] == metrics[:count] != b""
+            cuts += 1
+        else:
+            assert step == 0
+    assert cuts > 50
 
 
 def test_a_finished_run_does_nothing_more(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
@@ -131,12 +157,12 @@ def test_a_damaged_checkpoint_is_one_error(tables: dict[str, Any], pairs: Path, 
         facts.write_text("[]")
     else:
         facts.write_text("")
-    with pytest.raises(CheckpointDamaged, match="remove it to begin anew"):
+    with pytest.raises(CheckpointDamaged, match="remove it to start again"):
         trainer(tables, pairs, tmp_path / "run").run()
 
 
 def test_a_checkpoint_that_was_being_replaced_is_found(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
-    """A crash between the two renames leaves only the one before; the run goes on from it."""
+    """A crash between the two renames leaves only the one before; the run continues from it."""
     with pytest.raises(Stop):
         trainer(tables, pairs, tmp_path / "run").run(progress=lambda e: _stop_at(e, 3))
     (tmp_path / "run" / "checkpoint").rename(tmp_path / "run" / "checkpoint.old")
@@ -252,7 +278,7 @@ def test_the_segmenter_has_a_rate_of_its_own(tables: dict[str, Any], pairs: Path
 
 
 @pytest.mark.parametrize(("stop", "checkpoint"), [(4, 3), (5, 2), (2, 100)])
-def test_figures_of_several_steps_go_on_exactly(
+def test_figures_of_several_steps_continue_exactly(
     tables: dict[str, Any], pairs: Path, tmp_path: Path, stop: int, checkpoint: int
 ) -> None:
     """A line is the mean of the steps since the one before, whatever lay between them."""
@@ -340,7 +366,7 @@ def test_senseless_settings_are_refused(
         Config.of(tables)
 
 
-def test_what_is_no_table_is_named(tables: dict[str, Any]) -> None:
+def test_what_is_not_table_is_named(tables: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"loop: 3; expected a table \[loop\]"):
         overridden({**tables, "loop": 3}, ["loop.steps=5"])
     with pytest.raises(InputError, match=r"data: 3; expected a table \[data\]"):
@@ -358,7 +384,7 @@ def test_another_base_of_the_same_name_is_refused(
     weights = tmp_path / "elsewhere" / base.name / "model.safetensors"
     tensors = load_file(weights)
     save_file({name: value + 0.01 for name, value in tensors.items()}, weights, {"format": "pt"})
-    with pytest.raises(InputError, match=r"begun with other settings \(weights '[0-9a-f]{12}', now"):
+    with pytest.raises(InputError, match=r"started with other settings \(weights '[0-9a-f]{12}', now"):
         trainer(tables, pairs, tmp_path / "run").run(minutes=0)
     begun = json.loads((tmp_path / "run" / "config.json").read_text())
     del begun["weights"]  # a run of before there was this fact

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from phrasemate.errors import InputError
-from phrasemate.evaluate.curves import draw_curves
+from phrasemate.evaluate.report import draw_curves
 from phrasemate.training.trainer import LoopSettings, Trainer, learning_rate
 
 
@@ -44,7 +44,7 @@ def scripted(scores: list[float], run: Path, **loop: Any) -> Trainer[Any]:
 
 
 def test_patience_ends_a_run_and_keeps_the_best_model(tmp_path: Path) -> None:
-    """Scores at steps 2, 4, ...: the best at 6, then two that are no better."""
+    """Scores at steps 2, 4, ...: the best at 6, then two that are not better."""
     run = scripted([1.0, 0.5, 2.0, 2.0, 1.9, 9.0], tmp_path, patience=2)
     run.run()
     assert (run.step, run.finished) == (10, True)
@@ -102,7 +102,7 @@ def test_with_patience_the_last_model_is_kept_only_if_it_is_the_best(tmp_path: P
     assert steps == [4, 20]
 
 
-def test_a_run_from_before_there_was_patience_goes_on(tmp_path: Path) -> None:
+def test_a_run_from_before_there_was_patience_continues(tmp_path: Path) -> None:
     scripted([0.0] * 10, tmp_path).run(minutes=0)
     facts = json.loads((tmp_path / "config.json").read_text())
     del facts["loop"]["patience"]

@@ -23,6 +23,8 @@ VARIANTS = [
     Settings(hidden=3, scaled=False, start="random"),
     Settings(hidden=3, normalised=True),
     Settings(hidden=3, normalised=True, cross=False, start="words"),
+    Settings(hidden=3, intra="softmax", separate=True, start="xavier"),
+    Settings(hidden=3, intra="softmax", cross=False),
 ]
 
 
@@ -40,14 +42,15 @@ def sentences(lengths: list[int], dim: int = 4, seed: int = 2) -> list[Floats]:
     return [draw.normal(size=(length, dim)).astype(np.float32) for length in lengths]
 
 
-def lstm(model: BiCLA, words: NDArray[np.float64], suffix: str) -> NDArray[np.float64]:
+def lstm(model: BiCLA, words: NDArray[np.float64], suffix: str, side: int) -> NDArray[np.float64]:
     """One direction, written out: input, forget, cell, output gate."""
-    own = {name: value.detach().double().numpy() for name, value in model.encoder.named_parameters()}
+    encoder = model.second_encoder if side and model.settings.separate else model.encoder
+    parameters = {name: value.detach().double().numpy() for name, value in encoder.named_parameters()}
     size = model.settings.hidden
     h, c, states = np.zeros(size), np.zeros(size), []
     for x in words:
-        gates = own[f"weight_ih_l0{suffix}"] @ x + own[f"bias_ih_l0{suffix}"]
-        gates += own[f"weight_hh_l0{suffix}"] @ h + own[f"bias_hh_l0{suffix}"]
+        gates = parameters[f"weight_ih_l0{suffix}"] @ x + parameters[f"bias_ih_l0{suffix}"]
+        gates += parameters[f"weight_hh_l0{suffix}"] @ h + parameters[f"bias_hh_l0{suffix}"]
         i, f, o = (1 / (1 + np.exp(-gates[at * size : (at + 1) * size])) for at in (0, 1, 3))
         c = f * c + i * np.tanh(gates[2 * size : 3 * size])
         h = o * np.tanh(c)
@@ -63,40 +66,43 @@ def scaled(model: BiCLA, words: Floats) -> NDArray[np.float64]:
 
 def by_hand(model: BiCLA, first: Floats, second: Floats) -> float:
     """The score of one pair, word by word in plain loops, as the equations have it."""
-    own = {name: value.detach().double().numpy() for name, value in model.named_parameters()}
+    parameters = {name: value.detach().double().numpy() for name, value in model.named_parameters()}
     h1, h2 = (
-        np.concatenate([lstm(model, words, ""), lstm(model, words[::-1], "_reverse")[::-1]], 1)
-        for words in (scaled(model, first), scaled(model, second))
+        np.concatenate([lstm(model, words, "", side), lstm(model, words[::-1], "_reverse", side)[::-1]], 1)
+        for side, words in enumerate((scaled(model, first), scaled(model, second)))
     )
 
     def side(own_states: NDArray[np.float64], other: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        e = np.zeros(2 * model.settings.hidden)
-        v = own["sum_weight"][number % len(own["sum_weight"])]
-        b_intra = own["sum_bias"][number % len(own["sum_bias"])]
+        h_bars, gammas = [], []
+        v = parameters["sum_weight"][number % len(parameters["sum_weight"])]
+        b_intra = parameters["sum_bias"][number % len(parameters["sum_bias"])]
         for h_i in own_states:
             h_bar = h_i
             if model.settings.cross:
-                w = own["match_weight"][number % len(own["match_weight"])]
-                b = own["match_bias"][number % len(own["match_bias"])]
+                w = parameters["match_weight"][number % len(parameters["match_weight"])]
+                b = parameters["match_bias"][number % len(parameters["match_bias"])]
                 m = [np.tanh(h_i @ w @ h_j + b) for h_j in other]  # eq. 1
                 alpha = [np.exp(each) / sum(np.exp(m)) for each in m]  # eq. 2
-                h_bar = sum((a * h_j for a, h_j in zip(alpha, other, strict=True)), np.zeros(len(e)))  # eq. 3
-            e = e + np.tanh(h_bar @ v + b_intra) * h_bar  # eq. 4
-        return e
+                h_bar = sum((a * h_j for a, h_j in zip(alpha, other, strict=True)), np.zeros(len(v)))  # eq. 3
+            h_bars.append(h_bar)
+            gammas.append(np.tanh(h_bar @ v + b_intra))
+        if model.settings.intra == "softmax":
+            gammas = [np.exp(gamma) / sum(np.exp(gammas)) for gamma in gammas]
+        return sum((gamma * h_bar for gamma, h_bar in zip(gammas, h_bars, strict=True)), np.zeros(len(v)))  # eq. 4
 
     e1, e2 = side(h1, h2, 0), side(h2, h1, 1)
-    product = e1 @ own["score_weight"] @ e2
+    product = e1 @ parameters["score_weight"] @ e2
     if model.settings.normalised:
-        product *= own["score_scale"] / np.linalg.norm(e1 @ own["score_weight"]) / np.linalg.norm(e2)
-    return float(np.tanh(product + own["score_bias"]))  # eq. 5
+        product *= parameters["score_scale"] / np.linalg.norm(e1 @ parameters["score_weight"]) / np.linalg.norm(e2)
+    return float(np.tanh(product + parameters["score_bias"]))  # eq. 5
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
 def test_a_forward_pass_by_hand(settings: Settings) -> None:
     """Two sentences of two and three words; all variants, InAtt among them."""
     model, (first, second) = network(settings), sentences([2, 3])
-    found = model(model.encode(pad([first])), model.encode(pad([second])))
-    assert found.item() == pytest.approx(by_hand(model, first, second), abs=1e-5)
+    answers = model(model.encode(pad([first])), model.encode(pad([second]), 1))
+    assert answers.item() == pytest.approx(by_hand(model, first, second), abs=1e-5)
     matrix = score_matrix(model, [first], [second])
     assert np.tanh(matrix[0, 0]) == pytest.approx(by_hand(model, first, second), abs=1e-5)
 
@@ -124,6 +130,11 @@ def test_how_training_begins() -> None:
     assert (model.sum_bias.tolist(), model.match_bias.tolist()) == ([1.0, 1.0], [0.0, 0.0])
     assert not model.sum_weight.any()  # all words count alike
     assert BiCLA(16, Settings(start="random")).sum_weight.all()
+    xavier = BiCLA(16, Settings(start="xavier"))
+    assert {xavier.score_bias.item(), *xavier.match_bias.tolist(), *xavier.sum_bias.tolist()} == {np.float32(0.1)}
+    assert not xavier.encoder.bias_ih_l0.any()
+    most = (6 / (16 + 4 * 100)) ** 0.5  # of Glorot and Bengio's uniform weights
+    assert most * 0.95 < xavier.encoder.weight_ih_l0.abs().max().item() <= most
     first = sentences([4] * 40, dim=16)
     second = [words[::-1] + 0.3 * np.random.default_rng(row).normal(size=(4, 16)) for row, words in enumerate(first)]
     right = {}
@@ -142,10 +153,10 @@ def test_the_bilstm_may_begin_as_a_projection_of_words() -> None:
     normal = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     axes = np.linalg.svd(normal)[2]  # (6, 6), the longest first
     word = normal[7]
-    found = model.encode(pad([word[None]])).states[0, 0].detach().numpy()  # (4,): two forwards, two backwards
+    answers = model.encode(pad([word[None]])).states[0, 0].detach().numpy()  # (4,): two forwards, two backwards
     gate = 1 / (1 + np.exp(-3.0))
     expected = gate * np.tanh(gate * np.tanh(0.1 * np.sqrt(6) * axes[[0, 2, 1, 3]] @ word))
-    assert np.abs(found) == pytest.approx(np.abs(expected), abs=1e-5)  # an axis has no sign
+    assert np.abs(answers) == pytest.approx(np.abs(expected), abs=1e-5)  # an axis has no sign
     for weight, size in (*((match, 0.5) for match in model.match_weight.detach()), (model.score_weight.detach(), 1)):
         assert torch.allclose(weight, torch.eye(4) / 4 * 100 * size)  # the states are a tenth as long as the words
     with pytest.raises(InputError, match=r"shape \(3, 6\); expected \(words, 6\), 4 or more of either"):
@@ -158,10 +169,10 @@ def test_words_begin_to_match_by_their_cosine() -> None:
     model.begin_with(np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32))
     words = np.random.default_rng(1).normal(size=(2, 6)).astype(np.float32)
     states = model.encode(pad([words[:1], words[1:]])).states[:, 0].detach()  # each without the other's memory
-    found = torch.tanh(states[0] @ model.match(0)[0].detach() @ states[1]).item()
+    answers = torch.tanh(states[0] @ model.match(0)[0].detach() @ states[1]).item()
     gate = 1 / (1 + np.exp(-3.0))
-    assert found == pytest.approx(np.tanh(gate**4 / 2 * unit(words[0]) @ unit(words[1])), abs=0.01)
-    assert abs(found) > 0.05
+    assert answers == pytest.approx(np.tanh(gate**4 / 2 * unit(words[0]) @ unit(words[1])), abs=0.01)
+    assert abs(answers) > 0.05
 
 
 def test_words_may_begin_in_a_metric() -> None:
@@ -226,7 +237,7 @@ class Whole(torch.nn.Module):
         self.model = model
 
     def forward(self, first: object, second: object) -> torch.Tensor:
-        return self.model(self.model.encode(first), self.model.encode(second))  # type: ignore[arg-type]
+        return self.model(self.model.encode(first), self.model.encode(second, 1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
@@ -234,15 +245,15 @@ def test_padding_changes_nothing(settings: Settings) -> None:
     """A sentence alone, beside a longer one, and with rubbish after its end: one score."""
     model, (short, long, other) = network(settings), sentences([2, 7, 3])
     alone = score_of(model, [short], [other])
-    together = model(model.encode(pad([short, long])), model.encode(pad([other, long])))[0].item()
+    together = model(model.encode(pad([short, long])), model.encode(pad([other, long]), 1))[0].item()
     assert together == pytest.approx(alone, abs=1e-6)
     padded = pad([short, long])
     padded.values[0, 2:] = 99.0
-    assert model(model.encode(padded), model.encode(pad([other, long])))[0].item() == pytest.approx(alone, abs=1e-6)
+    assert model(model.encode(padded), model.encode(pad([other, long]), 1))[0].item() == pytest.approx(alone, abs=1e-6)
 
 
 def score_of(model: BiCLA, first: list[Floats], second: list[Floats]) -> float:
-    return float(model(model.encode(pad(first)), model.encode(pad(second))).item())
+    return float(model(model.encode(pad(first)), model.encode(pad(second), 1)).item())
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
@@ -251,11 +262,11 @@ def test_all_pairs_at_once_are_the_pairs_one_by_one(settings: Settings) -> None:
     model, gradients = network(settings), []
     first, second = (pad(sentences(lengths, seed=len(lengths))) for lengths in ([3, 1, 0], [2, 5, 1, 4]))
     for together in (True, False):
-        a, b = model.encode(first), model.encode(second)
+        a, b = model.encode(first), model.encode(second, 1)
         if together:
             scores = model.all_pairs(a, b)
         else:
-            scores = torch.stack([model(a.rows(row, row + 1).each(4), b) for row in range(3)])
+            scores = torch.stack([model(a.rows(row, row + 1).repeat(4), b) for row in range(3)])
         gradients.append((scores, torch.autograd.grad(scores.sum(), list(model.parameters()))))
     assert torch.allclose(gradients[0][0], gradients[1][0], atol=1e-6)
     for one, other in zip(gradients[0][1], gradients[1][1], strict=True):
@@ -270,19 +281,19 @@ def test_blocks_change_nothing(settings: Settings, chunk: int, cells: int) -> No
     queries, documents = sentences([3, 1, 0, 6, 2]), sentences([2, 5, 1, 0, 9, 4, 3], seed=4)
     expected = [[score_of(model, [q], [d]) for d in documents] for q in queries]
     steps: list[tuple[int, int]] = []
-    found = score_matrix(model, queries, documents, chunk, cells, lambda done, total: steps.append((done, total)))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(np.tanh(found), expected, atol=2e-6)
+    answers = score_matrix(model, queries, documents, chunk, cells, lambda done, total: steps.append((done, total)))
+    assert answers.dtype == np.float32
+    np.testing.assert_allclose(np.tanh(answers), expected, atol=2e-6)
     assert steps[-1] == (35, 35)
     assert [done for done, _ in steps] == sorted({done for done, _ in steps})
 
 
 def test_a_sentence_without_words_has_the_score_of_the_bias() -> None:
     model = network(VARIANTS[0])
-    found = score_matrix(model, sentences([0, 3]), sentences([2, 0]))
+    answers = score_matrix(model, sentences([0, 3]), sentences([2, 0]))
     bias = model.score_bias.item()
-    assert [found[0, 0], found[0, 1], found[1, 1]] == pytest.approx([bias] * 3)
-    assert found[1, 0] != pytest.approx(bias, abs=1e-3)
+    assert [answers[0, 0], answers[0, 1], answers[1, 1]] == pytest.approx([bias] * 3)
+    assert answers[1, 0] != pytest.approx(bias, abs=1e-3)
 
 
 def test_scores_far_from_zero_still_differ() -> None:
@@ -290,9 +301,9 @@ def test_scores_far_from_zero_still_differ() -> None:
     model = network(VARIANTS[0])
     with torch.no_grad():
         model.score_bias.fill_(30.0)
-    found = score_matrix(model, sentences([3]), sentences([2, 4, 5]))
-    assert (np.tanh(found) == 1).all()
-    assert len(set(found[0].tolist())) == 3
+    answers = score_matrix(model, sentences([3]), sentences([2, 4, 5]))
+    assert (np.tanh(answers) == 1).all()
+    assert len(set(answers[0].tolist())) == 3
 
 
 def test_nothing_to_score() -> None:
@@ -309,7 +320,7 @@ def test_vectors_of_another_width() -> None:
 def test_wrong_sizes() -> None:
     with pytest.raises(InputError, match="hidden 0"):
         BiCLA(4, Settings(hidden=0))
-    with pytest.raises(InputError, match="start 'zeros'; expected 1 or more, and mates, words, identity or random"):
+    with pytest.raises(InputError, match="identity, random or xavier"):
         BiCLA(4, Settings(start="zeros"))
     with pytest.raises(InputError, match="no sentences"):
         pad([])

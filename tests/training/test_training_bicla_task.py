@@ -184,7 +184,7 @@ def test_the_gradient_is_that_of_equation_7(tables: dict[str, Any], folders: tup
 
 
 def test_shared_negatives_are_all_of_the_step_but_the_mates(tables: dict[str, Any], folders: tuple[Path, Path]) -> None:
-    """K times the mean hinge over them, recomputed pair by pair; equal second sentences are no negatives."""
+    """K times the mean hinge over them, recomputed pair by pair; equal second sentences are not negatives."""
     train = folders[0] / "xx-yy" / "train.tsv"
     train.write_text("".join(train.read_text().splitlines(keepends=True)[:12]) * 2)  # each pair twice
     tables["loss"] = {"shared": True, "l2": 0.0}
@@ -213,7 +213,7 @@ def score(task: BiCLATask, batch: Any, first: int, second: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("stop", [1, 5, 8])
-def test_a_run_goes_on_exactly(tables: dict[str, Any], folders: tuple[Path, Path], tmp_path: Path, stop: int) -> None:
+def test_a_run_continues_exactly(tables: dict[str, Any], folders: tuple[Path, Path], tmp_path: Path, stop: int) -> None:
     whole = trainer(tables, folders, tmp_path / "whole")
     whole.run()
 
@@ -357,11 +357,13 @@ def test_the_configuration_of_the_paper_is_complete() -> None:
     """Every setting of the file is one, with the paper's value; the file names every setting but the loop's others."""
     config = Config.of(read_toml(SHIPPED / "bicla.toml"))
     assert (config.data.batch * (1 + config.data.negatives), config.data.hard) == (50, 2)
-    assert (config.model.hidden, config.loss.margin, config.loss.l2, config.optimizer.rate) == (100, 1.0, 1e-4, 1e-4)
+    assert (config.model.hidden, config.loss.margin, config.optimizer.rate) == (100, 1.0, 1e-4)
+    assert config.loss.l2 == pytest.approx(1e-4 / 2 / config.data.batch)  # its code halves squares and sums over pairs
+    assert (config.model.intra, config.model.start) == ("softmax", "xavier")
     assert (config.loop.weight_decay, config.loop.precision, config.loop.patience > 0) == (0.0, "fp32", True)
 
 
-def test_a_run_goes_on_from_the_weights_that_it_began_with(
+def test_a_run_continues_from_the_weights_that_it_began_with(
     tables: dict[str, Any], folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """Another machine may give principal components another sign."""

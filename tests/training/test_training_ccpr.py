@@ -17,10 +17,10 @@ import torch
 from pair_files import write_pairs
 
 from phrasemate.errors import InputError
-from phrasemate.training.ccpr import CCPR, CCPRTask, Config, PhraseModel, Settings, sentence_vectors
+from phrasemate.training.ccpr import CCPR, CCPRTask, Config, PhraseModel, Settings, on_device
+from phrasemate.training.ccpr_data import Alteration, Example, PairFile, SpanBatch, collate
 from phrasemate.training.hf_encoder import Backbone, Tokenizer
-from phrasemate.training.phrase_pair_data import Alteration, Example, PairFile
-from phrasemate.training.span_batch import SpanBatch, collate
+from phrasemate.training.losses import balanced_bce
 
 
 @pytest.fixture
@@ -228,7 +228,9 @@ def test_the_configurations_of_the_repository_are_readable() -> None:
 
     paper = Config.of(read_toml(SHIPPED / "ccpr.toml"))
     assert (paper.loss.dim, paper.loop.steps, paper.optimizer.encoder, paper.model.dropout) == (128, 20_000, 5e-5, 0.2)
-    assert paper.data.batch == 8 * 64
+    assert (paper.data.batch, paper.loop.accumulate) == (64, 8)  # each of 8 GPUs has its own negatives
+    assert (paper.loss.directions, paper.loop.clip, paper.loop.weight_decay) == ("sum", 0.0, 0.0)
+    assert paper.model.embeddings == "trained"
     assert not paper.loss.normalise
     assert Config.of(read_toml(SHIPPED / "ccpr-small.toml")).loss.normalise
 
@@ -309,7 +311,7 @@ def test_the_anchor_is_the_mean_distance_from_before(
 ) -> None:
     before = states + torch.linspace(-1, 1, states.numel()).reshape(states.shape)
     plain = CCPR(model, Settings(dim=8, segment=0))(states, batch).total.item()
-    anchors = sentence_vectors(before, batch.tokens)[batch.anchored()]
+    anchors = CCPR(model, Settings(dim=8)).sentence_vectors(before, batch.tokens)[batch.anchored()]
     losses = CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch, anchors)
     distances = []
     for low, high in itertools.pairwise(batch.tokens.bounds.tolist()):
@@ -320,6 +322,27 @@ def test_the_anchor_is_the_mean_distance_from_before(
     assert min(distances) > 0.001
     with pytest.raises(InputError, match=r"anchor 3\.0, and no vectors"):
         CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch)
+
+
+def test_a_context_weight_adds_the_mean_of_the_texts_tokens(
+    model: PhraseModel, states: torch.Tensor, batch: SpanBatch
+) -> None:
+    weight = 0.5
+    objective = CCPR(model, Settings(dim=8, normalise=True, temperature=0.05, context=weight))
+    side, spans = on_device(states.device, batch.source), torch.arange(len(batch.source.first))
+    vectors = objective.vectors(states, side, spans, objective.contexts(states, batch.tokens))
+    bounds = batch.tokens.bounds
+    for number in spans.tolist():
+        text = int(batch.source.text[number])
+        tokens = torch.arange(int(bounds[text]) + 1, int(bounds[text + 1]) - 1)
+        mean = torch.nn.functional.normalize(model.phrases(states, tokens, tokens), dim=1).mean(0)
+        ends = torch.tensor([[batch.source.first[number]], [batch.source.last[number]]])
+        expected = torch.nn.functional.normalize(model.phrases(states, *ends), dim=1)[0] + weight * mean
+        torch.testing.assert_close(vectors[number], expected / expected.norm(), atol=1e-5, rtol=1e-4)
+    plain = CCPR(model, Settings(dim=8, normalise=True, temperature=0.05))(states, batch).parts["align"].item()
+    assert CCPR(model, objective.settings)(states, batch).parts["align"].item() != pytest.approx(plain, rel=1e-4)
+    with pytest.raises(InputError, match="without normalise"):
+        Settings(dim=8, context=weight)
 
 
 def rewrite(path: Path, change: Callable[[int, dict[str, Any]], object]) -> None:
@@ -370,3 +393,29 @@ def test_files_of_one_name_have_figures_of_their_own(tables: dict[str, Any], tmp
     assert task.names == names
     found = task.evaluate(nullcontext)
     assert found["score"] == pytest.approx(sum(found[name] for name in names) / 3)
+
+
+def test_directions_are_averaged_or_added(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
+    mean, added = (
+        CCPR(model, Settings(dim=8, segment=0, directions=how))(states, batch).parts for how in ("mean", "sum")
+    )
+    assert added["align"].item() == pytest.approx(2 * mean["align"].item(), rel=1e-6)
+    assert added["acc@1"].item() == mean["acc@1"].item()
+    with pytest.raises(InputError, match=r"\[loss\] balance: 'batches'; expected batch or sentence"):
+        Settings(balance="batches")
+
+
+def test_the_segmenter_is_balanced_in_each_sentence(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
+    """The loss is that of both sides' spans with the numbers of their texts."""
+    sides = [on_device(states.device, side) for side in (batch.source, batch.target)]
+    drawn = torch.Generator().manual_seed(0)
+    for side in sides:
+        side["phrase"] = torch.rand(len(side["phrase"]), generator=drawn) < 0.3 * (1 + side["text"] % 2)
+    loss = CCPR(model, Settings(dim=8, balance="sentence")).segmentation(states * 5, batch, sides)
+    columns = {
+        name: torch.cat([side[name] for side in sides]) for name in ("first", "last", "length", "phrase", "text")
+    }
+    logits = model.segments(states * 5, columns["first"], columns["last"], columns["length"])
+    expected = balanced_bce(logits, columns["phrase"], columns["text"])
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert loss.item() != pytest.approx(balanced_bce(logits, columns["phrase"]).item(), rel=1e-5)

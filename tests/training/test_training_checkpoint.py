@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from phrasemate.errors import CheckpointDamaged
-from phrasemate.training.checkpoint import FACTS, TENSORS, Checkpoint
+from phrasemate.training.trainer import FACTS, TENSORS, Checkpoint
 from phrasemate.utils.storage import sha256_of
 
 KNOWN = {"step": 312, "best": float("-inf"), "sums": {"loss": 0.1}}
@@ -44,12 +44,12 @@ def test_one_of_before_is_gone_on_from(made: Checkpoint) -> None:
     (made.folder / FACTS).write_text(json.dumps(facts, indent=1))
     assert made.load()[1] == KNOWN
     (made.folder / TENSORS).write_bytes(b"x")
-    with pytest.raises(CheckpointDamaged, match="remove it to begin anew"):
+    with pytest.raises(CheckpointDamaged, match="remove it to start again"):
         made.load()
 
 
 @pytest.mark.parametrize("content", ["[]", '"seal"', "null", "{}", '{"seal": 1, "facts": []}', "[" * 100_000])
 def test_what_is_none(made: Checkpoint, content: str) -> None:
     (made.folder / FACTS).write_text(content)
-    with pytest.raises(CheckpointDamaged, match="remove it to begin anew"):
+    with pytest.raises(CheckpointDamaged, match="remove it to start again"):
         made.load()

@@ -1,18 +1,22 @@
-"""Examples whose two sides come from different sentence pairs, and which wordings are no negatives of a phrase."""
+"""Examples whose two sides come from different sentence pairs, and which wordings are not negatives of a phrase."""
 
 from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+sys.path.append(str(Path(__file__).parents[1] / "utils"))
+
+from lost_writes import UnreliableDisk
+
 from phrasemate.errors import InputError
-from phrasemate.training.cross_context import CrossContextSampling, KnownPairs, crossed, word_hash
-from phrasemate.training.phrase_pair_data import Example, PairFile
+from phrasemate.training.ccpr_data import CrossContextSampling, Example, KnownPairs, PairFile, crossed, word_hash
 
 NOTHING = np.zeros((0, 2), np.int64)
 ROWS = [
@@ -37,9 +41,15 @@ def pair_file(path: Path, rows: Sequence[tuple[str, str, list[tuple[str, str]]]]
     return PairFile(path)
 
 
+def contrast_table(folder: Path, lines: str = "bank\tbench\tbank\nvogel\tbird\tfowl\n") -> Path:
+    path = folder / "contrasts.tsv"
+    path.write_text(lines, "utf-8")
+    return path
+
+
 @pytest.fixture
 def sampling(tmp_path: Path) -> CrossContextSampling:
-    return CrossContextSampling([pair_file(tmp_path / "pairs.jsonl")], NOTHING)
+    return CrossContextSampling([pair_file(tmp_path / "pairs.jsonl")], NOTHING, contrasts=[contrast_table(tmp_path)])
 
 
 def marked(example: Example) -> list[tuple[str, str]]:
@@ -61,6 +71,12 @@ def test_senses_come_in_pairs_that_oppose_each_other(sampling: CrossContextSampl
     for one, two in zip(examples[::2], examples[1::2], strict=True):
         assert {marked(one)[0], marked(two)[0]} == {("Bank", "bench"), ("Bank", "bank")}
         assert len(one.pairs) == len(two.pairs) == 1
+
+
+def test_a_table_of_contrasts_of_which_no_line_recurs_is_refused(tmp_path: Path) -> None:
+    table = contrast_table(tmp_path, "bank\tbench\tshore\n")
+    with pytest.raises(InputError, match="no wording of a table of contrasts has both translations twice"):
+        CrossContextSampling([pair_file(tmp_path / "pairs.jsonl")], NOTHING, contrasts=[table])
 
 
 def test_half_alone_examples_go_either_way(sampling: CrossContextSampling) -> None:
@@ -96,6 +112,19 @@ def test_the_cache_gives_the_same_examples_and_is_made_again_for_other_text(tmp_
         assert CrossContextSampling([pair_file(path)], NOTHING, cache).crossed(9, random.Random(5)) == plain
     other = CrossContextSampling([pair_file(path, ROWS[2:])], NOTHING, cache).crossed(9, random.Random(5))
     assert {pair for example in other for pair in marked(example)} == {("Bank", "bank")}
+
+
+def test_a_power_cut_leaves_a_whole_cache_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "disk").mkdir()
+    file = pair_file(tmp_path / "pairs.jsonl")
+    with monkeypatch.context() as patch:
+        disk = UnreliableDisk(tmp_path / "disk", patch)
+        plain = CrossContextSampling([file], NOTHING, tmp_path / "disk" / "cache").crossed(9, random.Random(5))
+    states = 0
+    for place, _ in disk.power_cuts(tmp_path / "cut"):
+        assert CrossContextSampling([file], NOTHING, place / "cache").crossed(9, random.Random(5)) == plain
+        states += 1
+    assert states > 3
 
 
 def test_crossed_sentences_share_all_wordings_that_both_have() -> None:

@@ -143,7 +143,7 @@ def test_a_folder_without_an_encoder_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no fast tokenizer"):
         Tokenizer(tmp_path)
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelError, match="no encoder"):
+    with pytest.raises(ModelError, match="expected the name of an architecture"):
         Backbone(tmp_path)
 
 

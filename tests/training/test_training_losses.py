@@ -41,6 +41,20 @@ def test_balanced_bce_weighs_both_kinds_alike() -> None:
     assert balanced_bce(logits, torch.zeros(4, dtype=torch.bool)).item() == 0
 
 
+def test_balanced_bce_of_each_sentence() -> None:
+    """Sentences 0 and 1 have a phrase and two, and weigh so; 2 has only a phrase, 3 none."""
+    logits = torch.tensor([1.0, -2.0, 0.5, 0.3, 1.5, -0.7, 3.0, 4.0])
+    positive = torch.tensor([True, False, False, True, True, False, True, False])
+    texts = torch.tensor([0, 0, 0, 1, 1, 1, 2, 3])
+    minus = [math.log(1 + math.exp(-x)) for x in logits.tolist()]  # of a phrase
+    plus = [math.log(1 + math.exp(x)) for x in logits.tolist()]  # of another span
+    first = 0.5 * minus[0] + 0.5 * (plus[1] + plus[2]) / 2
+    second = 0.5 * (minus[3] + minus[4]) / 2 + 0.5 * plus[5]
+    expected = (1 * first + 2 * second) / (1 + 2)
+    assert balanced_bce(logits, positive, texts).item() == pytest.approx(expected, rel=1e-5)
+    assert balanced_bce(logits[6:], positive[6:], texts[6:]).item() == 0
+
+
 def test_span_means_are_those_of_a_plain_loop() -> None:
     states = torch.randn(12, 5)
     first, last = torch.tensor([0, 3, 11]), torch.tensor([4, 3, 11])

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import words
-from phrasemate.training.cross_context import crossed
+from phrasemate.training.ccpr_data import Alteration, Example, PairFile, Schedule, collate, crossed
 from phrasemate.training.hf_encoder import Tokenizer
-from phrasemate.training.phrase_pair_data import Alteration, Example, PairFile, Schedule
-from phrasemate.training.span_batch import collate
 
 
 def test_a_file_is_read_by_line_number(pairs: Path) -> None:
@@ -31,7 +29,7 @@ def test_a_file_is_read_by_line_number(pairs: Path) -> None:
 @pytest.mark.parametrize("end", ["", "\n"])
 @pytest.mark.parametrize("block", [1, 7, 10_000])
 def test_lines_are_found_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: str) -> None:
-    monkeypatch.setattr("phrasemate.training.phrase_pair_data.BLOCK", block)
+    monkeypatch.setattr("phrasemate.training.ccpr_data.BLOCK", block)
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(f'{{"source":"{"a" * n}","target":"b"}}' for n in range(9)) + end)
     file = PairFile(path)

@@ -145,7 +145,7 @@ def test_the_gradient_is_that_of_differences() -> None:
     assert torch.autograd.gradcheck(forward, values)
 
 
-def test_the_loss_leaves_out_what_is_no_negative() -> None:
+def test_the_loss_leaves_out_what_is_not_negative() -> None:
     made = torch.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 5.0]])
     ignored = torch.tensor([[False, True, False], [False, False, False]])
     one = -np.log(np.exp(1) / (np.exp(1) + np.exp(3)))
@@ -239,7 +239,7 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("stop", [1, 5])
-def test_a_run_goes_on_exactly(tables: dict[str, Any], data: Path, encoder: Model, tmp_path: Path, stop: int) -> None:
+def test_a_run_continues_exactly(tables: dict[str, Any], data: Path, encoder: Model, tmp_path: Path, stop: int) -> None:
     """The same losses and weights, dropout included."""
 
     def trainer(run: str) -> Trainer[Any]:

@@ -159,7 +159,7 @@ def test_the_loss_is_the_formula(negatives: str) -> None:
             waiting = [(waiting[side] + sides[2 + side])[-6:] for side in (0, 1)]
 
 
-def test_pairs_that_share_a_wording_are_no_negatives() -> None:
+def test_pairs_that_share_a_wording_are_not_negatives() -> None:
     torch.manual_seed(6)
     own, keys, wordings = unit(6, 4), unit(6, 4), torch.tensor([1, 2, 3, 4, 4, 5])  # two targets read alike
     encoder = PhraseEncoder(nn.Linear(2, 2))  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ RESUMED: list[dict[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("changes", RESUMED, ids=["plain", "queue", "same"])
 @pytest.mark.parametrize("stop", [1, 4])
-def test_a_run_goes_on_exactly(
+def test_a_run_continues_exactly(
     base: Path, data: Path, tmp_path: Path, changes: dict[str, dict[str, Any]], stop: int
 ) -> None:
     """Same losses, same weights, same momentum encoder and queue as an undisturbed run."""
@@ -259,7 +259,7 @@ def test_the_exported_model_gives_the_same_vectors(
         assert (exported.encode(phrases, pooling="mean") * expected).sum(1).max() < 0.9
 
 
-def test_a_phrase_without_examples_is_told(base: Path, data: Path, tmp_path: Path) -> None:
+def test_a_phrase_without_examples_is_reported(base: Path, data: Path, tmp_path: Path) -> None:
     assert task(base, data, tmp_path).remarks[0] == (
         "xx-en train: 2 of 24 phrases have no example sentence; each stands for itself"
     )
@@ -369,7 +369,7 @@ def test_the_command_refuses_other_settings(base: Path, data: Path, tmp_path: Pa
     assert CliRunner().invoke(app, command).exit_code == 0
     other = CliRunner().invoke(app, [*command, "--set", "loss.momentum=0.5"])
     assert other.exit_code == 1
-    assert "begun with other settings (loss.momentum 0.9, now 0.5)" in other.stderr
+    assert "started with other settings (loss.momentum 0.9, now 0.5)" in other.stderr
 
 
 @pytest.mark.parametrize("name", ["xpr.toml", "xpr-small.toml"])

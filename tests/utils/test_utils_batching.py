@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phrasemate.utils.batching import parts
+from phrasemate.utils.machine import parts
 
 
 def test_parts_are_as_large_as_may_be() -> None:

@@ -19,7 +19,7 @@ from phrasemate.vectors import (
     procrustes,
     symmetric_maps,
 )
-from phrasemate.vectors.vecmap import _best_rows, _dictionary, initial_pairs, self_learn
+from phrasemate.vectors.alignment import _best_rows, _dictionary, initial_pairs, self_learn
 
 QUICK = SelfLearning(vocabulary=400, initial=400, patience=4)
 
@@ -120,7 +120,7 @@ def test_a_small_lexicon_is_enough_with_self_learning() -> None:
 @pytest.mark.parametrize("held", [0, 10**9])
 @pytest.mark.parametrize("block", [500, 10**9])
 def test_a_dictionary_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, held: int, block: int) -> None:
-    monkeypatch.setattr("phrasemate.vectors.vecmap.HELD", held)
+    monkeypatch.setattr("phrasemate.vectors.alignment.HELD", held)
     monkeypatch.setattr("phrasemate.utils.knn.BLOCK", block)
     x, z, k = clustered(40, 5, 3, 0), clustered(70, 5, 3, 1), 4
     similar = [[float(a @ b) for b in z] for a in x]
@@ -162,7 +162,7 @@ def test_saved(few: WordVectors, tmp_path: Path) -> None:
     mapped.save(tmp_path / "out")
     found = WordVectors.load(tmp_path / "out" / "target")
     assert (found.words, found.language, found.facts["mapping"]) == (other.words, "en", "procrustes")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         mapped.save(tmp_path / "out")
     mapped.save(tmp_path / "out", force=True)
     few.save(tmp_path / "plain")

@@ -61,14 +61,17 @@ def test_distil_two_languages_in_one_space(invoke: Invoke) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(("--space", "en", "--dim", "4"), "--dim and --space"), (("--least", "9"), "a word has 8 sentences at most")],
+    [
+        (("--space", "en", "--dim", "4"), "--dim and --space"),
+        (("--min-contexts", "9"), "a word has 8 sentences at most"),
+    ],
 )
 def test_distil_passes_over_no_option(invoke: Invoke, options: tuple[str, ...], said: str) -> None:
     done = invoke("distil", "en.txt", "-o", "out", *options)
     assert (done.exit_code, said in done.stderr) == (2, True)
 
 
-def test_what_is_done_goes_only_when_the_vectors_are_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_done_continuesly_when_the_vectors_are_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ("distil", "en.txt", "-o", "en", "--dim", "4")
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -89,7 +92,7 @@ def test_distil_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None
     Path("en.part").write_bytes(b"")
     result = invoke("distil", "en.txt", "-o", "en", "--dim", "4")
     assert result.exit_code == 130
-    assert "stopped; en.part keeps what is done; give the same command again" in result.stderr
+    assert "stopped; en.part keeps what is done; run the same command again" in result.stderr
 
 
 def test_distil_into_the_folder_itself(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +132,7 @@ def test_map_by_a_lexicon_and_evaluate(invoke: Invoke) -> None:
     )
 
 
-def test_what_is_read_is_not_written_over(invoke: Invoke) -> None:
+def test_what_is_read_is_not_overwritten(invoke: Invoke) -> None:
     by = ("--lexicon", "lexicon.tsv", "--columns", "2,1", "--force")
     invoke("distil", "en.txt", "-o", "en", "--dim", "4")
     invoke("map", "xx.vec", "yy.vec.gz", "-o", "out", *by)
@@ -163,7 +166,7 @@ def test_damaged_rows_are_skipped_if_wished(invoke: Invoke) -> None:
     result = invoke("info", "xx.vec")
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: xx.vec, line 4: 9 numbers, expected 8; mend or delete the line, or use --on-error skip\n"
+        "error: xx.vec, line 4: 9 numbers, expected 8; fix or delete the line, or use --on-error skip\n"
     )
     done = invoke("info", "xx.vec", "--on-error", "skip", "--json")
     assert json.loads(done.stdout)["words"] == 59
@@ -192,7 +195,7 @@ def test_damaged_rows_are_skipped_if_wished(invoke: Invoke) -> None:
         (("evaluate", "xx.vec", ".", "--lexicon", "lexicon.tsv", "--columns", "2,1"), 1, "no word vectors here"),
         (("evaluate", "xx.vec", "xx.vec", "--lexicon", "lexicon.tsv", "--columns", "2"), 2, "expected two numbers"),
         (("evaluate", "xx.vec", "xx.vec", "--lexicon", "lexicon.tsv", "--entries", "9"), 1, "such as 1:5000"),
-        (("distil", "en.txt", "-o", "."), 1, "is there already"),
+        (("distil", "en.txt", "-o", "."), 1, "already exists"),
         (("distil", "en.txt", "-o", "o", "--dim", "500"), 1, "dim 500; expected 1 to"),
         (("distil", "none.txt", "-o", "o", "--dim", "4"), 1, "none.txt: no such file or folder"),
         (("train", "en.txt", "-o", "o"), 1, "no word occurs 5 times"),

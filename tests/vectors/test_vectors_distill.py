@@ -1,4 +1,4 @@
-"""Distilled vectors against a plain loop on a tiny model; a stopped run goes on; languages share a space."""
+"""Distilled vectors against a plain loop on a tiny model; a stopped run resumes; languages share a space."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phrasemate.encode import Model
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 from phrasemate.vectors import DistilSettings, WordVectors, distil, learn_projection, mean_states, project, tokens
-from phrasemate.vectors.sample_sentences import sample_contexts
+from phrasemate.vectors.vocabulary import sample_contexts
 
 TEXTS = [
     "The old bank on the river was closed.",
@@ -92,7 +92,7 @@ class Stopped(Exception):
     pass
 
 
-def test_a_stopped_run_goes_on(encoder: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_stopped_run_continues(encoder: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("phrasemate.vectors.distill.BATCH", 60)
     whole = distil(encoder, TEXTS, SETTINGS, dim=5)
     batches: list[int] = []
@@ -135,7 +135,7 @@ def test_a_state_that_does_not_belong(encoder: Model, monkeypatch: pytest.Monkey
         distil(encoder, TEXTS, SETTINGS, dim=5, partial=partial)
     monkeypatch.undo()
     for texts, settings in ((TEXTS[1:], SETTINGS), (TEXTS, replace(SETTINGS, seed=1))):
-        with pytest.raises(InputError, match="was begun with other texts or settings; delete it"):
+        with pytest.raises(InputError, match="was started with other texts or settings; delete it"):
             distil(encoder, texts, settings, dim=5, partial=partial)
     partial.write_bytes(partial.read_bytes()[:100])
     with pytest.raises(InputError, match="not a readable state"):

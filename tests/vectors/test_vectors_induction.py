@@ -11,7 +11,7 @@ from spaces import two_languages
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.vectors import WordVectors, entries, induce, map_supervised, pair_rows, read_lexicon
-from phrasemate.vectors.lexicon import parse_range
+from phrasemate.vectors.bilingual_lexicon import parse_range
 
 
 def test_accuracy_as_a_plain_loop() -> None:

@@ -14,7 +14,7 @@ from phrasemate.cli import app
 from phrasemate.encode import Model
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
-from phrasemate.vectors import DistilSettings, WordVectors, cover, distil, oov
+from phrasemate.vectors import DistilSettings, WordVectors, cover, distil, distill
 
 TEXTS = ["The old bank on the river was closed.", "A red house stands near the old river.", "He opened the window."] * 3
 # "the" has a vector, one comes twice, one is blank
@@ -37,8 +37,8 @@ def alone(model: Model, vectors: WordVectors, word: str) -> np.ndarray:
 def test_as_the_formula_says(
     encoder: Model, vectors: WordVectors, monkeypatch: pytest.MonkeyPatch, sample: int
 ) -> None:
-    monkeypatch.setattr(oov, "SAMPLE", sample)
-    monkeypatch.setattr(oov, "BATCH", 2)
+    monkeypatch.setattr(distill, "SAMPLE", sample)
+    monkeypatch.setattr(distill, "BATCH", 2)
     found = cover(vectors, encoder, NEW)
     added = ["Fenster", "zzz", "mountain", "river-bank"]
     assert list(found.words) == [*vectors.words, *added]
@@ -85,6 +85,6 @@ def test_the_command(encoder: Model, vectors: WordVectors, tmp_path: Path) -> No
     assert set(wide.words) - set(vectors.words) == set(lacking)
     assert "lake" in lacking
     again = CliRunner().invoke(app, ["vectors", "cover", *arguments])
-    assert again.exit_code == 1  # it is there already
+    assert again.exit_code == 1  # it already exists
     told = CliRunner().invoke(app, ["vectors", "cover", *arguments, "--force"])
     assert f"{len(lacking)} of them read without a sentence" in told.output

@@ -40,18 +40,18 @@ def test_as_a_plain_loop(write: Callable[..., Path], name: str) -> None:
     rows = "".join(f"{w} {' '.join(f'{v:.4f}' for v in draw.standard_normal(25))} \n" for w in words)
     content = f"{len(words)} 25\n{rows}".encode()
     path = write(gzip.compress(content) if name.endswith(".gz") else content, name)
-    found = read_fasttext(path, language="xx")
+    vectors = read_fasttext(path, language="xx")
     expected_words, expected = plain(path)
-    assert list(found.words) == expected_words == words
-    np.testing.assert_array_equal(found.matrix, np.array(expected, np.float32))
-    assert (found.language, found.facts) == ("xx", {"method": "fastText", "file": name})
+    assert list(vectors.words) == expected_words == words
+    np.testing.assert_array_equal(vectors.matrix, np.array(expected, np.float32))
+    assert (vectors.language, vectors.facts) == ("xx", {"method": "fastText", "file": name})
 
 
 def test_the_first_ones(write: Callable[..., Path]) -> None:
     calls: list[tuple[int, int]] = []
-    found = read_fasttext(write(GOOD), limit=2, progress=lambda *done: calls.append(done))
-    assert found.words == ("der", "Größe")
-    np.testing.assert_array_equal(found.matrix, np.array([[0.5, -1], [1e-3, 2.25]], np.float32))
+    vectors = read_fasttext(write(GOOD), limit=2, progress=lambda *done: calls.append(done))
+    assert vectors.words == ("der", "Größe")
+    np.testing.assert_array_equal(vectors.matrix, np.array([[0.5, -1], [1e-3, 2.25]], np.float32))
     assert calls == [(2, 2)]
     assert len(read_fasttext(write(GOOD), limit=99)) == 3
     with pytest.raises(InputError, match="limit 0"):
@@ -63,9 +63,9 @@ def test_what_comes_after_the_limit_is_not_read(write: Callable[..., Path]) -> N
 
 
 def test_a_word_twice(write: Callable[..., Path]) -> None:
-    found = read_fasttext(write("3 1\na 1\na 2\nb 3\n"))
-    assert found.words == ("a", "b")
-    np.testing.assert_array_equal(found.matrix, [[1], [3]])
+    vectors = read_fasttext(write("3 1\na 1\na 2\nb 3\n"))
+    assert vectors.words == ("a", "b")
+    np.testing.assert_array_equal(vectors.matrix, [[1], [3]])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_word_twice(write: Callable[..., Path]) -> None:
         ("3 2\na 1 2\nb 1\nc 1 2\n", 3, "1 numbers, expected 2"),
         ("3 2\na 1 2\nb 1 2 3\nc 1 2\n", 3, "3 numbers, expected 2"),
         ("3 2\na 1 2\n\nc 1 2\n", 3, "0 numbers, expected 2"),
-        ("3 2\na 1 2\nb c 2\nc 1 2\n", 3, "something that is no number"),
+        ("3 2\na 1 2\nb c 2\nc 1 2\n", 3, "something that is not a number"),
         ("3 2\na 1 2\nb 1  2\nc 1 2\n", 3, "3 numbers"),
         ("2 2\na 1 nan\nb 1 2\n", 2, "not finite"),
         ("2 2\na 1 2\nb 1 1e99\n", 3, "not finite"),
@@ -118,11 +118,11 @@ def test_no_gzip_and_no_file(write: Callable[..., Path], tmp_path: Path) -> None
         read_fasttext(tmp_path / "none.vec")
 
 
-def test_what_is_skipped_is_told(write: Callable[..., Path]) -> None:
+def test_what_is_skipped_is_reported(write: Callable[..., Path]) -> None:
     skipped: list[Skipped] = []
-    found = read_fasttext(write(b"5 1\na 1\nb x\n\xff 2\nc 3\n"), skipped=skipped)
-    assert found.words == ("a", "c")
-    np.testing.assert_array_equal(found.matrix, [[1], [3]])
+    vectors = read_fasttext(write(b"5 1\na 1\nb x\n\xff 2\nc 3\n"), skipped=skipped)
+    assert vectors.words == ("a", "c")
+    np.testing.assert_array_equal(vectors.matrix, [[1], [3]])
     assert [item.line for item in skipped] == [3, 4, 0]
     assert skipped[2].reason == "ends after 3 rows, but line 1 says 5"
     with pytest.raises(ReadError, match="no word with a vector"):
@@ -136,9 +136,9 @@ def test_written_and_read(few: WordVectors, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     write_fasttext(few, path)
     assert plain(path)[0] == list(few.words)
-    found = read_fasttext(path)
-    np.testing.assert_allclose(found.matrix, few.matrix, rtol=1e-6)
-    with pytest.raises(InputError, match="is there already"):
+    vectors = read_fasttext(path)
+    np.testing.assert_allclose(vectors.matrix, few.matrix, rtol=1e-6)
+    with pytest.raises(InputError, match="already exists"):
         write_fasttext(few, path)
     write_fasttext(few, path, force=True)
     with pytest.raises(InputError, match="'New York' holds a space"):
@@ -157,7 +157,7 @@ def test_writing_leaves_neighbours_and_the_old_file_until_the_new_is_whole(
             yield b"4 3\n"
             raise OSError(28, "No space left on device")
 
-        patch.setattr("phrasemate.vectors.fasttext._lines", full)
+        patch.setattr("phrasemate.vectors.word_vectors._lines", full)
         with pytest.raises(InputError, match=r"cannot be written \(No space left"):
             write_fasttext(few, tmp_path / name, force=True)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine", f"{name}.new": "mine"}

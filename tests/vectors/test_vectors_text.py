@@ -11,8 +11,7 @@ import pytest
 from phrasemate.errors import InputError
 from phrasemate.text import read
 from phrasemate.vectors import Sentences, tokens
-from phrasemate.vectors.sample_sentences import sample_contexts
-from phrasemate.vectors.vocabulary import count_words
+from phrasemate.vectors.vocabulary import count_words, sample_contexts
 
 
 def test_words_of_any_script() -> None:
@@ -42,7 +41,7 @@ def test_counts_as_a_plain_loop() -> None:
 
 
 class iter_again:  # noqa: N801
-    """Something that can be gone through again, but is no list."""
+    """Something that can be gone through again, but is not a list."""
 
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
@@ -84,7 +83,7 @@ def corpus(count: int = 300) -> list[str]:
 @pytest.mark.parametrize("chunk", [5, 10**6])
 @pytest.mark.parametrize("least", [1, 2, None])
 def test_contexts_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, chunk: int, least: int | None) -> None:
-    monkeypatch.setattr("phrasemate.vectors.sample_sentences.CHUNK", chunk)
+    monkeypatch.setattr("phrasemate.vectors.vocabulary.CHUNK", chunk)
     texts, most = corpus(), 4
     index = {word: row for row, word in enumerate(count_words(texts, 60).words)}
     numbers = np.random.default_rng(7).random(len(texts))
@@ -92,10 +91,10 @@ def test_contexts_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, chunk: int, l
     for sentence, text in enumerate(texts):
         for word in {word for word, _, _ in tokens(text)} & index.keys():
             stands.setdefault(word, []).append((numbers[sentence], sentence))
-    taken = {sentence for places in stands.values() for _, sentence in sorted(places)[: least or most]}
-    expected = {(index[word], s) for word, places in stands.items() for _, s in sorted(places)[:most] if s in taken}
-    found = sample_contexts(texts, index, most, least, seed=7)
-    rows = list(zip(*(column.tolist() for column in found), strict=True))
+    chosen = {sentence for places in stands.values() for _, sentence in sorted(places)[: least or most]}
+    expected = {(index[word], s) for word, places in stands.items() for _, s in sorted(places)[:most] if s in chosen}
+    contexts = sample_contexts(texts, index, most, least, seed=7)
+    rows = list(zip(*(column.tolist() for column in contexts), strict=True))
     assert {(word, sentence) for word, sentence, _, _ in rows} == expected
     assert len(rows) == len(expected)
     assert [(s, start) for _, s, start, _ in rows] == sorted((s, start) for _, s, start, _ in rows)

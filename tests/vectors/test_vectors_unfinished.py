@@ -28,7 +28,7 @@ def test_what_makes_no_sense_is_not_gone_on_from(tmp_path: Path, done: int, sums
     path = tmp_path / "vectors.part"
     about = {"done": str(done), "facts": FACTS, "crc": ResumableSum._checksum(done, sums, FACTS)}
     save_arrays(path, {"sums": sums}, about)
-    with pytest.raises(InputError, match="makes no sense; delete it to start anew"):
+    with pytest.raises(InputError, match="makes no sense; delete it to start again"):
         ResumableSum(path, {"a": 1}, np.zeros((3, 2), np.float32))
 
 
@@ -37,5 +37,5 @@ def test_numbers_that_numpy_lacks(tmp_path: Path, kind: str) -> None:
     path, size = tmp_path / "vectors.part", 2 if kind == "BF16" else 1
     header = json.dumps({"sums": {"dtype": kind, "shape": [2], "data_offsets": [0, 2 * size]}}).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2 * size))
-    with pytest.raises(InputError, match="delete it to start anew"):
+    with pytest.raises(InputError, match="delete it to start again"):
         ResumableSum(path, {"a": 1}, np.zeros((3, 2), np.float32))

@@ -45,8 +45,8 @@ def test_prepared_is_unit_centred_unit(few: WordVectors) -> None:
 
 
 def test_a_vector_of_zeros_stays() -> None:
-    made = WordVectors(("a", "b"), np.array([[0, 0], [0, 2]], np.float32)).normalised()
-    np.testing.assert_array_equal(made.matrix, [[0, 0], [0, 1]])
+    vectors = WordVectors(("a", "b"), np.array([[0, 0], [0, 2]], np.float32)).normalised()
+    np.testing.assert_array_equal(vectors.matrix, [[0, 0], [0, 1]])
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from phrasemate.align.eflomal import EflomalAligner
-from phrasemate.align.files import PhraseSettings, Report, align_files, pair_files, read_pairs
-from phrasemate.align.links import SYMMETRISATIONS, Links, format_links, parse_links, read_links, symmetrise
+from phrasemate.align.files import ParallelText, PhraseSettings, Report, align_files, pair_files, read_pairs
 from phrasemate.align.neural import METHODS, NeuralAligner
-from phrasemate.align.pairs import BorderWords, PhraseFinder, consistent_boxes
-from phrasemate.align.parallel import ParallelText
-from phrasemate.align.types import Aligner, Worded
+from phrasemate.align.pairs import (
+    SYMMETRISATIONS,
+    Aligner,
+    BorderWords,
+    Links,
+    PhraseFinder,
+    Worded,
+    consistent_boxes,
+    format_links,
+    parse_links,
+    read_links,
+    symmetrise,
+)
 
 __all__ = [
     "METHODS",

@@ -13,8 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from phrasemate.align.links import Links, parse_links, symmetrise
-from phrasemate.align.types import Worded
+from phrasemate.align.pairs import Links, Worded, parse_links, symmetrise
 from phrasemate.errors import InputError, MissingExtra
 
 CHUNK = 200_000  # sentence pairs: enough to learn from, and about 1 GB
@@ -49,14 +48,14 @@ class EflomalAligner:
 
     def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
         """The links of each sentence pair; none where a side has no words or more than 1,000."""
-        return [symmetrise(*each, self.symmetrisation) for each in self._directions(pairs)]
+        return [symmetrise(*pair, self.symmetrisation) for pair in self._directions(pairs)]
 
     def directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[tuple[Links, Links]]:
         """Both directions of each sentence pair, as (source word, target word)."""
         return list(self._directions(pairs))
 
     def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
-        """Take the priors from sentence pairs that are aligned already (a run that goes on where another stopped)."""
+        """Take the priors from sentence pairs that are aligned already (a run that resumes where another stopped)."""
         priors = _Priors()
         for source, target, links in aligned:
             priors.add(source, target, links, links)
@@ -109,11 +108,11 @@ class _Priors:
         self._jumps: tuple[Counter[int], ...] = Counter(), Counter()
 
     def add(self, source: Worded, target: Worded, forward: Links, reverse: Links) -> None:
-        left, right = _words(source), _words(target)
-        self._pairs.update((left[s], right[t]) for s, t in forward)
-        self._fertilities[0].update((left[s], n) for s, n in Counter(s for s, _ in forward).items())
+        source_words, right = _words(source), _words(target)
+        self._pairs.update((source_words[s], right[t]) for s, t in forward)
+        self._fertilities[0].update((source_words[s], n) for s, n in Counter(s for s, _ in forward).items())
         self._fertilities[1].update((right[t], n) for t, n in Counter(t for _, t in reverse).items())
-        self._jumps[0].update(_jumps([(t, s) for s, t in forward], len(left)))
+        self._jumps[0].update(_jumps([(t, s) for s, t in forward], len(source_words)))
         self._jumps[1].update(_jumps(reverse, len(right)))
 
     @property

@@ -1,22 +1,179 @@
-"""Whole files: a parallel text -> word links -> phrase pairs, as a stream that can be stopped and continued."""
+"""Parallel text in files to word links to phrase pairs, as a stream that can be stopped and resumed.
+
+A parallel text is two files whose lines correspond, one file with two columns, or a translation memory.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
+from typing import IO, cast
 
-from phrasemate.align.links import Links, format_links, parse_links, read_links
-from phrasemate.align.pairs import LEAST, MAX_WORDS, RATE, BorderWords, PhraseFinder
-from phrasemate.align.parallel import ParallelText
-from phrasemate.align.types import Aligner, Worded
+from phrasemate.align.pairs import (
+    LEAST,
+    MAX_WORDS,
+    RATE,
+    Aligner,
+    BorderWords,
+    Links,
+    PhraseFinder,
+    Worded,
+    format_links,
+    parse_links,
+    read_links,
+)
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.text_file import numbered_lines
+from phrasemate.text.error_policy import Damage, Skipped, without_options
+from phrasemate.text.formats.bilingual import format_of, read_bilingual
+from phrasemate.text.text_file import TextFile, numbered_lines
 from phrasemate.types import Phrase, PhrasePair
 from phrasemate.utils.storage import ResumableFile, sha256_of
+
+_BLOCK = 1 << 20
+
+
+class ParallelText:
+    """Sentence pairs in UTF-8 files (gzip where the name ends in .gz), read as a stream, as often as needed.
+
+    ``target`` None: ``source`` holds both sides, in the columns ``columns`` (from 1), separated by tabs. A pair raises
+    ReadError if one side only is blank, a column is missing or the text cannot be decoded. With ``skip`` it is listed
+    and read as a pair of empty texts, so that line n stays line n. A pair that is blank on both sides is that anyway.
+
+    A translation memory or a document in translation (.tmx, .xliff; see `read_bilingual`) gives a pair for each unit
+    that has both sides. ``languages`` are source and target, needed where it has more than two.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        target: str | Path | None = None,
+        columns: tuple[int, int] = (1, 2),
+        skip: bool = False,
+        languages: tuple[str, str] = ("", ""),
+    ) -> None:
+        self.source, self.target = Path(source), None if target is None else Path(target)
+        if min(columns) < 1 or columns[0] == columns[1]:
+            raise InputError(f"columns {columns[0]},{columns[1]}; expected two different numbers from 1, such as 1,2")
+        self.columns, self.languages, self.damage = columns, languages, Damage(skip)
+        self._of_units = target is None and format_of(source) != ""
+        if any(languages) and not self._of_units:
+            raise InputError(f"languages {','.join(languages)} for {source}; expected them with .tmx or .xliff only")
+
+    @property
+    def files(self) -> list[Path]:
+        """The file or files."""
+        return [self.source] if self.target is None else [self.source, self.target]
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """What was passed over so far."""
+        return self.damage.skipped()
+
+    def count(self, *others: Path) -> int:
+        """The number of pairs; raises ReadError where the two files, or ``others``, have not as many lines."""
+        if not self._of_units:
+            return same_length(*self.files, *others)
+        pairs = sum(1 for _ in self)
+        for path in others:
+            if (lines := count_lines(path)) != pairs:
+                reason = f"{lines:,} lines, but {self.source} has {pairs:,} sentence pairs"
+                raise ReadError(str(path), lines, reason, "give files that belong together")
+        return pairs
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Both sides of each line, without white space around them.
+
+        Raises ReadError for what cannot be read, and where one file ends before the other.
+        """
+        with without_options(encoding_only=True):
+            yield from self._pairs()
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        if self._of_units:
+            yield from read_bilingual(self.source, *self.languages)
+            return
+        if self.target is None:
+            yield from (self._split(number, line) for number, line in enumerate(self._lines(self.source), 1))
+            return
+        lines = zip_longest(self._lines(self.source), self._lines(self.target))
+        for number, (source, target) in enumerate(lines, 1):
+            if source is None or target is None:
+                same_length(*self.files)
+                return
+            yield self._pair(number, source, target)
+
+    def _split(self, number: int, line: str) -> tuple[str, str]:
+        if not line.strip():
+            return "", ""
+        cells = line.split("\t")
+        if max(self.columns) > len(cells):
+            reason = f"{len(cells)} column{'s' * (len(cells) > 1)}; expected {max(self.columns)}, separated by tabs"
+            self.damage.line(str(self.source), number, reason, "fix it, give --columns or use --on-error skip")
+            return "", ""
+        return self._pair(number, cells[self.columns[0] - 1], cells[self.columns[1] - 1])
+
+    def _pair(self, number: int, source: str, target: str) -> tuple[str, str]:
+        source, target = source.strip(), target.strip()
+        if bool(source) == bool(target):
+            return source, target
+        blank = self.source if target or self.target is None else self.target
+        side = "" if self.target else f"column {self.columns[bool(source)]} is "
+        reason = f"{side}blank, its other side is not"
+        self.damage.line(str(blank), number, reason, "delete the pair or use --on-error skip")
+        return "", ""
+
+    def _lines(self, path: Path) -> Iterator[str]:
+        """Every line, an empty one for each that was passed over."""
+        expected = 1
+        for number, line in _text_file(path, self.damage).lines():
+            yield from ("" for _ in range(expected, number))
+            yield line
+            expected = number + 1
+        for item in self.skipped:
+            if item.whole:
+                raise ReadError(item.file, item.line, item.reason, "fix the file")
+        yield from ("" for _ in range(expected, count_lines(path) + 1))
+
+
+def _text_file(path: Path, damage: Damage) -> TextFile:
+    return TextFile(path, str(path), path.suffix == ".gz", "utf-8", damage)
+
+
+def count_lines(path: Path) -> int:
+    """The lines of a file, unpacked where its name ends in .gz; raises ReadError if it cannot be read."""
+    if not path.is_file():
+        raise ReadError(str(path), 0, "not a file" if path.exists() else "no such file", "check the path")
+    lines, last = 0, b"\n"
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            while block := cast(IO[bytes], file).read(_BLOCK):
+                lines, last = lines + block.count(b"\n"), block[-1:]
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ReadError(str(path), lines + 1, f"damaged gzip data ({error})", "copy or download it again") from error
+    except OSError as error:
+        raise ReadError(str(path), 0, f"cannot be read ({error.strerror})", "check its permissions") from error
+    return lines + (last != b"\n")
+
+
+def same_length(*paths: Path) -> int:
+    """The number of lines that all of the files have; raises ReadError naming the first that ends early."""
+    counts = [count_lines(path) for path in paths]
+    if len(set(counts)) > 1:
+        short, long = counts.index(min(counts)), counts.index(max(counts))
+        raise ReadError(
+            str(paths[short]),
+            counts[short],
+            f"the file ends here, but {paths[long]} has {counts[long]:,} lines",
+            "give files whose lines correspond",
+        )
+    return counts[0]
+
 
 BATCH = 1000  # sentence pairs between two writes of phrase pairs
 
@@ -26,8 +183,8 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a run: ``lines`` of the whole output, of which ``new`` are of this run; ``found`` links or phrase
-    pairs in the new ones; ``blank`` new lines without text; ``seconds``.
+    """Report of a run: ``lines`` of the whole output, of which this run wrote ``new``. ``found`` counts links or phrase
+    pairs in the new lines, ``blank`` new lines without text; ``seconds``.
     """
 
     out: str
@@ -58,25 +215,25 @@ def align_files(
 ) -> Report:
     """Word links of a parallel text, one line in the Pharaoh format for each of its lines.
 
-    A run that was stopped goes on where it was (see `ResumableFile`). Raises ReadError for a text that cannot be read
-    or whose sides differ in length, InputError for an output that is there already or was begun otherwise.
+    A stopped run continues where it was (see `ResumableFile`). Raises ReadError for a text that cannot be read
+    or whose sides differ in length, InputError for an output that already exists or was started otherwise.
     """
     started, total = time.perf_counter(), text.count()
     settings = _inputs(text) | aligner.signature | {"tokenised": str(tokenised)}
-    found = blank = 0
+    count = blank = 0
     with ResumableFile(out, settings, force, total) as file:
-        first = done = file.done
+        first = finished = file.done
         rows = ((Worded.of(source, tokenised), Worded.of(target, tokenised)) for source, target in text)
-        if done:
+        if finished:
             _learn(aligner, rows, file)
         while batch := list(islice(rows, aligner.chunk)):
             links = aligner.align(batch)
             file.write(map(format_links, links))
-            found, done = found + sum(map(len, links)), done + len(batch)
+            count, finished = count + sum(map(len, links)), finished + len(batch)
             blank += sum(not source.text for source, _ in batch)
-            progress("aligning", done, total)
+            progress("aligning", finished, total)
         file.finish()
-    return Report(str(out), done, done - first, found, blank, time.perf_counter() - started)
+    return Report(str(out), finished, finished - first, count, blank, time.perf_counter() - started)
 
 
 def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: ResumableFile) -> None:
@@ -88,7 +245,7 @@ def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: Resuma
 
 
 def _aligned(rows: Iterator[tuple[Worded, Worded]], file: ResumableFile) -> Iterator[tuple[Worded, Worded, Links]]:
-    """Raises ReadError for lines that are no links of these pairs."""
+    """Raises ReadError for lines that are not links of these pairs."""
     for number, ((source, target), line) in enumerate(zip(islice(rows, file.done), file.written(), strict=True), 1):
         links = parse_links(line, str(file.part), number)
         if any(a >= len(source.spans) or b >= len(target.spans) for a, b in links):
@@ -110,48 +267,50 @@ def pair_files(
 
     ``{"source": ..., "target": ..., "pairs": [[start, end, start, end], ...]}``: characters of source and target.
     The text is read twice: first to count the words that may not begin or end a phrase. Stopped and continued as
-    `align_files`; raises the same, and ReadError for links that are no links of this text.
+    `align_files`; raises the same, and ReadError for links that are not links of this text.
     """
     settings, started = settings or PhraseSettings(), time.perf_counter()
     total = text.count(Path(links))
     facts = _inputs(text) | {"links": _identity(Path(links)), "tokenised": str(tokenised), "settings": str(settings)}
-    found = blank = 0
+    count = blank = 0
     with ResumableFile(out, facts, force, total) as file:
-        first = done = file.done
+        first = finished = file.done
         finder = PhraseFinder(
             _frequent(text, tokenised, settings, lambda lines: progress("counting", lines, total)),
             settings.max_words,
             settings.loose,
         )
-        rows = islice(zip(text, read_links(links), strict=True), done, None)
+        rows = islice(zip(text, read_links(links), strict=True), finished, None)
         while batch := list(islice(rows, BATCH)):
             lines = []
-            for number, ((source, target), each) in enumerate(batch, done + 1):
-                spans = _spans(finder, Worded.of(source, tokenised), Worded.of(target, tokenised), each, links, number)
+            for number, ((source, target), word_links) in enumerate(batch, finished + 1):
+                spans = _spans(
+                    finder, Worded.of(source, tokenised), Worded.of(target, tokenised), word_links, links, number
+                )
                 lines.append(json.dumps({"source": source, "target": target, "pairs": spans}, ensure_ascii=False))
-                found, blank = found + len(spans), blank + (not source)
+                count, blank = count + len(spans), blank + (not source)
             file.write(lines)
-            done += len(batch)
-            progress("extracting", done, total)
+            finished += len(batch)
+            progress("extracting", finished, total)
         file.finish()
-    return Report(str(out), done, done - first, found, blank, time.perf_counter() - started)
+    return Report(str(out), finished, finished - first, count, blank, time.perf_counter() - started)
 
 
 def read_pairs(path: str | Path) -> Iterator[PhrasePair]:
     """The phrase pairs of a file that `pair_files` made (gzip where its name ends in .gz).
 
-    Raises ReadError naming file and line for what is no such line.
+    Raises ReadError naming file and line for what is not such a line.
     """
     path = Path(path)
     for number, line in numbered_lines(path):
         try:
             row = json.loads(line)
             source, target, pairs = str(row["source"]), str(row["target"]), [tuple(map(int, p)) for p in row["pairs"]]
-            found = [PhrasePair(Phrase(source, s, e), Phrase(target, s2, e2)) for s, e, s2, e2 in pairs]
+            phrase_pairs = [PhrasePair(Phrase(source, s, e), Phrase(target, s2, e2)) for s, e, s2, e2 in pairs]
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError, InputError) as error:
             reason = f"not a line of phrase pairs ({type(error).__name__}: {error})"
             raise ReadError(str(path), number, reason, "make the file again with phrasemate pairs") from error
-        yield from found
+        yield from phrase_pairs
 
 
 def _frequent(

@@ -1,8 +1,8 @@
 """Word links from the encoder's token states, without training: SimAlign and awesome-align on our own runtime.
 
-A word's vector is what the model makes of it as a phrase, by its trained projection (``head``); where the model has
-none, or another layer than the last is asked for, the ``mean`` of the states of its tokens. Of a sentence pair with
-word vectors x_1..x_m and y_1..y_n:
+A word's vector is that of the word as a phrase, by the trained projection (``head``). Where the model has none, or
+another layer than the last is used, it is the ``mean`` of the states of its tokens. Of a sentence pair with word
+vectors x_1..x_m and y_1..y_n:
 
 - ``intersection`` (Jalili Sabet et al. 2020, "SimAlign", section 2.2, "Argmax"): i and j are linked where
   j = argmax_l s(x_i, y_l) and i = argmax_l s(x_l, y_j), s being the cosine.
@@ -12,7 +12,7 @@ word vectors x_1..x_m and y_1..y_n:
 - ``softmax`` (Dou and Neubig 2021, "Word Alignment by Fine-tuning Embeddings on Parallel Corpora", section 2.1): with
   S = X Y^T (dot products), i and j are linked where softmax over l of S[i, l] at j and softmax over l of S[l, j] at i
   both exceed a threshold, 1e-3. They do it on sub-words and link words of which any sub-words are linked; here it
-  is done on the words, and S is divided by a temperature (docs/align.md). With ``head``, S are cosines.
+  is done on the words, and S is divided by a temperature (docs/how-to/align.md). With ``head``, S are cosines.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.align.links import Links, symmetrise
-from phrasemate.align.types import Worded
+from phrasemate.align.pairs import Links, Worded, symmetrise
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import pool_mean, token_rows, unit
 from phrasemate.errors import InputError
-from phrasemate.utils.batching import parts
+from phrasemate.utils.machine import parts
 
 METHODS = ("intersection", "itermax", "softmax")
 CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
@@ -99,10 +98,10 @@ class NeuralAligner:
     def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
         """The links of each sentence pair; one pass of the encoder for each side of a chunk.
 
-        None where one side's words times the other's are more than 25 million: that is no sentence pair.
+        None where one side's words times the other's are more than 25 million: that is not a sentence pair.
         """
         if self.symmetrisation is not None:
-            return [symmetrise(*each, self.symmetrisation) for each in self.directions(pairs)]
+            return [symmetrise(*pair, self.symmetrisation) for pair in self.directions(pairs)]
         link: Callable[[Floats], Bools] = {
             "intersection": intersection,
             "itermax": itermax,
@@ -118,14 +117,14 @@ class NeuralAligner:
         """
         if self.method == "itermax":
             raise InputError("itermax has no directions; take intersection or softmax")
-        found = []
+        directions = []
         for values in self._similarities(pairs):
             if self.method == "softmax":
                 chosen = softmax(values / self.temperature, self.threshold)
             else:
                 chosen = _best(values), _best(values.T).T
-            found.append((_links(chosen[0]), _links(chosen[1])))
-        return found
+            directions.append((_links(chosen[0]), _links(chosen[1])))
+        return directions
 
     def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
         """Nothing to learn: each sentence pair is aligned by itself."""
@@ -140,7 +139,7 @@ class NeuralAligner:
             sources = word_vectors(self.model, [source for source, _ in some], self.layer, self.pooling)
             targets = word_vectors(self.model, [target for _, target in some], self.layer, self.pooling)
             if self.method != "softmax" or self.pooling == "head":
-                sources, targets = [unit(each) for each in sources], [unit(each) for each in targets]
+                sources, targets = [unit(vectors) for vectors in sources], [unit(vectors) for vectors in targets]
             yield from (source @ target.T for source, target in zip(sources, targets, strict=True))
 
 
@@ -163,15 +162,18 @@ def word_vectors(
     With pooling "head" (words, dim): the word's vector as a phrase.
     """
     pool = pool_mean if pooling == "mean" or model.head is None else model.head
-    found: list[Floats] = []
+    word_rows: list[Floats] = []
     for part, states in model.runtime.blocks([sentence.text for sentence in sentences], layer):
         some = sentences[part]
         spans = [np.array(sentence.spans, np.int32).reshape(-1, 2) for sentence in some]
-        rows = [token_rows(states, text, each[:, 0], each[:, 1]) for text, each in enumerate(spans)]
+        rows = [
+            token_rows(states, text, spans_of_text[:, 0], spans_of_text[:, 1])
+            for text, spans_of_text in enumerate(spans)
+        ]
         first, last = (np.concatenate(side) for side in zip(*rows, strict=True))
         vectors = pool(states.values, first, last)
-        found += np.split(vectors, np.cumsum([len(each) for each in spans])[:-1])
-    return found
+        word_rows += np.split(vectors, np.cumsum([len(spans_of_text) for spans_of_text in spans])[:-1])
+    return word_rows
 
 
 def intersection(similarity: Floats) -> Bools:

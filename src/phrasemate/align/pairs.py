@@ -1,24 +1,165 @@
-"""Word links -> consistent phrase pairs (Koehn et al. 2003, "Statistical Phrase-Based Translation", section 3).
+"""Word links (words, Pharaoh format, symmetrisation), and the consistent phrase pairs that they imply.
 
-A run of source words and a run of target words are a phrase pair where at least one link is inside and no link leaves
-them on one side only. Filters as in CCPR (Li et al. 2024, appendix A.1): none begins or ends with a frequent word, and
-none is without a letter.
+Phrase pairs: Koehn et al. 2003, "Statistical Phrase-Based Translation", section 3.
+
+A run of source words and a run of target words are a phrase pair if at least one link is inside and no link has only
+one end inside. Filters as in CCPR (Li et al. 2024, appendix A.1): none begins or ends with a frequent word, and none is
+without a letter.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.align.links import Links
-from phrasemate.align.types import Worded
-from phrasemate.errors import InputError
+from phrasemate.errors import InputError, ReadError
+from phrasemate.text import words
+from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Phrase, PhrasePair
+
+Links = list[tuple[int, int]]
+"""(source word, target word), counted from 0, sorted, each once."""
+
+SYMMETRISATIONS = ("intersection", "union", "grow-diag", "grow-diag-final-and")
+
+_LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def parse_links(line: str, file: str = "links", number: int = 0) -> Links:
+    """The links of one line in the Pharaoh format, ``0-0 1-2``: source word, target word, counted from 0.
+
+    ``file`` and ``number`` are named in the ReadError that anything else raises.
+    """
+    links = set()
+    for item in line.split():
+        match = _LINK.fullmatch(item)
+        if match is None:
+            raise ReadError(file, number, f"{item[:40]!r} is not a word link", "expected links such as 0-0 1-2")
+        links.add((int(match[1]), int(match[2])))
+    return sorted(links)
+
+
+def format_links(links: Iterable[tuple[int, int]]) -> str:
+    """Links as one line in the Pharaoh format, without its line end."""
+    return " ".join(f"{source}-{target}" for source, target in links)
+
+
+def read_links(path: str | Path) -> Iterator[Links]:
+    """The links of each line of a file (gzip where its name ends in .gz); raises ReadError with file and line."""
+    path = Path(path)
+    for number, line in numbered_lines(path):
+        yield parse_links(line, str(path), number)
+
+
+def symmetrise(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, int]], how: str) -> Links:
+    """One alignment from two directions; both are given as (source word, target word).
+
+    ``how`` is ``intersection``, ``union``, ``grow-diag`` or ``grow-diag-final-and``. ``grow-diag`` starts from the
+    intersection and adds links of the union that are neighbours of a link (diagonals too) and whose source word or
+    target word has no link yet. ``grow-diag-final-and`` then adds links of the forward, then of the reverse direction,
+    both of whose words have none. Och and Ney (2003), "A Systematic Comparison of Various Statistical Alignment
+    Models"; Koehn et al. (2005), "Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation". Links
+    are visited by source word, then target word. Raises InputError for another ``how``.
+    """
+    first, second = set(forward), set(reverse)
+    if how == "intersection":
+        return sorted(first & second)
+    if how == "union":
+        return sorted(first | second)
+    if how not in SYMMETRISATIONS:
+        raise InputError(f"symmetrisation {how!r}; expected one of {', '.join(SYMMETRISATIONS)}")
+    links = first & second
+    _grow(links, sorted(first | second))
+    if how == "grow-diag-final-and":
+        _finish(links, [*sorted(first), *sorted(second)])
+    return sorted(links)
+
+
+def _grow(links: set[tuple[int, int]], union: Links) -> None:
+    """Add neighbours from the union, pass by pass, until nothing is added; a link counts as soon as it is added.
+
+    Words never lose their links, so a link that was visited adds nothing later. Each link is visited once, and a link
+    that it adds is visited in the next pass.
+    """
+    sources, targets = {s for s, _ in links}, {t for _, t in links}
+    candidates = set(union)
+    now, later = sorted(links), []
+    while now:
+        source, target = heappop(now)
+        for down, right in _NEIGHBOURS:
+            new = (source + down, target + right)
+            if new in candidates and new not in links and (new[0] not in sources or new[1] not in targets):
+                links.add(new)
+                sources.add(new[0])
+                targets.add(new[1])
+                if new > (source, target):
+                    heappush(now, new)
+                else:
+                    later.append(new)
+        if not now:
+            now, later = sorted(later), []
+
+
+def _finish(links: set[tuple[int, int]], candidates: Links) -> None:
+    sources, targets = {s for s, _ in links}, {t for _, t in links}
+    for source, target in candidates:
+        if source not in sources and target not in targets:
+            links.add((source, target))
+            sources.add(source)
+            targets.add(target)
+
+
+_TOKEN = re.compile(r"[^ \t]+")  # a no-break space is part of a token, for all programs that write links
+
+
+class Worded(NamedTuple):
+    """A sentence and the character spans of its words, in order; links count these words from 0."""
+
+    text: str
+    spans: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, text: str, tokenised: bool = False) -> Worded:
+        """Words as spaces and tabs part them in tokenised text, else as `phrasemate.text.words` finds them."""
+        return cls(text, [match.span() for match in _TOKEN.finditer(text)] if tokenised else words(text))
+
+    @classmethod
+    def of_tokens(cls, tokens: Sequence[str]) -> Worded:
+        """A sentence given as its tokens, joined with spaces."""
+        starts = list(accumulate((len(token) + 1 for token in tokens), initial=0))[:-1]
+        return cls(" ".join(tokens), [(start, start + len(token)) for start, token in zip(starts, tokens, strict=True)])
+
+    def words(self) -> list[str]:
+        """The words themselves."""
+        return [self.text[start:end] for start, end in self.spans]
+
+
+class Aligner(Protocol):
+    """Sentence pairs -> word links; ``chunk`` is how many pairs it likes to get at once.
+
+    ``learn`` is given pairs that are aligned already when a stopped run resumes: ``chunk`` of them at most.
+    """
+
+    chunk: int
+
+    @property
+    def signature(self) -> dict[str, str]:
+        """What decides about the links: method and its settings, model."""
+        ...
+
+    def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]: ...
+
+    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None: ...
+
 
 MAX_WORDS = 6  # CCPR's code has 6 sub-words; words leave room for what one language splits and another joins
 RATE = 0.003  # CCPR, appendix A.1: 30,000 occurrences in 10 million sentence pairs
@@ -62,11 +203,11 @@ def consistent_boxes(
     back_low, back_high = _reach(pairs[:, 1], pairs[:, 0], targets, max_words)
     widths, starts = np.nonzero((high >= 0) & (high - low < max_words))  # runs that link to something short enough
     first, last = low[widths, starts], high[widths, starts]
-    kept = back_low[last - first, first] >= starts
-    kept &= back_high[last - first, first] <= starts + widths
+    consistent = back_low[last - first, first] >= starts
+    consistent &= back_high[last - first, first] <= starts + widths
     linked = np.bincount(pairs[:, 0], minlength=sources) > 0
-    kept &= linked[starts] & linked[np.minimum(starts + widths, sources - 1)]
-    table = np.stack([starts, starts + widths + 1, first, last + 1], axis=1)[kept]
+    consistent &= linked[starts] & linked[np.minimum(starts + widths, sources - 1)]
+    table = np.stack([starts, starts + widths + 1, first, last + 1], axis=1)[consistent]
     boxes = [Box(*row) for row in table[np.lexsort(table.T[::-1])].tolist()]
     if not loose:
         return boxes
@@ -113,10 +254,10 @@ def _runs(start: int, end: int, linked: list[bool], max_words: int) -> Iterator[
 class BorderWords:
     """Counts the words of one side of a parallel text, to tell those that are too frequent to begin or end a phrase.
 
-    A word is too frequent with more than ``rate`` occurrences per sentence, and more than ``least`` in all. Memory
-    does not grow with the text, unless the rate is so low that most words have to be known: from time to time words
-    that are far from the rate are forgotten (lossy counting, Manku and Motwani 2002, section 4.2), so a count may be
-    too low by a tenth of the rate.
+    A word is too frequent with more than ``rate`` occurrences per sentence, and more than ``least`` in all. Memory does
+    not grow with the text, unless the rate is so low that most words have to be counted. From time to time words far
+    below the rate are forgotten (lossy counting, Manku and Motwani 2002, section 4.2). So a count may be too low by a
+    tenth of the rate.
     """
 
     def __init__(self, rate: float = RATE, least: int = LEAST) -> None:

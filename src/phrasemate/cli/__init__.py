@@ -1,21 +1,26 @@
 """The command line: each command is a thin shell over one public call.
 
-Exit codes: 0 done; 1 an error that the user can mend (one line on standard error); 2 wrong usage;
-130 stopped with Ctrl-C; 141 the reader of a pipe went away.
+Exit codes:
+    0: done
+    1: an error that the user can fix (one line on standard error)
+    2: wrong usage
+    130: stopped with Ctrl-C
+    141: the reader of a pipe went away
 """
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, ClassVar
 
 import typer
 
 from phrasemate.cli import (
     align,
+    concordance,
     dataset,
     demo,
     evaluate,
-    evaluate_lookup,
     examples,
     index,
     match,
@@ -27,7 +32,9 @@ from phrasemate.cli import (
     terms,
     train,
     vectors,
+    watch,
 )
+from phrasemate.cli.options import flag, option
 from phrasemate.cli.shell import Offer, RootGroup, settle_streams
 
 __all__ = ["app", "main"]
@@ -41,14 +48,14 @@ EXAMPLES = """Examples:
   phrasemate search idx --json < queries.txt           many queries, JSON lines out
   phrasemate index stats idx                           what an index holds"""
 
-evaluate.app.command("lookup", epilog=evaluate_lookup.EXAMPLES)(evaluate_lookup.lookup)
-
 
 class _Phrasemate(RootGroup):
     offers: ClassVar[dict[str, Offer]] = {
         "index": index.app,
         "search": (search.search, search.EXAMPLES),
         "serve": (serve.serve, serve.EXAMPLES),
+        "concordance": (concordance.concordance, concordance.EXAMPLES),
+        "watch": (watch.watch, watch.EXAMPLES),
         "terms": (terms.terms, terms.EXAMPLES),
         "align": (align.align, align.ALIGN_EXAMPLES),
         "pairs": (align.pairs, align.PAIRS_EXAMPLES),
@@ -76,8 +83,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         from phrasemate import __version__
 
         typer.echo(f"phrasemate {__version__}")
@@ -87,10 +94,15 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, flag("--version", "Print the version and leave.", callback=_print_version, is_eager=True)
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log what happens to standard error.")] = False,
+    verbose: Annotated[bool, flag("--verbose", "Log what happens to standard error.")] = False,
+    device: Annotated[
+        str | None, option("--device", "NAME", "The device of OpenVINO that encodes, such as GPU (default: CPU).")
+    ] = None,
 ) -> None:
+    if device:
+        os.environ["PHRASEMATE_DEVICE"] = device
     if verbose:
         import logging
 

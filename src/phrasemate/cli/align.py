@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import JsonAtEnd, Model, OnError, Threads, say_skipped
+from phrasemate.cli import options
+from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
-from phrasemate.cli.validators import check_apart, two, two_columns
 
 if TYPE_CHECKING:
     from phrasemate.align import Aligner, ParallelText, Report
@@ -32,7 +32,7 @@ ALIGN_EXAMPLES = """Examples:
   phrasemate align tok.de tok.en -o links.txt --tokenised --method itermax
   phrasemate align memory.tmx -o links.txt --langs de,en
 
-A run that was stopped goes on where it was: give the same command again."""
+To resume a stopped run, give the same command again."""
 
 PAIRS_EXAMPLES = """Examples:
 
@@ -41,7 +41,7 @@ PAIRS_EXAMPLES = """Examples:
   phrasemate pairs news.de news.en links.txt -o pairs.jsonl
   phrasemate pairs both.tsv.gz links.txt -o pairs.jsonl --columns 2,1 --max-words 4
 
-A run that was stopped goes on where it was: give the same command again."""
+To resume a stopped run, give the same command again."""
 
 
 class Method(StrEnum):
@@ -62,110 +62,78 @@ class Symmetrise(StrEnum):
     GROW_DIAG_FINAL_AND = "grow-diag-final-and"
 
 
-Columns = Annotated[
-    str, typer.Option("--columns", metavar="N,N", help="Source and target column of a file with tabs, from 1.")
-]
-Langs = Annotated[
-    str, typer.Option("--langs", metavar="LANG,LANG", help="Source and target language of a .tmx or .xliff file.")
-]
+Columns = Annotated[str, option("--columns", "N,N", "Source and target column of a file with tabs, from 1.")]
+Langs = Annotated[str, option("--langs", "LANG,LANG", "Source and target language of a .tmx or .xliff file.")]
 Tokenised = Annotated[
-    bool, typer.Option("--tokenised", help="Words are what spaces and tabs separate (default: found in any script).")
+    bool, flag("--tokenised", "Words are what spaces and tabs separate (default: found in any script).")
 ]
 Skip = Annotated[
-    OnError,
-    typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be used, or leave its line empty."),
+    options.OnError, option("--on-error", "raise|skip", "Stop at what cannot be used, or leave its line empty.")
 ]
-Force = Annotated[
-    bool, typer.Option("--force", help="Write over what is there; start anew where what was begun does not fit.")
-]
+Force = Annotated[bool, flag("--force", "Overwrite what exists, and an unfinished run with other settings.")]
 
 
 def align(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="SRC", help="Sentences, one a line; both sides, separated by a tab; .tmx or .xliff."),
-    ],
-    target: Annotated[
-        Path | None, typer.Argument(metavar="TGT", help="The same sentences in the other language, line by line.")
-    ] = None,
+    source: Annotated[Path, argument("SRC", "Sentences, one a line; both sides, separated by a tab; .tmx or .xliff.")],
+    target: Annotated[Path | None, argument("TGT", "The same sentences in the other language, line by line.")] = None,
     *,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="The links, in the Pharaoh format; - for standard output."),
-    ],
+    out: Annotated[Path, option("--out", "-o", "FILE", "The links, in the Pharaoh format; - for standard output.")],
     method: Annotated[
-        Method,
-        typer.Option("--method", metavar="METHOD", help="intersection, itermax, softmax (by the model) or eflomal."),
+        Method, option("--method", "METHOD", "intersection, itermax, softmax (by the model) or eflomal.")
     ] = Method.INTERSECTION,
     how: Annotated[
         Symmetrise | None,
-        typer.Option(
+        option(
             "--symmetrise",
-            metavar="HOW",
-            help="intersection, union, grow-diag or grow-diag-final-and "
+            "HOW",
+            "intersection, union, grow-diag or grow-diag-final-and "
             "(default: grow-diag-final-and for eflomal, else what both directions say).",
         ),
     ] = None,
     columns: Columns = "1,2",
     langs: Langs = "",
     tokenised: Tokenised = False,
-    on_error: Skip = OnError.RAISE,
-    layer: Annotated[
-        int | None, typer.Option("--layer", metavar="N", min=0, help="Layer of the model (default: the last).")
-    ] = None,
-    model: Model = None,
-    threads: Threads = None,
+    on_error: Skip = options.OnError.RAISE,
+    layer: options.Layer = None,
+    model: options.Model = None,
+    threads: options.Threads = None,
     force: Force = False,
-    as_json: JsonAtEnd = False,
+    as_json: options.JsonAtEnd = False,
 ) -> None:
     """Link the words of a parallel text.
 
     Writes one line for each line of the text: "0-0 1-2" links source word 0 with target word 0 and 1 with 2, counted
-    from 0; words are those of the language, without punctuation, unless --tokenised is given. A line is empty where
+    from 0. Words are those of the language, without punctuation, unless --tokenised is given. A line is empty where
     both sides are blank.
     """
     from phrasemate.align import align_files
 
     text = _text(source, target, columns, langs, on_error)
-    check_apart(out, *text.files)
+    options.check_apart(out, *text.files)
     aligner = _aligner(method, how, layer, model, threads)
-    with _written(out) as (path, to_stdout), stages(lambda: _kept(path)) as show:
+    with _written(out) as (path, to_stdout), stages(lambda: _resume_advice(path)) as show:
         report = align_files(text, path, aligner, tokenised, force, show)
     _say(report, text.skipped, "link", as_json, to_stdout)
 
 
 def pairs(
     files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE", help="SRC TGT LINKS, or one file with both sides and LINKS; LINKS is made by align."
-        ),
+        list[Path], argument("FILE", "SRC TGT LINKS, or one file with both sides and LINKS; LINKS is made by align.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The phrase pairs, as JSON lines.")],
-    max_words: Annotated[
-        int, typer.Option("--max-words", metavar="N", min=1, help="Words of a phrase, on each side.")
-    ] = 6,
+    out: Annotated[Path, option("--out", "-o", "FILE", "The phrase pairs, as JSON lines.")],
+    max_words: Annotated[int, option("--max-words", "N", "Words of a phrase, on each side.", min=1)] = 6,
     rate: Annotated[
         float,
-        typer.Option(
-            "--frequent",
-            metavar="RATE",
-            min=0,
-            help="A word with more occurrences per sentence begins and ends no phrase.",
-        ),
+        option("--frequent", "RATE", "A word with more occurrences per sentence begins and ends no phrase.", min=0),
     ] = 0.003,
-    least: Annotated[
-        int, typer.Option("--frequent-least", metavar="N", min=0, help="But only with more than N in all.")
-    ] = 10,
-    loose: Annotated[
-        bool, typer.Option("--loose", help="Phrases may begin and end with words that have no link.")
-    ] = False,
+    least: Annotated[int, option("--min-frequent", "N", "But only with more than N in all.", min=0)] = 10,
+    loose: Annotated[bool, flag("--loose", "Phrases may begin and end with words that have no link.")] = False,
     columns: Columns = "1,2",
     langs: Langs = "",
     tokenised: Tokenised = False,
-    on_error: Skip = OnError.RAISE,
+    on_error: Skip = options.OnError.RAISE,
     force: Force = False,
-    as_json: JsonAtEnd = False,
+    as_json: options.JsonAtEnd = False,
 ) -> None:
     """Take the phrase pairs out of a parallel text with word links.
 
@@ -179,9 +147,9 @@ def pairs(
     if len(files) not in (2, 3):
         raise typer.BadParameter(f"{len(files)} files; expected SRC TGT LINKS, or one file with tabs and LINKS")
     text = _text(files[0], files[1] if len(files) == 3 else None, columns, langs, on_error)
-    check_apart(out, *files)
+    options.check_apart(out, *files)
     settings = PhraseSettings(max_words, rate, least, loose)
-    with _written(out) as (path, to_stdout), stages(lambda: _kept(path)) as show:
+    with _written(out) as (path, to_stdout), stages(lambda: _resume_advice(path)) as show:
         report = pair_files(text, files[-1], path, settings, tokenised, force, show)
     _say(report, text.skipped, "phrase pair", as_json, to_stdout)
 
@@ -200,15 +168,15 @@ def _written(out: Path) -> Iterator[tuple[Path, bool]]:
         sys.stdout.buffer.flush()
 
 
-def _text(source: Path, target: Path | None, columns: str, langs: str, on_error: OnError) -> ParallelText:
+def _text(source: Path, target: Path | None, columns: str, langs: str, on_error: options.OnError) -> ParallelText:
     from phrasemate.align import ParallelText
     from phrasemate.text.formats.bilingual import format_of
 
-    numbers = two_columns(columns)
+    numbers = options.two_columns(columns)
     if numbers != (1, 2) and (target is not None or format_of(source)):
         raise typer.BadParameter(f"--columns is for one file with tabs, not for {target or source}")
-    both = two(langs, "--langs", "two languages, such as de,en") if langs else ("", "")
-    return ParallelText(source, target, numbers, on_error is OnError.SKIP, both)
+    both = options.two(langs, "--langs", "two languages, such as de,en") if langs else ("", "")
+    return ParallelText(source, target, numbers, on_error is options.OnError.SKIP, both)
 
 
 def _aligner(
@@ -224,8 +192,8 @@ def _aligner(
     return EflomalAligner(how.value) if how else EflomalAligner()
 
 
-def _kept(out: Path) -> str:
-    return f"{out}.part keeps what is done; give the same command again to go on"
+def _resume_advice(out: Path) -> str:
+    return f"{out}.part keeps what is done; run the same command again to resume"
 
 
 def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool, on_stderr: bool) -> None:
@@ -236,7 +204,7 @@ def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool, o
         return
     from phrasemate.cli.render import count
 
-    say_skipped(skipped, " (all are in --json)")
+    options.say_skipped(skipped, " (all are in --json)")
     before = f", {report.lines - report.new:,} were there" if report.new != report.lines else ""
     blank = f"; {count(report.blank, 'line')} without text" if report.blank else ""
     typer.echo(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import JsonAtEnd, Lines, OnError, SplitLines, TextField, say_skipped
+from phrasemate.cli import options
+from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
-from phrasemate.cli.validators import two, two_columns
 
 if TYPE_CHECKING:
     from phrasemate.dataset import Report
@@ -21,17 +22,14 @@ XPR_EXAMPLES = """Examples:
 \b
   phrasemate dataset xpr terms.tsv -o xpr --langs de,en --source-text german/ --target-text english.txt.gz
   phrasemate dataset xpr terms.tsv -o xpr --langs de,en --source-text both.tsv --source-column 1 \\
-      --target-text both.tsv --target-column 2 --lines sentence --examples 8 --least 2 --most 5000
+      --target-text both.tsv --target-column 2 --lines sentence --examples 8 --min-examples 2 --limit 5000
   phrasemate dataset xpr -o xpr --langs de,en --links dewiki-20260101-langlinks.sql.gz \\
       --source-text dewiki-20260101-pages-articles.xml.bz2 --target-text enwiki-20260101-pages-articles.xml.bz2
 
 What was read is kept in OUT/.work: give the same command again after a stop, or another pair with the same text."""
 
 app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Make data sets to train and evaluate with.",
-    epilog=XPR_EXAMPLES,
+    no_args_is_help=True, rich_markup_mode=None, help="Make data sets to train and evaluate with.", epilog=XPR_EXAMPLES
 )
 
 HELP = """Make a data set for cross-lingual phrase retrieval: phrase pairs with example sentences (WikiXPR's form).
@@ -57,79 +55,56 @@ class Unit(StrEnum):
 
 @app.callback()
 def _dataset() -> None:
-    """A group of one command so far: ``dataset xpr``, not ``dataset``."""
+    """Data sets of phrase pairs with example sentences."""
 
 
 @app.command("xpr", help=HELP, epilog=XPR_EXAMPLES)
 def xpr(
-    pairs: Annotated[
-        Path | None, typer.Argument(metavar="PAIRS", help="Phrase pairs, separated by tabs (.gz too); or --links.")
-    ] = None,
+    pairs: Annotated[Path | None, argument("PAIRS", "Phrase pairs, separated by tabs (.gz too); or --links.")] = None,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder of the data set.")],
-    langs: Annotated[str, typer.Option("--langs", metavar="SRC,TGT", help="The two languages, e.g. de,en.")],
+    out: Annotated[Path, option("--out", "-o", "DIR", "The folder of the data set.")],
+    langs: Annotated[str, option("--langs", "SRC,TGT", "The two languages, e.g. de,en.")],
     source_text: Annotated[
-        list[str],
-        typer.Option("--source-text", metavar="FILES", help="Text, folder or dump (.xml, .xml.bz2); may be repeated."),
+        list[str], option("--source-text", "FILES", "Text, folder or dump (.xml, .xml.bz2); may be repeated.")
     ],
-    target_text: Annotated[
-        list[str], typer.Option("--target-text", metavar="FILES", help="The same in the other language.")
-    ],
+    target_text: Annotated[list[str], option("--target-text", "FILES", "The same in the other language.")],
     links: Annotated[
-        Path | None,
-        typer.Option("--links", metavar="SQL", help="langlinks dump of the source wiki: its titles are the phrases."),
+        Path | None, option("--links", "SQL", "langlinks dump of the source wiki: its titles are the phrases.")
     ] = None,
-    columns: Annotated[
-        str, typer.Option("--columns", metavar="N,N", help="Source and target column of PAIRS, from 1.")
-    ] = "1,2",
+    columns: Annotated[str, option("--columns", "N,N", "Source and target column of PAIRS, from 1.")] = "1,2",
     source_column: Annotated[
-        str | None, typer.Option("--source-column", metavar="NAME|N", help="Column of .tsv files of --source-text.")
+        str | None, option("--source-column", "NAME|N", "Column of .tsv files of --source-text.")
     ] = None,
     target_column: Annotated[
-        str | None, typer.Option("--target-column", metavar="NAME|N", help="Column of .tsv files of --target-text.")
+        str | None, option("--target-column", "NAME|N", "Column of .tsv files of --target-text.")
     ] = None,
-    text_field: TextField = "text",
-    lines: SplitLines = Lines.PARAGRAPH,
-    encoding: Annotated[
-        str | None, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts (default: UTF-8).")
-    ] = None,
+    text_field: options.TextField = "text",
+    lines: options.SplitLines = options.Lines.PARAGRAPH,
+    encoding: Annotated[str | None, option("--encoding", "NAME", "Encoding of the texts (default: UTF-8).")] = None,
     on_error: Annotated[
-        OnError, typer.Option("--on-error", metavar="raise|skip", help="What becomes of unreadable lines of texts.")
-    ] = OnError.RAISE,
-    examples: Annotated[
-        int, typer.Option("--examples", metavar="N", min=1, help="Example sentences of a phrase, at most.")
-    ] = 32,
-    least: Annotated[
-        int, typer.Option("--least", metavar="N", min=0, help="Example sentences that each side needs.")
-    ] = 1,
-    extra: Annotated[
-        int,
-        typer.Option("--extra", metavar="N", min=0, help="Characters that a sentence has beyond the phrase."),
-    ] = 10,
-    longest: Annotated[
-        int, typer.Option("--longest", metavar="N", min=1, help="Characters of a sentence, at most.")
-    ] = 500,
+        options.OnError, option("--on-error", "raise|skip", "What becomes of unreadable lines of texts.")
+    ] = options.OnError.RAISE,
+    examples: Annotated[int, option("--examples", "N", "Example sentences of a phrase, at most.", min=1)] = 32,
+    least: Annotated[int, option("--min-examples", "N", "Example sentences that each side needs.", min=0)] = 1,
+    extra: Annotated[int, option("--extra", "N", "Characters that a sentence has beyond the phrase.", min=0)] = 10,
+    longest: Annotated[int, option("--longest", "N", "Characters of a sentence, at most.", min=1)] = 500,
     copies: Annotated[
-        float,
-        typer.Option("--copies", metavar="SHARE", help="Leave out pairs with a higher ROUGE-L both ways; 1: none."),
+        float, option("--copies", "SHARE", "Leave out pairs with a higher ROUGE-L both ways; 1: none.")
     ] = 0.5,
-    unit: Annotated[
-        Unit, typer.Option("--copies-by", metavar="words|characters", help="What ROUGE-L counts.")
-    ] = Unit.WORDS,
-    times: Annotated[bool, typer.Option("--keep-times", help="Keep years, dates, months and weekdays.")] = False,
-    max_words: Annotated[
-        int, typer.Option("--max-words", metavar="N", min=0, help="Words of a phrase, at most; 0: any number.")
-    ] = 0,
-    most: Annotated[
-        int, typer.Option("--most", metavar="N", min=0, help="Pairs in all three splits, at most; 0: all.")
-    ] = 0,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Another number draws other splits.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Write over a data set that is there.")] = False,
-    as_json: JsonAtEnd = False,
+    unit: Annotated[Unit, option("--copies-by", "words|characters", "What ROUGE-L counts.")] = Unit.WORDS,
+    times: Annotated[bool, flag("--keep-times", "Keep years, dates, months and weekdays.")] = False,
+    max_words: Annotated[int, option("--max-words", "N", "Words of a phrase, at most; 0: any number.", min=0)] = 0,
+    most: Annotated[int, option("--limit", "N", "Pairs in all three splits, at most; 0: all.", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "N", "Another number draws other splits.")] = 0,
+    force: Annotated[bool, flag("--force", "Overwrite a data set that exists.")] = False,
+    as_json: options.JsonAtEnd = False,
 ) -> None:
     from phrasemate.dataset import Reading, Settings, Side, build_files
 
-    languages, numbers = two(langs, "--langs", "two language codes, such as de,en"), two_columns(columns)
+    languages, numbers = (
+        options.two(langs, "--langs", "two language codes, such as de,en"),
+        options.two_columns(columns),
+    )
     settings = Settings(examples, extra, least, longest, copies, unit.value, times, max_words, most, seed)
     sides = [
         Side(language, paths, Reading(column, text_field, lines.value, encoding, on_error.value))
@@ -137,11 +112,49 @@ def xpr(
             languages, (source_text, target_text), (source_column, target_column), strict=True
         )
     ]
-    left = f"{out}/.work keeps what was read; give the same command again to go on"
-    with stages(lambda: left) as show:
+    advice = f"{out}/.work keeps what was read; run the same command again to resume"
+    with stages(lambda: advice) as show:
         report = build_files(out, sides[0], sides[1], pairs, links, numbers, settings, force, show)
-    say_skipped(report.skipped, " (all are in --json)")
+    options.say_skipped(report.skipped, " (all are in --json)")
     typer.echo(json.dumps(report.as_dict(), ensure_ascii=False) if as_json else statistics(report))
+
+
+WIKIXPR_EXAMPLES = """Examples:
+
+\b
+  phrasemate dataset wikixpr WikiXPR/ -o xpr
+  phrasemate dataset wikixpr WikiXPR/ -o xpr --lang de"""
+
+
+@app.command("wikixpr", epilog=WIKIXPR_EXAMPLES)
+def wikixpr(
+    folder: Annotated[Path, argument("FOLDER", "The released WikiXPR: train/, dev/, test/ and sentences/.")],
+    *,
+    out: Annotated[Path, option("--out", "-o", "DIR", "The folder of the data set.")],
+    lang: Annotated[str | None, option("--lang", "LANG", "One language, such as de (default: all).")] = None,
+    force: Annotated[bool, flag("--force", "Overwrite a data set that exists.")] = False,
+    as_json: options.JsonAtEnd = False,
+) -> None:
+    """Read the data set that the authors of XPR released.
+
+    Writes DIR/LANG-en/train.jsonl, dev.jsonl and test.jsonl, as ``dataset xpr`` does. Sentences in which the phrase is
+    not found are left out, and pairs that have none on one side.
+    """
+    from phrasemate.dataset import import_wikixpr, languages_in
+    from phrasemate.errors import InputError
+
+    languages = [lang] if lang else languages_in(folder)
+    if not languages:
+        raise InputError(f"{folder}: no train/train-en-LANG-32-phrase.txt; expected the folder of the released WikiXPR")
+    imports = [import_wikixpr(folder, out, language, force) for language in languages]
+    if as_json:
+        typer.echo(json.dumps([asdict(item) for item in imports], ensure_ascii=False))
+        return
+    for item in imports:
+        splits = " ".join(f"{split} {count:,}" for split, count in item.pairs.items())
+        typer.echo(f"{item.pair}: {splits}; {item.sentences:,} sentences, {item.absent:,} without their phrase")
+        if item.without:
+            typer.echo(f"  left out {item.without:,} pairs: no sentence on one side")
 
 
 def statistics(report: Report) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from phrasemate.cli.options import Json, option
 from phrasemate.cli.shell import err, out
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ EXAMPLES = """Examples:
 
 def demo(
     directory: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Keep the index here (default: it is thrown away).")
+        Path | None, option("--dir", "DIR", "Keep the index here (default: it is thrown away).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """See it work on a bundled English sample.
 
@@ -70,7 +71,7 @@ def _print_json(answers: Sequence[Answer], seconds: dict[str, float]) -> None:
     typer.echo(json.dumps(document, ensure_ascii=False))
 
 
-def _print(console: Console, answers: Sequence[Answer], seconds: dict[str, float], kept: Path | None) -> None:
+def _print(console: Console, answers: Sequence[Answer], seconds: dict[str, float], folder: Path | None) -> None:
     from phrasemate.demo import first
 
     for language in _languages(answers):
@@ -84,8 +85,8 @@ def _print(console: Console, answers: Sequence[Answer], seconds: dict[str, float
         f"[bold]{first(answers)} of {len(answers)}[/bold] answered with an expected phrase in first place; "
         f"{seconds['index']:.1f} s to index, {seconds['search']:.1f} s to answer"
     )
-    if kept is not None:
-        typer.echo(f'ask more: phrasemate search {quote(str(kept))} "Er sitzt auf der [[Bank]]."')
+    if folder is not None:
+        typer.echo(f'ask more: phrasemate search {quote(str(folder))} "Er sitzt auf der [[Bank]]."')
 
 
 def _lines(answer: Answer, coloured: bool) -> list[Text]:
@@ -95,8 +96,8 @@ def _lines(answer: Answer, coloured: bool) -> list[Text]:
 
     mark = ("✓ ", "bold green") if answer.rank == 1 else ("✗ ", "bold red")
     lines = [Text("  ").append(*mark).append_text(marked(answer.result.phrase, "bold yellow" if coloured else None))]
-    found = [f"{group.text} ({group.score:.2f})" for group in answer.result.groups]
-    lines.append(Text("      " + (" · ".join(found) or "nothing found"), "cyan" if answer.rank == 1 else ""))
+    texts = [f"{group.text} ({group.score:.2f})" for group in answer.result.groups]
+    lines.append(Text("      " + (" · ".join(texts) or "nothing found"), "cyan" if answer.rank == 1 else ""))
     if answer.rank != 1:
         lines.append(Text(f"      expected: {' / '.join(answer.question.expected)}", "dim"))
     return lines

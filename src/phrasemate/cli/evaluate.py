@@ -1,4 +1,4 @@
-"""``phrasemate evaluate``: the protocols of the papers."""
+"""``phrasemate evaluate``: the protocols of the papers, and look-ups in text that is not a translation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import Threads
+from phrasemate.cli.options import JsonTables, Threads, argument, flag, option, several
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import clean, out
-from phrasemate.cli.validators import several
 from phrasemate.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -52,50 +51,42 @@ def _group() -> None:
 
 @app.command("ccpr", epilog=CCPR_EXAMPLES)
 def ccpr(
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of the corpora.")] = Path("corpora"),
+    data: Annotated[Path, option("--data", "DIR", "Folder of the corpora.")] = Path("corpora"),
     model: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--model",
-            metavar="NAME=FOLDER[:POOLING]",
-            help="A row of its own, before the bundled model's; FOLDER is a model folder or 'bundled', "
+            "NAME=FOLDER[:POOLING]",
+            "A row of its own, before the bundled model's; FOLDER is a model folder or 'bundled', "
             "POOLING mean, ends, head or sentence (default: the model's own). May be given several times.",
         ),
     ] = None,
     bundled: Annotated[
-        bool, typer.Option("--bundled/--no-bundled", help="With the bundled model, or with those of --model only.")
+        bool, flag("--bundled/--no-bundled", "With the bundled model, or with those of --model only.")
     ] = True,
-    muse: Annotated[
-        bool, typer.Option("--muse", help="A row for MUSE, the paper's baseline (an optional package).")
-    ] = False,
+    muse: Annotated[bool, flag("--muse", "A row for MUSE, the paper's baseline (an optional package).")] = False,
     only: Annotated[
-        str,
-        typer.Option("--only", metavar="PART,...", help="Of phrases, alignment, segmenter, polysemy (default: all)."),
+        str, option("--only", "PART,...", "Of phrases, alignment, segmenter, polysemy (default: all).")
     ] = "",
     against: Annotated[
-        str | None, typer.Option("--against", metavar="NAME", help="The row that p compares with (default: the last).")
+        str | None, option("--against", "NAME", "The row that p compares with (default: the last).")
     ] = None,
     distractors: Annotated[
-        int,
-        typer.Option("--distractors", metavar="N", min=0, help="Spans of other sentences to search; up to 10 million."),
+        int, option("--distractors", "N", "Spans of other sentences to search; up to 10 million.", min=0)
     ] = 610_093,
     langs: Annotated[
-        str, typer.Option("--langs", metavar="XX,...", help="Languages, of those that the corpora have sets for.")
+        str, option("--langs", "XX,...", "Languages, of those that the corpora have sets for.")
     ] = "de,cs,ro,fr",
-    cs: Annotated[
-        int, typer.Option("--cs", metavar="N", min=1, help="Sentence pairs of the large Czech gold alignment to use.")
-    ] = 500,
+    cs: Annotated[int, option("--cs", "N", "Sentence pairs of the large Czech gold alignment to use.", min=1)] = 500,
     threads: Threads = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the bootstrap and the tests.")] = 0,
-    folder: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write ccpr.json and the plots, as SVG, here.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+    seed: Annotated[int, option("--seed", "N", "Of the bootstrap and the tests.", min=0)] = 0,
+    folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write ccpr.json and the plots, as SVG, here.")] = None,
+    as_json: JsonTables = False,
 ) -> None:
     """Reproduce the evaluation of CCPR: phrase retrieval, word alignment, segmentation, ambiguous phrases.
 
-    Prints tables and one line that says how they were made. The corpora are not part of phrasemate; docs/evaluate.md
-    says which files are read, and how each figure is counted.
+    Prints tables and one line that says how they were made. The corpora are not part of phrasemate. Which files are
+    read, and how each figure is counted: docs/results/protocols.md.
     """
     from phrasemate.evaluate.ccpr import Settings, run
 
@@ -178,7 +169,7 @@ XPR_EXAMPLES = """Examples:
 
 \b
   phrasemate evaluate xpr rows.toml --data my-set
-  phrasemate evaluate xpr rows.toml --data my-set --only unsupervised --most 300
+  phrasemate evaluate xpr rows.toml --data my-set --only unsupervised --limit 300
   phrasemate evaluate xpr rows.toml --data my-set --split dev --json
   phrasemate evaluate xpr rows.toml --data my-set --without training/terms-de.jsonl
   phrasemate evaluate xpr rows.toml --data my-set -o figures"""
@@ -186,31 +177,25 @@ XPR_EXAMPLES = """Examples:
 
 @app.command("xpr", epilog=XPR_EXAMPLES)
 def xpr(
-    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="A TOML file of rows; docs/evaluate.md describes it.")],
+    rows: Annotated[Path, argument("ROWS", "A TOML file of rows (docs/results/protocols.md).")],
     *,
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="A data set of phrasemate dataset xpr.")],
-    split: Annotated[
-        str, typer.Option("--split", metavar="PART", help="test, dev, or dev+test: what to measure on.")
-    ] = "test",
-    most: Annotated[
-        int, typer.Option("--most", metavar="N", min=0, help="The first N phrase pairs of each part (0: all).")
-    ] = 0,
-    only: Annotated[str, typer.Option("--only", metavar="TABLE,...", help="These tables only.")] = "",
+    data: Annotated[Path, option("--data", "DIR", "A data set of phrasemate dataset xpr.")],
+    split: Annotated[str, option("--split", "PART", "test, dev, or dev+test: what to measure on.")] = "test",
+    most: Annotated[int, option("--limit", "N", "The first N phrase pairs of each part (0: all).", min=0)] = 0,
+    only: Annotated[str, option("--only", "TABLE,...", "These tables only.")] = "",
     without: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
             "--without",
-            metavar="FILE",
-            help="Phrase pairs that are not asked because a model was trained on them: JSON lines with source and "
+            "FILE",
+            "Phrase pairs that are not asked because a model was trained on them: JSON lines with source and "
             "target. They stay candidates. May be given several times.",
         ),
     ] = None,
     threads: Threads = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the intervals.")] = 0,
-    folder: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write xpr.json and the plots, as SVG, here.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+    seed: Annotated[int, option("--seed", "N", "Of the intervals.", min=0)] = 0,
+    folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write xpr.json and the plots, as SVG, here.")] = None,
+    as_json: JsonTables = False,
 ) -> None:
     """Reproduce the tables of XPR: acc@1 of phrase retrieval in both directions, by setting.
 
@@ -239,51 +224,45 @@ the translations of a system."""
 
 @app.command("mt", epilog=MT_EXAMPLES)
 def mt(
-    runs: Annotated[Path, typer.Argument(metavar="RUNS", help="Folder of directions, or of one direction.")],
+    runs: Annotated[Path, argument("RUNS", "Folder of directions, or of one direction.")],
     *,
-    against: Annotated[
-        str, typer.Option("--against", metavar="NAME", help="The system that p compares with (default: plain).")
-    ] = "",
-    only: Annotated[str, typer.Option("--only", metavar="NAME,...", help="These systems only.")] = "",
+    against: Annotated[str, option("--against", "NAME", "The system that p compares with (default: plain).")] = "",
+    only: Annotated[str, option("--only", "NAME,...", "These systems only.")] = "",
     bertscore: Annotated[
-        Path | None,
-        typer.Option("--bertscore", metavar="FOLDER", help="BERTScore with this model folder, or 'bundled'."),
+        Path | None, option("--bertscore", "FOLDER", "BERTScore with this model folder, or 'bundled'.")
     ] = None,
-    layer: Annotated[
-        int | None, typer.Option("--layer", metavar="N", help="Layer of BERTScore's states (default: the last).")
-    ] = None,
+    layer: Annotated[int | None, option("--layer", "N", "Layer of BERTScore's states (default: the last).")] = None,
     scores: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--scores",
-            metavar="SCORE:DIRECTION:SYSTEM=FILE",
-            help="Scores that were made elsewhere, one a line (COMET). May be given several times.",
+            "SCORE:DIRECTION:SYSTEM=FILE",
+            "Scores that were made elsewhere, one a line (COMET). May be given several times.",
         ),
     ] = None,
     comet: Annotated[
-        str,
-        typer.Option("--comet", metavar="COMMAND", help="Run this: COMMAND -s SRC -t OUTPUT -r REFERENCE, for COMET."),
+        str, option("--comet", "COMMAND", "Run this: COMMAND -s SRC -t OUTPUT -r REFERENCE, for COMET.")
     ] = "",
-    samples: Annotated[int, typer.Option("--samples", metavar="N", min=100, help="Of the bootstrap.")] = 1_000,
-    folder: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write mt.json here.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+    samples: Annotated[int, option("--samples", "N", "Of the bootstrap.", min=100)] = 1_000,
+    folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write mt.json here.")] = None,
+    as_json: JsonTables = False,
 ) -> None:
     """Compare translations: BLEU, chrF, TER (sacrebleu), BERTScore, COMET's files, and what became of the hints.
 
-    Prints a table for each score, all directions side by side and the mean of those into one language, with 95 %
-    intervals and p of the paired bootstrap against one system; and one line that says how they were made.
+    Prints a table for each score, all directions side by side and the mean of those into one language. Figures have
+    95 % intervals and p of the paired bootstrap against one system. A last line says how they were made.
     """
     from phrasemate.evaluate.mt import Settings, run
 
     if layer is not None and bertscore is None:
         raise typer.BadParameter("--layer is a layer of --bertscore; leave it out")
     files: dict[str, Path] = {}
-    for given in scores or ():
-        key, equals, path = given.partition("=")
+    for score in scores or ():
+        key, equals, path = score.partition("=")
         if not equals:
-            raise typer.BadParameter(f"--scores {given}: expected SCORE:DIRECTION:SYSTEM=FILE")
+            raise typer.BadParameter(f"--scores {score}: expected SCORE:DIRECTION:SYSTEM=FILE")
         if key in files:
-            raise typer.BadParameter(f"--scores {given}: {key} is given twice")
+            raise typer.BadParameter(f"--scores {score}: {key} is given twice")
         files[key] = Path(path)
     settings = Settings(runs, against, several(only), bertscore, layer, files, comet, samples, folder)
     with stages() as show:
@@ -310,54 +289,32 @@ class BiclaPart(StrEnum):
 
 @app.command("bicla", epilog=BICLA_EXAMPLES)
 def bicla(
-    data: Annotated[
-        Path, typer.Option("--data", metavar="DIR", help="Folder of the corpora, with sentence_bench/europarl in it.")
-    ],
-    vectors: Annotated[
-        Path,
-        typer.Option("--vectors", metavar="DIR", help="Folder of word vectors of one space, one for each language."),
-    ],
+    data: Annotated[Path, option("--data", "DIR", "Folder of the corpora, with sentence_bench/europarl in it.")],
+    vectors: Annotated[Path, option("--vectors", "DIR", "Folder of word vectors of one space, one for each language.")],
     runs: Annotated[
         Path | None,
-        typer.Option(
-            "--runs",
-            metavar="DIR",
-            help="Folder with the runs of 'phrasemate train bicla' anywhere in it (default: none).",
-        ),
+        option("--runs", "DIR", "Folder with the runs of 'phrasemate train bicla' anywhere in it (default: none)."),
     ] = None,
     pairs: Annotated[
-        str,
-        typer.Option(
-            "--pairs", metavar="XX-YY,...", help="Test sets, by source and target language; all of them must be there."
-        ),
+        str, option("--pairs", "XX-YY,...", "Test sets, by source and target language; all of them must be there.")
     ] = "de-en,cs-en,hu-en,cs-de,hu-de,cs-hu",
-    only: Annotated[
-        str, typer.Option("--only", metavar="PART,...", help="Of rankers, ensembles, transfer (default: all).")
-    ] = "",
-    bundled: Annotated[
-        bool, typer.Option("--bundled/--no-bundled", help="With rows of the bundled encoder, or without.")
-    ] = True,
+    only: Annotated[str, option("--only", "PART,...", "Of rankers, ensembles, transfer (default: all).")] = "",
+    bundled: Annotated[bool, flag("--bundled/--no-bundled", "With rows of the bundled encoder, or without.")] = True,
     reranker: Annotated[
         Path | None,
-        typer.Option(
-            "--reranker", metavar="DIR", help="Re-ranker of the bundled encoder (default: the one that comes with it)."
-        ),
+        option("--reranker", "DIR", "Re-ranker of the bundled encoder (default: the one that comes with it)."),
     ] = None,
-    first: Annotated[
-        int, typer.Option("--first", metavar="N", min=0, help="Only the first N sentences of each set (0: all).")
-    ] = 0,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads on the CPU (default: all cores).")
-    ] = None,
+    first: Annotated[int, option("--first", "N", "Only the first N sentences of each set (0: all).", min=0)] = 0,
+    threads: Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write bicla.json and the heat map, as SVG, here.")
+        Path | None, option("--out", "-o", "DIR", "Write bicla.json and the heat map, as SVG, here.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+    as_json: JsonTables = False,
 ) -> None:
     """Reproduce the evaluation of BiCLA: who finds the translation of a sentence among a thousand?
 
     Prints MAP of rankers, of ensembles and of zero-shot transfer, the paper's figures beside them, and one line that
-    says how they were made. docs/bicla.md says which files are read.
+    says how they were made. results/log/bicla.md says which files are read.
     """
     from phrasemate.evaluate.bicla import Settings, run
 
@@ -388,10 +345,10 @@ def trained_in(folder: Path, threads: int | None = None) -> Sequence[TrainedRank
     except ImportError as error:
         raise MissingExtra(error.name or "torch", "train") from error
     device = chosen_device("auto", threads)
-    found = [_ranker(path, device) for path in folders_in(folder)]
-    if not found:
+    rankers = [_ranker(path, device) for path in folders_in(folder)]
+    if not rankers:
         raise InputError(f"{folder}: no run of 'phrasemate train bicla' in it; leave --runs out to go without")
-    return found
+    return rankers
 
 
 def _ranker(folder: Path, device: str) -> TrainedRanker:
@@ -408,3 +365,82 @@ def _ranker(folder: Path, device: str) -> TrainedRanker:
         return score_matrix(model, queries, documents, progress=progress)
 
     return TrainedRanker(kind, pair, digest, model.dim, score, dict(facts.get("vectors", {})))
+
+
+LOOKUP_EXAMPLES = """Examples:
+
+\b
+  phrasemate evaluate lookup lookups --work indexes
+  phrasemate evaluate lookup lookups --langs de,ja --systems search,quick --against quick
+  phrasemate evaluate lookup lookups --size 20000,100000 --model untrained=base --work indexes -o figures
+  phrasemate evaluate lookup lookups --idioms idioms.jsonl.gz --work indexes
+
+lookups/XX.jsonl holds the queries of a language, lookups/english-20000.txt a collection of sentences, one a line."""
+
+
+class Half(StrEnum):
+    """The halves of the queries."""
+
+    DEV = "dev"
+    TEST = "test"
+
+
+@app.command("lookup", epilog=LOOKUP_EXAMPLES)
+def lookup(
+    folder: Annotated[Path, argument("SET", "Folder of queries and collections.")],
+    *,
+    size: Annotated[str, option("--size", "N,...", "Collections: english-N.txt of the folder.")] = "20000",
+    half: Annotated[
+        Half, option("--half", "dev|test", "Choose on dev; look at test once for a model that is done.")
+    ] = Half.DEV,
+    langs: Annotated[str, option("--langs", "XX,...", "Languages of the queries (default: all there are).")] = "",
+    model: Annotated[
+        list[str] | None,
+        option("--model", "NAME=FOLDER", "A row for a search with this model folder. May be given several times."),
+    ] = None,
+    systems: Annotated[
+        str,
+        option(
+            "--systems",
+            "NAME,...",
+            "Rows: search, without lexicon, views, quick, phrases alone, sentences, dictionary, and names of --model "
+            "(default: all).",
+        ),
+    ] = "",
+    against: Annotated[str, option("--against", "NAME", "The row that p compares with (default: the first).")] = "",
+    idioms: Annotated[Path | None, option("--idioms", "FILE", "Ask 200 German idioms of this file, too.")] = None,
+    work: Annotated[
+        Path | None, option("--work", "DIR", "Keep the indexes here for the next run (default: nowhere).")
+    ] = None,
+    threads: Threads = None,
+    seed: Annotated[int, option("--seed", "N", "Of intervals, tests and idioms.", min=0)] = 0,
+    out: Annotated[Path | None, option("--out", "-o", "DIR", "Write lookup.json here.")] = None,
+    as_json: JsonTables = False,
+) -> None:
+    """Look phrases up in text that is not their translation: how often is the first answer right?
+
+    Prints the share of phrases whose first answer is right, for each way to search, then by language, domain and kind
+    of phrase. Only phrases count that have a right answer in the text. docs/results/lookup.md says how the set is made.
+    """
+    from phrasemate.evaluate.lookup import Settings, run
+
+    sizes = several(size)
+    if not sizes or not all(number.isascii() and number.isdigit() for number in sizes):
+        raise typer.BadParameter(f"--size {size}: expected numbers of sentences, such as 20000,100000")
+    settings = Settings(
+        folder=folder,
+        sizes=tuple(map(int, sizes)),
+        half=half.value,
+        langs=several(langs),
+        models=tuple(model or ()),
+        systems=several(systems),
+        against=against,
+        work=work,
+        idioms=idioms,
+        threads=threads,
+        seed=seed,
+        out=out,
+    )
+    with stages() as show:
+        result = run(settings, show)
+    print_result(result, as_json)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import Column, Encoding, Lines, OnError, OrList, SplitLines, TextField, say_skipped
+from phrasemate.cli import options
+from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.shell import err, out
 from phrasemate.errors import InputError
 
@@ -48,42 +49,33 @@ With --json, one JSON object a line is printed for each phrase; start and end ar
 
 
 def examples(
-    phrases: Annotated[list[str] | None, typer.Argument(metavar="PHRASE", help="Phrases to look for.")] = None,
+    phrases: Annotated[list[str] | None, argument("PHRASE", "Phrases to look for.")] = None,
     file: Annotated[
         str | None,
-        typer.Option(
-            "--phrases", metavar="FILE", help="More phrases, one a line (.txt, first column of .tsv, .gz); - is stdin."
-        ),
+        option("--phrases", "FILE", "More phrases, one a line (.txt, first column of .tsv, .gz); - is stdin."),
     ] = None,
-    index: Annotated[Path | None, typer.Option("--index", metavar="DIR", help="Sentences of this index.")] = None,
+    index: Annotated[Path | None, option("--index", "DIR", "Sentences of this index.")] = None,
     text: Annotated[
-        list[str] | None,
-        typer.Option("--text", metavar="FILES", help="Sentences of this file or folder (may be given several times)."),
+        list[str] | None, option("--text", "FILES", "Sentences of this file or folder (may be given several times).")
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option(
-            "--store", metavar="FILE", help="Keep the sentences of --text here; used again while they are unchanged."
-        ),
+        option("--store", "FILE", "Keep the sentences of --text here; used again while they are unchanged."),
     ] = None,
-    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Sentences for each phrase.")] = 32,
-    extra: Annotated[
-        int, typer.Option("--extra", metavar="N", min=0, help="Characters that a sentence has beyond the phrase.")
-    ] = 10,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Another number draws other sentences.")] = 0,
+    n: Annotated[int, option("--limit", "-n", "N", "Sentences for each phrase.", min=1)] = 32,
+    extra: Annotated[int, option("--extra", "N", "Characters that a sentence has beyond the phrase.", min=0)] = 10,
+    seed: Annotated[int, option("--seed", "N", "Another number draws other sentences.")] = 0,
     language: Annotated[
-        list[str] | None,
-        typer.Option("--language", metavar="LANG", help="With --index: only this language (may be repeated)."),
+        list[str] | None, option("--language", "LANG", "With --index: only this language (may be repeated).")
     ] = None,
-    lang: Annotated[str, typer.Option("--lang", metavar="LANG", help="Language of --text, e.g. en or zh.")] = "",
-    column: Column = None,
-    text_field: TextField = "text",
-    lines: SplitLines = Lines.PARAGRAPH,
-    on_error: OrList = OnError.RAISE,
-    encoding: Encoding = "utf-8",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each phrase.")] = False,
+    lang: Annotated[str, option("--lang", "LANG", "Language of --text, e.g. en or zh.")] = "",
+    column: options.Column = None,
+    text_field: options.TextField = "text",
+    lines: options.SplitLines = options.Lines.PARAGRAPH,
+    on_error: options.OrList = options.OnError.RAISE,
+    encoding: options.Encoding = "utf-8",
+    as_json: Annotated[bool, flag("--json", "Print one JSON object for each phrase.")] = False,
 ) -> None:
-    from phrasemate.text import read
 
     if index is None and not text and store is None:
         raise typer.BadParameter("no sentences to look in; give --index DIR, --text FILES or --store FILE")
@@ -96,48 +88,40 @@ def examples(
     of_text = {
         "--column": column is not None,
         "--text-field": text_field != "text",
-        "--lines": lines is not Lines.PARAGRAPH,
-        "--on-error": on_error is not OnError.RAISE,
+        "--lines": lines is not options.Lines.PARAGRAPH,
+        "--on-error": on_error is not options.OnError.RAISE,
         "--encoding": encoding != "utf-8",
     }
-    for option in (option for option, given in of_text.items() if given and not text):
-        raise typer.BadParameter(f"{option} is of --text; leave it out")
-    wanted = _phrases(phrases or [], file)
+    for name in (name for name, value in of_text.items() if value and not text):
+        raise typer.BadParameter(f"{name} is of --text; leave it out")
+    wordings = _phrases(phrases or [], file)
     corpus = None
     if text:
-        corpus = read(
-            *text,
-            column=column,
-            text_field=text_field,
-            lines=lines.value,
-            lang=lang,
-            on_error=on_error.value,
-            encoding=encoding,
-        )
+        corpus = options.read_texts(text, column, text_field, lines, on_error, encoding, lang)
     with _source(index, language, corpus, store, lang) as source:
-        say_skipped(corpus.skipped if corpus else ())
-        found = ((phrase, source.examples(phrase, n, extra, seed)) for phrase in _counted(wanted))
-        counts = _print(found, as_json)
-    if len(wanted) > 1:
+        options.say_skipped(corpus.skipped if corpus else ())
+        results = ((phrase, source.examples(phrase, n, extra, seed)) for phrase in _counted(wordings))
+        counts = _print(results, as_json)
+    if len(wordings) > 1:
         _say_counts(counts, n)
 
 
 examples.__doc__ = HELP
 
 
-def _phrases(given: Sequence[str], file: str | None) -> list[str]:
+def _phrases(wordings: Sequence[str], file: str | None) -> list[str]:
     from phrasemate.text import read
     from phrasemate.text.error_policy import without_options
 
-    for phrase in given:
+    for phrase in wordings:
         if not phrase.strip() or any("\udc80" <= character <= "\udcff" for character in phrase):
             raise InputError(f"the phrase {phrase!a} is empty or not UTF-8; expected text")
     more = read(file, lines="sentence") if file is not None else ()
     with without_options():  # --encoding and --on-error are those of the texts
-        found = [*given, *(sentence.text for document in more for sentence in document.sentences())]
-    if not found:
+        texts = [*wordings, *(sentence.text for document in more for sentence in document.sentences())]
+    if not texts:
         raise typer.BadParameter("no phrase to look for; give PHRASE or --phrases FILE")
-    return found
+    return texts
 
 
 @contextmanager
@@ -181,10 +165,10 @@ def _counted(phrases: Sequence[str]) -> Iterator[str]:
     yield from track(phrases, "looking up", console=console, transient=True, disable=hidden)
 
 
-def _print(found: Iterable[tuple[str, list[Example]]], as_json: bool) -> Counter[int]:
+def _print(results: Iterable[tuple[str, list[Example]]], as_json: bool) -> Counter[int]:
     """Print the answers as they come; how many phrases have how many examples."""
     console, counts = out(), Counter[int]()
-    for phrase, examples in found:
+    for phrase, examples in results:
         counts[len(examples)] += 1
         if as_json:
             line = {"phrase": phrase, "count": len(examples), "examples": [one.as_dict() for one in examples]}
@@ -200,8 +184,8 @@ def _print_phrase(console: Console, phrase: str, examples: Sequence[Example]) ->
     from phrasemate.cli.render import count, marked
     from phrasemate.cli.shell import clean
 
-    said = count(len(examples), "example") if examples else "no example found"
-    console.print(Text.assemble((clean(phrase), "bold cyan"), (f"  {said}", "dim")))
+    summary = count(len(examples), "example") if examples else "no example found"
+    console.print(Text.assemble((clean(phrase), "bold cyan"), (f"  {summary}", "dim")))
     style = "bold green" if console.is_terminal else None
     for example in examples:
         place = f"  ({clean(example.document)}:{example.line})"
@@ -209,8 +193,9 @@ def _print_phrase(console: Console, phrase: str, examples: Sequence[Example]) ->
     console.print()
 
 
-def _say_counts(counts: Counter[int], asked: int) -> None:
-    total, full, none = counts.total(), counts[asked], counts[0]
+def _say_counts(counts: Counter[int], asked_count: int) -> None:
+    total, full, none = counts.total(), counts[asked_count], counts[0]
     typer.echo(
-        f"{total:,} phrases: {full:,} with {asked}, {total - full - none:,} with fewer, {none:,} with none", err=True
+        f"{total:,} phrases: {full:,} with {asked_count}, {total - full - none:,} with fewer, {none:,} with none",
+        err=True,
     )

@@ -11,31 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import Column, Encoding, Lines, OnError, OrList, SplitLines, TextField, Threads, say_skipped
+from phrasemate.cli import options
+from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, clean, out
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from phrasemate.index import AddReport, DocumentInfo, Index, ProgressEvent, TuneReport
+    from phrasemate.index import AddReport, BaseIndex, DocumentInfo, IndexStats, ProgressEvent, TuneReport
     from phrasemate.text import Corpus, Skipped
 
 Target = Annotated[
     float | None,
-    typer.Option(
+    option(
         "--target-recall",
-        metavar="R",
-        help="Choose lists, codes and candidates for this recall@1, e.g. 0.95, by measuring; kept in the index.",
+        "R",
+        "Choose lists, codes and candidates for this recall@1, e.g. 0.95, by measuring; kept in the index.",
     ),
 ]
-At = Annotated[
-    int,
-    typer.Option(
-        "--at", metavar="N", help="With --target-recall: of recall@1, or of recall@10 (10), which costs more."
-    ),
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="With --target-recall: which phrases are asked for.")]
+At = Annotated[int, option("--at", "N", "With --target-recall: of recall@1, or of recall@10 (10), which costs more.")]
+Seed = Annotated[int, option("--seed", "N", "With --target-recall: which phrases are asked for.")]
 
 
 def format_tune_report(report: TuneReport) -> str:
@@ -43,7 +39,7 @@ def format_tune_report(report: TuneReport) -> str:
     if report.engine == "exact":
         return f"{report.phrases:,} phrases are searched exactly; there is nothing to choose"
     lists = f"at most {report.probes} lists read, within {report.slack:.2f} of the best; " if report.probes else ""
-    found = f"recall@1 {report.recall_at_1:.3f}, recall@10 {report.recall_at_10:.3f} ({report.queries:,} phrases)"
+    summary = f"recall@1 {report.recall_at_1:.3f}, recall@10 {report.recall_at_10:.3f} ({report.queries:,} phrases)"
     times = f"{report.single_ms:.2f} ms for one query, {report.batch_ms:.3f} ms each in a batch of {report.queries:,}"
     missed = (
         ""
@@ -51,40 +47,40 @@ def format_tune_report(report: TuneReport) -> str:
         else f"\nrecall@{report.at} {report.target:g} was not reached: this is the most thorough way"
     )
     return (
-        f"{report.engine}: {lists}{report.candidates} candidates\n{found}\n{times}\n"
+        f"{report.engine}: {lists}{report.candidates} candidates\n{summary}\n{times}\n"
         f"chosen among {len(report.trials)} layouts in {report.seconds:.0f} s{missed}"
     )
 
 
 Cluster = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--cluster",
-        metavar="ADDRESS",
-        help="Let Ray workers do it, on Lance tables at DIR (also s3://BUCKET/PATH): HOST:PORT, auto, or local.",
+        "ADDRESS",
+        "Let Ray workers do it, on Lance tables at DIR (also s3://BUCKET/PATH): HOST:PORT, auto, or local.",
     ),
 ]
 Workers = Annotated[
-    int | None,
-    typer.Option("--workers", metavar="N", min=1, help="With --cluster: how many (default: one for each CPU of it)."),
+    int | None, option("--workers", "N", "With --cluster: how many (default: one for each CPU of it).", min=1)
 ]
 
 
 def label(directory: Path) -> str:
     """A place as it was given: a ``Path`` has lost a slash of ``s3://``."""
-    from phrasemate.index.lance.uri import is_remote, place_of
+    from phrasemate.index.lance.tables import is_remote, place_of
 
     return place if is_remote(place := place_of(directory)) else str(directory)
 
 
 def refuse_elsewhere(directory: Path) -> None:
-    """Raise InputError for a place that is no folder, or none at all: what one machine makes is one."""
-    from phrasemate.index.lance.uri import is_tables
+    """Raise InputError for a place that is not a folder, or none at all: what one machine makes is one."""
+    from phrasemate.index.lance.tables import is_tables
 
     place = label(directory)
     if (directory / "shards.lance").is_dir() and not is_tables(directory):
         raise InputError(
-            f"{place}: Lance tables are being made there, or their making was stopped; to go on, give --cluster ADDRESS"
+            f"{place}: Lance tables are being built there, or their building was stopped; "
+            "to continue, give --cluster ADDRESS"
         )
     if is_tables(directory):
         raise InputError(f"no index at {place}; to make one there, give --cluster ADDRESS (or: local)")
@@ -110,7 +106,7 @@ def add_on_cluster(
 ) -> AddReport:
     """Make or extend the tables at ``directory``. Raises InputError for an index of another kind."""
     from phrasemate.encode import load_model
-    from phrasemate.index.lance.uri import is_tables
+    from phrasemate.index.lance.tables import is_tables
     from phrasemate.index.ray import build
 
     if (directory / "index.json").exists() and not is_tables(directory):
@@ -129,7 +125,7 @@ def optimize_on_cluster(
     Raises InputError for an index of one machine.
     """
     from phrasemate.index.lance.index import ClusterIndex
-    from phrasemate.index.lance.uri import is_tables
+    from phrasemate.index.lance.tables import is_tables
 
     if (directory / "index.json").exists() and not is_tables(directory):
         raise InputError(f"{directory}: is an index of one machine; optimize it without --cluster")
@@ -161,8 +157,7 @@ All options of the first form: phrasemate index add --help""",
   phrasemate index delete idx corpus/old.txt""",
 )
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The index.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Directory = Annotated[Path, argument("DIR", "The index.")]
 
 
 ADD_EXAMPLES = """Examples:
@@ -173,76 +168,55 @@ ADD_EXAMPLES = """Examples:
   phrasemate index table.tsv -o idx --column 2 --lines sentence
   phrasemate index memory.tmx letter.docx -o idx --lang en
   zcat dump.gz | phrasemate index - -o idx
-  phrasemate index corpus/ -o s3://bucket/idx --cluster head:6379    many machines (docs/scale.md)
+  phrasemate index corpus/ -o s3://bucket/idx --cluster head:6379    many machines (docs/how-to/many-machines.md)
 
-A run that was stopped goes on where it was: give the same command again."""
+To resume a stopped run, give the same command again."""
 
 
 @app.command("add", epilog=ADD_EXAMPLES)
 def add(
     texts: Annotated[
         list[str],
-        typer.Argument(
-            metavar="TEXT",
-            help="Files (.txt, .jsonl, .tsv, .csv, .tmx, .tbx, .xliff, .html, gzip of any; .docx, .xlsx), folders; "
+        argument(
+            "TEXT",
+            "Files (.txt, .jsonl, .tsv, .csv, .tmx, .tbx, .xliff, .html, gzip of any; .docx, .xlsx), folders; "
             "- is stdin.",
         ),
     ],
-    directory: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The index to make or to append to.")],
+    directory: Annotated[Path, option("--out", "-o", "DIR", "The index to make or to append to.")],
     lang: Annotated[
-        str,
-        typer.Option(
-            "--lang",
-            metavar="LANG",
-            help="Language of the texts, e.g. en or zh; of several in a file, that to take.",
-        ),
+        str, option("--lang", "LANG", "Language of the texts, e.g. en or zh; of several in a file, that to take.")
     ] = "",
-    column: Column = None,
-    text_field: TextField = "text",
-    lines: SplitLines = Lines.PARAGRAPH,
-    on_error: OrList = OnError.RAISE,
-    encoding: Encoding = "utf-8",
+    column: options.Column = None,
+    text_field: options.TextField = "text",
+    lines: options.SplitLines = options.Lines.PARAGRAPH,
+    on_error: options.OrList = options.OnError.RAISE,
+    encoding: options.Encoding = "utf-8",
     model: Annotated[
         Path | None,
-        typer.Option(
-            "--model",
-            metavar="FOLDER",
-            help="Model folder (default: the index's own; the bundled one for a new index).",
-        ),
+        option("--model", "FOLDER", "Model folder (default: the index's own; the bundled one for a new index)."),
     ] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold", metavar="P", min=0, max=1, help="Least probability of a phrase (default: the model's)."
-        ),
+        float | None, option("--threshold", "P", "Least probability of a phrase (default: the model's).", min=0, max=1)
     ] = None,
     max_words: Annotated[
-        int | None, typer.Option("--max-words", metavar="N", min=1, help="Longest phrase (default: the model's).")
+        int | None, option("--max-words", "N", "Longest phrase (default: the model's).", min=1)
     ] = None,
-    threads: Threads = None,
+    threads: options.Threads = None,
     cluster: Cluster = None,
     workers: Workers = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Build an index of texts, or append to one.
 
     A document that is in the index already is left alone, a changed one is replaced.
     """
     from phrasemate.cli.progress import IndexingBar
-    from phrasemate.text import read
 
     check_cluster(cluster, workers, threads)
-    corpus = read(
-        *texts,
-        column=column,
-        text_field=text_field,
-        lines=lines.value,
-        lang=lang,
-        on_error=on_error.value,
-        encoding=encoding,
-    )
-    given = {"threshold": threshold, "max_words": max_words}
-    segment = {name: value for name, value in given.items() if value is not None}
+    corpus = options.read_texts(texts, column, text_field, lines, on_error, encoding, lang)
+    settings = {"threshold": threshold, "max_words": max_words}
+    segment = {name: value for name, value in settings.items() if value is not None}
     with IndexingBar() as bar:
         try:
             _ = corpus.documents  # a path that leads nowhere makes no index
@@ -257,7 +231,7 @@ def add(
     _report(report, corpus.skipped, directory, as_json)
 
 
-def _open_or_create(directory: Path, folder: Path | None, threads: int | None, segment: dict[str, Any]) -> Index:
+def _open_or_create(directory: Path, folder: Path | None, threads: int | None, segment: dict[str, Any]) -> BaseIndex:
     """An index knows its model and how it segments: what is given is for a new index, or must be the same."""
     from phrasemate.encode import load_model
     from phrasemate.errors import IndexMissing, InputError
@@ -275,11 +249,12 @@ def _open_or_create(directory: Path, folder: Path | None, threads: int | None, s
     if model:
         index.close()
         index = Index.open(directory, model, threads=threads)
-    known = index.manifest.segment
-    if any(known.get(name) != value for name, value in segment.items()):
+    settings = index.manifest.segment
+    if any(settings.get(name) != value for name, value in segment.items()):
         index.close()
         raise InputError(
-            f"{label(directory)}: was begun with {known or 'the settings of its model'}, not {segment}; make another"
+            f"{label(directory)}: was started with {settings or 'the settings of its model'}, not {segment}; "
+            "make another"
         )
     return index
 
@@ -287,8 +262,8 @@ def _open_or_create(directory: Path, folder: Path | None, threads: int | None, s
 def _say_stopped(directory: Path, sentences: int) -> None:
     from phrasemate.cli.render import count
 
-    kept = f"{count(sentences, 'sentence')} of this run" if sentences else "what was there before"
-    typer.echo(f"stopped; {label(directory)} keeps {kept}; give the same command again to go on", err=True)
+    remainder = f"{count(sentences, 'sentence')} of this run" if sentences else "what was there before"
+    typer.echo(f"stopped; {label(directory)} keeps {remainder}; run the same command again to resume", err=True)
     raise typer.Exit(EXIT_INTERRUPTED)
 
 
@@ -299,7 +274,7 @@ def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_j
         return
     from phrasemate.cli.render import count
 
-    say_skipped(skipped, " (all are in --json)")
+    options.say_skipped(skipped, " (all are in --json)")
     typer.echo(
         f"{label(directory)}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
         f"{report.seconds:.1f} s ({report.sentences / max(report.seconds, 1e-9):,.0f} sentences/s); documents: "
@@ -321,8 +296,8 @@ STATS_EXAMPLES = """Examples:
 @app.command("stats", epilog=STATS_EXAMPLES)
 def stats(
     directory: Directory,
-    documents: Annotated[bool, typer.Option("--documents", help="List the documents too.")] = False,
-    as_json: Json = False,
+    documents: Annotated[bool, flag("--documents", "List the documents too.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Say what an index holds.
 
@@ -331,17 +306,17 @@ def stats(
     from phrasemate.index import Index
 
     with Index.open(directory, readonly=True) as index:
-        found = asdict(index.stats())
+        statistics = asdict(index.stats())
         listed = index.documents() if documents else []
     if as_json:
         lists = {"documents_listed": [asdict(document) for document in listed]} if documents else {}
-        typer.echo(json.dumps(found | lists, ensure_ascii=False))
+        typer.echo(json.dumps(statistics | lists, ensure_ascii=False))
         return
     from phrasemate.cli.render import facts
 
-    out().print(facts(found))
-    if found["dead"] and found["dead"] * _DEAD >= found["phrases"] + found["dead"]:
-        share = 100 * found["dead"] / (found["phrases"] + found["dead"])
+    out().print(facts(statistics))
+    if statistics["dead"] and statistics["dead"] * _DEAD >= statistics["phrases"] + statistics["dead"]:
+        share = 100 * statistics["dead"] / (statistics["phrases"] + statistics["dead"])
         command = f"phrasemate index optimize {label(directory)}"
         typer.echo(f"{share:.0f} % of what the search file holds was deleted; to give the space back, run: {command}")
     for document in listed:
@@ -364,7 +339,7 @@ VERIFY_EXAMPLES = """Examples:
 
 
 @app.command("verify", epilog=VERIFY_EXAMPLES)
-def verify(directory: Directory, as_json: Json = False) -> None:
+def verify(directory: Directory, as_json: options.Json = False) -> None:
     """Check that an index is whole.
 
     Every checksum and offset, and the search engine against exact search on a sample. Leaves with 1 on a problem.
@@ -390,7 +365,7 @@ OPTIMIZE_EXAMPLES = """Examples:
   phrasemate index optimize idx
   phrasemate index optimize idx --target-recall 0.95
   phrasemate index optimize idx --target-recall 0.95 --at 10       not the best hit alone: the ten best
-  phrasemate index optimize s3://bucket/idx --cluster head:6379    many machines (docs/scale.md)"""
+  phrasemate index optimize s3://bucket/idx --cluster head:6379    many machines (docs/how-to/many-machines.md)"""
 
 
 @app.command("optimize", epilog=OPTIMIZE_EXAMPLES)
@@ -401,8 +376,8 @@ def optimize(
     seed: Seed = 0,
     cluster: Cluster = None,
     workers: Workers = None,
-    threads: Threads = None,
-    as_json: Json = False,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
 ) -> None:
     """Rebuild the search file, give back free space; tune the search.
 
@@ -437,8 +412,7 @@ DELETE_EXAMPLES = """Examples:
 
 @app.command("delete", epilog=DELETE_EXAMPLES)
 def delete(
-    directory: Directory,
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Documents, named as in the answers.")],
+    directory: Directory, names: Annotated[list[str], argument("NAME", "Documents, named as in the answers.")]
 ) -> None:
     """Delete documents from an index, all of them or, if one is not there, none."""
     from phrasemate.index import Index
@@ -447,3 +421,60 @@ def delete(
         index.delete(*names)
     for name in dict.fromkeys(names):
         typer.echo(f"{label(directory)}: {name} deleted")
+
+
+Force = Annotated[bool, flag("--force", "Replace an index that is there.")]
+
+BACKUP_EXAMPLES = """Examples:
+
+\b
+  phrasemate index backup idx -o /backups/idx-2026-11-25
+  phrasemate index backup idx -o /backups/idx --force          replaces the last one when the new one is complete"""
+
+
+@app.command("backup", epilog=BACKUP_EXAMPLES)
+def backup(
+    directory: Directory,
+    destination: Annotated[Path, option("--out", "-o", "DIR", "The folder for the copy.")],
+    force: Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Copy an index while it is used.
+
+    The copy holds the state of one moment, whatever is added or deleted meanwhile, and is an index itself.
+    """
+    from phrasemate.index.backup import backup
+
+    _report_copy(directory, destination, backup(directory, destination, force), as_json)
+
+
+RESTORE_EXAMPLES = """Examples:
+
+\b
+  phrasemate index restore /backups/idx-2026-11-25 -o idx --force"""
+
+
+@app.command("restore", epilog=RESTORE_EXAMPLES)
+def restore(
+    copy: Annotated[Path, argument("COPY", "What backup has made.")],
+    directory: Annotated[Path, option("--out", "-o", "DIR", "The index to put it in the place of, or a new folder.")],
+    force: Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Check a copy and put it in the place of an index.
+
+    A server that serves the index need not be stopped.
+    """
+    from phrasemate.index.backup import restore
+
+    _report_copy(copy, directory, restore(copy, directory, force), as_json)
+
+
+def _report_copy(source: Path, directory: Path, statistics: IndexStats, as_json: bool) -> None:
+    from phrasemate.cli.render import count
+
+    if as_json:
+        typer.echo(json.dumps({"index": str(directory), **asdict(statistics)}, ensure_ascii=False))
+        return
+    sizes = f"{count(statistics.documents, 'document')}, {count(statistics.sentences, 'sentence')}"
+    typer.echo(f"{directory}: a copy of {label(source)}: {sizes}, {count(statistics.phrases, 'phrase')}")

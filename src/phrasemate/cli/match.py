@@ -1,9 +1,10 @@
-"""``phrasemate match``: two term lists and text in each language -> which terms mean the same."""
+"""``phrasemate match``: two term lists and text in each language -> which terms mean the same; a table for people."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
@@ -12,27 +13,132 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import (
-    Encoding,
-    Lines,
-    Model,
-    OnError,
-    OrList,
-    SplitLines,
-    TextField,
-    Threads,
-    say_skipped,
-    sided,
-)
+from phrasemate.cli import options
+from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
-from phrasemate.cli.validators import check_apart
+from phrasemate.cli.shell import clean, out
 from phrasemate.errors import InputError, ReadError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     from phrasemate.examples import ExampleIndex
-    from phrasemate.match import Side
+    from phrasemate.match import Match, Matching, Side
     from phrasemate.text import Corpus
     from phrasemate.text.formats.units import Term
+    from phrasemate.types import Phrase
+
+INDENT = "    "
+SHOWN = 20  # terms without a match that are named; the rest are counted
+
+
+def print_matches(console: Console, matches: Sequence[Match]) -> None:
+    """Every match with its evidence below each of its terms."""
+    if console.is_terminal:
+        if matches:
+            console.print(_table(matches))
+        return
+    for match in matches:
+        for line in _plain(match):
+            console.print(line, markup=False)
+
+
+def _table(matches: Iterable[Match]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), expand=True)
+    for name in ("source", "target"):
+        table.add_column(name, ratio=1, overflow="fold")
+    for name in ("score", "margin"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for match in matches:
+        table.add_row(
+            _cell(match.source.text, match.source_evidence),
+            _cell(match.target.text, match.target_evidence),
+            f"{match.score:.3f}",
+            f"{match.margin:.3f}",
+            _place(match),
+        )
+    return table
+
+
+def _cell(term: str, evidence: Iterable[Phrase]) -> Text:
+    from rich.text import Text
+
+    from phrasemate.cli.render import marked
+
+    cell = Text().append(clean(term), "bold cyan")
+    for phrase in evidence:
+        cell.append("\n").append_text(marked(phrase, "green"))
+    return cell
+
+
+def _place(match: Match) -> str:
+    return "mutual" if match.mutual else f"rank {match.rank}"
+
+
+def _plain(match: Match) -> Iterator[str]:
+    from phrasemate.cli.render import marked
+
+    figures = f"{match.score:.3f}, margin {match.margin:.3f}, {_place(match)}"
+    yield f"{clean(match.source.text)} = {clean(match.target.text)}  {figures}"
+    for phrase in (*match.source_evidence, *match.target_evidence):
+        yield f"{INDENT}{marked(phrase).plain}"
+
+
+def write_matches(to: Path, matching: Matching) -> None:
+    """In the format of the name; a term base gets the evidence as contexts."""
+    from phrasemate.match import term_pairs
+    from phrasemate.text.term_lists import write_pairs
+
+    write_pairs(to, term_pairs(matching, contexts=to.suffix.lower() == ".tbx"))
+
+
+def write_unmatched(path: Path, matching: Matching) -> None:
+    """A table of the terms without a match."""
+    from phrasemate.utils.storage import NewFile
+
+    with NewFile(path) as file:
+        file.write("side\tterm\tid\n")
+        for side, terms in (("source", matching.source_unmatched), ("target", matching.target_unmatched)):
+            for term in terms:
+                file.write(f"{side}\t{term.text}\t{' '.join(term.id.split())}\n")
+
+
+def say_matches(matching: Matching, to: Path | None, as_json: bool) -> None:
+    """The matches, unless they are in a file, and what there is to say of the whole."""
+    if as_json:
+        for item in matching.matches if to is None else ():
+            typer.echo(json.dumps(item.as_dict(), ensure_ascii=False))
+        typer.echo(json.dumps({**matching.as_dict(), **({"out": str(to)} if to else {})}, ensure_ascii=False))
+        return
+    if to is None:
+        print_matches(out(), matching.matches)
+    mutual, number = sum(element.mutual for element in matching.matches), len(matching.matches)
+    typer.echo(f"{to or 'found'}: {number:,} match{'' if number == 1 else 'es'}, {mutual:,} mutual", err=to is None)
+    for side, place in (("source", 0), ("target", 1)):
+        for line in _remarks(matching, side, place):
+            typer.echo(line, err=True)
+
+
+def _remarks(matching: Matching, side: str, place: int) -> Iterator[str]:
+    from phrasemate.cli.render import count
+
+    if terms := (matching.source_unmatched, matching.target_unmatched)[place]:
+        yield f"without a match: {count(len(terms), f'{side} term')}: {_named(terms)}"
+    if alone := matching.alone[place]:
+        yield f"in no sentence: {count(alone, f'{side} term')}, compared by wording alone"
+    if repeated := matching.repeated[place]:
+        yield f"passed over: {count(repeated, f'{side} term')} that stand in the list before"
+
+
+def _named(terms: Sequence[Term]) -> str:
+    more = ", ..." if len(terms) > SHOWN else ""
+    return ", ".join(clean(term.text) for term in terms[:SHOWN]) + more
+
 
 WRITTEN = (".tsv", ".csv", ".jsonl", ".xlsx", ".tbx")
 
@@ -74,25 +180,25 @@ class Margin(StrEnum):
 
 
 def _text(side: str) -> Any:
-    return typer.Option(f"--{side}-text", metavar="FILES", help=f"Text of the {side} language (may be repeated).")
+    return option(f"--{side}-text", "FILES", f"Text of the {side} language (may be repeated).")
 
 
 def _index(side: str) -> Any:
     what = "The sentences of this index, or of a file by phrasemate examples --store, instead of text."
-    return typer.Option(f"--{side}-index", metavar="DIR", help=what)
+    return option(f"--{side}-index", "DIR", what)
 
 
 def _lang(side: str) -> Any:
-    return typer.Option(f"--{side}-lang", metavar="LANG", help=f"Language of the {side} list and text, e.g. de.")
+    return option(f"--{side}-lang", "LANG", f"Language of the {side} list and text, e.g. de.")
 
 
 def _column(side: str) -> Any:
-    return typer.Option(f"--{side}-column", metavar="NAME|N", help="Column of the terms: name, or number from 1.")
+    return option(f"--{side}-column", "NAME|N", "Column of the terms: name, or number from 1.")
 
 
 def match(
-    source: Annotated[Path, typer.Argument(metavar="SRC", help="The term list of the source language.")],
-    target: Annotated[Path, typer.Argument(metavar="TGT", help="The term list of the target language.")],
+    source: Annotated[Path, argument("SRC", "The term list of the source language.")],
+    target: Annotated[Path, argument("TGT", "The term list of the target language.")],
     source_text: Annotated[list[str] | None, _text("source")] = None,
     target_text: Annotated[list[str] | None, _text("target")] = None,
     source_index: Annotated[Path | None, _index("source")] = None,
@@ -101,75 +207,48 @@ def match(
     target_lang: Annotated[str, _lang("target")] = "",
     source_column: Annotated[str | None, _column("source")] = None,
     target_column: Annotated[str | None, _column("target")] = None,
-    text_field: TextField = "text",
-    lines: SplitLines = Lines.PARAGRAPH,
-    on_error: OrList = OnError.RAISE,
-    encoding: Encoding = "utf-8",
+    text_field: options.TextField = "text",
+    lines: options.SplitLines = options.Lines.PARAGRAPH,
+    on_error: options.OrList = options.OnError.RAISE,
+    encoding: options.Encoding = "utf-8",
     to: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The matches, as .tsv, .csv, .jsonl, .xlsx or .tbx."),
+        Path | None, option("--out", "-o", "FILE", "The matches, as .tsv, .csv, .jsonl, .xlsx or .tbx.")
     ] = None,
     unmatched: Annotated[
-        Path | None,
-        typer.Option(
-            "--unmatched", metavar="FILE", help="Terms without a match, as a table with tabs: side, term, id."
-        ),
+        Path | None, option("--unmatched", "FILE", "Terms without a match, as a table with tabs: side, term, id.")
     ] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", metavar="X", help="The least margin of a match (default: csls 0.2, ratio 1.15)."),
+        float | None, option("--threshold", "X", "The least margin of a match (default: csls 0.2, ratio 1.15).")
     ] = None,
-    least_score: Annotated[
-        float, typer.Option("--least-score", metavar="X", min=-1, max=1, help="The least cosine of a match.")
-    ] = -1.0,
-    mutual: Annotated[bool, typer.Option("--mutual", help="Only matches that are mutual.")] = False,
+    least_score: Annotated[float, option("--min-score", "X", "The least cosine of a match.", min=-1, max=1)] = -1.0,
+    mutual: Annotated[bool, flag("--mutual", "Only matches that are mutual.")] = False,
     one_to_one: Annotated[
-        bool,
-        typer.Option("--one-to-one", help="No term twice; of all such sets, that with the greatest sum of margins."),
+        bool, flag("--one-to-one", "No term twice; of all such sets, that with the greatest sum of margins.")
     ] = False,
-    candidates: Annotated[
-        int, typer.Option("--candidates", metavar="N", min=1, help="Matches of a source term at most.")
-    ] = 1,
-    margin: Annotated[Margin, typer.Option("--margin", metavar="csls|ratio", help="See above.")] = Margin.CSLS,
-    neighbours: Annotated[
-        int, typer.Option("--neighbours", metavar="N", min=1, help="Nearest terms that a margin is taken from.")
-    ] = 10,
-    examples: Annotated[
-        int, typer.Option("--examples", metavar="N", min=0, help="Sentences that a term is compared by, at most.")
-    ] = 8,
+    candidates: Annotated[int, option("--candidates", "N", "Matches of a source term at most.", min=1)] = 1,
+    margin: Annotated[Margin, option("--margin", "csls|ratio", "See above.")] = Margin.CSLS,
+    neighbours: Annotated[int, option("--neighbours", "N", "Nearest terms that a margin is taken from.", min=1)] = 10,
+    examples: Annotated[int, option("--examples", "N", "Sentences that a term is compared by, at most.", min=0)] = 8,
     bare: Annotated[
         float,
-        typer.Option(
-            "--bare",
-            metavar="X",
-            min=0,
-            help="Weight of the term by itself against the mean of n sentences: X / sqrt(n).",
-        ),
+        option("--bare", "X", "Weight of the term by itself against the mean of n sentences: X / sqrt(n).", min=0),
     ] = 1.5,
-    evidence: Annotated[
-        int, typer.Option("--evidence", metavar="N", min=0, help="Sentences shown of each side of a match.")
-    ] = 1,
+    evidence: Annotated[int, option("--evidence", "N", "Sentences shown of each side of a match.", min=0)] = 1,
     pooling: Annotated[
-        str,
-        typer.Option(
-            "--pooling", metavar="NAME", help="mean, head, ends or several as in mean+head (default: by the model)."
-        ),
+        str, option("--pooling", "NAME", "mean, head, ends or several as in mean+head (default: by the model).")
     ] = "",
-    layer: Annotated[
-        int | None, typer.Option("--layer", metavar="N", min=0, help="Layer of the model (default: the last).")
-    ] = None,
-    model: Model = None,
-    threads: Threads = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    layer: options.Layer = None,
+    model: options.Model = None,
+    threads: options.Threads = None,
+    force: Annotated[bool, flag("--force", "Overwrite files that exist.")] = False,
+    as_json: Annotated[bool, flag("--json", "Print JSON lines.")] = False,
 ) -> None:
-    from phrasemate.cli.match_report import say_matches, write_matches, write_unmatched
     from phrasemate.encode import load_model
     from phrasemate.match import MatchSettings, match_terms
     from phrasemate.text import read
 
-    given = (source, target, *(source_text or ()), *(target_text or ()), source_index, target_index)
-    _check_files(to, unmatched, force, [path for path in given if path is not None])
+    paths = (source, target, *(source_text or ()), *(target_text or ()), source_index, target_index)
+    _check_files(to, unmatched, force, [path for path in paths if path is not None])
     settings = MatchSettings(
         examples=examples,
         bare=bare,
@@ -188,10 +267,7 @@ def match(
     for name, texts, index in (("source", source_text, source_index), ("target", target_text, target_index)):
         if texts and index is not None:
             raise typer.BadParameter(f"--{name}-index has its own sentences; leave out --{name}-text")
-    lists = (
-        _terms(source, "source", source_column, source_lang),
-        _terms(target, "target", target_column, target_lang),
-    )
+    lists = (_terms(source, "source", source_column, source_lang), _terms(target, "target", target_column, target_lang))
     _check_languages(to, lists)
     with ExitStack() as stack:
         sides = (
@@ -200,12 +276,12 @@ def match(
         )
         loaded = load_model(model, threads=threads)
         with stages() as show:
-            found = match_terms(sides[0], sides[1], loaded, settings, show)
+            matching = match_terms(sides[0], sides[1], loaded, settings, show)
     if to is not None:
-        write_matches(to, found)
+        write_matches(to, matching)
     if unmatched is not None:
-        write_unmatched(unmatched, found)
-    say_matches(found, to, as_json)
+        write_unmatched(unmatched, matching)
+    say_matches(matching, to, as_json)
 
 
 match.__doc__ = HELP
@@ -221,7 +297,7 @@ def _check_files(to: Path | None, unmatched: Path | None, force: bool, read: Seq
         raise InputError(f"{to}: given for the matches and for the terms without one; expected two files")
     for path in (to, unmatched):
         if path is not None:
-            check_apart(path, *read)
+            options.check_apart(path, *read)
             check_new(path, force)
 
 
@@ -259,7 +335,7 @@ def _terms(file: Path, name: str, column: str | None, lang: str) -> list[Term]:
     from phrasemate.text.term_lists import read_terms
 
     number = int(column) if column is not None and re.fullmatch("[0-9]{1,9}", column) else column
-    with sided(name):
+    with options.sided(name):
         return list(read_terms(file, lang, number))
 
 
@@ -277,12 +353,12 @@ def _finder(
         return stack.enter_context(ExampleIndex.from_index(opened, [lang] if lang else None))
     corpus = reading(*texts, lang=lang)
     try:
-        with sided(name), IndexingBar() as bar:
-            made = stack.enter_context(ExampleIndex.build(corpus, None, lang, bar.show))
+        with options.sided(name), IndexingBar() as bar:
+            example_index = stack.enter_context(ExampleIndex.build(corpus, None, lang, bar.show))
     except ReadError as error:
         if "-column" not in error.remedy:
             raise
         remedy = f"put the column into a store (phrasemate examples --column ... --store FILE), --{name}-index FILE"
         raise ReadError(error.file, error.line, error.reason, remedy) from error
-    say_skipped(corpus.skipped)
-    return made
+    options.say_skipped(corpus.skipped)
+    return example_index

@@ -12,22 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import (
-    Encoding,
-    JsonAtEnd,
-    Lines,
-    Model,
-    OnError,
-    OrList,
-    SplitLines,
-    TextField,
-    Threads,
-    pairs_of,
-    say_skipped,
-    sided,
-)
+from phrasemate.cli import options
+from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
-from phrasemate.cli.validators import check_apart, check_outside
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +29,7 @@ EXAMPLES = """Examples:
   phrasemate mine a.txt.gz b.txt.gz -o pairs.jsonl --lines sentence --threshold 0.95 --work mining
   phrasemate align pairs.tsv -o links.txt              word links of what was found
 
-A run that was stopped goes on where it was: give the same command again."""
+To resume a stopped run, give the same command again."""
 
 
 class Check(StrEnum):
@@ -89,83 +76,71 @@ class Engine(StrEnum):
 
 
 def _lang(side: str) -> Any:
-    return typer.Option(f"--{side}-lang", metavar="LANG", help=f"Language of the {side} text, e.g. de.")
+    return option(f"--{side}-lang", "LANG", f"Language of the {side} text, e.g. de.")
 
 
 def _column(side: str) -> Any:
-    return typer.Option(f"--{side}-column", metavar="NAME|N", help="Column of a .tsv file: name, or number from 1.")
+    return option(f"--{side}-column", "NAME|N", "Column of a .tsv file: name, or number from 1.")
 
 
 def mine(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="A file (.txt, .jsonl, .tsv, gzip of any) or a folder.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="The same in the other language.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The pairs, as .tsv, .jsonl or .tmx.")],
+    source: Annotated[str, argument("SRC", "A file (.txt, .jsonl, .tsv, gzip of any) or a folder.")],
+    target: Annotated[str, argument("TGT", "The same in the other language.")],
+    out: Annotated[Path, option("--out", "-o", "FILE", "The pairs, as .tsv, .jsonl or .tmx.")],
     source_lang: Annotated[str, _lang("source")] = "",
     target_lang: Annotated[str, _lang("target")] = "",
     check: Annotated[
-        Check,
-        typer.Option(
-            "--check", metavar="none|script|language", help="Drop sentences in another script, or language (an extra)."
-        ),
+        Check, option("--check", "none|script|language", "Drop sentences in another script, or language (an extra).")
     ] = Check.SCRIPT,
     calibrate: Annotated[
-        Path | None,
-        typer.Option(
-            "--calibrate", metavar="FILE", help="Known mates (source, tab, target) that the threshold is fitted to."
-        ),
+        Path | None, option("--calibrate", "FILE", "Known mates (source, tab, target) that the threshold is fitted to.")
     ] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", metavar="X", help="The least score of a pair (default: see docs/mine.md)."),
+        float | None, option("--threshold", "X", "The least score of a pair (default: by their number).")
     ] = None,
     pairing: Annotated[
-        Pairing,
-        typer.Option("--pairs", metavar="greedy|mutual|all", help="No sentence twice, only mutual best, or all."),
+        Pairing, option("--pairs", "greedy|mutual|all", "No sentence twice, only mutual best, or all.")
     ] = Pairing.GREEDY,
     margin: Annotated[
-        Margin,
-        typer.Option(
-            "--margin", metavar="NAME", help="Of the sentences' score: quarter, ratio, distance, csls or absolute."
-        ),
+        Margin, option("--margin", "NAME", "Of the sentences' score: quarter, ratio, distance, csls or absolute.")
     ] = Margin.QUARTER,
     rerank: Annotated[
         Rerank,
-        typer.Option(
+        option(
             "--rerank",
-            metavar="auto|reranker|words|none",
-            help="Look at promising pairs again, by cross-attention or word by word (auto: as the model can).",
+            "auto|reranker|words|none",
+            "Look at promising pairs again, by cross-attention or word by word (auto: as the model can).",
         ),
     ] = Rerank.AUTO,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Nearest neighbours, each way.")] = 4,
+    k: Annotated[int, option("-k", "N", "Nearest neighbours, each way.", min=1)] = 4,
     length_ratio: Annotated[
-        float,
-        typer.Option("--length-ratio", metavar="X", min=0, help="Drop pairs of more unlike lengths (0: keep all)."),
+        float, option("--length-ratio", "X", "Drop pairs of more unlike lengths (0: keep all).", min=0)
     ] = 2.5,
     copies: Annotated[
-        float,
-        typer.Option("--copies", metavar="X", min=0, max=1, help="Drop pairs that are more alike (1: keep all)."),
+        float, option("--copies", "X", "Drop pairs that are more alike (1: keep all).", min=0, max=1)
     ] = 0.75,
     engine: Annotated[
-        Engine, typer.Option("--engine", metavar="auto|exact|approximate", help="How neighbours are searched.")
+        Engine, option("--engine", "auto|exact|approximate", "How neighbours are searched.")
     ] = Engine.AUTO,
-    lines: SplitLines = Lines.PARAGRAPH,
+    lines: options.SplitLines = options.Lines.PARAGRAPH,
     source_column: Annotated[str | None, _column("source")] = None,
     target_column: Annotated[str | None, _column("target")] = None,
-    text_field: TextField = "text",
-    on_error: OrList = OnError.RAISE,
-    encoding: Encoding = "utf-8",
+    text_field: options.TextField = "text",
+    on_error: options.OrList = options.OnError.RAISE,
+    encoding: options.Encoding = "utf-8",
     work: Annotated[
-        Path | None,
-        typer.Option("--work", metavar="DIR", help="Keep vectors and neighbours here (default: till it is done)."),
+        Path | None, option("--work", "DIR", "Keep vectors and neighbours here (default: till it is done).")
     ] = None,
-    model: Model = None,
-    threads: Threads = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over FILE; start anew where --work fits not.")] = False,
-    as_json: JsonAtEnd = False,
+    model: options.Model = None,
+    threads: options.Threads = None,
+    force: Annotated[
+        bool, flag("--force", "Overwrite FILE; start again if --work belongs to other texts or settings.")
+    ] = False,
+    as_json: options.JsonAtEnd = False,
 ) -> None:
     """Find the sentences of two collections that are translations of each other.
 
-    The collections need not be aligned, nor of one size. Each sentence is compared with all of the other side; a pair
+    The collections need not be aligned, nor of one size. Each sentence is compared with all of the other side. A pair
     scores high if both are nearer to each other than to all others, and if the words of both fit. A sentence that
     stands several times is compared once and reported with all its places.
 
@@ -176,18 +151,17 @@ def mine(
     from phrasemate.encode import load_model
     from phrasemate.mine import Mining, write_mates
     from phrasemate.mine import mine as run
-    from phrasemate.mine.output import check_output
-    from phrasemate.text import read
+    from phrasemate.mine.mining import check_output
 
     if calibrate is not None and threshold is not None:
         raise typer.BadParameter("--threshold and --calibrate: give one of them")
     if threshold is not None and not math.isfinite(threshold):
         raise typer.BadParameter(f"--threshold {threshold}: expected a number")
-    check_apart(out, source, target, *([calibrate] if calibrate else []))
+    options.check_apart(out, source, target, *([calibrate] if calibrate else []))
     check_output(out, force)
     _check_languages(out, source_lang, target_lang)
     folder = work or out.with_name(out.name + ".work")
-    check_outside(source, target, out, folder)
+    options.check_outside(source, target, out, folder)
     settings = Mining(
         k=k,
         margin=margin.value,
@@ -200,26 +174,19 @@ def mine(
         engine=engine.value,
         rerank=rerank.value,
     )
-    columns = {"source": source_column, "target": target_column}
     texts = [
-        read(
-            path,
-            column=columns[side],
-            text_field=text_field,
-            lines=lines.value,
-            lang=lang,
-            on_error=on_error.value,
-            encoding=encoding,
-        )
-        for side, path, lang in (("source", source, source_lang), ("target", target, target_lang))
+        options.read_texts([path], column, text_field, lines, on_error, encoding, lang)
+        for path, column, lang in ((source, source_column, source_lang), (target, target_column, target_lang))
     ]
-    options = "--source-lang and --target-lang"
-    known = list(pairs_of(calibrate, source_lang, target_lang, options)) if calibrate else []
+    names = "--source-lang and --target-lang"
+    calibration = list(options.pairs_of(calibrate, source_lang, target_lang, names)) if calibrate else []
     encoder = load_model(model, threads=threads)
     with (
-        sided("source", "target"),
-        stages(lambda: f"{folder} keeps what is done; give the same command again to go on") as show,
-        run(texts[0], texts[1], encoder, folder, settings, known, threads=threads, force=force, progress=show) as mined,
+        options.sided("source", "target"),
+        stages(lambda: f"{folder} keeps what is done; run the same command again to resume") as show,
+        run(
+            texts[0], texts[1], encoder, folder, settings, calibration, threads=threads, force=force, progress=show
+        ) as mined,
     ):
         write_mates(out, mined, settings.languages)
         if work is None:
@@ -235,14 +202,17 @@ def _check_languages(out: Path, source: str, target: str) -> None:
 
 
 def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool) -> None:
-    report, skipped = mined.report, list(dict.fromkeys(passed_over))  # at this time and when the work was begun
+    report, skipped = mined.report, list(dict.fromkeys(passed_over))  # at this time and when the work was started
     if as_json:
-        facts = {"out": str(out), **asdict(report), "skipped": [item._asdict() for item in skipped]}
+        facts = {"out": str(out), **asdict(report), "remarks": mined.remarks}
+        facts["skipped"] = [item._asdict() for item in skipped]
         typer.echo(json.dumps(facts, ensure_ascii=False))
         return
     from phrasemate.cli.render import count
 
-    say_skipped(skipped, " (all are in --json)")
+    options.say_skipped(skipped, " (all are in --json)")
+    for remark in mined.remarks:
+        typer.echo(f"warning: {remark} (--calibrate, --threshold)", err=True)
     typer.echo(f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more")
     for line in _details(report):
         typer.echo(f"  {line}")

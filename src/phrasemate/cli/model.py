@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from phrasemate.cli.options import Json, argument, flag, option
 from phrasemate.cli.shell import out
 
 DIM = 192  # numbers of a projected phrase vector
@@ -26,8 +27,7 @@ app = typer.Typer(
   phrasemate model export ./xlm-roberta-base -o my-model""",
 )
 
-Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="The model folder (default: the bundled model).")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Folder = Annotated[Path | None, argument("FOLDER", "The model folder (default: the bundled model).")]
 
 
 class Pooling(StrEnum):
@@ -36,6 +36,22 @@ class Pooling(StrEnum):
     ENDS = "ends"
     MEAN = "mean"
     CLS = "cls"
+
+
+class Graph(StrEnum):
+    """Who makes the transformer's graph."""
+
+    AUTO = "auto"
+    WRITTEN = "written"
+    TRACED = "traced"
+
+
+class Precision(StrEnum):
+    """How weights are stored."""
+
+    INT8 = "int8"
+    FP16 = "fp16"
+    FP32 = "fp32"
 
 
 INFO_EXAMPLES = """Examples:
@@ -48,13 +64,13 @@ INFO_EXAMPLES = """Examples:
 @app.command("info", epilog=INFO_EXAMPLES)
 def info(folder: Folder = None, as_json: Json = False) -> None:
     """Say what a model is and how it was made."""
-    found = _facts(folder)
+    description = _facts(folder)
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        typer.echo(json.dumps(description, ensure_ascii=False))
         return
     from phrasemate.cli.render import facts
 
-    out().print(facts(found))
+    out().print(facts(description))
 
 
 VERIFY_EXAMPLES = """Examples:
@@ -70,11 +86,11 @@ def verify(folder: Folder = None, as_json: Json = False) -> None:
 
     The size and the SHA-256 of every file. Leaves with 1 if one is wrong.
     """
-    found = _facts(folder)
+    facts = _facts(folder)
     if as_json:
-        typer.echo(json.dumps({"folder": found["folder"], "hash": found["hash"], "ok": True}))
+        typer.echo(json.dumps({"folder": facts["folder"], "hash": facts["hash"], "ok": True}))
     else:
-        typer.echo(f"{found['folder']}: every file is as it was made ({found['hash'][:12]})")
+        typer.echo(f"{facts['folder']}: every file is as it was made ({facts['hash'][:12]})")
 
 
 EXPORT_EXAMPLES = """Examples:
@@ -82,6 +98,8 @@ EXPORT_EXAMPLES = """Examples:
 \b
   phrasemate model export ./multilingual-e5-small -o my-model
   phrasemate model export ./xlm-roberta-base -o my-model --pooling mean --layer 8 --embedding-bits 8
+  phrasemate model export ./LaBSE -o labse --precision fp32
+  phrasemate model export ./embeddinggemma-300m -o gemma --prompt Clustering
   phrasemate model export ./my-encoder -o my-model --project corpus.txt --dim 128
   phrasemate model export runs/ccpr/model -o my-model --segment-threshold 0.8
   phrasemate model export runs/ccpr/model -o my-model --base ./multilingual-e5-small --share 0.8"""
@@ -89,60 +107,71 @@ EXPORT_EXAMPLES = """Examples:
 
 @app.command("export", epilog=EXPORT_EXAMPLES)
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A Hugging Face encoder (BERT, XLM-R families).")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The model folder to write.")],
+    folder: Annotated[Path, argument("FOLDER", "A Hugging Face encoder, or a sentence-transformers folder.")],
+    out: Annotated[Path, option("--out", "-o", "OUT", "The model folder to write.")],
     base: Annotated[
-        Path | None,
-        typer.Option("--base", metavar="FOLDER", help="Average with the encoder that the training began with."),
+        Path | None, option("--base", "FOLDER", "Average with the encoder that the training began with.")
     ] = None,
-    share: Annotated[
-        float, typer.Option("--share", metavar="S", help="With --base: the trained weights' share, 0 to 1.")
-    ] = 1.0,
+    share: Annotated[float, option("--share", "S", "With --base: the trained weights' share, 0 to 1.")] = 1.0,
     layer: Annotated[
-        list[int] | None,
-        typer.Option("--layer", metavar="N", min=0, help="Carry this layer too (may be given several times)."),
+        list[int] | None, option("--layer", "N", "Carry this layer too (may be given several times).", min=0)
     ] = None,
     pooling: Annotated[
         Pooling | None,
-        typer.Option(
-            "--pooling",
-            metavar="ends|mean|cls",
-            help="How token states become a phrase (default: as in the training, else ends).",
+        option(
+            "--pooling", "ends|mean|cls", "How token states become a phrase (default: as in the training, else ends)."
         ),
     ] = None,
-    embedding_bits: Annotated[
-        int, typer.Option("--embedding-bits", metavar="4|8", help="Bits for each value of the token table.")
-    ] = 4,
-    smooth: Annotated[
-        bool,
-        typer.Option(
-            "--smooth/--no-smooth", help="Even out what is rounded to int8 within the encoder: nearer to float32."
+    graph: Annotated[
+        Graph,
+        option(
+            "--graph",
+            "auto|written|traced",
+            "Write the graph ourselves (BERT, XLM-R families) or trace it from torch (any encoder).",
         ),
+    ] = Graph.AUTO,
+    precision: Annotated[
+        Precision, option("--precision", "int8|fp16|fp32", "Of the encoder's weights.")
+    ] = Precision.INT8,
+    embedding_bits: Annotated[
+        int | None, option("--embedding-bits", "4|8|16", "Bits for each value of the token table (traced: 8, else 4).")
+    ] = None,
+    smooth: Annotated[
+        bool, flag("--smooth/--no-smooth", "Even out what is rounded to int8 within the encoder: nearer to float32.")
     ] = True,
     project: Annotated[
-        Path | None,
-        typer.Option("--project", metavar="TEXT", help="Learn a projection to --dim numbers from this plain text."),
+        Path | None, option("--project", "TEXT", "Learn a projection to --dim numbers from this plain text.")
     ] = None,
-    dim: Annotated[int, typer.Option("--dim", metavar="N", min=1, help="Numbers of a projected phrase vector.")] = DIM,
+    dim: Annotated[int, option("--dim", "N", "Numbers of a projected phrase vector.", min=1)] = DIM,
     segment_threshold: Annotated[
-        float,
-        typer.Option("--segment-threshold", metavar="P", help="Trained segmenter: least probability of a phrase."),
+        float, option("--segment-threshold", "P", "Trained segmenter: least probability of a phrase.")
     ] = 0.7,
     max_words: Annotated[
-        int, typer.Option("--max-words", metavar="N", min=0, help="Trained segmenter: longest phrase; 0: any length.")
+        int, option("--max-words", "N", "Trained segmenter: longest phrase; 0: any length.", min=0)
     ] = 6,
     sentence_prefix: Annotated[
-        str, typer.Option("--sentence-prefix", metavar="TEXT", help="What the encoder wants before a sentence.")
+        str, option("--sentence-prefix", "TEXT", "What the encoder wants before a sentence.")
     ] = "",
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the model (default: that of OUT).")] = "",
-    licence: Annotated[
-        Path | None, typer.Option("--licence", metavar="FILE", help="Put this licence beside the weights.")
+    context_weight: Annotated[
+        float | None,
+        option(
+            "--context-weight",
+            "W",
+            "How much of its sentence a phrase vector takes in (default: as in the training).",
+            min=0,
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    prompt: Annotated[
+        str | None, option("--prompt", "NAME", "Default prompt, of those in a sentence-transformers folder.")
+    ] = None,
+    name: Annotated[str, option("--name", "NAME", "Name of the model (default: that of OUT).")] = "",
+    licence: Annotated[Path | None, option("--licence", "FILE", "Put this licence beside the weights.")] = None,
+    force: Annotated[bool, flag("--force", "Replace OUT if it exists.")] = False,
 ) -> None:
     """Make a model folder of a Hugging Face encoder.
 
-    Weights in int8, the token table in 4 or 8 bits. The projection and the segmenter of a
+    Weights in int8, the token table in 4 or 8 bits. A sentence-transformers folder is read
+    whole: its pooling, layers, prompts and longest text come along. The projection and the segmenter of a
     trained folder (heads.safetensors) come along. Using it needs no torch; making it needs
     pip install 'phrasemate[train]'.
     """
@@ -158,6 +187,10 @@ def export(
         layers=layer or (),
         pooling=pooling.value if pooling else None,
         sentence_prefix=sentence_prefix,
+        context_weight=context_weight,
+        prompt=prompt,
+        graph=graph.value,
+        precision=precision.value,
         embedding_bits=embedding_bits,
         smooth=smooth,
         project=_sentences(project) if project else None,
@@ -181,9 +214,7 @@ UNPACK_EXAMPLES = """Examples:
 
 @app.command("unpack", epilog=UNPACK_EXAMPLES)
 def unpack(
-    folder: Folder = None,
-    *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The folder to write.")],
+    folder: Folder = None, *, out: Annotated[Path, option("--out", "-o", "OUT", "The folder to write.")]
 ) -> None:
     """Make a Hugging Face encoder of a model folder, to train on from it.
 
@@ -206,9 +237,9 @@ def _sentences(path: Path) -> Iterator[str]:
 
 def _facts(folder: Path | None) -> dict[str, Any]:
     """What the verified folder says of itself."""
-    from phrasemate.encode.calibration import load_confidence
     from phrasemate.encode.heads import head_of, load_heads, segmenter_of
     from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
+    from phrasemate.encode.scoring import load_confidence
     from phrasemate.errors import ModelDamaged
 
     folder = folder or bundled_folder()

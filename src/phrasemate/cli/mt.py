@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from enum import StrEnum
 from itertools import islice
@@ -14,40 +15,97 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.mt_options import (
-    Budget,
-    Confidence,
-    Contexts,
-    Equivalents,
-    FormName,
-    HintIndex,
-    IndexModel,
-    Segmenter,
-    SegmenterName,
-    Template,
-    Threshold,
-    cache_folder,
-    chosen_form,
-    opened_retrieval,
-)
-from phrasemate.cli.options import JsonAtEnd, Threads, pairs_of
+from phrasemate.cli.options import JsonAtEnd, Threads, argument, flag, option, pairs_of
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup, clean
 from phrasemate.errors import EndpointError, InputError, MissingExtra
 
 if TYPE_CHECKING:
-    from phrasemate.mt import Translation, Translator
+    from phrasemate.mt import Form, Prompter, Retrieval, Translation, Translator
+
+
+class FormName(StrEnum):
+    """The prompt forms."""
+
+    PLAIN = "plain"
+    SENTENCE = "sentence"
+    PHRASES = "phrases"
+    COT = "cot"
+
+
+class Segmenter(StrEnum):
+    """What finds the phrases."""
+
+    LEARNED = "learned"
+    NGRAM = "ngram"
+
+
+HintIndex = Annotated[Path | None, option("--index", "DIR", "Index of text in the target language.")]
+Template = Annotated[Path | None, option("--template", "FILE", "TOML file whose texts replace the form's.")]
+Threshold = Annotated[float, option("--threshold", "X", "Least score of a phrase.", min=0, max=1)]
+SegmenterName = Annotated[Segmenter, option("--segmenter", "learned|ngram", "What finds the phrases.")]
+Equivalents = Annotated[int, option("--limit", "-k", "N", "Equivalents of a phrase.", min=1)]
+Contexts = Annotated[int, option("--contexts", "N", "Contexts of an equivalent.", min=0)]
+Confidence = Annotated[float, option("--min-confidence", "X", "Least confidence, if the model tells it.", min=0, max=1)]
+Budget = Annotated[int, option("--budget", "N", "Tokens that the hints of a sentence may take.", min=0)]
+IndexModel = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: that of the index).")]
+
+
+def cache_folder() -> Path:
+    """Where answers and vectors of sentences are kept for later runs. Raises InputError for a user without a home."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
+    except RuntimeError as error:
+        raise InputError("there is no home folder to keep answers in; set XDG_CACHE_HOME to a folder") from error
+
+
+def chosen_form(form: FormName, template: Path | None, index: Path | None) -> Form:
+    """The texts of a form, which those of the template replace; all forms but the plain one need an index."""
+    from phrasemate.mt import FORMS, read_form
+
+    if form is not FormName.PLAIN and index is None:
+        raise typer.BadParameter(f"--form {form.value} needs --index DIR")
+    return read_form(template, FORMS[form.value]) if template else FORMS[form.value]
+
+
+def opened_retrieval(
+    index: Path | None,
+    model: Path | None,
+    threads: int | None,
+    form: FormName,
+    settings: Any,
+    bare: Prompter,
+    stack: ExitStack,
+    show: Callable[[str, int, int], None],
+) -> Retrieval:
+    """What the form looks up; nothing is opened for the plain one."""
+    from phrasemate.mt import Hinter, RelatedSentences, Retrieval
+
+    if form is FormName.PLAIN or index is None:
+        return Retrieval()
+    from phrasemate.encode import load_model
+    from phrasemate.index import Index
+
+    encoder = load_model(model, threads=threads) if model else None
+    opened = stack.enter_context(Index.open(index, encoder, readonly=True, threads=threads))
+    if form is FormName.SENTENCE:
+        return Retrieval(related=RelatedSentences(opened, cache_folder(), show))
+    hinter = Hinter(opened, settings, apart=bool(bare.form.first))
+    tokenizer = hinter.model.runtime.tokenizer
+    return Retrieval(hinter, cost=lambda hint: len(tokenizer.encode(bare.hint(hint)).ids))
+
 
 EXAMPLES = """Examples:
 
 \b
-  phrasemate mt news.de --index idx --llm http://127.0.0.1:8080/v1 --from de --to en -o news.en
-  phrasemate mt news.de --index idx --from de --to en --dry-run --show-prompt
-  phrasemate mt news.de --llm URL --llm-model NAME --from de --to en --form plain > news.en
-  phrasemate mt news.de --index idx --llm URL --from de --to en --jsonl why.jsonl \\
+  phrasemate mt news.de --index idx --llm http://127.0.0.1:8080/v1 --source-lang de --target-lang en -o news.en
+  phrasemate mt news.de --index idx --source-lang de --target-lang en --dry-run --show-prompt
+  phrasemate mt news.de --llm URL --llm-model NAME --source-lang de --target-lang en --form plain > news.en
+  phrasemate mt news.de --index idx --llm URL --source-lang de --target-lang en --jsonl why.jsonl \\
       --api completions --examples known.tsv --shots 4
 
-A run that was stopped goes on where it was: give the same command again. Keys come from the environment variable
+To resume a stopped run, give the same command again. Keys come from the environment variable
 PHRASEMATE_LLM_KEY (--key-env names another)."""
 
 
@@ -73,78 +131,63 @@ app = typer.Typer(
 
 @app.command("translate", epilog=EXAMPLES)
 def translate(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A sentence on each line, UTF-8; - for standard input.")],
+    file: Annotated[str, argument("FILE", "A sentence on each line, UTF-8; - for standard input.")],
     *,
-    source: Annotated[str, typer.Option("--from", metavar="LANG", help="Language of FILE, e.g. de or zh-Hant.")],
-    target: Annotated[str, typer.Option("--to", metavar="LANG", help="Language to translate into.")],
+    source: Annotated[str, option("--source-lang", "LANG", "Language of FILE, e.g. de or zh-Hant.")],
+    target: Annotated[str, option("--target-lang", "LANG", "Language to translate into.")],
     index: HintIndex = None,
-    llm: Annotated[str, typer.Option("--llm", metavar="URL", help="OpenAI-compatible server, up to /v1.")] = "",
-    form: Annotated[
-        FormName, typer.Option("--form", metavar="FORM", help="plain, sentence, phrases or cot.")
-    ] = FormName.PHRASES,
+    llm: Annotated[str, option("--llm", "URL", "OpenAI-compatible server, up to /v1.")] = "",
+    form: Annotated[FormName, option("--form", "FORM", "plain, sentence, phrases or cot.")] = FormName.PHRASES,
     template: Template = None,
     examples: Annotated[
-        Path | None,
-        typer.Option("--examples", metavar="FILE", help="Known translations (.tsv, .tmx, ...) for few-shot prompts."),
+        Path | None, option("--examples", "FILE", "Known translations (.tsv, .tmx, ...) for few-shot prompts.")
     ] = None,
-    shots: Annotated[int, typer.Option("--shots", metavar="N", min=0, help="The first N of --examples.")] = 4,
+    shots: Annotated[int, option("--shots", "N", "The first N of --examples.", min=0)] = 4,
     threshold: Threshold = 0.7,
     segmenter: SegmenterName = Segmenter.LEARNED,
     overlapping: Annotated[
-        bool, typer.Option("--overlapping", help="All phrases, not only the longest that share no word.")
+        bool, flag("--overlapping", "All phrases, not only the longest that share no word.")
     ] = False,
     k: Equivalents = 2,
     contexts: Contexts = 1,
     confidence: Confidence = 0.9,
     floor: Annotated[
         float | None,
-        typer.Option(
-            "--floor",
-            metavar="X",
-            help="Least cosine of a word's nearest phrase (default: 0.7; 0.8 if the model tells no confidence).",
+        option(
+            "--min-score",
+            "X",
+            "Least cosine of a word's nearest phrase (default: 0.7; 0.8 if the model tells no confidence).",
         ),
     ] = None,
     per_word: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--per-word",
-            metavar="X",
-            help="What each further word of a phrase adds to --floor (default: 0; 0.05 if it tells no confidence).",
+            "X",
+            "What each further word of a phrase adds to --min-score (default: 0; 0.05 if it tells no confidence).",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="No second look at what was found.")] = False,
+    quick: Annotated[bool, flag("--quick", "No second look at what was found.")] = False,
     budget: Budget = 400,
-    llm_model: Annotated[str, typer.Option("--llm-model", metavar="NAME", help="The model's name at the server.")] = "",
-    api: Annotated[
-        Api, typer.Option("--api", metavar="chat|completions", help="completions: for models that continue text.")
-    ] = Api.CHAT,
+    llm_model: Annotated[str, option("--llm-model", "NAME", "The model's name at the server.")] = "",
+    api: Annotated[Api, option("--api", "chat|completions", "completions: for models that continue text.")] = Api.CHAT,
     key_env: Annotated[
-        str, typer.Option("--key-env", metavar="NAME", help="Environment variable that holds the server's key.")
+        str, option("--key-env", "NAME", "Environment variable that holds the server's key.")
     ] = "PHRASEMATE_LLM_KEY",
-    max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=1, help="Of an answer.")] = 512,
-    temperature: Annotated[
-        float, typer.Option("--temperature", metavar="X", min=0, help="Above 0: sampled instead of greedy.")
-    ] = 0.0,
-    concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", min=1, help="Requests at once.")] = 4,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Seconds that a request may take.")] = 120.0,
-    tries: Annotated[int, typer.Option("--tries", metavar="N", min=1, help="Of a request, at failures that pass.")] = 6,
-    cache: Annotated[
-        Path | None,
-        typer.Option("--cache", metavar="FILE", help="Answers (default: in the user's cache folder)."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="The translations (default: standard output).")
-    ] = None,
+    max_tokens: Annotated[int, option("--max-tokens", "N", "Of an answer.", min=1)] = 512,
+    temperature: Annotated[float, option("--temperature", "X", "Above 0: sampled instead of greedy.", min=0)] = 0.0,
+    concurrency: Annotated[int, option("--concurrency", "N", "Requests at once.", min=1)] = 4,
+    timeout: Annotated[float, option("--timeout", "S", "Seconds that a request may take.")] = 120.0,
+    tries: Annotated[int, option("--tries", "N", "Of a request, at failures that pass.", min=1)] = 6,
+    cache: Annotated[Path | None, option("--cache", "FILE", "Answers (default: in the user's cache folder).")] = None,
+    out: Annotated[Path | None, option("--out", "-o", "FILE", "The translations (default: standard output).")] = None,
     jsonl: Annotated[
-        Path | None,
-        typer.Option("--jsonl", metavar="FILE", help="Per line: prompt, hints, their sources, answer, failure."),
+        Path | None, option("--jsonl", "FILE", "Per line: prompt, hints, their sources, answer, failure.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the lines of --jsonl instead of translations.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
-    show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print each prompt to standard error.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Make the prompts and send nothing.")] = False,
+    as_json: Annotated[bool, flag("--json", "Print the lines of --jsonl instead of translations.")] = False,
+    force: Annotated[bool, flag("--force", "Overwrite files that exist.")] = False,
+    show_prompt: Annotated[bool, flag("--show-prompt", "Print each prompt to standard error.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Make the prompts and send nothing.")] = False,
     model: IndexModel = None,
     threads: Threads = None,
 ) -> None:
@@ -177,43 +220,51 @@ def translate(
     )
     with ExitStack() as stack:
         lines = _lines(file)
-        show = stack.enter_context(stages(lambda: "the answers so far are kept: give the same command again to go on"))
+        show = stack.enter_context(stages(lambda: "the answers so far are kept: run the same command again to resume"))
         bare = Prompter(chosen, source, target)
         retrieval = opened_retrieval(index, model, threads, form, settings, bare, stack, show)
-        known = retrieval.examples(_pairs(examples, source, target, shots)) if examples else ()
-        made = Translator(Prompter(chosen, source, target, known), retrieval)
+        shown_examples = retrieval.examples(_pairs(examples, source, target, shots)) if examples else ()
+        translator = Translator(Prompter(chosen, source, target, shown_examples), retrieval)
         sinks = _Sinks(out, jsonl, as_json, show_prompt, stack)
         if dry_run:
-            for number, asked in enumerate(made.asked(lines), 1):
-                sinks.prompt(asked.as_dict())
+            for number, request in enumerate(translator.requests(lines), 1):
+                sinks.prompt(request.as_dict())
                 show("prompts", number, len(lines))
             return
         from phrasemate.mt import Endpoint
 
         endpoint = Endpoint(llm, llm_model, api.value, key_env, max_tokens, temperature, 0, concurrency, timeout, tries)
-        _translate(made, lines, endpoint, cache, sinks, show, stack)
+        _translate(translator, lines, endpoint, cache, sinks, show, stack)
 
 
 def _translate(
-    made: Translator, lines: list[str], endpoint: Any, cache: Path | None, sinks: _Sinks, show: Any, stack: ExitStack
+    translator: Translator,
+    lines: list[str],
+    endpoint: Any,
+    cache: Path | None,
+    sinks: _Sinks,
+    show: Any,
+    stack: ExitStack,
 ) -> None:
     from phrasemate.mt import Cache, Client
 
     answers = stack.enter_context(Cache(cache or cache_folder() / "answers.sqlite"))
     client = stack.enter_context(Client(endpoint, answers))
-    failed, known, cut, first = 0, 0, 0, ""
-    for number, each in enumerate(made.translate(lines, client), 1):
-        sinks.translation(each)
-        failed, known, cut = failed + bool(each.failure), known + each.answer.cached, cut + each.answer.cut
-        first = first or (f"line {each.asked.number}: {each.failure}" if each.failure else "")
+    failed, cached, cut, first = 0, 0, 0, ""
+    for number, item in enumerate(translator.translate(lines, client), 1):
+        sinks.translation(item)
+        failed, cached, cut = failed + bool(item.failure), cached + item.answer.cached, cut + item.answer.cut
+        first = first or (f"line {item.request.number}: {item.failure}" if item.failure else "")
         show("translating", number, len(lines))
-    said = f"{len(lines):,} lines, {failed:,} not translated, {known:,} answers known before, {client.requests:,} asked"
-    said += f" ({client.repeats:,} again)" if client.repeats else ""
-    said += f", {cut:,} cut at --max-tokens" if cut else ""
+    summary = (
+        f"{len(lines):,} lines, {failed:,} not translated, {cached:,} answers known before, {client.requests:,} asked"
+    )
+    summary += f" ({client.repeats:,} again)" if client.repeats else ""
+    summary += f", {cut:,} cut at --max-tokens" if cut else ""
     if failed and failed == sum(1 for line in lines if line.strip()):
         raise EndpointError(f"none of {failed:,} lines was translated, first {first}; give the same command again")
     sinks.finish()
-    typer.echo(said, err=True)
+    typer.echo(summary, err=True)
     if failed:
         again = "the same command with --force" if sinks.files else "the same command"
         typer.echo(clean(f"not translated (empty lines; {again} tries once more), first {first}"), err=True)
@@ -223,16 +274,16 @@ def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path
     """What would be lost, or fail after the work, fails at once."""
     from phrasemate.utils.storage import check_new
 
-    known: list[tuple[str, str | Path]] = [("the text", file)] if file != "-" else []
-    known += [("the known translations", examples)] if examples else []
-    for option, path in (("-o", out), ("--jsonl", jsonl)):
+    paths: list[tuple[str, str | Path]] = [("the text", file)] if file != "-" else []
+    paths += [("the known translations", examples)] if examples else []
+    for name, path in (("-o", out), ("--jsonl", jsonl)):
         if path is None:
             continue
-        for what, other in known:
+        for what, other in paths:
             if os.path.realpath(path) == os.path.realpath(other):
-                raise InputError(f"{path}: given for {option} and as {what}; expected another file")
+                raise InputError(f"{path}: given for {name} and as {what}; expected another file")
         check_new(path, force)
-        known.append((f"the file of {option}", path))
+        paths.append((f"the file of {name}", path))
 
 
 class _Sinks:
@@ -250,15 +301,15 @@ class _Sinks:
         self._on_screen = out is None and sys.stdout.isatty()
         self._held: list[str] | None = []  # lines without a translation, before the first that has one
 
-    def translation(self, each: Translation) -> None:
+    def translation(self, translation: Translation) -> None:
         """Write it; where none comes that was translated, nothing is written, to standard output neither."""
-        facts = each.as_dict()
+        facts = translation.as_dict()
         self._show(facts)
         line = json.dumps(facts, ensure_ascii=False)
         if self._jsonl:
             self._jsonl.write(line + "\n")
-        line = (line if self._as_json else self._screened(each.text)) + "\n"
-        if self._held is not None and not each.text:
+        line = (line if self._as_json else self._screened(translation.text)) + "\n"
+        if self._held is not None and not translation.text:
             self._held.append(line)
             return
         self.finish()
@@ -267,8 +318,8 @@ class _Sinks:
 
     def finish(self) -> None:
         """Write what is held back."""
-        held, self._held = self._held, None
-        for line in held or ():
+        sink, self._held = self._held, None
+        for line in sink or ():
             self._out.write(line)
         sys.stdout.flush()
 
@@ -295,7 +346,7 @@ def _lines_clean(text: str) -> str:
 
 
 def _pairs(path: Path, source: str, target: str, shots: int) -> list[tuple[str, str]]:
-    return list(islice(pairs_of(path, source, target, "--from and --to"), shots))
+    return list(islice(pairs_of(path, source, target, "--source-lang and --target-lang"), shots))
 
 
 def _lines(file: str) -> list[str]:
@@ -317,8 +368,8 @@ _HUGGING_FACE = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*")  # NAME or OWNER/NAME
 PREPARE_EXAMPLES = """Examples:
 
 \b
-  phrasemate mt prepare pairs.tsv --index idx --from de --to en -o lessons
-  phrasemate mt prepare memory.tmx --index idx --from de --to en -o lessons --count 500 --contexts 0
+  phrasemate mt prepare pairs.tsv --index idx --source-lang de --target-lang en -o lessons
+  phrasemate mt prepare memory.tmx --index idx --source-lang de --target-lang en -o lessons --count 500 --contexts 0
   phrasemate mt tune lessons.chat.jsonl --base my-model -o adapter"""
 
 TUNE_EXAMPLES = """Examples:
@@ -330,31 +381,25 @@ TUNE_EXAMPLES = """Examples:
 
 @app.command("prepare", epilog=PREPARE_EXAMPLES)
 def prepare(
-    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="Parallel text (.tsv, .tsv.gz, .tmx, .xlf).")],
+    pairs: Annotated[Path, argument("PAIRS", "Parallel text (.tsv, .tsv.gz, .tmx, .xlf).")],
     *,
-    source: Annotated[str, typer.Option("--from", metavar="LANG", help="Language of the first side, e.g. de.")],
-    target: Annotated[str, typer.Option("--to", metavar="LANG", help="Language of the second side.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="NAME", help="Write NAME.chat.jsonl and NAME.plain.jsonl.")
-    ],
+    source: Annotated[str, option("--source-lang", "LANG", "Language of the first side, e.g. de.")],
+    target: Annotated[str, option("--target-lang", "LANG", "Language of the second side.")],
+    out: Annotated[Path, option("--out", "-o", "NAME", "Write NAME.chat.jsonl and NAME.plain.jsonl.")],
     index: HintIndex = None,
-    form: Annotated[
-        FormName, typer.Option("--form", metavar="FORM", help="plain, sentence or phrases.")
-    ] = FormName.PHRASES,
+    form: Annotated[FormName, option("--form", "FORM", "plain, sentence or phrases.")] = FormName.PHRASES,
     template: Template = None,
-    swap: Annotated[bool, typer.Option("--swap", help="PAIRS has the target language first.")] = False,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="Examples.")] = 1_800,
+    swap: Annotated[bool, flag("--swap", "PAIRS has the target language first.")] = False,
+    count: Annotated[int, option("--count", "N", "Examples.", min=1)] = 1_800,
     threshold: Threshold = 0.7,
     segmenter: SegmenterName = Segmenter.LEARNED,
     k: Equivalents = 2,
     contexts: Contexts = 1,
     confidence: Confidence = 0.9,
-    floor: Annotated[
-        float | None, typer.Option("--floor", metavar="X", help="Least cosine of a word's nearest phrase.")
-    ] = None,
+    floor: Annotated[float | None, option("--min-score", "X", "Least cosine of a word's nearest phrase.")] = None,
     budget: Budget = 400,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the choice of examples.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    seed: Annotated[int, option("--seed", "N", "Of the choice of examples.")] = 0,
+    force: Annotated[bool, flag("--force", "Overwrite files that exist.")] = False,
     model: IndexModel = None,
     threads: Threads = None,
     as_json: JsonAtEnd = False,
@@ -364,7 +409,7 @@ def prepare(
     A sentence's own translation is never among its hints, even if the parallel text was indexed.
     """
     from phrasemate.mt import Hints, Prompter
-    from phrasemate.mt.prepare import lessons, sampled, write_lessons
+    from phrasemate.mt.translate import lessons, sampled, write_lessons
     from phrasemate.utils.storage import check_new
 
     if not out.name:
@@ -376,7 +421,7 @@ def prepare(
     settings = Hints(
         threshold, segmenter.value, k=k, contexts=contexts, floor=floor, confidence=confidence, budget=budget
     )
-    languages = "--from and --to"
+    languages = "--source-lang and --target-lang"
     text = pairs_of(pairs, source, target, languages)
     if swap:
         text = ((first, second) for second, first in pairs_of(pairs, target, source, languages))
@@ -394,23 +439,19 @@ def prepare(
 
 @app.command("tune", epilog=TUNE_EXAMPLES)
 def tune(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A file of phrasemate mt prepare, chat or plain.")],
+    data: Annotated[Path, argument("DATA", "A file of phrasemate mt prepare, chat or plain.")],
     *,
-    base: Annotated[str, typer.Option("--base", metavar="FOLDER", help="Causal Hugging Face model to adapt.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the adapter.")],
-    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Of the optimiser.")] = 100,
-    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Examples of a step.")] = 16,
-    rate: Annotated[float, typer.Option("--rate", metavar="X", help="Highest learning rate.")] = 2e-4,
-    rank: Annotated[int, typer.Option("--rank", metavar="N", min=1, help="Of the added matrices.")] = 8,
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", metavar="N", min=8, help="Longer examples are left out.")
-    ] = 1_024,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of matrices and order.")] = 0,
-    device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")] = "auto",
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads on the CPU (default: all cores).")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a folder that is there.")] = False,
+    base: Annotated[str, option("--base", "FOLDER", "Causal Hugging Face model to adapt.")],
+    out: Annotated[Path, option("--out", "-o", "DIR", "Folder of the adapter.")],
+    steps: Annotated[int, option("--steps", "N", "Of the optimiser.", min=1)] = 100,
+    batch: Annotated[int, option("--batch", "N", "Examples of a step.", min=1)] = 16,
+    rate: Annotated[float, option("--rate", "X", "Highest learning rate.")] = 2e-4,
+    rank: Annotated[int, option("--rank", "N", "Of the added matrices.", min=1)] = 8,
+    max_tokens: Annotated[int, option("--max-tokens", "N", "Longer examples are left out.", min=8)] = 1_024,
+    seed: Annotated[int, option("--seed", "N", "Of matrices and order.")] = 0,
+    device: Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")] = "auto",
+    threads: Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)] = None,
+    force: Annotated[bool, flag("--force", "Overwrite a folder that exists.")] = False,
     as_json: JsonAtEnd = False,
 ) -> None:
     """Adapt a causal language model to the form of the prompts by LoRA (needs the extra [train])."""
@@ -426,7 +467,7 @@ def tune(
     except ImportError as error:
         raise MissingExtra(error.name or "torch", "train") from error
     settings = LoraSettings(steps=steps, batch=batch, rate=rate, rank=rank, max_tokens=max_tokens, seed=seed)
-    read_lessons(data)  # what is wrong with them is told before a model is loaded, perhaps from afar
+    read_lessons(data)  # faults in them are reported before a model is loaded, perhaps from afar
     with stages() as show:
         losses = train_lora(
             data,
@@ -443,7 +484,7 @@ def tune(
 
 
 def _check_base(base: str) -> None:
-    """What is neither a folder of a model nor a name at Hugging Face is told before anyone looks for it there."""
+    """Raise InputError for what is neither a model folder nor a possible name at Hugging Face, before any request."""
     if Path(base).exists():
         if not (Path(base) / "config.json").is_file():
             raise InputError(f"{base}: no config.json; expected the folder of a causal Hugging Face model")

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they all say in the same way."""
+"""Options that several commands have, checks of their values, and messages that all commands share."""
 
 from __future__ import annotations
 
@@ -7,15 +7,69 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from phrasemate.cli.shell import clean
-from phrasemate.errors import ReadError
+from phrasemate.errors import InputError, ReadError
 
 if TYPE_CHECKING:
-    from phrasemate.text import Skipped
+    from phrasemate.text import Corpus, Skipped
+
+
+def option(*texts: str, **settings: Any) -> Any:
+    """An option with a value: its names, what stands for the value, its help; ``settings`` are typer's, such as min."""
+    *names, metavar, description = texts
+    return typer.Option(*names, metavar=metavar, help=description, **settings)
+
+
+def flag(*texts: str, **settings: Any) -> Any:
+    """An option without a value: its names, its help."""
+    *names, description = texts
+    return typer.Option(*names, help=description, **settings)
+
+
+def argument(metavar: str, description: str, **settings: Any) -> Any:
+    """An argument: what stands for it, its help."""
+    return typer.Argument(metavar=metavar, help=description, **settings)
+
+
+def several(value: str) -> tuple[str, ...]:
+    """The values of an option such as ``--only phrases,segmenter``; there may be none."""
+    return tuple(part for part in map(str.strip, value.split(",")) if part)
+
+
+def two(value: str, option: str, expected: str) -> tuple[str, str]:
+    """The two values of an option such as ``--langs de,en``. Raises BadParameter for anything else."""
+    parts = several(value)
+    if len(parts) != 2 or value.count(",") != 1:
+        raise typer.BadParameter(f"{option} {value}: expected {expected}")
+    return parts[0], parts[1]
+
+
+def two_columns(value: str) -> tuple[int, int]:
+    """The numbers of ``--columns``. Raises BadParameter for anything else."""
+    expected = "two numbers from 1, such as 1,2"
+    source, target = two(value, "--columns", expected)
+    if not all(re.fullmatch("[0-9]{1,9}", number) for number in (source, target)):
+        raise typer.BadParameter(f"--columns {value}: expected {expected}")
+    return int(source), int(target)
+
+
+def check_outside(first: str, second: str, *written: Path) -> None:
+    """Raises InputError for what would be written into a folder that is read: the next run would read it, too."""
+    for folder in filter(Path.is_dir, map(Path, (first, second))):
+        for path in written:
+            if folder.resolve() in (path.parent.resolve() / path.name).parents:  # a link is replaced, not followed
+                raise InputError(f"{path}: lies in {folder}, which is read; expected a place outside of it")
+
+
+def check_apart(written: Path, *read: str | Path) -> None:
+    """Raises InputError where what is read would be lost, by whatever name it is given."""
+    if written.exists() and any(Path(path).exists() and written.samefile(path) for path in read):
+        raise InputError(f"{written}: is read, too; expected another file to write")
+
 
 SHOWN = 20  # skipped lines that are listed; the rest are counted
 _NO_OPTION = re.compile(r", give --columns or use --on-error skip| or use --on-error skip")
@@ -33,48 +87,58 @@ class Lines(StrEnum):
 
     PARAGRAPH = "paragraph"
     SENTENCE = "sentence"
+    WRAPPED = "wrapped"
 
 
-SplitLines = Annotated[
-    Lines, typer.Option("--lines", metavar="paragraph|sentence", help="Whether a line is split into sentences.")
-]
-OrList = Annotated[
-    OnError, typer.Option("--on-error", metavar="raise|skip", help="Stop at what cannot be read, or list it.")
-]
-Column = Annotated[
-    str | None, typer.Option("--column", metavar="NAME|N", help="Column of tables: name, or number from 1.")
-]
-TextField = Annotated[
-    str, typer.Option("--text-field", metavar="NAME", help="Field of .jsonl files that holds the text.")
-]
-Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of the texts.")]
-Model = Annotated[
-    Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the bundled one).")
-]
-Threads = Annotated[
-    int | None, typer.Option("--threads", metavar="N", min=1, help="Threads for the encoder (default: all cores).")
-]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Compare phrases in their sentences only: quicker, and fewer right answers.")
-]
+SplitLines = Annotated[Lines, option("--lines", "paragraph|sentence|wrapped", "What a line of plain text is.")]
+OrList = Annotated[OnError, option("--on-error", "raise|skip", "Stop at what cannot be read, or list it.")]
+Column = Annotated[str | None, option("--column", "NAME|N", "Column of tables: name, or number from 1.")]
+TextField = Annotated[str, option("--text-field", "NAME", "Field of .jsonl files that holds the text.")]
+Encoding = Annotated[str, option("--encoding", "NAME", "Encoding of the texts.")]
+Model = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: the bundled one).")]
+Threads = Annotated[int | None, option("--threads", "N", "Threads for the encoder (default: all cores).", min=1)]
+Quick = Annotated[bool, flag("--quick", "Compare phrases in their sentences only: quicker, and fewer right answers.")]
 Dictionaries = Annotated[
     list[Path] | None,
-    typer.Option(
+    option(
         "--dictionary",
-        metavar="FILE",
-        help="A dictionary or term base whose equivalents are proposed: TSV, TBX, TMX, xlsx, StarDict, dictd, or a "
+        "FILE",
+        "A dictionary or term base whose equivalents are proposed: TSV, TBX, TMX, xlsx, StarDict, dictd, or a "
         "folder of them (may be given several times).",
     ),
 ]
-WithLexicon = Annotated[
-    bool,
-    typer.Option("--lexicon/--no-lexicon", help="Propose what the bundled lexicon gives."),
-]
-JsonAtEnd = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
+WithLexicon = Annotated[bool, flag("--lexicon/--no-lexicon", "Propose what the bundled lexicon gives.")]
+Json = Annotated[bool, flag("--json", "Print one JSON object.")]
+JsonTables = Annotated[bool, flag("--json", "Print one JSON object instead of the tables.")]
+Layer = Annotated[int | None, option("--layer", "N", "Layer of the model (default: the last).", min=0)]
+JsonAtEnd = Annotated[bool, flag("--json", "Print one JSON object at the end.")]
+
+
+def read_texts(
+    paths: Sequence[str],
+    column: str | None,
+    text_field: str,
+    lines: Lines,
+    on_error: OnError,
+    encoding: str,
+    lang: str = "",
+) -> Corpus:
+    """The texts of these files and folders, by the values of the options above."""
+    from phrasemate.text import read
+
+    return read(
+        *paths,
+        column=column,
+        text_field=text_field,
+        lines=lines.value,
+        lang=lang,
+        on_error=on_error.value,
+        encoding=encoding,
+    )
 
 
 def say_skipped(skipped: Sequence[Skipped], more: str = "") -> None:
-    """The first lines that were passed over, on standard error; ``more``: where the others are told."""
+    """The first lines that were passed over, on standard error; ``more``: where the others are listed."""
     for item in skipped[:SHOWN]:
         where = f"{item.file}, line {item.line}" if item.line else item.file
         rest = " and the rest of the file" if item.whole and item.line else ""
@@ -108,6 +172,6 @@ def sided(*sides: str) -> Iterator[None]:
         yield
     except ReadError as error:
         remedy = error.remedy
-        for option in ("lang", "column"):
-            remedy = remedy.replace(f"--{option}", " or ".join(f"--{side}-{option}" for side in sides))
+        for name in ("lang", "column"):
+            remedy = remedy.replace(f"--{name}", " or ".join(f"--{side}-{name}" for side in sides))
         raise ReadError(error.file, error.line, error.reason, remedy) from error

@@ -34,7 +34,7 @@ class _Lines:
 
 
 @contextmanager
-def stages(kept: Callable[[], str] | None = None) -> Iterator[Callable[[str, int, int], None]]:
+def stages(remainder: Callable[[], str] | None = None) -> Iterator[Callable[[str, int, int], None]]:
     """A bar for each stage: ``show(what, done, total)``, total 0 where it is not known.
 
     ``kept`` says what is there when the user stops the work with Ctrl-C, and what to do then.
@@ -53,26 +53,26 @@ def stages(kept: Callable[[], str] | None = None) -> Iterator[Callable[[str, int
     tasks: dict[str, Any] = {}
     lines = _Lines(console)
 
-    def show(what: str, done: int, total: int) -> None:
+    def show(what: str, completed: int, total: int) -> None:
         if what not in tasks:
             for old, _ in tasks.values():
                 bar.update(old, visible=False)
-            # what was done before the first event, perhaps by an earlier run, is no speed of ours
-            tasks[what] = bar.add_task(what, total=None, completed=done, count=""), done
+            # what was done before the first event, perhaps by an earlier run, is not our speed
+            tasks[what] = bar.add_task(what, total=None, completed=completed, count=""), completed
         task, first = tasks[what]
         elapsed = bar.tasks[task].elapsed or 0.0
-        rate = f", {(done - first) / elapsed:,.0f}/s" if elapsed > 0 and done > first else ""
-        count = f"{done:,}{f' of {total:,}' if total else ''}{rate}"
-        bar.update(task, completed=done, total=total or None, count=count, visible=True)
+        rate = f", {(completed - first) / elapsed:,.0f}/s" if elapsed > 0 and completed > first else ""
+        count = f"{completed:,}{f' of {total:,}' if total else ''}{rate}"
+        bar.update(task, completed=completed, total=total or None, count=count, visible=True)
         lines.say(f"{what}: {count}")
 
     try:
         with bar:
             yield show
     except KeyboardInterrupt:
-        if kept is None:
+        if remainder is None:
             raise
-        typer.echo(f"stopped; {kept()}", err=True)
+        typer.echo(f"stopped; {remainder()}", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 

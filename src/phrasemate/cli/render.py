@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INDENT = 6
 PLACE_CELLS = 32  # at most, and a quarter of the line, for document:line; a longer one keeps its end
 MOST = 12  # members of a list of facts that are shown
-LEFT_SHARE = 0.4  # of a keyword-in-context line: more room to the right, where a phrase goes on
+LEFT_SHARE = 0.4  # of a keyword-in-context line: more room to the right, where a phrase continues
 
 
 def count(number: int, noun: str) -> str:
@@ -32,18 +32,18 @@ def facts(named: Mapping[str, Any]) -> Text:
     """One line for each fact: its name, and what it is; never cut, so that a hash can be copied."""
     width = max(map(len, named), default=0) + 2
     lines = [
-        Text.assemble((f"{key.replace('_', ' '):{width}}", "bold"), _shown(value) or "-")
+        Text.assemble((f"{key.replace('_', ' '):{width}}", "bold"), _format_value(value) or "-")
         for key, value in named.items()
     ]
     return Text("\n").join(lines)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key or '(none)'} {_shown(one)}" for key, one in value.items())
+        return ", ".join(f"{key or '(none)'} {_format_value(one)}" for key, one in value.items())
     if isinstance(value, list | tuple):
         more = f" ... ({len(value):,} in all)" if len(value) > MOST else ""
-        return ", ".join(_shown(one) for one in value[:MOST]) + more
+        return ", ".join(_format_value(one) for one in value[:MOST]) + more
     if isinstance(value, str):
         return clean(value)
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else json.dumps(value)
@@ -137,10 +137,10 @@ def _first(text: str, cells: int) -> str:
         return ""
     if len(text) <= cells and cell_len(text) <= cells:
         return text
-    kept = text[: cells - 1]
-    while cell_len(kept) > cells - 1:
-        kept = kept[:-1]
-    return kept + "…"
+    head = text[: cells - 1]
+    while cell_len(head) > cells - 1:
+        head = head[:-1]
+    return head + "…"
 
 
 def _last(text: str, cells: int) -> str:
@@ -149,7 +149,7 @@ def _last(text: str, cells: int) -> str:
         return ""
     if len(text) <= cells and cell_len(text) <= cells:
         return text
-    kept = text[-(cells - 1) :] if cells > 1 else ""
-    while cell_len(kept) > cells - 1:
-        kept = kept[1:]
-    return "…" + kept
+    tail = text[-(cells - 1) :] if cells > 1 else ""
+    while cell_len(tail) > cells - 1:
+        tail = tail[1:]
+    return "…" + tail

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import Dictionaries, Quick, Threads, WithLexicon
+from phrasemate.cli.options import Dictionaries, Quick, Threads, WithLexicon, argument, flag, option
 from phrasemate.cli.shell import clean, out
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
+    from phrasemate.lexicon import Lexicon
     from phrasemate.search import Result
 
 BATCH = 1000  # queries from a pipe that are answered together
@@ -52,49 +53,36 @@ start and end are characters: of the query without its marks, and of the context
 
 
 def search(
-    index: Annotated[Path, typer.Argument(metavar="DIR", help="The index.")],
+    index: Annotated[Path, argument("DIR", "The index.")],
     queries: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="QUERY", help="Sentences with a phrase in [[ ]]; - or none: standard input."),
+        list[str] | None, argument("QUERY", "Sentences with a phrase in [[ ]]; - or none: standard input.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Groups of equal wording for each phrase.")] = 10,
-    contexts: Annotated[
-        int, typer.Option("--contexts", metavar="N", min=0, help="Example sentences for each group.")
-    ] = 5,
+    k: Annotated[int, option("--limit", "-k", "N", "Groups of equal wording for each phrase.", min=1)] = 10,
+    contexts: Annotated[int, option("--contexts", "N", "Example sentences for each group.", min=0)] = 5,
     document: Annotated[
         list[str] | None,
-        typer.Option(
-            "--document",
-            metavar="NAME",
-            help="Only in this document, or those whose names begin so or fit *; several times.",
-        ),
+        option("--document", "NAME", "Only in this document, or those whose names begin so or fit *; several times."),
     ] = None,
     language: Annotated[
-        list[str] | None,
-        typer.Option("--language", metavar="LANG", help="Only in this language (may be given several times)."),
+        list[str] | None, option("--language", "LANG", "Only in this language (may be given several times).")
     ] = None,
     quick: Quick = False,
     dictionary: Dictionaries = None,
     lexicon: WithLexicon = True,
-    explain: Annotated[bool, typer.Option("--explain", help="Say of each group what speaks for it.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each query.")] = False,
+    explain: Annotated[bool, flag("--explain", "Say of each group what speaks for it.")] = False,
+    as_json: Annotated[bool, flag("--json", "Print one JSON object for each query.")] = False,
     threads: Threads = None,
     model: Annotated[
-        Path | None,
-        typer.Option(
-            "--model", metavar="FOLDER", help="Model folder (default: the one that the index was built with)."
-        ),
+        Path | None, option("--model", "FOLDER", "Model folder (default: the one that the index was built with).")
     ] = None,
 ) -> None:
     from phrasemate.encode import load_model
     from phrasemate.index import Index
-    from phrasemate.lexicon import open_dictionaries
     from phrasemate.search import Searcher
 
-    given = load_model(model, threads=threads) if model else None
-    with Index.open(index, given, readonly=True, threads=threads) as opened:
-        dictionaries = open_dictionaries(dictionary or ())
-        searcher = Searcher(opened, views=not quick, lexicons=dictionaries, lexicon=lexicon)
+    encoder = load_model(model, threads=threads) if model else None
+    with Index.open(index, encoder, readonly=True, threads=threads) as opened:
+        searcher = Searcher(opened, views=not quick, lexicons=_dictionaries(dictionary), lexicon=lexicon)
         for batch in _batches(_queries(queries)):
             results = searcher.search_all(
                 list(dict.fromkeys(batch)), k=k, contexts=contexts, documents=document, languages=language
@@ -105,9 +93,18 @@ def search(
 search.__doc__ = HELP
 
 
-def _queries(given: Sequence[str] | None) -> Iterator[str]:
+def _dictionaries(paths: Sequence[Path] | None) -> Sequence[Lexicon]:
+    """Open the dictionaries; without any, the readers of their formats are not even imported."""
+    if not paths:
+        return ()
+    from phrasemate.lexicon import open_dictionaries
+
+    return open_dictionaries(paths)
+
+
+def _queries(phrases: Sequence[str] | None) -> Iterator[str]:
     """The queries of the command line, with standard input in the place of ``-``."""
-    for query in given or ["-"]:
+    for query in phrases or ["-"]:
         if not query.strip():
             raise InputError("an empty query; expected a sentence, with a phrase in [[ ]] or without")
         if query == "-":

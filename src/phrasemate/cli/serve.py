@@ -8,72 +8,114 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli.options import Quick
-from phrasemate.errors import MissingExtra
-from phrasemate.utils.cpu import share_heaps
+from phrasemate.cli.options import Dictionaries, Quick, argument, flag, option
+from phrasemate.errors import InputError, MissingExtra
+from phrasemate.utils.machine import share_heaps
 
 EXAMPLES = """Examples:
 
 \b
   phrasemate serve idx                                       then open http://127.0.0.1:8000/
   phrasemate serve german english --port 9000                several indexes
+  phrasemate serve idx --glossary terms.jsonl                keeps the equivalents that you choose
+  phrasemate serve idx --dictionary clients.tbx              proposes what your term bases give
   phrasemate serve idx --host 0.0.0.0 --token-file token     for others, who need the token
+  phrasemate serve idx --host 0.0.0.0 --public               a demo that everybody may use
   curl http://127.0.0.1:8000/api/v1/search --json '{"query": "Er sitzt auf der [[Bank]]."}'"""
 
 
 def serve(
-    indexes: Annotated[list[Path], typer.Argument(metavar="DIR...", help="The indexes.")],
+    indexes: Annotated[list[Path], argument("DIR...", "The indexes.")],
     host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; another than this needs a token.")
+        str, option("--host", "ADDRESS", "Address to listen on; another than this needs a token.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on (0: any that is free).")
-    ] = 8000,
+    port: Annotated[int, option("--port", "N", "Port to listen on (0: any that is free).", min=0, max=65535)] = 8000,
     token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file", metavar="FILE", help="A token that must be sent (default: that in $PHRASEMATE_TOKEN)."
-        ),
+        Path | None, option("--token-file", "FILE", "A token that must be sent (default: that in $PHRASEMATE_TOKEN).")
     ] = None,
+    tokens: Annotated[
+        Path | None,
+        option("--tokens", "FILE.toml", "Hashed tokens of several users, with rights for each index and rates."),
+    ] = None,
+    access_log: Annotated[
+        str | None, option("--access-log", "FILE", "Log a JSON line for each request, without its text; - is stdout.")
+    ] = None,
+    traces: Annotated[bool, flag("--traces", "Send OpenTelemetry traces, as the variables OTEL_... say.")] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--allow-host",
-            metavar="NAME",
-            help="Another name of this server, e.g. a proxy's (repeatable; with --host 0.0.0.0 all of its names).",
+            "NAME",
+            "Another name of this server, e.g. a proxy's (repeatable; with --host 0.0.0.0 all of its names).",
         ),
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads to compute with (default: all cores).")
+    allow_origin: Annotated[
+        list[str] | None,
+        option(
+            "--allow-origin",
+            "SITE",
+            "Another site whose pages may ask over REST with the token, e.g. https://tool.example (repeatable).",
+        ),
     ] = None,
+    public: Annotated[
+        bool, flag("--public", "A demo for everybody: no token, lower limits, no documents, no glossary.")
+    ] = False,
+    threads: Annotated[
+        int | None, option("--threads", "N", "Threads to compute with (default: all cores).", min=1)
+    ] = None,
+    glossary: Annotated[
+        Path | None,
+        option(
+            "--glossary",
+            "FILE.jsonl",
+            "Keep chosen equivalents in this file, which may be new (default: until the server stops).",
+        ),
+    ] = None,
+    dictionary: Dictionaries = None,
     quick: Quick = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object when it answers.")] = False,
+    as_json: Annotated[bool, flag("--json", "Print one JSON object when it answers.")] = False,
 ) -> None:
     """Serve the concordance page and the REST service.
 
     On this machine only, unless another address and a token are given. An index may be added to while it is served.
-    Ctrl-C stops the server when it has finished what it is doing.
+    Ctrl-C stops the server when it has finished what it is doing. SIGHUP opens the indexes and the tokens again.
     """
     try:
-        from phrasemate.server import uvicorn_server
+        from phrasemate.server import api, app
         from phrasemate.server.app import create_app
     except ImportError as error:
         raise MissingExtra(error.name or "fastapi", "serve") from error
+    from phrasemate.glossary import Glossary
+    from phrasemate.lexicon import open_dictionaries
     from phrasemate.server.indexes import Library
-    from phrasemate.server.settings import Settings
+    from phrasemate.server.request_log import open_log
+    from phrasemate.server.settings import Settings, public_settings
+    from phrasemate.server.telemetry import start_tracing
+    from phrasemate.server.tokens import Tokens
 
+    if public and glossary:
+        raise InputError("--glossary: a public demo keeps none; leave --public or --glossary out")
     share_heaps()
-    settings = Settings()
-    access = uvicorn_server.access_for(host, uvicorn_server.read_token(token_file), allow_host or ())
-    with uvicorn_server.bind(host, port) as listening:
-        library = Library(indexes, settings, threads, views=not quick)
+    settings = public_settings() if public else Settings()
+    chosen, dictionaries = Glossary(glossary), open_dictionaries(dictionary or ())
+    users = Tokens(tokens) if tokens else None
+    access = app.access_for(host, app.read_token(token_file), allow_host or (), allow_origin or (), public, users)
+    if access_log:
+        open_log(access_log)
+    if traces:
+        start_tracing()
+    with app.bind(host, port) as listening:
+        library = Library(indexes, settings, threads, views=not quick, dictionaries=dictionaries)
 
         def ready(url: str) -> None:
             if as_json:
-                typer.echo(json.dumps({"url": url, "indexes": library.names, "token": bool(access.token)}))
+                typer.echo(json.dumps({"url": url, "indexes": library.names, "token": bool(access.token or users)}))
             else:
                 typer.echo(f"serving {', '.join(library.names)} on {url} (Ctrl-C stops)", err=True)
 
-        uvicorn_server.serve(create_app(library, settings, access), listening, settings, ready)
+        def reload() -> None:
+            api.reload(library, users)
+
+        app.serve(create_app(library, settings, access, chosen), listening, settings, ready, reload)
     if not as_json:
         typer.echo("stopped", err=True)

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from phrasemate.cli.conventions import Command
 from phrasemate.errors import PhrasemateError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def err() -> Console:
     return _console(stderr=True)
 
 
-def _console(**given: Any) -> Console:
+def _console(**options: Any) -> Console:
     from rich.console import Console
 
     class Piped(Console):
@@ -51,7 +52,7 @@ def _console(**given: Any) -> Console:
             """What rich calls while it handles the error, which is `_leaving`'s to tell."""
             raise
 
-    return Piped(highlight=False, soft_wrap=True, emoji=False, **given)
+    return Piped(highlight=False, soft_wrap=True, emoji=False, **options)
 
 
 def clean(text: str) -> str:
@@ -69,8 +70,8 @@ def fail(message: str, code: int = EXIT_ERROR) -> NoReturn:
 class _Made(MutableMapping[str, Any]):
     """Commands by name, each made of its offer when it is looked up: making all takes as long as all imports."""
 
-    def __init__(self, offers: dict[str, Offer], made: MutableMapping[str, Any]) -> None:
-        self._offers, self._made = offers, made
+    def __init__(self, offers: dict[str, Offer], commands: MutableMapping[str, Any]) -> None:
+        self._offers, self._made = offers, commands
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
@@ -91,14 +92,16 @@ class _Made(MutableMapping[str, Any]):
 
 
 def _command(name: str, offer: Offer) -> Any:
-    own = typer.Typer(add_completion=False, rich_markup_mode=None)  # rich would read [[marks]] as its own markup
+    typer_app = typer.Typer(add_completion=False, rich_markup_mode=None)  # rich would read [[marks]] as its own markup
     if isinstance(offer, typer.Typer):
-        own.add_typer(offer, name=name)
-        group: Any = get_command(own)
+        for registered in offer.registered_commands:
+            registered.cls = Command
+        typer_app.add_typer(offer, name=name)
+        group: Any = get_command(typer_app)
         return group.commands[name]
     function, epilog = offer
-    own.command(name, epilog=epilog)(function)
-    return get_command(own)
+    typer_app.command(name, cls=Command, epilog=epilog)(function)
+    return get_command(typer_app)
 
 
 class RootGroup(TyperGroup):
@@ -106,8 +109,8 @@ class RootGroup(TyperGroup):
 
     offers: ClassVar[dict[str, Offer]] = {}  # by name, in the order in which a newcomer needs them
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.commands = _Made(self.offers, self.commands)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -163,11 +166,11 @@ _WORDINGS = {  # of what pydantic says of a value
 
 def _reworded(message: str) -> str:
     """What is wrong with the value of an option, in the words of all other errors."""
-    start, said, expected = message.partition("Input should be ")
+    start, value, expected = message.partition("Input should be ")
     for pattern, wording in _WORDINGS.items():
-        if said and (match := re.fullmatch(pattern, expected)):
+        if value and (match := re.fullmatch(pattern, expected)):
             return f"{start}expected {match.expand(wording)}"
-    return f"{start}expected {expected}" if said else message.removeprefix("Value error, ")
+    return f"{start}expected {expected}" if value else message.removeprefix("Value error, ")
 
 
 class DefaultGroup(TyperGroup):

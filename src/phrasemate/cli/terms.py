@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -11,21 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import (
-    Column,
-    Encoding,
-    Lines,
-    OnError,
-    OrList,
-    Quick,
-    SplitLines,
-    TextField,
-    Threads,
-    say_skipped,
-)
+from phrasemate.cli import options
+from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import out
-from phrasemate.cli.validators import check_apart
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,24 +26,26 @@ INDENT = " " * 6
 EXAMPLES = """Examples:
 
 \b
-  phrasemate terms manual.docx --lang de                              the terms alone
-  phrasemate terms manual.docx --lang de --index idx -o terms.tbx     with candidate translations
-  phrasemate terms memory.tmx --lang de --index idx --most 200 --least 3 -o terms.xlsx
+  phrasemate terms manual.docx --source-lang de                              the terms alone
+  phrasemate terms manual.docx --source-lang de --index idx -o terms.tbx     with candidate translations
+  phrasemate terms memory.tmx --source-lang de --index idx --limit 200 --min-count 3 -o terms.xlsx
+  phrasemate terms manual.docx --source-lang de --known glossary.tbx         marks what the glossary has
   phrasemate terms report.txt --index idx -k 3 --contexts 1 --json > terms.jsonl"""
 
 HELP = """Find the terms of a document, best first, and look up candidate translations in an index.
 
 DOC is a file (txt, docx, html, xliff, tmx, tbx, jsonl, tables), a folder, or - for standard input; of a file in several
-languages, --lang says which side. Without -o the terms are printed, each with its candidate translations; with it they
-are written, with the sentences they were found in, in the format that the name of the file says.
+languages, --source-lang says which side. Without -o the terms are printed with their candidate translations. With it
+they are written, with the sentences they were found in, in the format that the name of the file says.
 
-Every phrase that the model proposes is ranked by p ln(1 + f) / n: p is the mean probability that it is a phrase where
-it stands, f how often it comes, n its words. A term is searched by the mean vector of some of its occurrences.
+Terms are ranked by the probability of being one: from how often and where they stand, whether the document defines
+them, and how rare their words are in general language or in --reference. Inflected forms are one term. A term is
+looked up by the mean vector of its occurrences; what --known has is marked.
 
 With --json, one JSON object a line is printed for each term:
 
 \b
-  {"text": "Kernel", "score": 3.2, "count": 41, "belief": 0.84, "variants": [{"text": "Kernel", "count": 41}],
+  {"text": "Kernel", "score": 0.72, "count": 41, "belief": 0.84, "variants": [{"text": "Kernel", "count": 41}],
    "places": [{"context": "Der Kernel startet.", "start": 4, "end": 10, "document": "a.txt", "line": 3}],
    "confidence": 0.93, "groups": [{"text": "kernel", "score": 0.88, "count": 60, "hits": [...]}]}
 
@@ -72,100 +63,89 @@ class Rank(StrEnum):
 
 
 def terms(
-    document: Annotated[list[str], typer.Argument(metavar="DOC", help="Files or folders, or - for standard input.")],
-    index: Annotated[
-        Path | None, typer.Option("--index", metavar="DIR", help="Where candidate translations are looked up.")
-    ] = None,
+    document: Annotated[list[str], argument("DOC", "Files or folders, or - for standard input.")],
+    index: Annotated[Path | None, option("--index", "DIR", "Where candidate translations are looked up.")] = None,
     to: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The terms, as .tbx, .tsv, .csv, .xlsx or .jsonl."),
+        Path | None, option("--out", "-o", "FILE", "The terms, as .tbx, .tsv, .csv, .xlsx or .jsonl.")
     ] = None,
-    lang: Annotated[str, typer.Option("--lang", metavar="LANG", help="Language of the document, e.g. de.")] = "",
+    lang: Annotated[str, option("--source-lang", "LANG", "Language of the document, e.g. de.")] = "",
     language: Annotated[
-        list[str] | None,
-        typer.Option("--language", metavar="LANG", help="Translations in this language only (may be repeated)."),
+        list[str] | None, option("--target-lang", "LANG", "Translations in this language only (may be repeated).")
     ] = None,
     in_document: Annotated[
-        list[str] | None,
-        typer.Option("--document", metavar="NAME", help="Translations from this document of the index only."),
+        list[str] | None, option("--document", "NAME", "Translations from this document of the index only.")
     ] = None,
-    most: Annotated[
-        int, typer.Option("--most", metavar="N", min=0, help="How many terms, the best ones (0: all).")
-    ] = 500,
-    least: Annotated[int, typer.Option("--least", metavar="N", min=1, help="The least frequency of a term.")] = 1,
+    most: Annotated[int, option("--limit", "N", "How many terms, the best ones (0: all).", min=0)] = 500,
+    least: Annotated[int, option("--min-count", "N", "The least frequency of a term.", min=1)] = 1,
     rank: Annotated[
-        Rank, typer.Option("--rank", metavar="termhood|expected|frequency|cvalue", help="By what they are ranked.")
+        Rank, option("--rank", "termhood|expected|frequency|cvalue", "By what they are ranked.")
     ] = Rank.TERMHOOD,
-    max_words: Annotated[int, typer.Option("--max-words", metavar="N", min=1, help="The longest term.")] = 6,
+    max_words: Annotated[int, option("--max-words", "N", "The longest term.", min=1)] = 6,
     belief: Annotated[
-        float,
-        typer.Option("--belief", metavar="P", min=0, max=1, help="The least probability of a phrase, at one place."),
+        float, option("--min-belief", "P", "The least probability of a phrase, at one place.", min=0, max=1)
     ] = 0.5,
-    k: Annotated[
-        int | None,
-        typer.Option("-k", "--k", metavar="N", min=1, help="Candidate translations of a term (default: 5)."),
-    ] = None,
+    k: Annotated[int | None, option("-k", "--k", "N", "Candidate translations of a term (default: 5).", min=1)] = None,
     contexts: Annotated[
-        int,
-        typer.Option(
-            "--contexts", metavar="N", min=0, help="Sentences of a term, and of a translation, in files and JSON."
-        ),
+        int, option("--contexts", "N", "Sentences of a term, and of a translation, in files and JSON.", min=0)
     ] = 3,
     examples: Annotated[
-        int | None,
-        typer.Option(
-            "--examples", metavar="N", min=1, help="Occurrences that a term is searched by, at most (default: 4)."
-        ),
+        int | None, option("--examples", "N", "Occurrences that a term is searched by, at most (default: 16).", min=1)
     ] = None,
-    column: Column = None,
-    text_field: TextField = "text",
-    lines: SplitLines = Lines.PARAGRAPH,
-    on_error: OrList = OnError.RAISE,
-    encoding: Encoding = "utf-8",
-    quick: Quick = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each term.")] = False,
-    threads: Threads = None,
+    glossaries: Annotated[
+        list[Path] | None,
+        option("--known", "FILE", "A glossary, whose terms are marked."),
+    ] = None,
+    reference: Annotated[
+        Path | None, option("--reference", "TEXT", "General text; terms are what it seldom has (default: built in).")
+    ] = None,
+    column: options.Column = None,
+    text_field: options.TextField = "text",
+    lines: options.SplitLines = options.Lines.PARAGRAPH,
+    on_error: options.OrList = options.OnError.RAISE,
+    encoding: options.Encoding = "utf-8",
+    quick: options.Quick = False,
+    force: Annotated[bool, flag("--force", "Overwrite a file that exists.")] = False,
+    as_json: Annotated[bool, flag("--json", "Print one JSON object for each term.")] = False,
+    threads: options.Threads = None,
     model: Annotated[
-        Path | None, typer.Option("--model", metavar="FOLDER", help="Model folder (default: the index's, or bundled).")
+        Path | None, option("--model", "FOLDER", "Model folder (default: the index's, or bundled).")
     ] = None,
 ) -> None:
     from phrasemate.encode import load_model
+    from phrasemate.reference import reference_of_text
     from phrasemate.terms import TermSettings, document_terms
-    from phrasemate.text import read
+    from phrasemate.text import read_terms
 
     _check(to, document, lang, force)
     if index is None and (language or in_document):
-        raise typer.BadParameter("--language and --document choose within an index; give --index")
+        raise typer.BadParameter("--target-lang and --document choose within an index; give --index")
     if index is None and (useless := [o for o, v in (("--quick", quick), ("-k", k), ("--examples", examples)) if v]):
         raise typer.BadParameter(f"{useless[0]} needs --index; leave it out")
     fetched = max(contexts, 1)  # a hit tells its language
     chosen = {name: value for name, value in (("k", k), ("examples", examples)) if value}
-    settings = TermSettings(rank.value, max_words, belief, least, most or None, contexts=fetched, **chosen)
-    corpus = read(
-        *document,
-        column=column,
-        text_field=text_field,
-        lines=lines.value,
-        lang=lang,
-        on_error=on_error.value,
-        encoding=encoding,
+    settings = TermSettings(
+        rank.value, max_words, belief, least, most or None, contexts=fetched, language=lang, **chosen
     )
+    glossary = [term for path in glossaries or () for term in read_terms(path, lang or "*")]
+    general = None if reference is None else reference_of_text(_sentences(reference, lang))
+    corpus = options.read_texts(document, column, text_field, lines, on_error, encoding, lang)
     with ExitStack() as stack:
-        given = load_model(model, threads=threads) if model or index is None else None
-        searcher = None if index is None else _searcher(stack, index, given, threads, quick)
+        encoder = load_model(model, threads=threads) if model or index is None else None
+        searcher = None if index is None else _searcher(stack, index, encoder, threads, quick)
         with stages() as show:
-            found = document_terms(
+            rows = document_terms(
                 corpus,
                 searcher,
                 settings,
-                model=given,
+                model=encoder,
                 documents=in_document,
                 languages=language,
                 progress=show,
+                reference=general,
+                glossary=glossary,
             )
-    say_skipped(corpus.skipped)
-    _give(found, to, lang, contexts, as_json)
+    options.say_skipped(corpus.skipped)
+    _give(rows, to, lang, contexts, as_json)
 
 
 terms.__doc__ = HELP
@@ -173,7 +153,7 @@ terms.__doc__ = HELP
 
 def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) -> None:
     """What would fail after the work fails at once."""
-    from phrasemate.terms.output import WRITTEN
+    from phrasemate.terms import WRITTEN
     from phrasemate.utils.storage import check_new
 
     if to is None:
@@ -181,9 +161,16 @@ def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) ->
     if to.suffix.lower() not in WRITTEN:
         raise InputError(f"{to}: no format by its name; expected {', '.join(WRITTEN)}")
     if to.suffix.lower() == ".tbx" and not lang:
-        raise InputError(f"{to}: a term base needs to know the language of the document; give --lang")
-    check_apart(to, *documents)
+        raise InputError(f"{to}: a term base needs to know the language of the document; give --source-lang")
+    options.check_apart(to, *documents)
     check_new(to, force)
+
+
+def _sentences(path: Path, lang: str) -> Iterator[str]:
+    """The sentences of a file or folder."""
+    from phrasemate.text import read
+
+    return (sentence.text for document in read(str(path), lang=lang) for sentence in document.sentences())
 
 
 def _searcher(stack: ExitStack, index: Path, model: Any, threads: int | None, quick: bool) -> Searcher:
@@ -194,24 +181,24 @@ def _searcher(stack: ExitStack, index: Path, model: Any, threads: int | None, qu
     return Searcher(stack.enter_context(Index.open(index, model, readonly=True, threads=threads)), views=not quick)
 
 
-def _give(found: Sequence[DocumentTerm], to: Path | None, lang: str, contexts: int, as_json: bool) -> None:
+def _give(document_terms: Sequence[DocumentTerm], to: Path | None, lang: str, contexts: int, as_json: bool) -> None:
     from phrasemate.cli.render import count
     from phrasemate.terms import write_document_terms
 
-    translated = sum(bool(term.groups) for term in found)
+    translated = sum(bool(term.groups) for term in document_terms)
     if to is not None:
-        write_document_terms(to, found, lang, contexts=contexts)
+        write_document_terms(to, document_terms, lang, contexts=contexts)
     if as_json:
-        for term in found if to is None else ():
+        for term in document_terms if to is None else ():
             typer.echo(json.dumps(term.as_dict(contexts), ensure_ascii=False))
         if to is not None:
-            typer.echo(json.dumps({"out": str(to), "terms": len(found), "translated": translated}))
+            typer.echo(json.dumps({"out": str(to), "terms": len(document_terms), "translated": translated}))
         return
     if to is None:
-        for rank, term in enumerate(found, 1):
+        for rank, term in enumerate(document_terms, 1):
             out().print(_line(rank, term), markup=False)
     with_them = f", {translated:,} with candidate translations" if translated else ""
-    typer.echo(f"{to or 'found'}: {count(len(found), 'term')}{with_them}", err=to is None)
+    typer.echo(f"{to or 'found'}: {count(len(document_terms), 'term')}{with_them}", err=to is None)
 
 
 def _line(rank: int, term: DocumentTerm) -> str:
@@ -220,6 +207,7 @@ def _line(rank: int, term: DocumentTerm) -> str:
     from phrasemate.cli.shell import clean
 
     sure = "" if term.confidence is None else f", confidence {term.confidence:.2f}"
-    line = f"{rank:>4}. {clean(term.text)}  {term.score:.3f}, {count(term.count, 'time')}{sure}"
+    marked = ", known" if term.in_glossary else ""
+    line = f"{rank:>4}. {clean(term.text)}  {term.score:.3f}, {count(term.count, 'time')}{marked}{sure}"
     groups = " | ".join(f"{clean(group.text)} {group.score:.3f}" for group in term.groups)
     return f"{line}\n{INDENT}{groups}" if groups else line

@@ -1,29 +1,149 @@
-"""``phrasemate train``: CCPR, XPR, BiCLA and the re-ranker."""
+"""``phrasemate train``: CCPR, XPR, BiCLA and the re-ranker; their options, configuration and progress."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import JsonAtEnd, Model
-from phrasemate.cli.train_options import (
-    Changes,
-    Device,
-    Minutes,
-    Pairs,
-    Run,
-    States,
-    Threads,
-    config_argument,
-    counter,
-    enough_memory,
-    needs_training,
-    tables_of,
-    train,
-)
-from phrasemate.errors import InputError
+from phrasemate.cli.options import JsonAtEnd, Model, argument, option
+from phrasemate.cli.shell import EXIT_INTERRUPTED, err
+from phrasemate.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from phrasemate.training.trainer import Event
+
+Pairs = Annotated[Path, option("--data", "DIR", "Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")]
+States = Annotated[
+    Path | None, option("--states", "DIR", "Where the encoder's states are kept, for many runs (default: RUN/states).")
+]
+Run = Annotated[Path, option("--out", "-o", "RUN", "Folder of the run.")]
+Changes = Annotated[list[str] | None, option("--set", "TABLE.KEY=VALUE", "Another setting than the file's.")]
+Minutes = Annotated[float | None, option("--minutes", "M", "Stop with a checkpoint after so long.", min=0)]
+Device = Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")]
+Threads = Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)]
+
+
+def config_argument(name: str) -> Any:
+    """The argument CONFIG of a command whose own configuration has this name."""
+    return argument("CONFIG", f"A TOML file, or one that comes with phrasemate, such as {name}.")
+
+
+@contextmanager
+def needs_training() -> Iterator[None]:
+    """Raises MissingExtra where what is imported within is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(error.name or "torch", "train") from error
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """Raises InputError where memory is short for what comes before the first step: weights, states that are kept."""
+    from phrasemate.training.trainer import short_of_memory
+
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        reason = short_of_memory(error)
+        if not reason:
+            raise
+        raise InputError(
+            f"not enough memory to begin ({reason}); "
+            "free some, give another --device, a smaller model, or for ccpr and "
+            "xpr a lower optimizer.chunk"
+        ) from error
+
+
+def tables_of(config: Path, changes: list[str] | None) -> dict[str, Any]:
+    with needs_training():
+        from phrasemate.training.config import file_of, overridden, read_toml
+    return overridden(read_toml(file_of(config)), changes or [])
+
+
+def train(  # a Trainer: only there with torch
+    trainer: Any, run: Path, minutes: float | None, as_json: bool, then: str = "phrasemate model export"
+) -> None:
+    """Run it, say how it ended and what comes ``then``, draw the curves."""
+    try:
+        with _progress() as show:
+            last = trainer.run(float("inf") if minutes is None else minutes, show)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped after step {trainer.step}; the same command resumes from step {trainer.saved}", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    finally:
+        _draw(run)
+    if as_json:
+        typer.echo(json.dumps({"run": str(run), "step": trainer.step, "finished": trainer.finished, "last": last}))
+    elif trainer.finished:
+        typer.echo(f"{run / 'model'}: trained for {trainer.step:,} steps; next: {then}")
+    else:
+        typer.echo(f"{run}: {trainer.step:,} of {trainer.settings.end:,} steps; the same command resumes")
+
+
+@contextmanager
+def counter() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for what comes before the first step, on standard error; off a terminal a line for each part of it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = err()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", visible=False)
+
+        def show(what: str, completed: int, total: int) -> None:
+            if console.is_terminal:
+                bar.update(task, description=what, completed=completed, total=total, visible=True)
+            elif completed == 0:
+                console.print(f"{what}: {total:,} sentences", markup=False)
+
+        yield show
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Event], None]]:
+    """A bar on a terminal, else a line now and then; on standard error."""
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = err()
+    columns = (TextColumn("step {task.completed}/{task.total}"), BarColumn(20), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("")
+
+        def show(event: Event) -> None:
+            line = _described(event)
+            if console.is_terminal:
+                bar.update(task, completed=event.step, total=event.steps, description=line)
+            else:
+                console.print(f"step {event.step}/{event.steps}  {line}")
+
+        yield show
+
+
+def _described(event: Event) -> str:
+    """Loss, in-batch acc@1, tokens/s, remaining time."""
+    hours, minutes = divmod(round(event.remaining / 60), 60)
+    metrics = event.metrics
+    return (
+        f"loss {metrics.get('loss', 0):.3f}  acc@1 {metrics.get('acc@1', 0):.3f}  "
+        f"{metrics.get('tokens/s', 0):,.0f} tokens/s  {hours}:{minutes:02d} h left"
+    )
+
+
+def _draw(run: Path) -> None:
+    """The curves, where there is something to draw them with."""
+    from phrasemate.evaluate.report import draw_curves
+
+    try:
+        draw_curves(run / "metrics.jsonl", run / "curves.svg")
+    except (MissingExtra, OSError) as error:  # of a full disk, which must not hide what the run itself has to say
+        typer.echo(f"no curves: {error}", err=True)
+
 
 CCPR_EXAMPLES = """Examples:
 
@@ -33,7 +153,7 @@ CCPR_EXAMPLES = """Examples:
   phrasemate train ccpr ccpr -o run --set model.base=xlm-roberta-base --set loop.steps=5000
   phrasemate model export run/model -o my-model
 
-A run that was stopped goes on where it was: give the same command again."""
+To resume a stopped run, give the same command again."""
 
 XPR_EXAMPLES = """Examples:
 
@@ -43,7 +163,7 @@ XPR_EXAMPLES = """Examples:
   phrasemate train xpr xpr -o run --data xpr/ --set model.projection=tokens --set loss.targets=same
   phrasemate model export run/model -o my-model
 
-A run that was stopped goes on where it was: give the same command again."""
+To resume a stopped run, give the same command again."""
 
 app = typer.Typer(
     name="train",
@@ -64,10 +184,7 @@ def ccpr(
     *,
     run: Run,
     data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", metavar="DIR", help="Folder of the files of phrase pairs (default: that of your own CONFIG)."
-        ),
+        Path | None, option("--data", "DIR", "Folder of the files of phrase pairs (default: that of your own CONFIG).")
     ] = None,
     changes: Changes = None,
     minutes: Minutes = None,
@@ -96,7 +213,7 @@ def xpr(
     config: Annotated[Path, config_argument("xpr-small")],
     *,
     run: Run,
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of ``phrasemate dataset xpr``.")],
+    data: Annotated[Path, option("--data", "DIR", "Folder of ``phrasemate dataset xpr``.")],
     states: States = None,
     changes: Changes = None,
     minutes: Minutes = None,
@@ -127,7 +244,7 @@ BICLA_EXAMPLES = """Examples:
   phrasemate train bicla bicla -o runs/inatt/de-en --data pairs/ --vectors vectors/ --set model.cross=false
   phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/
 
-A run that was stopped goes on where it was: give the same command again."""
+To resume a stopped run, give the same command again."""
 
 
 @app.command("bicla", epilog=BICLA_EXAMPLES)
@@ -136,10 +253,7 @@ def bicla(
     *,
     run: Run,
     data: Pairs,
-    vectors: Annotated[
-        Path,
-        typer.Option("--vectors", metavar="DIR", help="Folder of word vectors, one for each language, such as de."),
-    ],
+    vectors: Annotated[Path, option("--vectors", "DIR", "Folder of word vectors, one for each language, such as de.")],
     changes: Changes = None,
     minutes: Minutes = None,
     device: Device = "auto",
@@ -168,7 +282,7 @@ RERANKER_EXAMPLES = """Examples:
   phrasemate train reranker reranker -o run --data pairs/ --set 'data.pairs=["de-en"]'
   phrasemate evaluate bicla --data corpora --vectors vectors/ --reranker run/model
 
-A run that was stopped goes on where it was: give the same command again."""
+To resume a stopped run, give the same command again."""
 
 
 @app.command("reranker", epilog=RERANKER_EXAMPLES)

@@ -7,6 +7,7 @@ from phrasemate.dataset.build import Report, Side, build, build_files
 from phrasemate.dataset.jsonl import SPLITS, ExamplePair, language_pairs, read, write
 from phrasemate.dataset.sources import Reading
 from phrasemate.dataset.split import Settings
+from phrasemate.dataset.wikixpr import import_wikixpr, languages_in
 
 __all__ = [
     "SPLITS",
@@ -18,7 +19,9 @@ __all__ = [
     "Side",
     "build",
     "build_files",
+    "import_wikixpr",
     "language_pairs",
+    "languages_in",
     "read",
     "write",
 ]

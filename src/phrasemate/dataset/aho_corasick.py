@@ -1,7 +1,7 @@
 """Example sentences for many phrases in one pass over the text (Aho and Corasick 1975).
 
 An index answers one phrase in milliseconds, but has to be built, and tens of thousands of phrases are tens of
-thousands of queries. Here every sentence is read once and tells which of the phrases it holds; only places in the file
+thousands of queries. Here every sentence is read once and tells which of the phrases it holds. Only places in the file
 are kept, so memory depends on phrases and examples, not on the text.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import category
 
-from phrasemate.dataset.rouge import SPACELESS
+from phrasemate.dataset.split import SPACELESS
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples.matching import Matcher
 from phrasemate.text.normalize import composed, plain
@@ -59,7 +59,7 @@ class SentenceFiles:
         limit: int = 32,
         extra: int = 10,
         seed: int = 0,
-        progress: Progress = lambda done, total: None,
+        progress: Progress = lambda step, total: None,
     ) -> list[list[Phrase]]:
         """The examples of each phrase, as `find` gives them; ``progress`` gets bytes read and bytes in all.
 
@@ -78,18 +78,18 @@ class SentenceFiles:
 
     def _lines(self, texts: Sequence[_Text], progress: Progress) -> Iterator[tuple[int, str]]:
         """Place and text of each line that is not too long."""
-        total, done, told = sum(path.stat().st_size for path in self.paths), 0, 0
+        total, completed, reported = sum(path.stat().st_size for path in self.paths), 0, 0
         for number, text in enumerate(texts):
             place = number << _PLACE
             for raw in iter(text.readline, b""):
                 line = raw.decode().rstrip("\n")
                 if len(line) <= self.longest:
                     yield place, line
-                place, done = place + len(raw), done + len(raw)
-                if done - told >= _OFTEN:
-                    told = done
-                    progress(done, total)
-        progress(done, total)
+                place, completed = place + len(raw), completed + len(raw)
+                if completed - reported >= _OFTEN:
+                    reported = completed
+                    progress(completed, total)
+        progress(completed, total)
 
 
 class _Samples:
@@ -108,45 +108,45 @@ class _Samples:
 
     def offer(self, place: int, line: str) -> None:
         """Keep the sentence for the phrases that it holds, if its hash is small enough."""
-        found = self._held(line)
-        if not found:
+        matches = self._matches(line)
+        if not matches:
             return
         hash_ = self._hash(line)
-        for number, sure in found.items():
+        for number, sure in matches.items():
             for phrase in self._spellings[number]:
-                if self._wanted(phrase, hash_, line) and ((sure and "ı" not in phrase) or _first(phrase, line)):
+                if self._is_selected(phrase, hash_, line) and ((sure and "ı" not in phrase) or _first(phrase, line)):
                     self._keep(self._kept[phrase], hash_ << (_PLACE + _FILE) | place)
 
-    def _held(self, line: str) -> dict[int, bool]:
+    def _matches(self, line: str) -> dict[int, bool]:
         """The phrases that may be in a sentence, and whether they surely are, being between spaces."""
-        folded, found = _folded(line), dict[int, bool]()
+        folded, matches = _folded(line), dict[int, bool]()
         same = line.isascii() or folded == line.casefold()  # but for case
         padded = f" {folded} "
         for number, start, end in self._matcher.find_matches_as_indexes(folded, overlapping=True):
             before, after = padded[start], padded[end + 1]
             if before == after == " " and same:
-                found[number] = True
-            elif number not in found and not _within(folded, start, end):
-                found[number] = False
-        return found
+                matches[number] = True
+            elif number not in matches and not _within(folded, start, end):
+                matches[number] = False
+        return matches
 
     def places(self, phrase: str) -> list[int]:
         """Where the sentences of a phrase begin, by their hashes."""
         return [-number & ((1 << _PLACE + _FILE) - 1) for number in sorted(self._kept[phrase], reverse=True)]
 
-    def _wanted(self, phrase: str, hash_: int, line: str) -> bool:
-        kept = self._kept[phrase]
+    def _is_selected(self, phrase: str, hash_: int, line: str) -> bool:
+        samples = self._kept[phrase]
         if len(line) < len(phrase) + self._extra or not self._limit:
             return False
-        if len(kept) >= self._limit and hash_ >= -kept[0] >> _PLACE + _FILE:
+        if len(samples) >= self._limit and hash_ >= -samples[0] >> _PLACE + _FILE:
             return False
-        return all(-number >> _PLACE + _FILE != hash_ for number in kept)
+        return all(-number >> _PLACE + _FILE != hash_ for number in samples)
 
-    def _keep(self, kept: list[int], number: int) -> None:
-        if len(kept) < self._limit:
-            heapq.heappush(kept, -number)
+    def _keep(self, samples: list[int], number: int) -> None:
+        if len(samples) < self._limit:
+            heapq.heappush(samples, -number)
         else:
-            heapq.heappushpop(kept, -number)
+            heapq.heappushpop(samples, -number)
 
     def _hash(self, line: str) -> int:
         key = _letters(_folded(line))
@@ -157,13 +157,13 @@ def _letters(text: str) -> str:
     """The letters of a text with the marks that belong to them, but without selectors of another look."""
     if text.isascii():
         return "".join(filter(str.isalpha, text))
-    kept, belongs = [], False
+    letters, belongs = [], False
     for char in text:
         mark = belongs and category(char) in ("Mn", "Mc")
         belongs = char.isalpha() or (mark and not _SELECTOR.match(char))
         if belongs:
-            kept.append(char)
-    return "".join(kept)
+            letters.append(char)
+    return "".join(letters)
 
 
 def _matcher(patterns: list[str]) -> AhoCorasick:
@@ -183,7 +183,7 @@ def _folded(text: str) -> str:
 
 
 def _within(text: str, start: int, end: int) -> bool:
-    """Whether letters of a script with spaces go on before or after, which spares the closer look of `Matcher`."""
+    """Whether letters of a script with spaces continue before or after, which spares the closer look of `Matcher`."""
     return _joined(text[start - 1 : start + 1]) or _joined(text[end - 1 : end + 1])
 
 

@@ -19,20 +19,17 @@ from statistics import fmean
 from typing import Any, Protocol
 
 from phrasemate.dataset.aho_corasick import SentenceFiles
-from phrasemate.dataset.dump import is_dump
+from phrasemate.dataset.dump import Titles, is_dump, linked_titles
 from phrasemate.dataset.jsonl import SPLITS, ExamplePair, write
-from phrasemate.dataset.links import Titles, linked_titles
 from phrasemate.dataset.sources import Reading, Staged, staged
-from phrasemate.dataset.split import Settings, Split, candidates, divided
-from phrasemate.dataset.time_expressions import TimeWords
+from phrasemate.dataset.split import Settings, Split, TimeWords, candidates, divided
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import Skipped, words
 from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.tables import meant
 from phrasemate.text.text_file import TextFile
 from phrasemate.types import Phrase, check_language
-from phrasemate.utils.locks import give_back, take
-from phrasemate.utils.storage import write_text
+from phrasemate.utils.storage import acquire_lock, release_lock, write_text
 
 STATS = "stats.json"
 
@@ -90,8 +87,8 @@ def build(
     what their texts lack, is reported. Raises InputError where no pair is left, saying what removed them.
     """
     started, settings, removed = time.perf_counter(), settings or Settings(), Counter[str]()
-    given = _Counted(pairs, progress)
-    chosen = candidates(given, languages, settings, removed)
+    counted = _Counted(pairs, progress)
+    chosen = candidates(counted, languages, settings, removed)
     examples = [
         _examples(finder, sorted({pair[side] for pair in chosen}), settings, f"{languages[side]} examples", progress)
         for side, finder in enumerate((source, target))
@@ -99,13 +96,13 @@ def build(
     full = (ExamplePair(a, b, tuple(examples[0][a]), tuple(examples[1][b])) for a, b in chosen)
     splits = divided(_supported(full, settings.least, removed), settings, removed)
     name = "-".join(languages)
-    _require(splits, name, given.count, removed)
+    _require(splits, name, counted.count, removed)
     (Path(out) / name).mkdir(parents=True, exist_ok=True)
-    for split, kept in splits.items():
-        write(Path(out) / name / f"{split}.jsonl", kept)
+    for split, pair_list in splits.items():
+        write(Path(out) / name / f"{split}.jsonl", pair_list)
     sides = _facts(languages[0], splits, 0), _facts(languages[1], splits, 1)
-    counts = {split: len(kept) for split, kept in splits.items()}
-    report = Report(name, given.count, dict(removed), counts, sides, time.perf_counter() - started, tuple(skipped))
+    counts = {split: len(examples) for split, examples in splits.items()}
+    report = Report(name, counted.count, dict(removed), counts, sides, time.perf_counter() - started, tuple(skipped))
     _note(Path(out), report, settings)
     return report
 
@@ -119,7 +116,7 @@ class FindsAll(Protocol):
         limit: int = 32,
         extra: int = 10,
         seed: int = 0,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        progress: Callable[[int, int], None] = lambda step, total: None,
     ) -> list[list[Phrase]]:
         """At most ``limit`` sentences of each phrase, each at least ``extra`` characters longer than it."""
         ...
@@ -142,10 +139,10 @@ class _Counted:
 def _examples(
     finder: FindsAll, phrases: list[str], settings: Settings, what: str, progress: Progress
 ) -> dict[str, list[Phrase]]:
-    found = finder.find_all(
-        phrases, settings.examples, settings.extra, settings.seed, lambda done, total: progress(what, done, total)
+    samples = finder.find_all(
+        phrases, settings.examples, settings.extra, settings.seed, lambda step, total: progress(what, step, total)
     )
-    return dict(zip(phrases, found, strict=True))
+    return dict(zip(phrases, samples, strict=True))
 
 
 def _supported(pairs: Iterable[ExamplePair], least: int, removed: Counter[str]) -> Iterable[ExamplePair]:
@@ -157,15 +154,15 @@ def _supported(pairs: Iterable[ExamplePair], least: int, removed: Counter[str]) 
             removed["few examples"] += 1
 
 
-def _require(splits: Split, name: str, given: int, removed: Mapping[str, int]) -> None:
+def _require(splits: Split, name: str, available: int, removed: Mapping[str, int]) -> None:
     if any(splits.values()):
         return
     why = ", ".join(f"{count:,} {reason}" for reason, count in removed.items()) or "nothing was given"
-    raise InputError(f"{name}: no pair is left of {given:,} ({why}); give more pairs, more text or milder filters")
+    raise InputError(f"{name}: no pair is left of {available:,} ({why}); give more pairs, more text or milder filters")
 
 
 def _facts(language: str, splits: Split, side: int) -> SideFacts:
-    pairs = [pair for kept in splits.values() for pair in kept]
+    pairs = [pair for examples in splits.values() for pair in examples]
     phrases = [(pair.source, pair.target)[side] for pair in pairs]
     examples = [one.context for pair in pairs for one in (pair.source_examples, pair.target_examples)[side]]
     return SideFacts(
@@ -188,12 +185,12 @@ def _note(out: Path, report: Report, settings: Settings) -> None:
     """Add a pair's report to the statistics of the folder."""
     path = out / STATS
     try:
-        found = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        stored = json.loads(path.read_text("utf-8")) if path.exists() else {}
     except (ValueError, RecursionError):
-        found = {}
-    known = found if isinstance(found, dict) else {}
-    known[report.pair] = report.as_dict() | {"settings": asdict(settings)}
-    write_text(path, json.dumps(known, ensure_ascii=False, indent=1) + "\n")
+        stored = {}
+    facts = stored if isinstance(stored, dict) else {}
+    facts[report.pair] = report.as_dict() | {"settings": asdict(settings)}
+    write_text(path, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
 
 
 WORK = ".work"
@@ -227,22 +224,22 @@ def build_files(
 ) -> Report:
     """Write a data set of the WikiXPR form; see `phrasemate.dataset.build.build` for what is written.
 
-    The phrase pairs come from ``pairs``, a table with tabs, or from ``links``, a dump of the source wiki's langlinks,
-    whose page numbers are looked up in the dumps among the source's texts. What was read is kept in ``OUT/.work`` and
-    not read again. Raises InputError for arguments that do not fit or a data set that is there already, ReadError for
-    what cannot be read.
+    The phrase pairs come from ``pairs``, a table with tabs, or from ``links``, a dump of the source wiki's langlinks.
+    Page numbers of ``links`` are looked up in the dumps among the source's texts. What was read is kept in
+    ``OUT/.work`` and not read again. Raises InputError for arguments that do not fit or a data set that already exists,
+    ReadError for what cannot be read.
     """
     settings, languages = settings or Settings(), (source.language, target.language)
     _check(source, target, pairs, links, columns, settings)
     folder = Path(out) / "-".join(languages)
     if not force and any((folder / f"{split}.jsonl").exists() for split in SPLITS):
-        raise InputError(f"{folder}: is there already; take another folder, or --force to write it anew")
+        raise InputError(f"{folder}: already exists; take another folder, or add --force to overwrite it")
     with _locked(Path(out)):
         ours, theirs = (side.staged(Path(out) / WORK, progress) for side in (source, target))
-        given = _linked(ours, links, target.language, progress) if links else phrase_pairs(pairs or "", columns)
-        finders = [SentenceFiles(*each.sentences, longest=settings.longest) for each in (ours, theirs)]
+        phrase_rows = _linked(ours, links, target.language, progress) if links else phrase_pairs(pairs or "", columns)
+        finders = [SentenceFiles(*item.sentences, longest=settings.longest) for item in (ours, theirs)]
         skipped = list(dict.fromkeys([*ours.skipped, *theirs.skipped]))
-        return build(out, languages, given, finders[0], finders[1], settings, progress, skipped)
+        return build(out, languages, phrase_rows, finders[0], finders[1], settings, progress, skipped)
 
 
 def phrase_pairs(path: str | Path, columns: tuple[int, int] = (1, 2)) -> Pairs:
@@ -262,7 +259,7 @@ def phrase_pairs(path: str | Path, columns: tuple[int, int] = (1, 2)) -> Pairs:
             yield meant(cells[columns[0] - 1]), meant(cells[columns[1] - 1])
         elif line.strip():
             reason = f"{len(cells)} column{'s' * (len(cells) > 1)}; expected {max(columns)}, separated by tabs"
-            raise ReadError(str(path), number, reason, "mend it or give --columns")
+            raise ReadError(str(path), number, reason, "fix it or give --columns")
 
 
 def _check(
@@ -298,8 +295,8 @@ def _linked(source: Staged, links: str | Path, language: str, progress: Progress
 def _locked(out: Path) -> Iterator[None]:
     """One process at a time writes to a folder."""
     (out / WORK).mkdir(parents=True, exist_ok=True)
-    lock = take(out / WORK / "lock", f"{out}: another process is writing it; wait for it to end")
+    lock = acquire_lock(out / WORK / "lock", f"{out}: another process is writing it; wait for it to end")
     try:
         yield
     finally:
-        give_back(lock)
+        release_lock(lock)

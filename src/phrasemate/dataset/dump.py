@@ -1,13 +1,22 @@
-"""Dumps of MediaWiki (pages-articles): XML, streamed, packed by bzip2 or gzip or not at all."""
+"""Wikipedia dumps (pages-articles, langlinks): pages streamed, inter-language links joined with titles, markup -> text.
+
+The text has no templates, tables, references, pictures or headings; mwparserfromhell reads the markup.
+"""
 
 from __future__ import annotations
 
 import bz2
-from collections.abc import Callable, Iterator
+import re
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
-from phrasemate.errors import ReadError
+from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.text_file import TextFile
@@ -33,20 +42,20 @@ def is_dump(path: str | Path) -> bool:
 def pages(
     path: str | Path,
     namespaces: set[str],
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda step, total: None,
     encoding: str | None = None,
 ) -> Iterator[Page]:
     """The articles of a dump (namespace 0, no redirects), one at a time.
 
-    ``namespaces`` is filled with the names of the wiki's namespaces, which stand before the first page. ``progress``
-    gets the bytes of the file that are read, and all of them. ``encoding`` overrules what the dump says of its own.
-    Raises ReadError for what is no whole dump.
+    ``namespaces`` is filled with the wiki's names for files and categories, which stand before the first page.
+    ``progress`` gets the bytes of the file that are read, and all of them. ``encoding`` overrules the dump's own.
+    Raises ReadError for what is not a whole dump.
     """
     stream = _Dump(str(path), namespaces, encoding)
     yield from stream.read(blocks(Path(path), progress))
 
 
-def blocks(path: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> Iterator[bytes]:
+def blocks(path: Path, progress: Callable[[int, int], None] = lambda step, total: None) -> Iterator[bytes]:
     """The bytes of a file, unpacked where its name ends in .bz2 or .gz. Raises ReadError for what cannot be read."""
     if not path.is_file():
         raise ReadError(str(path), 0, "not a file" if path.exists() else "no such file", "check the path")
@@ -77,37 +86,41 @@ def _bunzipped(path: Path, total: int, progress: Callable[[int, int], None]) -> 
 
 
 class _Dump(XmlStream[Page]):
-    """The articles; what is before them names the namespaces of the wiki."""
+    """The articles; what is before them gives the wiki's names for files and categories."""
 
     what = "a MediaWiki dump"
     root = frozenset({"mediawiki"})
     _HEARD = frozenset({"title", "ns", "id", "text", "namespace"})
+    _UNSEEN = frozenset({"6", "14"})  # the numbers of both: a link to one shows no text
 
     def __init__(self, name: str, namespaces: set[str], encoding: str | None) -> None:
         super().__init__(name, encoding)
         self._namespaces = namespaces
         self._page: dict[str, str] = {}
-        self._redirect = False
+        self._redirect, self._key = False, ""
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "page":
             self._page, self._redirect = {}, False
             self.settle()
+        elif tag == "namespace":
+            self._key = attributes.get("key", "")
         elif tag == "redirect":
             self._redirect = True
-        self.taken()
+        self.take_text()
         self.listening = tag in self._HEARD
 
     def end(self, tag: str) -> None:
-        text, self.listening = self.taken(), False
+        text, self.listening = self.take_text(), False
         parent = self.path[-1] if self.path else ""
         if tag == "page":
             self._finish()
         elif tag == "namespace":
-            self._namespaces.add(text.strip())
+            if self._key in self._UNSEEN:
+                self._namespaces.add(text.strip())
             self.settle()
         elif parent == "page" or (parent == "revision" and tag == "text"):
-            self._page[tag] = text  # the id of a revision is no page's
+            self._page[tag] = text  # the id of a revision is not the page's
 
     def _finish(self) -> None:
         page = self._page
@@ -118,3 +131,379 @@ class _Dump(XmlStream[Page]):
         if page.get("ns", "0").strip() == "0" and not self._redirect:
             self.give(Page(int(number), title, page.get("text", "")))
         self.settle()
+
+
+_INSERT = re.compile(rb"INSERT INTO [`\"]?(\w+)[`\"]?\s*(?:\([^()]*\)\s*)?VALUES\s*", re.IGNORECASE)
+_STRING = rb"'((?:[^'\\]++|\\.|'')*+)'"
+_ROW = re.compile(rb"\s*\(\s*(\d{1,18})\s*,\s*" + _STRING + rb"\s*,\s*" + _STRING + rb"\s*\)\s*([,;])\s*", re.DOTALL)
+_TITLE = re.compile(rb"(\d{1,18})\t")  # the beginning of a line of titles; 64 bits hold the number
+_ESCAPED = re.compile(rb"\\(.)|''", re.DOTALL)
+_ESCAPES = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z": b"\x1a"}  # MySQL, string literals
+_KEPT = 1 << 16  # bytes between two statements that may hold the beginning of the next
+_LONGEST = 1 << 20  # bytes of a row
+_PLACE = 48  # bits of a place in a file of titles
+_EXPLAINED = re.compile(r"\s*[(（][^()（）]*[)）]$")  # Mercury (planet)
+
+
+def linked_titles(
+    titles: Titles, path: str | Path, language: str, progress: Callable[[int, int], None] = lambda step, total: None
+) -> Iterator[tuple[str, str]]:
+    """Pairs of titles, (of the wiki, of the other one), without the explanation in brackets behind either."""
+    for page, title in language_links(path, language, progress):
+        own_title = titles.get(page)
+        if own_title:
+            yield _EXPLAINED.sub("", own_title), _EXPLAINED.sub("", title)
+
+
+def language_links(
+    path: str | Path, language: str, progress: Callable[[int, int], None] = lambda step, total: None
+) -> Iterator[tuple[int, str]]:
+    """Page number and title in ``language`` of each link; titles that are not UTF-8 are passed over.
+
+    Raises ReadError for a file that is not a dump of ``langlinks``, or that ends within a statement.
+    """
+    code = language.encode()
+    for page, lang, title in _rows(Path(path), progress):
+        if lang == code:
+            try:
+                yield page, " ".join(_unescaped(title).decode().replace("_", " ").split())
+            except UnicodeDecodeError:
+                continue  # the database cuts a title at 255 bytes
+
+
+class Titles:
+    """Page number -> title, of files with both in each line, separated by a tab.
+
+    Only where each title stands is kept in memory: 16 bytes a page. Use it in ``with``. Raises ReadError for another
+    file.
+    """
+
+    def __init__(self, *paths: str | Path) -> None:
+        self._numbers, self._places = array("q"), array("q")
+        with ExitStack() as stack:
+            self._files = [stack.enter_context(Path(path).open("rb")) for path in paths]
+            for at, (path, file) in enumerate(zip(paths, self._files, strict=True)):
+                self._add(path, file, at << _PLACE)
+            self._close = stack.pop_all().close
+        self._sort()
+
+    def _add(self, path: str | Path, file: IO[bytes], place: int) -> None:
+        for number, line in enumerate(file, 1):
+            if (match := _TITLE.match(line)) is None:
+                line_start = line[:40].decode("utf-8", "backslashreplace")
+                reason = f"not a page number and a title: {line_start!r}; expected 1 to 18 digits, a tab, a title"
+                raise ReadError(str(path), number, reason, "delete the file, it is rebuilt")
+            self._numbers.append(int(match[1]))
+            self._places.append(place)
+            place += len(line)
+
+    def _sort(self) -> None:
+        """By number, as one dump is already, but perhaps not several."""
+        if any(a > b for a, b in pairwise(self._numbers)):
+            order = sorted(range(len(self._numbers)), key=self._numbers.__getitem__)
+            self._numbers = array("q", (self._numbers[at] for at in order))
+            self._places = array("q", (self._places[at] for at in order))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def get(self, number: int) -> str:
+        """The title of a page; "" if there is none."""
+        at = bisect_left(self._numbers, number)
+        if at == len(self._numbers) or self._numbers[at] != number:
+            return ""
+        file = self._files[self._places[at] >> _PLACE]
+        file.seek(self._places[at] & ((1 << _PLACE) - 1))
+        return file.readline().decode().rstrip("\n").partition("\t")[2]
+
+    def __enter__(self) -> Titles:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+
+def _rows(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[int, bytes, bytes]]:
+    """The rows of all INSERT statements: page, language, title as it is written."""
+    buffer, inside, statements, line = b"", False, 0, 1
+    for block in blocks(path, progress):
+        buffer += block
+        at = 0
+        while True:
+            match = _ROW.match(buffer, at) if inside else _INSERT.search(buffer, at)
+            if match is None:
+                break
+            line += buffer.count(b"\n", at, match.end())
+            at = match.end()
+            if inside:
+                inside = match[4] == b","
+                yield int(match[1]), match[2], match[3]
+            else:
+                _require_table(path, line, match[1])
+                inside, statements = True, statements + 1
+        if inside and len(buffer) - at > _LONGEST:
+            raise _no_row(path, line, buffer[at : at + 40])
+        keep = at if inside else max(at, len(buffer) - _KEPT)
+        line += buffer.count(b"\n", at, keep)
+        buffer = buffer[keep:]
+    if inside or b"INSERT INTO" in buffer:
+        raise _no_row(path, line, buffer[:40])
+    if not statements:
+        raise ReadError(str(path), 0, "no INSERT INTO langlinks in it", "give a dump of langlinks (…-langlinks.sql.gz)")
+
+
+def _require_table(path: Path, line: int, table: bytes) -> None:
+    if table.lower() != b"langlinks":
+        name = table.decode("ascii", "backslashreplace")
+        raise ReadError(str(path), line, f"rows of the table {name}", "give a dump of langlinks (…-langlinks.sql.gz)")
+
+
+def _no_row(path: Path, line: int, row_bytes: bytes) -> ReadError:
+    row_start = row_bytes.decode("utf-8", "backslashreplace")
+    reason = f"not a whole row of langlinks: {row_start!r}; expected (page,'language','title')"
+    return ReadError(str(path), line, reason, "the file may be cut short: download it again")
+
+
+def _unescaped(literal: bytes) -> bytes:
+    """What a string literal of MySQL stands for."""
+    if b"\\" not in literal and b"''" not in literal:
+        return literal
+    return _ESCAPED.sub(lambda m: b"'" if m[1] is None else _ESCAPES.get(m[1], m[1]), literal)
+
+
+_GONE = "\ufffc"  # where something was that made text: what is left of the sentence may say something else
+_DROPPED = frozenset(
+    {
+        *("ref", "references", "table", "gallery", "timeline", "imagemap", "graph", "pre", "source", "indicator"),
+        *(
+            "syntaxhighlight",
+            "templatestyles",
+            "mapframe",
+            "maplink",
+            "inputbox",
+            "poem",
+            "style",
+            "script",
+            "rp",
+            "rt",
+        ),
+    }
+)
+_SAID = frozenset({"math", "chem", "ce", "score", "hiero", "code"})  # dropped, but the sentence is not whole without
+_BREAKING = frozenset(
+    {"li", "dd", "dt", "br", "hr", "p", "div", "blockquote", "center", "ul", "ol", "dl", "tr", "td", "th"}
+)
+# Wikipedias by the prefix of links to them (https://meta.wikimedia.org/wiki/List_of_Wikipedias), without those that are
+# closed. A link such as [[Re:Zero]] or [[CSI: Miami]] is one to a page of this wiki.
+_CODES = """
+    ab ace ady af ak als alt am ami an ang ann anp ar arc ary arz as ast atj av avk awa ay az azb ba ban bar bat-smg
+    bbc bcl bdr be be-tarask be-x-old bew bg bh bi bjn blk bm bn bo bpy br bs btm bug bxr ca cbk-zam cdo ce ceb ch
+    chr chy ckb co cr crh cs csb cu cv cy da dag de dga din diq dsb dtp dty dv dz ee el eml en eo es et eu ext fa
+    fat ff fi fiu-vro fj fo fon fr frp frr fur fy ga gag gan gcr gd gl glk gn gom gor got gpe gsw gu guc gur guw gv
+    ha hak haw he hi hif hr hsb ht hu hy hyw ia iba id ie ig igl ik ilo inh io is it iu ja jam jbo jv ka kaa kab kbd
+    kbp kcg kg kge ki kk kl km kn knc ko koi krc ks ksh ku kus kv kw ky la lad lb lbe lez lfn lg li lij lld lmo ln
+    lo lrc lt ltg lv lzh mad mai map-bms mdf mg mhr mi min mk ml mn mni mnw mo mr mrj ms mt mwl my myv mzn na nah
+    nan nap nb nds nds-nl ne new nia nl nn no nov nqo nr nrm nso nup nv ny oc olo om or os pa pag pam pap pcd pcm
+    pdc pfl pi pih pl pms pnb pnt ps pt pwn qu rm rmy rn ro roa-rup roa-tara rsk ru rue rup rw sa sah sat sc scn sco
+    sd se sg sgs sh shi shn shy si simple sk skr sl sm smn sn so sq sr srn ss st stq su sv sw syl szl szy ta tay tcy
+    tdd te tet tg th ti tig tk tl tly tn to tpi tr trv ts tt tum tw ty tyv udm ug uk ur uz ve vec vep vi vls vo vro
+    wa war wo wuu xal xh xmf yi yo yue za zea zgh zh zh-classical zh-cn zh-min-nan zh-tw zh-yue zu
+"""
+_WIKIPEDIAS = frozenset(_CODES.split())
+_CANONICAL = frozenset(["file", "image", "category"])
+_MEDIA = re.compile(r"\.(?:djvu|gif|jpe?g|mp3|oga|og[gv]|pdf|png|svg|tiff?|wav|web[mp]|xcf)$", re.IGNORECASE)
+_CITED = re.compile(f"(?<=[^\\s({_GONE}]){_GONE}+")  # right behind a word or full stop it was a reference
+_WRAPPED = re.compile(r"(?<=[^\s.!?:;])\n(?=[a-zà-öø-ÿа-яё])")  # a paragraph continues
+_LEFT = re.compile(r"^[|!]|\{\{|\}\}|\[\[|\]\]|\{\||\|\}|<[a-z/]|__[A-Z]+__")  # markup that was not closed
+_EMPTY = re.compile(r" ?\( ?[;,:]* ?\)")  # in folded text: with \s* the time would grow with the square of a gap
+_VARIANTS = re.compile(r"-\{([^{}\n]*)\}-")  # of wikis in several scripts: -{zh-hans:计;zh-hant:計}-, and -{as it is}-
+_MARK = re.compile(
+    r"(?P<open>\{\{+|\[\[(?:[a-z][a-z0-9+.-]*:|//)?|^[^\S\n]*\{\|)|(?P<close>\}\}|\]\]|^[^\S\n]*\|\})|</(?P<end>[a-z]\w*)"
+    r"|<(?P<tag>[a-z]\w*)(?P<whole>(?:[^<>{}\[\]\"']|\"[^<>{}\[\]\"]*\"|'[^<>{}\[\]']*')*+>)?|(?P<comment><!--)"
+    r"|\[(?P<link>[a-z][a-z0-9+.-]*:|//)(?P<shut>[^\]\[\n{}<]*\])?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_OPENED_BY = {"}}": "{{", "]]": "[[", "|}": "{|"}
+_TABLE, _BROKEN = "{|", "<"
+_AGAIN = 20  # times that the parser may read a page, on average: of 112 real ones the worst 3.4
+_READ = 50_000_000  # characters that it may read for one page, some ten seconds
+
+
+def paragraphs(
+    wikitext: str,
+    namespaces: Iterable[str] = (),
+    left_out: Callable[[], None] = lambda: None,
+    variants: bool = False,
+) -> Iterator[str]:
+    """The lines of text of a page, without markup, white space made single.
+
+    A line keeps the character U+FFFC where a template or formula stood in the middle of a sentence, so that the
+    sentence can be left out. Lines with markup that was never closed are left out. So are pages with so much of it, or
+    with tables so deep in one another, that parsing would take out of all proportion: then ``left_out`` is called.
+    Raises MissingExtra where the parser is absent.
+
+    Args:
+        wikitext: The text of a page.
+        namespaces: The wiki's names for files and categories: links to them are not text.
+        left_out: Called for a page that is left out.
+        variants: The wiki shows its text in several scripts, and what a reader's decides about is a hole, too.
+    """
+    foreign = _CANONICAL | {name.casefold() for name in namespaces if name}
+    code = _parsed(wikitext)
+    if code is None:
+        left_out()
+    text = _CITED.sub("", _plain(code, foreign))
+    if variants:
+        text = _VARIANTS.sub(lambda match: _GONE if set("|:;") & set(match[1]) else match[1], text)
+    for line in _WRAPPED.sub(" ", text).split("\n"):
+        line = _folded(_EMPTY.sub("", _folded(line)))
+        if line.strip(_GONE + " ") and not _LEFT.search(line):
+            yield line
+
+
+def _parsed(wikitext: str) -> Any:
+    try:
+        import mwparserfromhell
+    except ImportError as error:
+        raise MissingExtra("mwparserfromhell", "dataset") from error
+    return None if _costly(wikitext) else mwparserfromhell.parse(wikitext)
+
+
+def _folded(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _plain(code: Any, foreign: frozenset[str]) -> str:
+    """The text of a piece of wikitext; the depth of what it holds is limited by the parser."""
+    return "" if code is None else "".join(_node(node, foreign) for node in code.nodes)
+
+
+def _node(node: Any, foreign: frozenset[str]) -> str:
+    kind = type(node).__name__
+    if kind == "Text":
+        return str(node)
+    if kind == "Tag":
+        return _tag(node, foreign)
+    if kind == "Wikilink":
+        return _link(node, foreign)
+    if kind == "ExternalLink":
+        return _plain(node.title, foreign) if node.brackets else str(node.url)
+    if kind == "HTMLEntity":
+        return str(node.normalize() or " ")
+    if kind == "Heading":
+        return "\n"
+    return "" if kind == "Comment" else _GONE  # a template or a template's argument
+
+
+def _tag(node: Any, foreign: frozenset[str]) -> str:
+    name = str(node.tag).strip().casefold()
+    if name in _DROPPED:
+        return "\n" if name in ("table", "gallery") else ""
+    if name in _SAID:
+        return _GONE
+    inside = _plain(node.contents, foreign)
+    return f"\n{inside}" if name in _BREAKING else inside
+
+
+def _link(node: Any, foreign: frozenset[str]) -> str:
+    title = str(node.title).strip()
+    prefix, colon, _ = title.removeprefix(":").partition(":")
+    prefix = prefix.strip().casefold().replace("_", " ")
+    if colon and not title.startswith(":"):
+        is_file = node.text is not None and _MEDIA.search(title)  # by a former name of the namespace
+        if is_file or prefix in foreign or prefix in _WIKIPEDIAS:
+            return ""
+    return _plain(node.text, foreign) if node.text is not None else title.removeprefix(":").partition("#")[0]
+
+
+def _costly(wikitext: str) -> bool:
+    """Whether the parser would read the page too often."""
+    return _Readings(wikitext).count() > min(_AGAIN * len(wikitext) + 2000, _READ)
+
+
+class _Readings:
+    """How many characters mwparserfromhell reads of a page, estimated in one pass.
+
+    What is never closed it reads to the end of the page, and then again from right behind the opening. Three things it
+    reads twice: a cell of a table, a link that may be an address, and what follows a tag that does not end in something
+    else. Within one another, these come to 4, 8, 16 ... times.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text, self._total, self._line_end = text, 0, -1
+        self._open: list[tuple[str, int, bool]] = []  # what, where, and whether what is in it doubles
+        self._kinds: Counter[str] = Counter()  # of these
+        self._doubled = 0
+        self._endless: set[str] = set()  # what is not parsed inside, and has no end in the rest of the page
+
+    def count(self) -> int:
+        at = 0
+        while mark := _MARK.search(self._text, at):
+            self._total += (mark.end() - at) << min(self._doubled, 64)
+            at = self._after(mark)
+        never = sum(len(self._text) - at for _, at, _ in self._open)
+        return self._total + never + len(self._text) - at
+
+    def _after(self, mark: re.Match[str]) -> int:
+        """Take a mark in; returns where to continue."""
+        at = mark.start()
+        if mark["open"]:
+            self._begin(mark["open"].lstrip(), at)
+        elif mark["close"]:
+            self._end(_OPENED_BY[mark["close"].lstrip()])
+        elif mark["end"]:
+            self._end("<" + mark["end"].casefold())
+        elif mark["comment"]:
+            return self._skip("<!--", "-->", mark)
+        elif mark["tag"]:
+            return self._tag(mark)
+        elif not mark["shut"]:
+            self._total += self._rest_of_line(at)
+        return mark.end()
+
+    def _begin(self, what: str, at: int) -> None:
+        if what.startswith("{{{"):  # is tried first, and seldom meant
+            self._total += len(self._text) - at
+            what = "{{"
+        doubles = what == _TABLE or what[-1] in ":/" or (what == _BROKEN and bool(self._open))
+        what = "[[" if what[0] == "[" else what
+        self._open.append((what, at, doubles))
+        self._kinds[what] += 1
+        self._doubled += doubles
+
+    def _end(self, what: str) -> None:
+        """The nearest of these is closed; what was opened since then never is."""
+        if self._kinds[what]:
+            while (last := self._open.pop())[0] != what:
+                self._kinds[last[0]] -= 1
+                self._total += len(self._text) - last[1]
+                self._doubled -= last[2] and last[0] != _TABLE  # which continues, whatever is closed around it
+            self._kinds[what] -= 1
+            self._doubled -= last[2]
+
+    def _tag(self, mark: re.Match[str]) -> int:
+        from mwparserfromhell.definitions import is_parsable, is_single
+
+        name, whole = mark["tag"].casefold(), mark["whole"]
+        if not whole:
+            self._begin(_BROKEN, mark.start())
+        elif not is_parsable(name) and not whole.endswith("/>"):
+            return self._skip("<" + name, "</" + name, mark)
+        elif not is_single(name) and not whole.endswith("/>"):
+            self._begin("<" + name, mark.start())
+        return mark.end()
+
+    def _skip(self, what: str, end: str, mark: re.Match[str]) -> int:
+        """Behind what is not parsed inside; if it has no end, all of it is."""
+        if what not in self._endless:
+            if match := re.compile(re.escape(end), re.IGNORECASE).search(self._text, mark.end()):
+                return match.end()
+            self._endless.add(what)
+        self._total += len(self._text) - mark.start()
+        return mark.end()
+
+    def _rest_of_line(self, at: int) -> int:
+        if self._line_end < at:
+            end = self._text.find("\n", at)
+            self._line_end = end if end >= 0 else len(self._text)
+        return self._line_end - at

@@ -36,21 +36,21 @@ class ExamplePair:
 def read(folder: str | Path, pair: str, split: str) -> list[ExamplePair]:
     """The pairs of one split, in the order of the file.
 
-    Raises InputError for a split or pair that is not there, ReadError naming file and line for what is no such line.
+    Raises InputError for a split or pair that is not there, ReadError naming file and line for what is not such a line.
     """
     if split not in SPLITS:
         raise InputError(f"split {split!r}; expected one of {', '.join(SPLITS)}")
     path = Path(folder) / pair / f"{split}.jsonl"
     if not path.is_file():
-        there = ", ".join(language_pairs(folder)) or "none"
-        raise InputError(f"{path}: no such file; the pairs in {folder} are: {there}")
+        names = ", ".join(language_pairs(folder)) or "none"
+        raise InputError(f"{path}: no such file; the pairs in {folder} are: {names}")
     return [_parsed(path, number, line) for number, line in numbered_lines(path)]
 
 
 def language_pairs(folder: str | Path) -> list[str]:
     """The language pairs that a folder holds, sorted."""
-    found = Path(folder).glob(f"*-*/{SPLITS[0]}.jsonl")
-    return sorted(path.parent.name for path in found)
+    paths = Path(folder).glob(f"*-*/{SPLITS[0]}.jsonl")
+    return sorted(path.parent.name for path in paths)
 
 
 def write(path: str | Path, pairs: Iterable[ExamplePair]) -> int:

@@ -1,7 +1,8 @@
 """What a data set is made from, read once and kept: sentences, one a line, and the titles of a wiki.
 
-Each stage leaves a file in the work folder, named by what it was made from and how; it gets its name when it is whole,
-so that a stopped run does again only what it was doing. What no longer holds its checksum is made again.
+Each stage leaves a file in the work folder, named by what it was made from and how. The file gets its name when it is
+complete, so a stopped run repeats only the stage that it was in. A file that does not match its checksum is made
+again.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from phrasemate.dataset.dump import Page, is_dump, pages
-from phrasemate.dataset.markup import paragraphs
+from phrasemate.dataset.dump import Page, is_dump, pages, paragraphs
 from phrasemate.errors import InputError
 from phrasemate.text import Skipped, read, split_sentences
 from phrasemate.text.text_file import numbered_lines
@@ -66,9 +66,9 @@ def staged(
     work.mkdir(parents=True, exist_ok=True)
     dumps = [Path(path) for path in paths if is_dump(path)]
     texts = [str(path) for path in paths if not is_dump(path)]
-    made = [_from_dump(work, path, language, reading.encoding, progress) for path in dumps]
-    sentences = [one for one, _ in made] + ([_from_texts(work, texts, language, reading, progress)] if texts else [])
-    return Staged(sentences, [titles for _, titles in made], [item for path in sentences for item in _skipped(path)])
+    files = [_from_dump(work, path, language, reading.encoding, progress) for path in dumps]
+    sentences = [one for one, _ in files] + ([_from_texts(work, texts, language, reading, progress)] if texts else [])
+    return Staged(sentences, [titles for _, titles in files], [item for path in sentences for item in _skipped(path)])
 
 
 def _from_dump(work: Path, path: Path, language: str, encoding: str | None, progress: Progress) -> tuple[Path, Path]:
@@ -153,10 +153,10 @@ def _is_whole(sentences: Path, *others: Path) -> bool:
         return False
 
 
-def _sums(*made: Path) -> dict[str, str]:
+def _sums(*staged_path: Path) -> dict[str, str]:
     """SHA-256 by name; also of what was passed over. Raises OSError."""
-    skipped = made[0].with_suffix(".skipped.jsonl")
-    return {path.name: sha256_of(path) for path in (*made, skipped) if path != skipped or path.exists()}
+    skipped = staged_path[0].with_suffix(".skipped.jsonl")
+    return {path.name: sha256_of(path) for path in (*staged_path, skipped) if path != skipped or path.exists()}
 
 
 def _sentences(line: str, language: str) -> Iterator[str]:

@@ -1,18 +1,196 @@
-"""Which phrase pairs are taken, and into which split each goes."""
+"""Phrase pairs of a data set: candidates filtered (copies by ROUGE-L, time expressions), divided into splits.
+
+Lin (2004), section 3.1: the length of the longest common subsequence, over that of either side. Over words, as ROUGE
+is defined, or over characters.
+
+XPR, section 4, leaves them out of the data set: they are many, alike, and found by their digits. What a language calls
+its months, days, eras, years, decades and centuries, and what it puts between the parts of a date, is in the CLDR,
+which Babel carries.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 from phrasemate.dataset.jsonl import SPLITS, ExamplePair
-from phrasemate.dataset.rouge import UNITS, is_copy
-from phrasemate.dataset.time_expressions import is_time
-from phrasemate.errors import InputError
-from phrasemate.text import words
+from phrasemate.errors import InputError, MissingExtra
+from phrasemate.text import folded, words
 from phrasemate.text.normalize import composed, plain
+
+if TYPE_CHECKING:
+    from babel import Locale
+
+SPACELESS = "\u0e00"  # Thai, and all beyond: scripts without spaces, and Korean, whose particles are joined
+_ALONE = "".join(char for char in map(chr, range(ord(SPACELESS))) if category(char) == "No")  # ², ½: words of their own
+_RUN = re.compile(rf"[^\W\d_{_ALONE}]+|\d+|\w")  # words are one or several of these: letters, digits, others such as ²
+UNITS = ("words", "characters")
+
+
+def longest_common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """The length of the longest common subsequence.
+
+    Bit-parallel (Hyyrö 2004): one row of the table is one integer, so that a phrase costs microseconds.
+    """
+    places: dict[Hashable, int] = {}
+    for place, item in enumerate(a):
+        places[item] = places.get(item, 0) | 1 << place
+    everything = (1 << len(a)) - 1
+    row = everything
+    for item in b:
+        matches = row & places.get(item, 0)
+        row = ((row + matches) | (row - matches)) & everything
+    return len(a) - row.bit_count()
+
+
+def rouge_l(source: str, target: str, unit: str = "words") -> tuple[float, float]:
+    """The longest common subsequence over the length of the source, and over that of the target; case is ignored.
+
+    ``unit``: "words" (those of `phrasemate.text.words`) or "characters" (letters and digits only).
+    """
+    a, b = _units(source, unit), _units(target, unit)
+    common = longest_common(a, b)
+    return common / max(len(a), 1), common / max(len(b), 1)
+
+
+def is_copy(source: str, target: str, threshold: float = 0.5, unit: str = "words") -> bool:
+    """Whether ROUGE-L exceeds ``threshold`` in both directions (XPR, section 4)."""
+    if unit == "words" and not _may_share_words(source.casefold(), target.casefold()):
+        return False  # most pairs; finding words costs more than all the rest
+    return min(rouge_l(source, target, unit)) > threshold
+
+
+def _may_share_words(a: str, b: str) -> bool:
+    """Whether they have a run of letters in common, or any character if one is of a script without spaces."""
+    if max(a, default="") >= SPACELESS or max(b, default="") >= SPACELESS:
+        return any(char.isalnum() for char in set(a) & set(b))
+    return not set(_RUN.findall(a)).isdisjoint(_RUN.findall(b))
+
+
+def _units(text: str, unit: str) -> Sequence[str]:
+    if unit == "characters":
+        return [char for char in text.casefold() if char.isalnum()]
+    if unit != "words":
+        raise InputError(f"unit {unit!r}; expected one of {', '.join(UNITS)}")
+    return [text[start:end].casefold() for start, end in words(text)]
+
+
+_SEPARATOR = r"[\s.,/’'\-–—]+"
+_NUMBER = r"\d+(?:-?[a-zªºà-öø-ÿа-я]{1,3}(?![^\W_]))?"  # with its ending, as in 1st, 1980s, 20-й
+_ROMAN = r"[ivx]+(?:e|è|ème|º|ª)?(?![^\W_])"
+_DECADE = re.compile(r"\d{1,3}0(?:['’]?s|er|ern|['’]?e|-[^\W\d_]{1,2})")
+_UNITS = ("duration-year", "duration-decade", "duration-century")
+_QUOTED = re.compile(r"'([^']+)'")
+_FIELDS = re.compile(r"[GyYuUQqMLwWdDEecabBhHKkjmsSAzZOvVXx]+")
+
+
+def is_time(source: str, target: str, languages: tuple[str, str]) -> bool:
+    """Whether a phrase pair names a time: a side with a number does ("5 May"), or both do ("May").
+
+    A name alone may mean something else ("March", the French "Mars"), so it takes both sides.
+    Raises InputError for a language that the CLDR does not know, MissingExtra where Babel is absent.
+    """
+    kinds = [TimeWords.of(lang).kind(text) for lang, text in zip(languages, (source, target), strict=True)]
+    return "date" in kinds or kinds == ["name", "name"]
+
+
+class TimeWords:
+    """The words of time of one language; see `of`."""
+
+    def __init__(self, names: Iterable[str], short: Iterable[str], others: Iterable[str]) -> None:
+        self._names = frozenset(map(folded, names))
+        self._short = frozenset(map(folded, short)) - self._names
+        all_names = sorted(self._names | self._short | set(map(folded, others)), key=len, reverse=True)
+        alternatives = "|".join(re.escape(word) for word in all_names if word)
+        self._token = re.compile(f"(?P<word>{alternatives})|(?P<number>{_NUMBER}|{_ROMAN})|{_SEPARATOR}")
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, lang: str) -> TimeWords:
+        """Those of a language code; English ones are added where a language has none of its own."""
+        locale = _locale(lang)
+        names = [*_names(locale.months, "wide"), *_names(locale.days, "wide")]
+        short = [*_names(locale.months, "abbreviated"), *_names(locale.days, "abbreviated")]
+        eras = [name for width in locale.eras.values() for name in width.values()]
+        return cls(names, short, [*eras, *_year_units(locale), *_literals(locale)])
+
+    def kind(self, text: str) -> str:
+        """Return "date" for a time with a number in it or a bare number, "name" for a name alone, else ""."""
+        text = folded(text)
+        tokens = list(self._tokens(text))
+        if not tokens:
+            return ""
+        numbers = any(kind == "number" for kind, _ in tokens)
+        words = {token for kind, token in tokens if kind == "word"}
+        if numbers and (words or _bare(text)):
+            return "date"
+        return "name" if words & self._names and not numbers else ""
+
+    def _tokens(self, text: str) -> Iterator[tuple[str, str]]:
+        """The words and numbers of a text that holds nothing else; none at all otherwise."""
+        at, tokens = 0, []
+        while at < len(text):
+            match = self._token.match(text, at)
+            if match is None or match.end() == at or _cuts(text, match):
+                return iter(())
+            at = match.end()
+            if match.lastgroup:
+                tokens.append((match.lastgroup, match[0]))
+        return iter(tokens)
+
+
+def _bare(text: str) -> bool:
+    """Digits and separators only, or a decade such as 1980s."""
+    return re.fullmatch(r"[\d\s.,/\-–—]+", text) is not None or _DECADE.fullmatch(text) is not None
+
+
+def _cuts(text: str, match: re.Match[str]) -> bool:
+    """Whether a word of letters ends inside a longer one ("mai" in "main"); scripts without spaces are let alone."""
+    last, after = match[0][-1], text[match.end() : match.end() + 1]
+    return match.lastgroup == "word" and last.isalpha() and after.isalpha() and last.islower()
+
+
+def _names(contexts: Any, width: str) -> Iterator[str]:
+    for context in ("format", "stand-alone"):
+        for name in contexts.get(context, {}).get(width, {}).values():
+            yield from {name, name.rstrip(".")}
+
+
+def _year_units(locale: Locale) -> Iterator[str]:
+    """What years, decades and centuries are called, in every plural form."""
+    for unit in _UNITS:
+        for width in locale._data["unit_patterns"].get(unit, {}).values():
+            for pattern in width.values():
+                if isinstance(pattern, str):
+                    yield from {word for word in (pattern.replace("{0}", "").strip(),) if word}
+
+
+def _literals(locale: Locale) -> Iterator[str]:
+    """What stands between the numbers of a date: "de", "г.", 年."""
+    skeletons = [str(pattern) for key, pattern in locale.datetime_skeletons.items() if set(key) <= set("GyMd")]
+    for pattern in [*skeletons, *(one.pattern for one in locale.date_formats.values())]:
+        yield from _QUOTED.findall(pattern)
+        for literal in _FIELDS.split(_QUOTED.sub(" ", pattern)):
+            yield from (word for word in re.split(_SEPARATOR, literal) if word)
+
+
+def _locale(lang: str) -> Locale:
+    try:
+        from babel import Locale, UnknownLocaleError
+    except ImportError as error:
+        raise MissingExtra("babel", "dataset") from error
+    try:
+        return Locale.parse(lang.replace("-", "_"))
+    except (UnknownLocaleError, ValueError) as error:
+        remedy = "give a code such as de, or leave times in"
+        raise InputError(f"language {lang!r}: the CLDR knows no such language; {remedy}") from error
+
 
 Pair = tuple[str, str]
 Split = dict[str, list[ExamplePair]]
@@ -65,39 +243,39 @@ class Settings:
 
 def candidates(pairs: Iterable[Pair], languages: Pair, settings: Settings, removed: Counter[str]) -> list[Pair]:
     """The pairs that pass the filters on their wording, in order; ``removed`` counts the others by `REASONS`."""
-    seen: set[Pair] = set()
-    taken = []
+    pairs_seen: set[Pair] = set()
+    chosen = []
     for source, target in pairs:
         pair = " ".join(source.split()), " ".join(target.split())
-        reason = "repeated" if _keys(pair) in seen else _reason(pair, languages, settings)
+        reason = "repeated" if _keys(pair) in pairs_seen else _reason(pair, languages, settings)
         if reason:
             removed[reason] += 1
             continue
-        seen.add(_keys(pair))
-        taken.append(pair)
-    return taken
+        pairs_seen.add(_keys(pair))
+        chosen.append(pair)
+    return chosen
 
 
 def divided(pairs: Iterable[ExamplePair], settings: Settings, removed: Counter[str]) -> Split:
     """Train, dev and test, 3:1:1, with no phrase in two pairs and hence none in two splits.
 
-    Of pairs that share a phrase the first is taken. A pair's split is drawn by a hash of seed and target phrase, so
-    that a phrase of the target language is in the same split whatever the source language: nothing that was trained
-    on for one language pair is tested on in another. The shares are therefore exact only on average, unless ``most``
-    cuts each split to its share.
+    Of pairs that share a phrase the first is taken. A pair's split is drawn by a hash of seed and target phrase. So a
+    phrase of the target language is in the same split whatever the source language, and no pair is tested on that was
+    trained on for another language pair. The shares are therefore exact only on average, unless ``most`` cuts each
+    split to its share.
     """
-    taken: tuple[set[str], set[str]] = set(), set()
-    found: dict[str, list[tuple[int, ExamplePair]]] = {split: [] for split in SPLITS}
+    sides: tuple[set[str], set[str]] = set(), set()
+    examples: dict[str, list[tuple[int, ExamplePair]]] = {split: [] for split in SPLITS}
     for pair in pairs:
         keys = _keys((pair.source, pair.target))
-        if keys[0] in taken[0] or keys[1] in taken[1]:
+        if keys[0] in sides[0] or keys[1] in sides[1]:
             removed["ambiguous"] += 1
             continue
-        taken[0].add(keys[0])
-        taken[1].add(keys[1])
+        sides[0].add(keys[0])
+        sides[1].add(keys[1])
         split, order = _drawn(keys[1], settings.seed)
-        found[split].append((order, pair))
-    whole = {split: [pair for _, pair in sorted(drawn, key=lambda one: one[0])] for split, drawn in found.items()}
+        examples[split].append((order, pair))
+    whole = {split: [pair for _, pair in sorted(drawn, key=lambda one: one[0])] for split, drawn in examples.items()}
     return _cut(whole, settings.most, removed)
 
 

@@ -4,7 +4,7 @@
     answers = ask(index)
     print(first(answers), "of", len(answers))
 
-The sentences were written for this; docs/demo-sample.md tells how.
+The sentences were written for this; docs/results/data.md tells how.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phrasemate.text import folded
 
 if TYPE_CHECKING:
     from phrasemate.encode import Model
-    from phrasemate.index import Index
+    from phrasemate.index import BaseIndex
     from phrasemate.search import Result
 
 __all__ = ["Answer", "Question", "ask", "build", "first", "questions", "sample"]
@@ -51,8 +51,8 @@ class Answer:
     @property
     def rank(self) -> int | None:
         """The 1-based place of the first expected wording among the groups; None if it is not there."""
-        wanted = {folded(text) for text in self.question.expected}
-        places = (place for place, group in enumerate(self.result.groups, 1) if folded(group.text) in wanted)
+        expected = {folded(text) for text in self.question.expected}
+        places = (place for place, group in enumerate(self.result.groups, 1) if folded(group.text) in expected)
         return next(places, None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def questions() -> list[Question]:
     return [Question(row["lang"], row["query"], tuple(row["expected"]), row.get("note", "")) for row in rows]
 
 
-def build(path: str | Path, model: Model | None = None, progress: Callable[..., None] | None = None) -> Index:
+def build(path: str | Path, model: Model | None = None, progress: Callable[..., None] | None = None) -> BaseIndex:
     """An index of the sample in the folder ``path``, which must hold nothing yet but what a stopped run has left.
 
     Raises IndexExists if it does.
@@ -88,7 +88,7 @@ def build(path: str | Path, model: Model | None = None, progress: Callable[..., 
     from phrasemate.text import read
 
     with ExitStack() as stack:
-        index = stack.enter_context(_begun(path, model or load_model()))
+        index = stack.enter_context(_open_or_create(path, model or load_model()))
         with as_file(files(__name__) / "sample" / SAMPLE) as text:
             documents = [replace(document, name=SAMPLE) for document in read(text, lang=LANGUAGE)]
             index.add(documents, lang=LANGUAGE, progress=progress)
@@ -96,7 +96,7 @@ def build(path: str | Path, model: Model | None = None, progress: Callable[..., 
     return index
 
 
-def _begun(path: str | Path, model: Model) -> Index:
+def _open_or_create(path: str | Path, model: Model) -> BaseIndex:
     from phrasemate.index import Index
 
     try:
@@ -104,19 +104,19 @@ def _begun(path: str | Path, model: Model) -> Index:
     except IndexExists:
         if not (Path(path) / "index.json").is_file():
             raise
-        with Index.open(path, readonly=True) as there:
-            if there.documents():
+        with Index.open(path, readonly=True) as index:
+            if index.documents():
                 raise
         return Index.open(path, model)
 
 
-def ask(index: Index, k: int = 3, asked: Sequence[Question] | None = None) -> list[Answer]:
+def ask(index: BaseIndex, k: int = 3, question_list: Sequence[Question] | None = None) -> list[Answer]:
     """Answer every question, all in one batch, with up to ``k`` groups each."""
     from phrasemate.search import Searcher
 
-    asked = questions() if asked is None else asked
-    results = Searcher(index).search_all([question.query for question in asked], k=k, contexts=1)
-    return [Answer(question, result) for question, result in zip(asked, results, strict=True)]
+    question_list = questions() if question_list is None else question_list
+    results = Searcher(index).search_all([question.query for question in question_list], k=k, contexts=1)
+    return [Answer(question, result) for question, result in zip(question_list, results, strict=True)]
 
 
 def first(answers: Sequence[Answer], language: str | None = None) -> int:

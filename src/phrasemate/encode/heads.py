@@ -1,4 +1,4 @@
-"""``heads.safetensors``: the projection of phrases and the learned segmenter, read and checked.
+"""``heads.safetensors``: the projection of phrases and the learned segmenter, read, checked, and learned by PCA.
 
 One of these projections (see `Head` and `MeanHead`)::
 
@@ -13,23 +13,34 @@ and, if the model has learned to find phrases::
                                                             of more than n words the last bias; n is 1 or more
 
 All float32; the same in a folder of trained weights and in a model folder.
+
+A model without a projection gets one from plain text, by principal components (`add_projection`). The two end states
+side by side are long (2 x width) and share a large common part, which tells no phrase from another. Centring removes
+that part, the leading components keep the rest, and each is divided by the square root of its standard deviation, half
+way to whitening. Measured in docs/decisions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from phrasemate.encode.model_folder import CONFIG, REMEDY
+from phrasemate.encode.model_folder import CONFIG, HEADS, REMEDY, write_manifest
 from phrasemate.encode.pooling import PLACES, Head, MeanHead, PhraseHead
 from phrasemate.encode.segmenter import LearnedSegmenter
 from phrasemate.errors import InputError, ModelDamaged, ModelError
+from phrasemate.utils.storage import save_arrays
+
+if TYPE_CHECKING:
+    from phrasemate.encode.model import Model
 
 PROJECTION = ("start", "end", "bias")
 SEGMENTER = ("segment_start", "segment_end", "segment_bias")
@@ -41,8 +52,8 @@ Arrays = dict[str, NDArray[np.float32]]
 def load_heads(path: Path, width: int, error: type[ModelError], remedy: str) -> Arrays:
     """The arrays of a file of heads for states of ``width`` numbers.
 
-    Raises ``error``, its message ending in ``remedy``, when the file is not readable, lacks an array or has one too
-    many, or an array is not float32, not finite, or of a wrong shape.
+    Raises ``error``, its message ending in ``remedy``, if the file is not readable, or lacks an array or has one too
+    many. The same holds for an array that is not float32, not finite, or of a wrong shape.
     """
     try:
         arrays: Arrays = load_file(path)
@@ -103,3 +114,59 @@ def segmenter_of(arrays: Arrays, config: Mapping[str, Any], folder: Path) -> Lea
         return LearnedSegmenter(start, end, bias).using(**options)
     except (InputError, TypeError) as error:
         raise ModelDamaged(f"{folder / CONFIG}: segmenter {options!r}: {error}; {REMEDY}") from error
+
+
+SENTENCES = 5_000  # read at most: some 100,000 phrases, far more than the covariance needs
+WHITENING = 0.5  # 0: plain components, 1: whitened; 0.5 is half way
+
+
+def principal_axes(
+    mean: NDArray[np.float64], moment: NDArray[np.float64], dim: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """W (width, dim) and b (dim,) such that x W + b are the leading centred components, partly whitened.
+
+    ``mean`` is E[x] and ``moment`` E[x x'], of vectors of length ``width``.
+    """
+    values, axes = np.linalg.eigh(moment - np.outer(mean, mean))  # ascending
+    values, axes = values[::-1][:dim], axes[:, ::-1][:, :dim]
+    kernel = axes * np.maximum(values, 1e-12) ** (-WHITENING / 2)
+    return kernel.astype(np.float32), (-mean @ kernel).astype(np.float32)
+
+
+def add_projection(folder: Path, texts: Iterable[str], dim: int, signature: Mapping[str, Any] | None = None) -> str:
+    """Learn a projection to ``dim`` from sentences and seal it into a model folder; returns the new hash.
+
+    Raises InputError if ``dim`` is more than twice the model's width, or the texts hold fewer than 2 x dim phrases. So
+    does a model with a trained segmenter, whose projection was trained with it.
+    """
+    from phrasemate.encode.model import load_model  # it reads the heads with this module
+
+    model = load_model(folder)
+    if model.learned is not None or isinstance(model.head, MeanHead):
+        raise InputError(f"{folder}: has a trained projection; export the untrained encoder to learn another")
+    if not 0 < dim <= 2 * model.width:
+        raise InputError(f"dim {dim}: expected 1 to {2 * model.width}, twice the model's width")
+    mean, moment, count = _moments(model, islice(texts, SENTENCES))
+    if count < 2 * dim:
+        raise InputError(
+            f"{count} phrases in the text, expected {2 * dim} or more for {dim} dimensions; give more text"
+        )
+    kernel, bias = principal_axes(mean, moment, dim)
+    halves = {"start": kernel[: model.width], "end": kernel[model.width :], "bias": bias}
+    save_arrays(folder / HEADS, halves)
+    config = dict(model.config)
+    facts = {"projection": "principal components of phrase ends", "phrases": count, "dim": dim, **(signature or {})}
+    config["signature"] = {**config["signature"], **facts}
+    (folder / CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return write_manifest(folder)
+
+
+def _moments(model: Model, texts: Iterable[str]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """E[x], E[x x'] and the number of phrase end vectors x, scaled as states are (a head takes them unscaled)."""
+    iterator = iter(texts)
+    total, square, count = np.zeros(2 * model.width), np.zeros((2 * model.width,) * 2), 0
+    while chunk := list(islice(iterator, 512)):
+        for ends in model.ends(chunk):
+            wide = ends.astype(np.float64)
+            total, square, count = total + wide.sum(0), square + wide.T @ wide, count + len(wide)
+    return total / max(count, 1), square / max(count, 1), count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
@@ -10,18 +11,20 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.calibration import load_confidence
-from phrasemate.encode.candidate_scorer import load_scorer
 from phrasemate.encode.heads import head_of, load_heads, segmenter_of
 from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
 from phrasemate.encode.pooling import POOLINGS, pool_cls, pool_ends, pool_mean, token_rows, unit
 from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
+from phrasemate.encode.scoring import load_confidence, load_scorer
 from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
+from phrasemate.encode.sentence_head import load_sentence_head
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.types import Phrase, Span
+from phrasemate.utils.machine import single_blas
 
 Floats = NDArray[np.float32]
 Offsets = NDArray[np.int32]
+Rows = NDArray[np.int64]
 
 
 class Extracted(NamedTuple):
@@ -45,18 +48,18 @@ class _Cut:
         self.texts = [text for part in parts for _, text in part]
         self._places = [at for part in parts for at, _ in part]
 
-    def joined(self, found: Sequence[Extracted]) -> list[Extracted]:
+    def joined(self, extracts: Sequence[Extracted]) -> list[Extracted]:
         """What was found in the stretches -> what was found in each text."""
-        moved = [part._replace(starts=part.starts + at, ends=part.ends + at) for part, at in self._zipped(found)]
+        moved = [part._replace(starts=part.starts + at, ends=part.ends + at) for part, at in self._zipped(extracts)]
         return [_one(moved[low:high]) for low, high in pairwise(self.bounds.tolist())]
 
-    def joined_spans(self, found: Sequence[Sequence[Span]]) -> list[list[Span]]:
+    def joined_spans(self, spans_of_texts: Sequence[Sequence[Span]]) -> list[list[Span]]:
         """The same for spans."""
-        moved = [[Span(a + at, b + at, score) for a, b, score in spans] for spans, at in self._zipped(found)]
+        moved = [[Span(a + at, b + at, score) for a, b, score in spans] for spans, at in self._zipped(spans_of_texts)]
         return [list(chain(*moved[low:high])) for low, high in pairwise(self.bounds.tolist())]
 
-    def _zipped(self, found: Sequence[Any]) -> Iterator[tuple[Any, int]]:
-        return zip(found, self._places, strict=True)
+    def _zipped(self, parts: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+        return zip(parts, self._places, strict=True)
 
 
 def _one(parts: Sequence[Extracted]) -> Extracted:
@@ -78,24 +81,38 @@ def _inside(phrase: Phrase, cut: Sequence[tuple[int, str]]) -> Phrase:
     return Phrase(context[low : end + STRETCH // 2], start - low, end - low)
 
 
-def load_model(path: str | Path | None = None, threads: int | None = None) -> Model:
-    """Load a model folder; the bundled one when no path is given.
+DEVICE = "PHRASEMATE_DEVICE"  # the variable that names the device of the encoder
 
-    ``threads``: how many to compute with (default: all that the process may use). Every byte is checked on the way.
-    Raises ModelError and its kinds (see `phrasemate.errors`).
+
+def load_model(path: str | Path | None = None, threads: int | None = None, device: str | None = None) -> Model:
+    """Load a model folder; the bundled one when no path is given. Every byte is checked on the way.
+
+    Args:
+        path: Model folder.
+        threads: Threads to compute with; None for all that the process may use.
+        device: One of OpenVINO's devices, such as "GPU". None: what the environment variable PHRASEMATE_DEVICE names,
+            else the processor.
+
+    Raises ModelError and its kinds (see `phrasemate.errors`), InputError for a device that is absent.
     """
-    return Model(bundled_folder() if path is None else Path(path), threads, bundled=path is None)
+    device = device or os.environ.get(DEVICE) or "CPU"
+    return Model(bundled_folder() if path is None else Path(path), threads, path is None, device)
 
 
 class Model:
     """An encoder with what it takes to turn phrases and sentences into vectors; made by `load_model`.
 
-    ``segmenter`` finds the phrases: ``learned`` if the model was trained for it (else that is None), or ``ngram``. To
-    force one, assign it: ``model.segmenter = model.ngram``. ``confidence`` (None if not
-    fitted) tells how sure a search is.
+    ``segmenter`` finds the phrases: ``learned`` if the model was trained for it (else None), or ``ngram``. To
+    force one, assign it: ``model.segmenter = model.ngram``. ``confidence`` (None if not fitted) tells how sure a search
+    is.
+
+    >>> from phrasemate import Phrase, load_model
+    >>> model = load_model()
+    >>> model.encode([Phrase("Er sitzt auf der Bank.", 17, 21)]).shape == (1, model.dim)
+    True
     """
 
-    def __init__(self, folder: Path, threads: int | None = None, bundled: bool = False) -> None:
+    def __init__(self, folder: Path, threads: int | None = None, bundled: bool = False, device: str = "CPU") -> None:
         self.config, self.hash = check_folder(folder)
         self.folder, self.path = folder, None if bundled else folder.resolve()
         self.name = str(self.config["name"])
@@ -108,7 +125,9 @@ class Model:
         self.ngram = NgramSegmenter(self.config.get("common_words", ()))
         self.segmenter: Segmenter = self.learned or self.ngram
         self.pooling = "head" if self.head else str(self.config["pooling"])
-        self.runtime = Runtime(folder, self.config, threads)
+        self.context_weight = float(self.config.get("context_weight", 0.0))
+        self.sentence_head = load_sentence_head(folder, self.config, REMEDY)
+        self.runtime = Runtime(folder, self.config, threads, device)
 
     def __repr__(self) -> str:
         return f"<Model {self.name} {self.hash[:12]} pooling={self.pooling} dim={self.dim}>"
@@ -118,13 +137,23 @@ class Model:
         """Length of a phrase vector."""
         return self._dim(self.pooling)
 
+    @property
+    def sentence_dim(self) -> int:
+        """Length of a sentence vector."""
+        return self.width if self.sentence_head is None else self.sentence_head.dim(self.width)
+
+    @single_blas
     def encode(self, phrases: Sequence[Phrase], pooling: str | None = None, layer: int | None = None) -> Floats:
         """Vectors of phrases in their contexts: (phrases, dim) float32, unit length.
 
-        ``pooling``: `head` (the model's projection), `ends`, `mean` or `cls` (the whole context's opening token);
-        default: the model's own. ``layer``: default the last. A context that occurs more than once is encoded once.
-        Of a context of more than 20,000 characters only the text around the phrase is read. Raises InputError for a
-        pooling or layer that the model lacks, and for a phrase of more than 200,000 tokens.
+        Args:
+            phrases: Phrases; a context that occurs more than once is encoded once. Of a context of more than 20,000
+                characters only the text around the phrase is read.
+            pooling: "head" (the model's projection), "ends", "mean" or "cls" (the whole context's opening token);
+                None for the model's own.
+            layer: Layer of the encoder; None for the last.
+
+        Raises InputError for a pooling or layer that the model lacks, and for a phrase of more than 200,000 tokens.
         """
         pooling, phrases = self._pooling(pooling), _near(phrases)
         numbers = {context: i for i, context in enumerate(dict.fromkeys(phrase.context for phrase in phrases))}
@@ -133,21 +162,54 @@ class Model:
         order = np.argsort(texts, kind="stable")
         vectors = np.zeros((len(phrases), self._dim(pooling)), np.float32)
         for part, states in self.runtime.blocks(list(numbers), layer):
-            own = order[slice(*np.searchsorted(texts[order], (part.start, part.stop)))]
-            vectors[own] = self._pool(states, texts[own] - part.start, offsets[own, 0], offsets[own, 1], pooling)
+            block_rows = order[slice(*np.searchsorted(texts[order], (part.start, part.stop)))]
+            vectors[block_rows] = self._pool(
+                states, texts[block_rows] - part.start, offsets[block_rows, 0], offsets[block_rows, 1], pooling
+            )
         return vectors
 
-    def encode_sentences(self, texts: Sequence[str], layer: int | None = None) -> Floats:
-        """Vectors of whole sentences: (texts, width) float32, unit length; the mean of all token states.
+    @single_blas
+    def encode_sentences(self, texts: Sequence[str], layer: int | None = None, prompt: str | None = None) -> Floats:
+        """Vectors of whole sentences: (texts, sentence_dim) float32, unit length; by default the mean of all states.
 
-        That of a text of more than 20,000 characters is the mean of its stretches' vectors.
+        A model that comes of a sentence-transformers folder pools as that folder says (`SentenceHead`) and reads no
+        further than it. With other models, a text of more than 20,000 characters has the mean of its stretches'
+        vectors.
+
+        Args:
+            texts: Sentences.
+            layer: Layer of the encoder; None for the last.
+            prompt: Name of one of the model's prompts; None for its default.
+
+        Raises InputError for a prompt that the model lacks.
         """
-        prefix, cut = str(self.config.get("sentence_prefix", "")), _Cut(texts)
-        vectors = np.zeros((len(cut.texts), self.width), np.float32)
-        for part, states in self.runtime.blocks([prefix + text for text in cut.texts], layer):
-            vectors[part] = unit(pool_mean(states.values, states.bounds[:-1], states.bounds[1:] - 1))
+        prefix, cut = self.sentence_prompt(prompt), _Cut(texts)
+        truncated = self.sentence_head is not None
+        vectors = np.zeros((len(cut.texts), self.sentence_dim), np.float32)
+        for part, states in self.runtime.blocks([prefix + text for text in cut.texts], layer, truncated):
+            vectors[part] = self.sentence_vectors(states, prefix)
+        if truncated:
+            return np.asarray(vectors[cut.bounds[:-1]])
         return vectors if len(vectors) == len(texts) else unit(np.add.reduceat(vectors, cut.bounds[:-1]))
 
+    def sentence_prompt(self, name: str | None = None) -> str:
+        """The text that is put before a sentence; ``name``: one of the prompts of a sentence-transformers folder."""
+        if self.sentence_head is not None:
+            return self.sentence_head.prompt(name)
+        if name is not None:
+            raise InputError(f"prompt {name!r}: the model has no prompts by name")
+        return str(self.config.get("sentence_prefix", ""))
+
+    def sentence_vectors(self, states: States, prefix: str = "") -> Floats:
+        """(texts, sentence_dim) unit vectors of the texts of a block, which begin with the prompt ``prefix``."""
+        if self.sentence_head is None:
+            return unit(pool_mean(states.values, states.bounds[:-1], states.bounds[1:] - 1))
+        skipped = 0
+        if prefix and not self.sentence_head.include_prompt:
+            skipped = len(self.runtime.opening) + len(self.runtime.tokenizer.encode(prefix, add_special_tokens=False))
+        return unit(self.sentence_head(states, skipped))
+
+    @single_blas
     def segment(
         self, texts: Sequence[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
     ) -> list[list[Span]]:
@@ -161,9 +223,10 @@ class Model:
             return segmenter.find(texts, None, frequent).lists()
         cut = _Cut(texts)
         blocks = self.runtime.blocks(cut.texts)
-        found = (segmenter.find(cut.texts[part], states, frequent) for part, states in blocks)
-        return cut.joined_spans([spans for each in found for spans in each.lists()])
+        segments = (segmenter.find(cut.texts[part], states, frequent) for part, states in blocks)
+        return cut.joined_spans([spans for segment in segments for spans in segment.lists()])
 
+    @single_blas
     def extract(
         self, texts: Sequence[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
     ) -> list[Extracted]:
@@ -175,9 +238,9 @@ class Model:
         segmenter, cut = self.segmenter.using(**options), _Cut(texts)
         results: list[Extracted] = []
         for part, states in self.runtime.blocks(cut.texts):
-            found = segmenter.find(cut.texts[part], states, frequent)
-            vectors = self._pool(states, found.texts, found.starts, found.ends, self.pooling)
-            columns = [np.split(each, found.bounds[1:-1]) for each in (*found[1:], vectors)]
+            segment = segmenter.find(cut.texts[part], states, frequent)
+            vectors = self._pool(states, segment.texts, segment.starts, segment.ends, self.pooling)
+            columns = [np.split(column, segment.bounds[1:-1]) for column in (*segment[1:], vectors)]
             results += map(Extracted, *columns)
         return cut.joined(results)
 
@@ -192,18 +255,37 @@ class Model:
     def ends(self, texts: Sequence[str]) -> Iterator[Floats]:
         """(phrases, 2 x width) states of the ends of the segmented phrases, block by block, to learn a projection."""
         for part, states in self.runtime.blocks(texts):
-            found = self.segmenter.find(texts[part], states)
-            yield pool_ends(states.values, *token_rows(states, found.texts, found.starts, found.ends))
+            segment = self.segmenter.find(texts[part], states)
+            yield pool_ends(states.values, *token_rows(states, segment.texts, segment.starts, segment.ends))
 
     def _pool(self, states: States, texts: NDArray[np.int64], starts: Offsets, ends: Offsets, pooling: str) -> Floats:
         """(spans, dim) unit vectors of spans, each of one of the texts of a block."""
         if pooling == "cls":
             return unit(pool_cls(states)[texts])
-        rows = token_rows(states, texts, starts, ends)
-        if pooling == "head":
-            assert self.head is not None
-            return self.head.unit(states.values, *rows, threads=self.runtime.threads)
-        vectors = {"ends": pool_ends, "mean": pool_mean}[pooling](states.values, *rows)
+        return self.span_vectors(states, texts, *token_rows(states, texts, starts, ends), pooling)
+
+    def span_vectors(
+        self, states: States, texts: NDArray[np.int64], first: Rows, last: Rows, pooling: str | None = None
+    ) -> Floats:
+        """(spans, dim) unit vectors of spans of token rows ``first`` to ``last``, both (spans,), in a block of texts.
+
+        ``texts`` (spans,): number of each span's text in the block. ``pooling``: "head", "ends" or "mean"; default: the
+        model's own. A head's vector v becomes v + w c at unit length. Here w is the model's ``context_weight``, and c
+        the mean of the head's unit vectors of all tokens of the text.
+        """
+        pooling = pooling or self.pooling
+        if pooling != "head" or self.head is None:
+            vectors = {"ends": pool_ends, "mean": pool_mean}[pooling](states.values, first, last)
+            return unit(vectors, out=vectors)
+        vectors = self.head.unit(states.values, first, last, threads=self.runtime.threads)
+        if not self.context_weight:
+            return vectors
+        tokens = np.arange(len(states.values))
+        opening = states.bounds[:-1] + len(self.runtime.opening)  # special tokens belong to no word
+        closing = states.bounds[1:] - len(self.runtime.closing) - 1
+        projected = self.head.unit(states.values, tokens, tokens, threads=self.runtime.threads)
+        contexts = pool_mean(projected, opening, np.maximum(closing, opening))
+        vectors += np.float32(self.context_weight) * contexts[texts]
         return unit(vectors, out=vectors)
 
     def _pooling(self, pooling: str | None) -> str:

@@ -4,31 +4,35 @@
 
     config.json             format, architecture, pooling, training signature
     tokenizer.json.gz       a Hugging Face tokenizer, gzip
-    encoder.onnx            the transformer, weight-only int8
+    encoder.onnx            the transformer, weight-only int8; or encoder.xml and encoder.bin, OpenVINO's own form
     embeddings.safetensors  the token table in 4 or 8 bit, positions, biases of the sum
+    sentence.safetensors    what follows the pooling of a sentence (version 2 only; see `sentence_head`)
     heads.safetensors       the projection of phrases, the learned segmenter (only when the model has them)
     MANIFEST.json           size and SHA-256 of each of the others; its own SHA-256 is the model's hash
-    confidence.json         not sealed, may be missing: see `phrasemate.encode.calibration`
-    scorer.json             the same: see `phrasemate.encode.candidate_scorer`
+    confidence.json         not sealed, may be missing: see `phrasemate.encode.scoring`
+    scorer.json             the same: see `phrasemate.encode.scoring`
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from phrasemate.encode.calibration import CONFIDENCE
-from phrasemate.encode.candidate_scorer import SCORER
 from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.utils.storage import atomic_file, sha256_of
 
 FORMAT = "phrasemate-model"
-VERSION = 1
+VERSION = 2  # 1: the graph of `onnx_graph`, sentences as means of their tokens
 CONFIG, TOKENIZER, ENCODER = "config.json", "tokenizer.json.gz", "encoder.onnx"
+CONFIDENCE, SCORER = "confidence.json", "scorer.json"  # not sealed: no vector depends on them
+TRACED, TRACED_WEIGHTS, SENTENCE = "encoder.xml", "encoder.bin", "sentence.safetensors"
 EMBEDDINGS, HEADS, MANIFEST = "embeddings.safetensors", "heads.safetensors", "MANIFEST.json"
+PRECISIONS = ("int8", "fp16", "fp32")  # of the graph's weights; with fp32 the runtime computes in it, too
 NESTING = 100  # brackets of JSON within one another; an export writes four
 REMEDY = "export the model again, or reinstall phrasemate if it is the bundled one"
 
@@ -45,15 +49,20 @@ def write_manifest(folder: Path) -> str:
         for path in sorted(folder.iterdir())
         if path.is_file() and path.name not in (MANIFEST, CONFIDENCE, SCORER)
     }
-    content = _sealed(files)
+    content = _sealed(files, folder_version(files))
     with atomic_file(folder / MANIFEST, "wb", ".new") as file:
         file.write(content)
     return hashlib.sha256(content).hexdigest()
 
 
-def _sealed(files: dict[str, Any]) -> bytes:
+def folder_version(files: Iterable[str]) -> int:
+    """The lowest version that can read a folder with these files."""
+    return 2 if {TRACED, SENTENCE} & set(files) else 1
+
+
+def _sealed(files: dict[str, Any], version: int) -> bytes:
     """The one form of a manifest, so that a model has one hash."""
-    text = json.dumps({"format": FORMAT, "version": VERSION, "files": files}, indent=1, sort_keys=True) + "\n"
+    text = json.dumps({"format": FORMAT, "version": version, "files": files}, indent=1, sort_keys=True) + "\n"
     return text.encode()
 
 
@@ -68,13 +77,16 @@ def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
     manifest, digest = _read_manifest(folder)
     for name, entry in manifest["files"].items():
         _check_file(folder, name, entry)
-    if HEADS not in manifest["files"] and (folder / HEADS).exists():
-        raise ModelDamaged(f"{folder / HEADS}: is not in {MANIFEST}; remove it, or {REMEDY}")
+    for name in (HEADS, SENTENCE):
+        if name not in manifest["files"] and (folder / name).exists():
+            raise ModelDamaged(f"{folder / name}: is not in {MANIFEST}; remove it, or {REMEDY}")
     config = _load_json(folder / CONFIG)
     if config.get("format") != FORMAT or config.get("version") != manifest["version"]:
         raise ModelDamaged(f"{folder / CONFIG}: does not belong to its manifest; {REMEDY}")
     if wrong := _senseless(config):
         raise ModelDamaged(f"{folder / CONFIG}: {wrong}; {REMEDY}")
+    if (config.get("sentence") is None) != (SENTENCE not in manifest["files"]):
+        raise ModelDamaged(f"{folder / CONFIG}: sentence and {SENTENCE} do not belong together; {REMEDY}")
     if config["pooling"] == "head" and HEADS not in manifest["files"]:
         raise ModelDamaged(f"{folder / CONFIG}: pooling is head, and there is no {HEADS}; {REMEDY}")
     return config, digest
@@ -89,9 +101,12 @@ def _senseless(config: dict[str, Any]) -> str:
         "width": (_is_count(config.get("width"), 1), "a number from 1"),
         "max_tokens": (_is_count(config.get("max_tokens"), 3), "a number from 3"),
         "layers": (isinstance(layers, list) and bool(layers) and all(_is_count(x, 0) for x in layers), "numbers"),
+        "context_weight": (_is_number(config.get("context_weight", 0.0)), "a number from 0"),
         "pooling": (config.get("pooling") in ("cls", "ends", "head", "mean"), "cls, ends, head or mean"),
         "common_words": (isinstance(texts, list) and all(isinstance(x, str) for x in texts), "a list of words"),
         "segmenter": (isinstance(config.get("segmenter", {}), dict), "an object"),
+        "precision": (config.get("precision", "int8") in PRECISIONS, ", ".join(PRECISIONS)),
+        "sentence": (isinstance(config.get("sentence", {}), dict), "an object"),
     }
     for key, (sound, what) in expected.items():
         if not sound:
@@ -101,6 +116,10 @@ def _senseless(config: dict[str, Any]) -> str:
 
 def _is_count(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
@@ -120,12 +139,17 @@ def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
         raise ModelUnsupported(
             f"{path}: version {version}, this phrasemate reads up to {VERSION}; upgrade phrasemate, or export again"
         )
-    if version != VERSION or not isinstance(files, dict) or not {CONFIG, TOKENIZER, ENCODER, EMBEDDINGS} <= set(files):
+    if version not in (1, VERSION) or not isinstance(files, dict) or not _complete(set(files)):
         raise ModelDamaged(f"{path}: lacks entries that every model has; {REMEDY}")
     content = path.read_bytes()
-    if content != _sealed(files):
+    if content != _sealed(files, version):
         raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {REMEDY}")
     return manifest, hashlib.sha256(content).hexdigest()
+
+
+def _complete(files: set[str]) -> bool:
+    graph = {ENCODER} if ENCODER in files else {TRACED, TRACED_WEIGHTS}
+    return {CONFIG, TOKENIZER, EMBEDDINGS} | graph <= files
 
 
 def _check_file(folder: Path, name: str, entry: Any) -> None:
@@ -150,7 +174,9 @@ def _is_name(name: str) -> bool:
 def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(NESTING + 1):
-        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        inner = (
+            value.values() if isinstance(value, dict) else value for value in level if isinstance(value, dict | list)
+        )
         level = list(chain.from_iterable(inner))
     return bool(level)
 

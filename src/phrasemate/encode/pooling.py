@@ -1,18 +1,27 @@
-"""Token states -> one vector for each span or sentence: `mean`, `ends`, `cls`, and the learned `head`.
+"""Pool token states to one vector for each span or sentence: `mean`, `ends`, `cls`, and the learned `head`.
 
-A span is given as the rows of its first and last token. None of these loops over spans.
+A span is the rows of its first and last token. No function here loops over spans.
+
+A phrase without a context is pooled over example sentences that contain it (`by_examples`): Zheng et al.,
+"Cross-Lingual Phrase Retrieval" (XPR, ACL 2022), section 3.1. Encode each example sentence by itself, take the mean of
+the states of the phrase's tokens (eq. 1), then the mean over the example sentences (eq. 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.runtime import States
+from phrasemate.errors import InputError
+from phrasemate.types import Phrase
+
+if TYPE_CHECKING:
+    from phrasemate.encode.model import Model
 
 POOLINGS = ("cls", "ends", "head", "mean")
 PLACES = ("pooled", "tokens")  # where a `MeanHead` projects
@@ -145,11 +154,11 @@ class MeanHead(NamedTuple):
         return self._projected(vectors) if self.place == "pooled" else vectors
 
     def _projected(self, vectors: Floats) -> Floats:
-        made = np.empty((len(vectors), self.dim), np.float32)
+        vectors_out = np.empty((len(vectors), self.dim), np.float32)
         for at in range(0, len(vectors), CHUNK):
             hidden = vectors[at : at + CHUNK] @ self.inner + self.inner_bias
-            made[at : at + CHUNK] = np.maximum(hidden, 0) @ self.outer + self.outer_bias
-        return made
+            vectors_out[at : at + CHUNK] = np.maximum(hidden, 0) @ self.outer + self.outer_bias
+        return vectors_out
 
 
 def _used(values: Floats, rows: Rows) -> tuple[Floats, Rows]:
@@ -174,10 +183,10 @@ def token_rows(
         return first + low, last + low
     apart = int(states.ends.max(initial=0)) + 2  # more than any offset: text i's begin at i * apart, and all ascend
     shift = np.repeat(np.arange(len(states.bounds) - 1) * apart, np.diff(states.bounds))  # (tokens,)
-    own = texts * apart
-    first = np.searchsorted(states.ends + shift, starts + own, side="right")
+    owners = texts * apart
+    first = np.searchsorted(states.ends + shift, starts + owners, side="right")
     first = np.minimum(first, states.bounds[texts + 1] - 1)
-    last = np.maximum(np.searchsorted(states.starts + shift, ends + own, side="left") - 1, first)
+    last = np.maximum(np.searchsorted(states.starts + shift, ends + owners, side="left") - 1, first)
     return first.astype(np.int64), last.astype(np.int64)
 
 
@@ -204,3 +213,112 @@ def unit(vectors: Floats, out: Floats | None = None) -> Floats:
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
     scaled: Floats = np.divide(vectors, np.where(lengths > 0, lengths, 1), out=out, dtype=np.float32)
     return scaled
+
+
+Ids = NDArray[np.int64]
+
+
+def by_examples(
+    model: Model,
+    phrases: Sequence[str],
+    examples: Sequence[Sequence[Phrase]],
+    pooling: str = "mean",
+    layer: int | None = None,
+    bare: float = 0.0,
+    progress: Callable[[int, int], None] = lambda count, total: None,
+) -> tuple[Floats, Ids]:
+    """((phrases, dim) float32 of unit length, (phrases,) the number of examples of each).
+
+    Each example is one occurrence of its phrase; examples are averaged as they come out of the encoder, not at unit
+    length (eq. 2). A phrase without examples is its own context, and its count is 0. ``bare`` mixes the phrase without
+    a sentence into the others: mean of the n examples + ``bare`` / sqrt(n) x phrase, both at unit length. 0, the
+    default, is the paper's; the fewer the examples, the less reliable is their mean. ``pooling`` and ``layer`` as in
+    `Model.encode`; "mean+head" puts the vectors of several side by side, with equal weight. A sentence that serves
+    several phrases is encoded once; memory holds one block of token states, and the vectors. ``progress`` is called
+    with how many sentences are encoded, and of how many. Raises InputError for lists of unequal length, a blank phrase,
+    and a pooling or layer that the model lacks.
+    """
+    if len(phrases) != len(examples):
+        raise InputError(f"{len(phrases)} phrases and examples for {len(examples)}; expected a list for each phrase")
+    if not all(pooling.split("+")):
+        raise InputError(f"pooling {pooling!r}; expected one, or several with + between them")
+    size = len(phrases)
+    counts = np.array([len(sentences) for sentences in examples], np.int64)
+    alone = [number for number, count in enumerate(counts.tolist()) if not count or bare]
+    items = [item for sentences in examples for item in sentences] + [_whole(phrases[number]) for number in alone]
+    owner = np.concatenate([np.repeat(np.arange(size), counts), np.array(alone, np.int64) + size])
+    parts, weights = [], (bare / np.sqrt(np.maximum(counts, 1))).astype(np.float32)[:, None]
+    for vectors in _means(model, items, owner, 2 * size, pooling.split("+"), layer, progress):
+        mixed = vectors[:size] + weights * vectors[size:]
+        parts.append(unit(np.where(counts[:, None] > 0, mixed, vectors[size:])))
+    return unit(np.concatenate(parts, axis=1)), counts
+
+
+def _means(
+    model: Model,
+    items: Sequence[Phrase],
+    owner: Ids,
+    count: int,
+    poolings: Sequence[str],
+    layer: int | None,
+    progress: Callable[[int, int], None],
+) -> list[Floats]:
+    """For each pooling (count, dim) of unit length: row i is of the mean over the items that ``owner`` gives to it.
+
+    ``owner`` (items,). A row without items stays 0 up to the model's projection, and means nothing.
+    """
+    sums = [_Sums(model, pooling, count) for pooling in poolings]
+    numbers = {context: number for number, context in enumerate(dict.fromkeys(item.context for item in items))}
+    texts = np.array([numbers[item.context] for item in items], np.int64)  # (items,)
+    offsets = np.array([(item.start, item.end) for item in items], np.int32).reshape(-1, 2)
+    order = np.argsort(texts, kind="stable")
+    for part, states in model.runtime.blocks(list(numbers), layer):
+        block_items = order[slice(*np.searchsorted(texts, (part.start, part.stop), sorter=order))]
+        rows = token_rows(states, texts[block_items] - part.start, offsets[block_items, 0], offsets[block_items, 1])
+        for total in sums:
+            total.add(owner[block_items], states, texts[block_items] - part.start, rows)
+        progress(part.stop, len(numbers))
+    return [total.means(np.bincount(owner, minlength=count)) for total in sums]
+
+
+class _Sums:
+    """Sums of the pooled states of items, before a projection that follows the averaging (see `PhraseHead`).
+
+    Vectors of a head that include their sentence (`Model.span_vectors`) are summed at unit length.
+    """
+
+    def __init__(self, model: Model, pooling: str, count: int) -> None:
+        self._model = model
+        self._in_context = pooling == "head" and bool(getattr(model, "context_weight", 0.0))
+        self._head = model.head if pooling == "head" and not self._in_context else None
+        self._pooling, self._shape = pooling, (count, model.encode([], pooling).shape[1])  # refuses what it lacks
+        self._sums: Floats | None = None
+
+    def add(self, owner: Ids, states: States, texts: Ids, rows: tuple[Ids, Ids]) -> None:
+        """Items of a block: the row (items,) that each belongs to, its text, and the rows of its two ends."""
+        if self._pooling == "cls":
+            vectors = pool_cls(states)[texts]
+        elif self._in_context:
+            vectors = self._model.span_vectors(states, texts, *rows, "head")
+        else:
+            vectors = (self._head.before if self._head else POOLS[self._pooling])(states.values, *rows)
+        if self._sums is None:
+            self._sums = np.zeros((self._shape[0], vectors.shape[1]), np.float32)
+        np.add.at(self._sums, owner, vectors)
+
+    def means(self, counts: Ids) -> Floats:
+        if self._sums is None:
+            return np.zeros(self._shape, np.float32)
+        means = self._sums / np.maximum(counts, 1).astype(np.float32)[:, None]
+        return unit(self._head.after(means) if self._head else means)
+
+
+POOLS = {"ends": pool_ends, "mean": pool_mean}
+
+
+def _whole(phrase: str) -> Phrase:
+    """The phrase as its own context. Raises InputError for a blank one."""
+    text = phrase.strip()
+    if not text:
+        raise InputError(f"{phrase!r} is not a phrase; expected at least one character that is not white space")
+    return Phrase(text, 0, len(text))

@@ -1,14 +1,17 @@
-"""Text -> token states with character offsets, without torch.
+"""Run the encoder without torch: text to token states with character offsets.
 
 The token table is gathered by NumPy, the transformer runs in OpenVINO. Tokens are batched by length in small batches
-(512 tokens at most, so that a layer's activations stay in the processor's cache), texts that are longer than the model
-are cut into overlapping windows, and each batch is computed by one thread: the result does not depend on how many
-threads there are.
+(512 tokens at most, so that a layer's activations stay in the processor's cache). Texts longer than the model are cut
+into overlapping windows. One thread computes each batch, so the result does not depend on the number of threads.
+
+The token table is most of a small multilingual encoder: 250,002 x 384 values are 384 MB in float32 and 54 MB here, in 4
+bit. The file is mapped, so a process pays for the rows that it reads.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,11 +26,117 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.model_folder import output_name
-from phrasemate.encode.token_table import EmbeddingTable
-from phrasemate.errors import InputError, ModelDamaged
+from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
 from phrasemate.text.normalize import visible, visible_places
-from phrasemate.utils.cpu import cores
-from phrasemate.utils.memory import check_memory
+from phrasemate.utils.machine import check_memory, cores
+
+BLOCK = 32  # values that share one scale; 4.5 bits a value with a float16 scale
+_DTYPES = {"U8": np.uint8, "I8": np.int8, "F16": np.float16, "F32": np.float32}
+
+
+def quantise(table: NDArray[np.float32], bits: int) -> dict[str, NDArray[Any]]:
+    """Codes and float16 scales of a (rows, dim) table, in blocks of 32 values.
+
+    In 4 bit, value = scale x (code - 8). The value of largest magnitude in a block becomes code 0, that is -8 scales,
+    so a table that was in this form before is reproduced to the bit. In 8 bit, value = scale x code, code -127..127.
+    In 16 bit the codes are float16 numbers, without scales.
+    """
+    rows, dim = table.shape
+    if bits == 16:
+        return {"codes": table.astype(np.float16)}
+    if dim % BLOCK:
+        raise ModelUnsupported(f"token vectors of {dim} numbers, not a multiple of {BLOCK}; export with 16 bits")
+    blocks = table.reshape(rows, dim // BLOCK, BLOCK)
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)[..., 0]
+    scales = (largest / -8 if bits == 4 else np.abs(largest) / 127).astype(np.float16)
+    inverse = np.divide(1, scales.astype(np.float32), where=scales != 0, out=np.zeros(scales.shape, np.float32))
+    steps = np.rint(blocks * inverse[..., None])
+    if bits == 8:
+        return {"codes": np.clip(steps, -127, 127).astype(np.int8).reshape(rows, dim), "scales": scales}
+    codes = np.clip(steps + 8, 0, 15).astype(np.uint8)
+    half = BLOCK // 2
+    packed = codes[..., :half] | (codes[..., half:] << 4)
+    return {"codes": packed.reshape(rows, dim // 2), "scales": scales}
+
+
+class EmbeddingTable:
+    """Rows of the token table plus their positions: ``table(ids)`` is what the transformer takes in.
+
+    ``additive`` (positions, dim) is the sum of the position and the token type vectors; of no rows where the graph adds
+    its own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        arrays = _map_safetensors(path)
+        try:
+            self.codes = arrays["codes"]
+            plain = self.codes.dtype == np.float16
+            self.scales = np.zeros((len(self.codes), 0), np.float16) if plain else arrays["scales"]
+            self.additive = arrays["additive"]
+        except KeyError as error:
+            raise ModelDamaged(f"{path}: holds no array {error}; export the model again") from error
+        if not self._fits():
+            shapes = ", ".join(f"{array.dtype} {array.shape}" for array in (self.codes, self.scales, self.additive))
+            raise ModelDamaged(f"{path}: codes, scales and positions do not fit ({shapes}); export the model again")
+        self.dim = int(self.additive.shape[1])
+        self._path = path
+
+    def _fits(self) -> bool:
+        """Whether there is a code, or half of one, for each number, and a scale for each block of them."""
+        if not self.codes.ndim == self.additive.ndim == 2:
+            return False
+        (rows, stored), (_, dim) = self.codes.shape, self.additive.shape
+        if self.codes.dtype == np.float16:
+            return bool(0 < dim == stored)
+        codes_a_byte = {np.dtype(np.int8): 1, np.dtype(np.uint8): 2}.get(self.codes.dtype, 0)
+        return (
+            dim > 0 and stored * codes_a_byte == dim and self.scales.shape == (rows, dim // BLOCK) and dim % BLOCK == 0
+        )
+
+    def __call__(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(batch, tokens) token numbers -> (batch, tokens, dim) float32."""
+        rows = self.rows(ids)
+        if len(self.additive):
+            rows += self.additive[: ids.shape[1]]
+        return rows
+
+    def rows(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(...) token numbers -> (..., dim) float32, no positions. Raises ModelDamaged for one beyond the table."""
+        if ids.size and not 0 <= ids.min() <= ids.max() < len(self.codes):
+            reason = f"{len(self.codes)} tokens, but the tokenizer has number {ids.max()}"
+            raise ModelDamaged(f"{self._path}: {reason}; export the model again")
+        if self.codes.dtype == np.float16:
+            vectors: NDArray[np.float32] = self.codes[ids].astype(np.float32)
+            return vectors
+        scales = self.scales[ids].astype(np.float32)[..., None]  # (..., blocks, 1)
+        codes = self.codes[ids].reshape(*scales.shape[:-1], -1)  # (..., blocks, 16 or 32)
+        if codes.dtype == np.int8:
+            values = codes * scales  # (..., blocks, 32)
+        else:
+            values = np.empty((*codes.shape[:-1], BLOCK), np.float32)
+            np.subtract(codes & 15, 8, out=values[..., : BLOCK // 2], dtype=np.float32)
+            np.subtract(codes >> 4, 8, out=values[..., BLOCK // 2 :], dtype=np.float32)
+            values *= scales
+        return values.reshape(*ids.shape, self.dim)
+
+
+def _map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file as read-only maps (its own loader copies them)."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if 8 + length > path.stat().st_size:
+                raise ValueError(f"a header of {length} bytes, which is longer than the file")
+            header = json.loads(file.read(length))
+        data = np.memmap(path, np.uint8, "r", offset=8 + length)
+        return {
+            name: data[slice(*entry["data_offsets"])].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+            for name, entry in header.items()
+            if name != "__metadata__"
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise ModelDamaged(f"{path}: not a readable safetensors file ({error}); export the model again") from error
+
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
 BATCHES = 8  # into which few texts are cut, so that all threads have some ...
@@ -37,20 +146,21 @@ STRETCH = 20_000  # characters handed to it together: it takes 500 bytes a token
 MOST_TOKENS = 200_000  # of a text, whose states are held together: 300 MB at a width of 384
 BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
 _LIBRARIES, _COPIES = 700_000_000, 3  # bytes of address space that a model takes: measured, and times its files
+PASS_TOKENS = 12  # tokens that cost what a pass costs before its first one: 2 ms of one thread, at 6 tokens a ms
 ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
 SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
 _TOKENIZER = 150_000_000  # bytes of a tokenizer, unpacked: that of XLM-R, with 250,002 pieces, has 17 million
 KERNELS = "256"  # prepared kernels that are kept: with 1,024, the default, memory grows with every new shape
 _latest: list[tuple[bytes, Any]] = []  # SHA-256 and tokenizer of the last model: parsing is most of what loading takes
-GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions.md)
+GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions)
 
 
 class States(NamedTuple):
     """Token states of some texts, one text after another; special tokens included.
 
-    ``values`` (tokens, width) float32; text i has the rows ``bounds[i]:bounds[i + 1]``; ``starts``/``ends`` (tokens,)
-    int32 are character offsets into its text, white space excluded (special tokens are empty, at the text's borders).
+    ``values`` (tokens, width) float32; text i has the rows ``bounds[i]:bounds[i + 1]``. ``starts``/``ends`` (tokens,)
+    int32 are character offsets into its text, without white space; special tokens are empty, at the text's borders.
     """
 
     values: NDArray[np.float32]
@@ -76,48 +186,57 @@ class _Window(NamedTuple):
 class Runtime:
     """The tokenizer and the transformer of a model folder (already checked); see `States` for what it gives."""
 
-    def __init__(self, folder: Path, config: Mapping[str, Any], threads: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, config: Mapping[str, Any], threads: int | None = None, device: str = "CPU"
+    ) -> None:
         if threads is not None and threads < 1:
             raise InputError(f"threads: {threads}; expected 1 or more")
         check_memory(_LIBRARIES + _COPIES * sum(path.stat().st_size for path in folder.iterdir() if path.is_file()))
         self.threads = threads or cores()
         self.layers: list[int] = list(config["layers"])
         self.table = EmbeddingTable(folder / names.EMBEDDINGS)
-        if config["width"] != self.table.dim:
-            seen = f"vectors of {self.table.dim} numbers, {config['width']} in {names.CONFIG}"
-            raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {seen}; export the model again")
-        self._graph, self._tokenizer = folder / names.ENCODER, folder / names.TOKENIZER
-        compiler = _compiler(self._graph, self.threads, [output_name(layer) for layer in self.layers])
+        self.width = int(config["width"])
+        traced = (folder / names.TRACED).exists()
+        if not traced and self.width != self.table.dim:
+            reason = f"vectors of {self.table.dim} numbers, {config['width']} in {names.CONFIG}"
+            raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
+        self._graph, self._tokenizer = folder / (names.TRACED if traced else names.ENCODER), folder / names.TOKENIZER
+        exact = config.get("precision") == "fp32"
+        compiler = _compiler(self._graph, self.threads, [output_name(layer) for layer in self.layers], exact, device)
         with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling = other.submit(compiler)
             self.tokenizer = load_tokenizer(self._tokenizer)
             self._queue = compiling.result()
         with _tokenizing(self._tokenizer):
-            specials = self.tokenizer.encode("").ids
-        if len(specials) != 2:
-            raise ModelDamaged(f"{folder}: the tokenizer adds {len(specials)} special tokens, expected 2")
-        self.opening, self.closing = specials
-        if config["max_tokens"] > len(self.table.additive):
-            seen = f"{len(self.table.additive)} positions, {config['max_tokens']} in {names.CONFIG}"
-            raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {seen}; export the model again")
-        self.window = int(config["max_tokens"]) - 2
+            self.opening, self.closing = special_tokens(self.tokenizer)
+        if not self.opening + self.closing:
+            raise ModelDamaged(f"{folder}: the tokenizer adds no special token, expected one at least")
+        if not traced and config["max_tokens"] > len(self.table.additive):
+            reason = f"{len(self.table.additive)} positions, {config['max_tokens']} in {names.CONFIG}"
+            raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
+        self.window = int(config["max_tokens"]) - len(self.opening + self.closing)
 
-    def blocks(self, texts: Sequence[str], layer: int | None = None) -> Iterator[tuple[slice, States]]:
+    def blocks(
+        self, texts: Sequence[str], layer: int | None = None, truncated: bool = False
+    ) -> Iterator[tuple[slice, States]]:
         """States of consecutive texts, block by block so that memory stays bounded: (which texts, their states).
 
-        ``layer`` None is the last. Raises InputError when the folder does not carry that layer, and at a text of more
-        than 200,000 tokens (see `stretches`).
+        ``layer`` None is the last; ``truncated``: of a text that is longer than the model, the beginning alone. Raises
+        InputError when the folder does not carry that layer, and at a text of more than 200,000 tokens (see
+        `stretches`).
         """
         layer = self.layers[-1] if layer is None else layer
         if layer not in self.layers:
             raise InputError(f"layer {layer}: this model carries {self.layers}; export it again with --layer {layer}")
-        first, count, held = 0, 0, []
+        first, count, batch = 0, 0, []
         for last, tokens in enumerate(self._tokens(texts), 1):
-            held.append(tokens)
+            if truncated:
+                tokens = _Tokens(tokens.ids[: self.window], tokens.offsets[: self.window])
+            batch.append(tokens)
             count += len(tokens.ids)
-            if max(count, len(held)) >= BLOCK_TOKENS or last == len(texts):  # a blank text has none but special tokens
-                yield slice(first, last), self._states(texts[first:last], held, output_name(layer))
-                first, count, held = last, 0, []
+            if max(count, len(batch)) >= BLOCK_TOKENS or last == len(texts):  # a blank text has none but special tokens
+                yield slice(first, last), self._states(texts[first:last], batch, output_name(layer))
+                first, count, batch = last, 0, []
 
     def _tokens(self, texts: Sequence[str]) -> Iterator[_Tokens]:
         """The tokens of each text; those of a long one stretch by stretch, lest the tokenizer holds all at once."""
@@ -132,7 +251,10 @@ class Runtime:
         """The tokens of texts without what is not seen in them; their offsets are those of the texts as they are."""
         clean = list(map(visible, texts))
         with _tokenizing(self._tokenizer):
-            encodings = self.tokenizer.encode_batch(clean, add_special_tokens=False)
+            if self.threads > 1:
+                encodings = self.tokenizer.encode_batch(clean, add_special_tokens=False)
+            else:  # a batch is worked on by threads of the tokenizer's own
+                encodings = [self.tokenizer.encode(text, add_special_tokens=False) for text in clean]
         for text, shown_text, encoding in zip(texts, clean, encodings, strict=True):
             offsets = (
                 encoding.offsets if shown_text is text else _moved(encoding.offsets, [*visible_places(text), len(text)])
@@ -146,21 +268,24 @@ class Runtime:
             tokens.ids.extend(some.ids)
             tokens.offsets.extend((at + start, at + end) for start, end in some.offsets)
             if len(tokens.ids) > MOST_TOKENS:
-                seen = f"a text of {len(text):,} characters, {text[:40]!r} …"
-                raise InputError(f"{seen}; expected at most {MOST_TOKENS:,} tokens; cut it into sentences")
+                reason = f"a text of {len(text):,} characters, {text[:40]!r} …"
+                raise InputError(f"{reason}; expected at most {MOST_TOKENS:,} tokens; cut it into sentences")
         return tokens
 
-    def _states(self, texts: Sequence[str], held: Sequence[_Tokens], output: str) -> States:
-        lengths = np.array([len(tokens.ids) + 2 for tokens in held])
+    def _states(self, texts: Sequence[str], tokenised: Sequence[_Tokens], output: str) -> States:
+        before = len(self.opening)
+        lengths = np.array([len(tokens.ids) + before + len(self.closing) for tokens in tokenised])
         bounds = np.concatenate([[0], np.cumsum(lengths)])
         starts, ends = np.zeros(bounds[-1], np.int32), np.zeros(bounds[-1], np.int32)
         windows: list[_Window] = []
-        for text, (ids, offsets), row in zip(texts, held, bounds.tolist(), strict=False):
-            starts[row + 1 : row + 1 + len(offsets)] = [_skip_space(text, *pair) for pair in offsets]
-            ends[row + 1 : row + 1 + len(offsets)] = [pair[1] for pair in offsets]
-            starts[row + 1 + len(offsets)] = ends[row + 1 + len(offsets)] = len(text)
+        for text, (ids, offsets), row in zip(texts, tokenised, bounds.tolist(), strict=False):
+            first, last = row + before, row + before + len(offsets)
+            starts[first:last] = [_skip_space(text, *pair) for pair in offsets]
+            ends[first:last] = [pair[1] for pair in offsets]
+            after = slice(last, last + len(self.closing))
+            starts[after] = ends[after] = len(text)
             windows += self._windows(ids, row)
-        values = np.empty((int(bounds[-1]), self.table.dim), np.float32)
+        values = np.empty((int(bounds[-1]), self.width), np.float32)
         self._run(windows, output, values)
         return States(values, bounds, starts, ends)
 
@@ -170,9 +295,9 @@ class Runtime:
         count = 1 + max(0, -(-(len(ids) - self.window) // step))
         for number in range(count):
             at = number * step
-            part = [self.opening, *ids[at : at + self.window], self.closing]
-            first = half + 1 if number else 0
-            last = len(part) if number == count - 1 else 1 + self.window - (self._overlap - half)
+            part = [*self.opening, *ids[at : at + self.window], *self.closing]
+            first = half + len(self.opening) if number else 0
+            last = len(part) if number == count - 1 else len(self.opening) + self.window - (self._overlap - half)
             yield _Window(part, first, last, row + at + first)
 
     @property
@@ -187,8 +312,9 @@ class Runtime:
             batch = [windows[order[at]]]
             while at + len(batch) < len(order):
                 following = windows[order[at + len(batch)]]
-                if _padded(following) != _padded(batch[0]) or (len(batch) + 1) * _padded(following) > most:
-                    break  # a batch has one padded length, so nothing but its last tokens is padding
+                padding = len(batch) * (_padded(following) - _padded(batch[-1]))
+                if padding > PASS_TOKENS or (len(batch) + 1) * _padded(following) > most:
+                    break  # the padding would cost more than a pass of its own
                 batch.append(following)
             at += len(batch)
             self._submit(batch, output, values)
@@ -196,22 +322,25 @@ class Runtime:
             self._queue.wait()
 
     def _submit(self, batch: Sequence[_Window], output: str, values: NDArray[np.float32]) -> None:
-        ids = np.zeros((len(batch), _padded(batch[-1])), np.int64)  # (batch, tokens)
+        longest = _padded(batch[-1])
+        if len(self.table.additive):
+            longest = min(longest, len(self.table.additive))
+        ids = np.zeros((len(batch), longest), np.int64)  # (batch, tokens)
         mask = np.zeros(ids.shape, np.float32)
         for row, window in enumerate(batch):
             ids[row, : len(window.ids)] = window.ids
             mask[row, : len(window.ids)] = 1
 
         def keep(states: NDArray[np.float32]) -> None:  # (batch, tokens, width)
-            if states.shape != embeddings.shape or states.dtype != np.float32:
-                seen = f"gives {states.dtype} {states.shape} for {embeddings.shape}"
-                raise ModelDamaged(f"{self._graph}: {seen}; export the model again")
+            if states.shape != (*mask.shape, self.width) or states.dtype != np.float32:
+                reason = f"gives {states.dtype} {states.shape} for {embeddings.shape}"
+                raise ModelDamaged(f"{self._graph}: {reason}; export the model again")
             for row, (_, first, last, target) in enumerate(batch):
                 values[target : target + last - first] = states[row, first:last]
 
-        embeddings = self.table(ids[:, : len(self.table.additive)])
+        embeddings = self.table(ids)
         with _mapped(self._graph):
-            self._queue.submit({"embeddings": embeddings, "mask": mask[:, : embeddings.shape[1]]}, output, keep)
+            self._queue.submit({"embeddings": embeddings, "mask": mask}, output, keep)
 
 
 def stretches(text: str) -> list[tuple[int, str]]:
@@ -253,21 +382,29 @@ def _skip_space(text: str, start: int, end: int) -> int:
     return start
 
 
+def special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The tokens that a tokenizer puts before a text and after it."""
+    plain, whole = (tokenizer.encode("a", add_special_tokens=special).ids for special in (False, True))
+    places = range(len(whole) - len(plain) + 1)
+    before = next((at for at in places if whole[at : at + len(plain)] == plain), len(whole))
+    return whole[:before], whole[before + len(plain) :]
+
+
 def load_tokenizer(path: Path) -> Any:
     """The tokenizer of a folder. Nothing here changes one, so models of the same base share it."""
     from tokenizers import Tokenizer
 
     content = tokenizer_bytes(path)
     digest = sha256(content).digest()
-    for known, tokenizer in _latest:
-        if known == digest:
+    for cached_digest, tokenizer in _latest:
+        if cached_digest == digest:
             return tokenizer
     with _tokenizing(path):
-        made = Tokenizer.from_buffer(content)
-        made.no_padding()  # an export has neither, and a text may be padded to any length
-        made.no_truncation()
-    _latest[:] = [(digest, made)]
-    return made
+        loaded = Tokenizer.from_buffer(content)
+        loaded.no_padding()  # an export has neither, and a text may be padded to any length
+        loaded.no_truncation()
+    _latest[:] = [(digest, loaded)]
+    return loaded
 
 
 def tokenizer_bytes(path: Path) -> bytes:
@@ -324,38 +461,50 @@ def _receive(request: Any, userdata: Any) -> None:
         failures.append(error)
 
 
-def options(core: Any, threads: int) -> dict[str, Any]:
-    """How OpenVINO compiles the transformer: a stream for each thread, int8 products, bfloat16 where there is any."""
-    found: dict[str, Any] = {
+def options(core: Any, threads: int, exact: bool = False) -> dict[str, Any]:
+    """How OpenVINO compiles the transformer for the CPU: a stream for each thread, int8 products, bfloat16 if it can.
+
+    ``exact``: everything in float32.
+    """
+    settings: dict[str, Any] = {
         "CPU_RUNTIME_CACHE_CAPACITY": KERNELS,
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": threads,
         "ENABLE_CPU_PINNING": False,
-        "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP,
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0 if exact else GROUP,
     }
-    if "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        found["INFERENCE_PRECISION_HINT"] = "bf16"
-    return found
+    if exact:
+        settings["INFERENCE_PRECISION_HINT"] = "f32"
+    elif "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        settings["INFERENCE_PRECISION_HINT"] = "bf16"
+    return settings
 
 
-def _compiler(path: Path, threads: int, outputs: Sequence[str]) -> Callable[[], _Queue]:
-    """Reads a graph that has these outputs; what is returned compiles it."""
+def _compiler(
+    path: Path, threads: int, outputs: Sequence[str], exact: bool = False, device: str = "CPU"
+) -> Callable[[], _Queue]:
+    """Reads a graph that has these outputs; what is returned compiles it. Raises InputError for an absent device."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)  # read once, when OpenVINO comes in
     import openvino
 
     core = openvino.Core()
-    if b"\n\x08location" in path.read_bytes():  # ONNX may keep weights in other files, which no manifest would seal
+    if device.split(".")[0] not in core.available_devices:
+        raise InputError(f"device {device}: OpenVINO has {', '.join(core.available_devices)} on this machine")
+    if (
+        path.suffix == ".onnx" and b"\n\x08location" in path.read_bytes()
+    ):  # ONNX may keep weights in other files, which no manifest would seal
         raise ModelDamaged(f"{path}: takes weights from other files; export the model again")
     with _mapped(path):
         graph = core.read_model(path)
-    there = {name for output in graph.outputs for name in output.names}
-    if not set(outputs) <= there:
-        wanted = ", ".join(sorted(set(outputs) - there))
-        raise ModelDamaged(f"{path}: no output {wanted}, which {names.CONFIG} names; export the model again")
+    available = {name for output in graph.outputs for name in output.names}
+    if not set(outputs) <= available:
+        missing = ", ".join(sorted(set(outputs) - available))
+        raise ModelDamaged(f"{path}: no output {missing}, which {names.CONFIG} names; export the model again")
 
     def compiled() -> _Queue:
         with _mapped(path):
-            return _Queue(core.compile_model(graph, "CPU", options(core, threads)), threads)
+            settings = options(core, threads, exact) if device == "CPU" else {}
+            return _Queue(core.compile_model(graph, device, settings), threads)
 
     return compiled
 

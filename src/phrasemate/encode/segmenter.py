@@ -1,15 +1,15 @@
 """Segmenters, which say what spans of a sentence are phrases: the protocol, the n-gram one and the learned one.
 
-The n-gram segmenter takes every run of 1 to n words that neither begins nor ends in one of the most frequent words,
-has a letter, and is not cut by punctuation. The frequent words are counted in the text that is indexed; for a text
-about which nothing is known they come from the scores of the encoder's own tokenizer, which is a language model of
-single words in all of its languages.
+The n-gram segmenter takes every run of 1 to n words that has a letter and is not cut by punctuation. A run neither
+begins nor ends in one of the most frequent words. The frequent words are counted in the indexed text. For a text of
+which nothing is known they come from the scores of the encoder's tokenizer, which is a language model of single words
+in all of its languages.
 
 The learned segmenter scores spans by their token states (CCPR, Li et al. 2024, section 5.2, eq. 5): a linear layer on
 the states of a span's two ends, [H_i ; H_j], says whether the span is a phrase. As the layer is linear, a token has one
 scalar as a start and one as an end, and the logits of all spans are one broadcast sum. Deviations: each length in words
-may have a bias of its own; the ends are those of words, not of sub-words, and length is counted in words (their code: 6
-sub-words); the two ends' states are the first sub-word's and the last sub-word's.
+may have a bias of its own. The ends are those of words, not of sub-words, and length is counted in words (their code: 6
+sub-words). The two ends' states are the first sub-word's and the last sub-word's.
 """
 
 from __future__ import annotations
@@ -164,20 +164,20 @@ class NgramSegmenter:
 
     def __call__(self, text: str, frequent: Collection[str] = ()) -> list[Span]:
         """The phrases of one text; ``frequent`` as in `Segmenter.find`."""
-        found = words(text)
-        content = [self._is_content(text[start:end], frequent) for start, end in found]
-        letters = [LETTER.search(text, start, end) is not None for start, end in found]
+        word_spans = words(text)
+        content = [self._is_content(text[start:end], frequent) for start, end in word_spans]
+        letters = [LETTER.search(text, start, end) is not None for start, end in word_spans]
         spans = []
-        for i, (start, _) in enumerate(found):
+        for i, (start, _) in enumerate(word_spans):
             if not content[i]:
                 continue
             lettered = False
-            for j in range(i, min(i + (self.max_words or len(found)), len(found))):
-                if j > i and not JOINT.fullmatch(text, found[j - 1][1], found[j][0]):
+            for j in range(i, min(i + (self.max_words or len(word_spans)), len(word_spans))):
+                if j > i and not JOINT.fullmatch(text, word_spans[j - 1][1], word_spans[j][0]):
                     break
                 lettered = lettered or letters[j]
                 if content[j] and lettered:
-                    spans.append(Span(start, found[j][1]))
+                    spans.append(Span(start, word_spans[j][1]))
         return spans
 
     def _is_content(self, word: str, frequent: Collection[str]) -> bool:
@@ -191,15 +191,15 @@ def common_pieces(vocabulary: Mapping[str, float] | Sequence[tuple[str, float]])
     ``vocabulary``: pieces and their log-probabilities; a piece that begins a word begins with "▁".
     """
     pairs = vocabulary.items() if isinstance(vocabulary, Mapping) else vocabulary
-    found = set()
+    common = set()
     for piece, score in pairs:
         word = piece.removeprefix("▁")
         if score >= 0 or not LETTER.search(word):  # special tokens, punctuation, numbers
             continue
         whole = word != piece and score > COMMON_WORD
         if whole or (score > COMMON_BARE and UNSPACED.fullmatch(word)):
-            found.add(word.casefold())
-    return found
+            common.add(word.casefold())
+    return common
 
 
 THRESHOLD = 0.7  # CCPR, section 6.1, for what is indexed (0.9 for queries)
@@ -224,15 +224,15 @@ class _Words(NamedTuple):
 class LearnedSegmenter:
     """Every span of words whose probability of being a phrase is ``threshold`` or more; the score is that probability.
 
-    ``start``, ``end`` (width,) and ``bias`` (lengths,): the span of the words i to j has the logit
-    H_i . start + H_j . end + bias_w, where w is its number of words (longer ones have the last bias),
-    with H_i the state of the first token of word i and H_j that of the last token of word j. Spans of more than
-    ``max_words`` words (None: no limit) and spans without a letter are left out.
+    ``start``, ``end`` (width,) and ``bias`` (lengths,): the span of the words i to j has the logit H_i . start + H_j .
+    end + bias_w, where w is its number of words (longer ones have the last bias). H_i is the state of the first token
+    of word i, and H_j that of the last token of word j. Spans of more than ``max_words`` words (None: no limit) and
+    spans without a letter are left out.
 
-    Not ``overlapping``: of these, spans that share no word, with the best total of words x (score - threshold): a word
-    that is covered rightly earns 1 - threshold, one covered wrongly costs threshold, and the total is what is earned on
-    average. So a long span displaces the short ones in it when it is as probable as they are, weighted by their
-    words, and not because it is long. Of equal totals: more words covered, then fewer spans.
+    Not ``overlapping``: of these, spans that share no word, with the best total of words x (score - threshold). A word
+    that is covered rightly earns 1 - threshold, one covered wrongly costs threshold; the total is the expected gain. So
+    a long span displaces the short ones in it when it is as probable as they are, weighted by their words, and not
+    because it is long. Of equal totals: more words covered, then fewer spans.
 
     Frequent words are for the n-gram segmenter: this one has learned where phrases begin and end, and ignores them.
     Raises InputError for a threshold outside 0 to 1 and for ``max_words`` below 1.
@@ -257,37 +257,37 @@ class LearnedSegmenter:
     def find(self, texts: Sequence[str], states: States | None = None, frequent: Collection[str] = ()) -> Spans:
         """As in `Segmenter`; ``states`` must be given, ``frequent`` is ignored."""
         assert states is not None
-        found = _words(texts)
-        first, last, scores = self._scored(found, states)  # (spans,) numbers of words
+        text_words = _words(texts)
+        first, last, scores = self._scored(text_words, states)  # (spans,) numbers of words
         if not self.overlapping:
-            taken = disjoint(first, last, scores, self.threshold)
-            first, last, scores = first[taken], last[taken], scores[taken]
-        bounds = np.searchsorted(first, found.bounds)  # spans are by first word: where each text's begin
-        return Spans(bounds, found.starts[first], found.ends[last], scores)
+            chosen = disjoint(first, last, scores, self.threshold)
+            first, last, scores = first[chosen], last[chosen], scores[chosen]
+        bounds = np.searchsorted(first, text_words.bounds)  # spans are by first word: where each text's begin
+        return Spans(bounds, text_words.starts[first], text_words.ends[last], scores)
 
-    def _scored(self, found: _Words, states: States) -> tuple[Rows, Rows, Floats]:
+    def _scored(self, text_words: _Words, states: States) -> tuple[Rows, Rows, Floats]:
         """First word, last word and probability of each span, by first word, then last."""
-        counts = np.diff(found.bounds)
+        counts = np.diff(text_words.bounds)
         texts = np.repeat(np.arange(len(counts)), counts)  # (words,)
-        first, last = token_rows(states, texts, found.starts, found.ends)
+        first, last = token_rows(states, texts, text_words.starts, text_words.ends)
         as_start: Floats = (states.values @ self.start)[first]  # (words,)
         as_end: Floats = (states.values @ self.end)[last] + self.bias[0]  # (words,)
-        reach = found.bounds[texts + 1] - np.arange(len(texts))  # words from here to the end of the text
+        reach = text_words.bounds[texts + 1] - np.arange(len(texts))  # words from here to the end of the text
         if self.max_words is not None:
             reach = np.minimum(reach, self.max_words)
-        before = np.concatenate([[0], np.cumsum(found.lettered)])  # (words + 1,) words with a letter before each
+        before = np.concatenate([[0], np.cumsum(text_words.lettered)])  # (words + 1,) words with a letter before each
         table = _Table(as_start, as_end, self.bias - self.bias[0], reach, before)
         pieces = [_passing(table, rows, self.threshold) for rows in _parts(reach)]
-        starts, ends, scores = (np.concatenate(each) for each in zip(*pieces, strict=True))
+        starts, ends, scores = (np.concatenate(column) for column in zip(*pieces, strict=True))
         return starts, ends, scores
 
 
 def _words(texts: Sequence[str]) -> _Words:
-    found = [words(text) for text in texts]
-    bounds = np.cumsum([0, *map(len, found)], dtype=np.int64)
-    offsets = np.array([pair for pairs in found for pair in pairs], np.int32).reshape(-1, 2)
+    word_spans = [words(text) for text in texts]
+    bounds = np.cumsum([0, *map(len, word_spans)], dtype=np.int64)
+    offsets = np.array([pair for pairs in word_spans for pair in pairs], np.int32).reshape(-1, 2)
     lettered = [
-        LETTER.search(text, *pair) is not None for text, pairs in zip(texts, found, strict=True) for pair in pairs
+        LETTER.search(text, *pair) is not None for text, pairs in zip(texts, word_spans, strict=True) for pair in pairs
     ]
     return _Words(bounds, offsets[:, 0], offsets[:, 1], np.array(lettered, np.bool_))
 
@@ -326,8 +326,8 @@ def _passing(table: _Table, rows: slice, threshold: float) -> tuple[Rows, Rows, 
     if len(longer) > 1:
         logits += longer[np.minimum(length, len(longer) - 1)]
     scores = sigmoid(logits)
-    kept = (scores >= np.float32(threshold)) & (length < reach[begin]) & (before[finish + 1] > before[begin])
-    row, column = np.nonzero(kept)
+    passing = (scores >= np.float32(threshold)) & (length < reach[begin]) & (before[finish + 1] > before[begin])
+    row, column = np.nonzero(passing)
     return row + rows.start, finish[row, column], scores[row, column]
 
 
@@ -357,9 +357,9 @@ def disjoint(first: Rows, last: Rows, scores: Floats, threshold: float) -> Rows:
         value = best[froms[span]] + worth[span]
         if value > best[size]:
             best[size], choice[size] = value, span
-    taken, size = [], len(best) - 1
+    chosen, size = [], len(best) - 1
     while size > 0:
         span = choice[size]
-        taken += [span] if span >= 0 else []
+        chosen += [span] if span >= 0 else []
         size = froms[span] if span >= 0 else size - 1
-    return np.array(taken[::-1], np.int64)
+    return np.array(chosen[::-1], np.int64)

@@ -1,8 +1,8 @@
 """Alignment error rate on gold word alignments, and speed: the neural methods and eflomal in one run.
 
 Words are those of the gold sets, sure links only: AER = 1 - 2 |A & S| / (|A| + |S|), over all links of a set. eflomal
-learns from the gold sentences and from the first lines of the parallel file of that language, which count in its time;
-the neural methods see each sentence pair by itself.
+learns from the gold sentences and from the first lines of the parallel file of that language, which count in its time.
+The neural methods see each sentence pair by itself.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Quality(NamedTuple):
     links: int
 
 
-def quality(found: Sequence[Links], right: Sequence[Links]) -> Quality:
+def quality(links: Sequence[Links], right: Sequence[Links]) -> Quality:
     """Found links of each sentence pair against the right ones.
 
     Precision of no links is 1: none of them is wrong. Raises InputError where there are no right links at all.
     """
-    both = sum(len(set(a) & set(s)) for a, s in zip(found, right, strict=True))
-    mine, sure = sum(len(set(a)) for a in found), sum(len(set(s)) for s in right)
+    both = sum(len(set(a) & set(s)) for a, s in zip(links, right, strict=True))
+    mine, sure = sum(len(set(a)) for a in links), sum(len(set(s)) for s in right)
     if not sure:
         raise InputError("a gold alignment without a link; restore the file")
     return Quality(1 - 2 * both / (mine + sure), both / mine if mine else 1.0, both / sure, mine)
@@ -58,7 +58,7 @@ def evaluate_alignment(
     langs: Sequence[str],
     most: Mapping[str, int],
     extra: int,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda what, step, total: None,
     settings: Mapping[str, Mapping[str, Any]] = NEURAL,
 ) -> tuple[Table, dict[str, str]]:
     """The table, and a remark for the signature where eflomal is not installed.
@@ -102,4 +102,4 @@ def _eflomal(pairs: Pairs, data: Path, lang: str, extra: int) -> Iterator[tuple[
     directions = aligner.directions([*pairs, *more])[: len(pairs)]
     rate = (len(pairs) + len(more)) / (time.perf_counter() - started)
     for how in EFLOMAL:
-        yield how, [symmetrise(*each, how) for each in directions], rate
+        yield how, [symmetrise(*direction, how) for direction in directions], rate

@@ -1,4 +1,6 @@
-"""The evaluation of BiCLA (Glavaš and Vulić, ECIR 2019) as one run: rankers, ensembles, zero-shot transfer.
+"""Evaluation of BiCLA (Glavaš and Vulić, ECIR 2019) as one run: rankers, ensembles, zero-shot transfer; its tables.
+
+Everything takes average precisions, [test pair][system] -> (n,).
 
 Mate retrieval on sentence sets of several language pairs: every sentence of the first language ranks all sentences of
 the second, and its own translation is the one answer. MAP is the mean of the average precisions, p is the two-tailed
@@ -18,15 +20,274 @@ from numpy.typing import NDArray
 
 from phrasemate.baselines import agg, qlm, tbt
 from phrasemate.encode import Model, load_model
-from phrasemate.errors import InputError
-from phrasemate.evaluate.bicla_tables import BY_SCORES, ensemble_tables, ranker_tables, summary_table, transfer_tables
+from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest
+from phrasemate.evaluate.metrics import Ranking, check_numbers
 from phrasemate.evaluate.report import Result, Table, signature, write_json
-from phrasemate.evaluate.sentences import SentenceSet, average_precisions, read_set, run_precisions
-from phrasemate.rank import csls, interpolate, run_of, weighted_sum, z_scores
+from phrasemate.evaluate.significance import t_test
+from phrasemate.rank import csls, interpolate, numbered, run_of, weighted_sum, z_scores
 from phrasemate.reranker import Attention, load_reranker, mates
-from phrasemate.text.stopwords import content_words, stop_words
+from phrasemate.text.normalize import composed
+from phrasemate.text.sentences import content_words, stop_words
+from phrasemate.types import Run
 from phrasemate.vectors.word_vectors import WordVectors
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+
+class SentenceSet(NamedTuple):
+    """``pair`` such as de-en, and its sentences: sentence i of one language is the mate of i of the other."""
+
+    pair: str
+    queries: list[str]
+    documents: list[str]
+    paths: tuple[Path, Path]
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Of the queries and of the documents."""
+        source, _, target = self.pair.partition("-")
+        return source, target
+
+    def candidates(self, scores: Floats) -> Floats:
+        """The scores (n, n) with -inf where a document reads as the mate does without being it: no wrong answer.
+
+        An accent may be a character of its own in the one and not in the other.
+        """
+        number = numbered(map(composed, self.documents))
+        again = (number[:, None] == number) & ~np.eye(len(number), dtype=bool)
+        return np.where(again, np.float32(-np.inf), scores)
+
+
+def read_set(folder: Path, pair: str) -> SentenceSet:
+    """PAIR.SOURCE and PAIR.TARGET of a folder, a sentence a line.
+
+    Raises InputError for files that are absent, empty or differ in length, ReadError for a blank line or one that is
+    not UTF-8.
+    """
+    paths = tuple(folder / f"{pair}.{language}" for language in pair.split("-"))
+    if len(paths) != 2:
+        raise InputError(f"pair {pair!r}; expected two languages such as de-en")
+    queries, documents = (_lines(path) for path in paths)
+    if len(queries) != len(documents):
+        raise InputError(
+            f"{paths[0]} has {len(queries)} lines and {paths[1].name} {len(documents)}; expected as many, mates in line"
+        )
+    return SentenceSet(pair, queries, documents, (paths[0], paths[1]))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; expected the sentences of one language, one a line") from error
+    except UnicodeDecodeError as error:
+        raise ReadError(str(path), 0, f"not UTF-8 ({error.reason})", "convert it to UTF-8") from error
+    lines = [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+    blank = next((number for number, line in enumerate(lines, 1) if not line.strip()), 0)
+    if blank:
+        raise ReadError(str(path), blank, "a blank line", "expected a sentence a line")
+    if not lines:
+        raise ReadError(str(path), 0, "an empty file", "expected a sentence a line")
+    return lines
+
+
+def average_precisions(scores: Floats) -> Doubles:
+    """(n,) of a matrix (n, n) in which document i is the one answer of query i: 1 / (rank + 1).
+
+    With one answer a query, average precision is the reciprocal rank; where documents tie with the answer it is the
+    expected one in a random order. Raises InputError for NaN among the scores.
+    """
+    check_numbers(scores)
+    gold = np.diag(scores)[:, None]
+    higher, tied = (scores > gold).sum(1).astype(np.float64), (scores == gold).sum(1) - 1.0
+    return Ranking(higher, tied).reciprocal()
+
+
+def run_precisions(run: Run) -> Doubles:
+    """(n,) the same of a ranking, in its order; 0 where it does not list the answer."""
+    hits = run.ids == np.arange(len(run.ids))[:, None]
+    precisions: Doubles = np.where(hits.any(1), 1 / (hits.argmax(1) + 1.0), 0.0)
+    return precisions
+
+
+Precisions = Mapping[str, Mapping[str, Doubles]]
+
+LEVEL = 0.01  # of significance
+UNTRAINED = ("QLM", "AGG", "TbT")
+KINDS = ("source", "target", "full")
+BY_SCORES = ", scores"  # ends the name of an ensemble that is not one of ranks
+_PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
+# Glavaš and Vulić 2019, table 2, and the best row of table 3.
+PAPER = {
+    "QLM": dict(zip(_PAIRS, (0.303, 0.121, 0.141, 0.064, 0.054, 0.083), strict=True)),
+    "AGG": dict(zip(_PAIRS, (0.390, 0.547, 0.372, 0.374, 0.356, 0.378), strict=True)),
+    "TbT": dict(zip(_PAIRS, (0.490, 0.563, 0.357, 0.228, 0.142, 0.124), strict=True)),
+    "InAtt": dict(zip(_PAIRS, (0.506, 0.597, 0.462, 0.495, 0.422, 0.404), strict=True)),
+    "BiCLA": dict(zip(_PAIRS, (0.604, 0.665, 0.569, 0.562, 0.577, 0.575), strict=True)),
+}
+PAPER_BEST = dict(zip(_PAIRS, (0.708, 0.859, 0.726, 0.697, 0.647, 0.708), strict=True))
+_OTHERWISE = "Paper: other word vectors and other training text than ours, the same test sets."
+
+
+def kind_of(trained: str, tested: str) -> str:
+    """The kind of zero-shot transfer: "source" (that language alone differs), "target" or "full"; "" for none."""
+    if trained == tested:
+        return ""
+    same = [one == other for one, other in zip(trained.split("-"), tested.split("-"), strict=True)]
+    return "target" if same[0] else "source" if same[1] else "full"
+
+
+def ranker_tables(precisions: Precisions) -> list[Table]:
+    """Table 2: MAP of each ranker, and p of the difference to BiCLA."""
+    pairs, rows = list(precisions), []
+    for name in _systems(precisions):
+        rows.append((name, *_maps(precisions, name)))
+        if name in PAPER:
+            rows.append((f"  paper's {name}", *_with_mean([PAPER[name].get(pair) for pair in pairs])))
+    tables = [Table("rankers", "Table 2: rankers, MAP", ("ranker", *pairs, "mean"), tuple(rows), _OTHERWISE)]
+    others = [name for name in _systems(precisions) if name != "BiCLA"]
+    if "BiCLA" in _systems(precisions) and others:
+        tests = tuple((name, *(_p(precisions[pair], "BiCLA", name) for pair in pairs)) for name in others)
+        note = "Two-tailed paired t-test over average precisions; worse: BiCLA is the worse one."
+        tables.append(Table("rankers p", "p of BiCLA against the others", ("ranker", *pairs), tests, note))
+    return tables
+
+
+def ensemble_tables(precisions: Precisions, rankers: Precisions) -> list[Table]:
+    """Table 3: MAP of each ensemble, the best of each pair and of either kind, and p of its difference to BiCLA."""
+    pairs = list(precisions)
+    rows: list[tuple[Any, ...]] = [(name, *_maps(precisions, name)) for name in _systems(precisions)]
+    best = {kind: _best_ensembles(precisions, kind) for kind in ("ranks", "scores")}
+    rows.append(("BiCLA alone", *_maps({pair: rankers[pair] for pair in pairs}, "BiCLA")))
+    for kind, names in best.items():
+        rows.append((f"best of {kind}", *_with_mean([_map(precisions[pair], names[pair]) for pair in pairs])))
+    rows.append(("  paper's best", *_with_mean([PAPER_BEST.get(pair) for pair in pairs])))
+
+    def row(pair: str, name: str) -> tuple[str, str, float, float, str]:
+        system, alone = precisions[pair][name], rankers[pair]["BiCLA"]
+        return pair, name, float(system.mean()), float(alone.mean()), _signed(system, alone)
+
+    note = f"Ranks or, where it says so, z-scores of each query's list, interpolated with these weights. {_OTHERWISE}"
+    tables = [Table("ensembles", "Table 3: ensembles, MAP", ("ensemble", *pairs, "mean"), tuple(rows), note)]
+    for kind, names in best.items():
+        named = tuple(row(*name) for name in names.items())
+        header = ("pair", "ensemble", "MAP", "BiCLA", "p")
+        tables.append(Table(f"best ensembles of {kind}", f"The best ensembles of {kind}", header, named))
+    return tables
+
+
+def _best_ensembles(precisions: Precisions, kind: str) -> dict[str, str]:
+    """The name of each pair's best ensemble of ranks or of scores."""
+    parts = {
+        pair: {name: value for name, value in item.items() if name.endswith(BY_SCORES) == (kind == "scores")}
+        for pair, item in precisions.items()
+    }
+    return {pair: max(part, key=lambda name: float(part[name].mean())) for pair, part in parts.items() if part}
+
+
+def transfer_tables(
+    precisions: Precisions, with_agg: Mapping[str, Mapping[tuple[str, str], Doubles]], rankers: Precisions
+) -> list[Table]:
+    """Table 4, zero-shot transfer: every model on every pair; table 5: the same with AGG; both by kind of transfer."""
+    pairs, trained = list(precisions), list(dict.fromkeys(name for item in precisions.values() for name in item))
+    rows = tuple((name, *(_map(precisions[pair], name) for pair in pairs)) for name in trained)
+    header = ("trained on", *pairs)
+    note = "The diagonal is not transfer. Columns: tested on."
+    tables = [Table("zero-shot", "Table 4: zero-shot transfer, MAP", header, rows, note)]
+    tables.append(_kinds("zero-shot kinds", "Table 4 by kind of transfer", precisions, rankers))
+    weights = list(dict.fromkeys(key[1] for item in with_agg.values() for key in item))
+    for weight in weights:
+        part = {pair: {name: with_agg[pair][name, weight] for name in precisions[pair]} for pair in pairs}
+        more = tuple((name, *(_map(part[pair], name) for pair in pairs)) for name in trained)
+        title = f"Table 5: zero-shot transfer, BiCLA + AGG {weight}, MAP"
+        tables.append(Table(f"zero-shot with AGG {weight}", title, header, more, note))
+        tables.append(_kinds(f"zero-shot with AGG {weight} kinds", f"The same by kind, {weight}", part, rankers))
+    return tables
+
+
+def _kinds(name: str, title: str, precisions: Precisions, rankers: Precisions) -> Table:
+    """Of each pair: the best ranker without training, the supervised figure, and mean and best of each transfer."""
+    rows = []
+    for pair, systems in precisions.items():
+        simple = _best_untrained(rankers[pair])
+        row: list[Any] = [pair, simple, float(rankers[pair][simple].mean()), _map(systems, pair)]
+        for kind in KINDS:
+            values = [float(value.mean()) for other, value in systems.items() if kind_of(other, pair) == kind]
+            row += [float(np.mean(values)), max(values)] if values else [None, None]
+        rows.append(tuple(row))
+    columns = [column for kind in KINDS for column in (f"{kind}, mean", f"{kind}, best")]
+    return Table(name, title, ("pair", "untrained", "its MAP", "supervised", *columns), tuple(rows))
+
+
+def summary_table(rankers: Precisions, ensembles: Precisions, transfer: Precisions) -> Table:
+    """In how many cases what the paper finds holds for these figures."""
+    rows: list[tuple[str, int, int]] = []
+    supervised = [pair for pair in rankers if "BiCLA" in rankers[pair]]
+    for name in (*UNTRAINED, "InAtt"):
+        having = [pair for pair in supervised if name in rankers[pair]]
+        won = [_better(rankers[pair]["BiCLA"], rankers[pair][name]) for pair in having]
+        rows.append((f"BiCLA above {name}, p < {LEVEL}", sum(won), len(won)))
+    for kind in ("ranks", "scores"):
+        best = _best_ensembles(ensembles, kind)
+        gained = [float((ensembles[pair][name] - rankers[pair]["BiCLA"]).mean()) > 0 for pair, name in best.items()]
+        rows.append((f"best ensemble of {kind} above BiCLA", sum(gained), len(gained)))
+    for kind in KINDS:
+        cells = [
+            _map(systems, other) or 0.0
+            for pair, systems in transfer.items()
+            for other in systems
+            if kind_of(other, pair) == kind
+        ]
+        simple = [
+            float(rankers[pair][_best_untrained(rankers[pair])].mean())
+            for pair, systems in transfer.items()
+            for other in systems
+            if kind_of(other, pair) == kind
+        ]
+        above = sum(one > other for one, other in zip(cells, simple, strict=True))
+        rows.append((f"zero-shot, {kind}: above the best ranker without training", above, len(cells)))
+    measured = tuple(row for row in rows if row[2])
+    return Table("summary", "What the paper finds, here", ("finding", "holds", "of"), measured)
+
+
+def _systems(precisions: Precisions) -> list[str]:
+    return list(dict.fromkeys(name for item in precisions.values() for name in item))
+
+
+def _maps(precisions: Precisions, name: str) -> list[float | None]:
+    return _with_mean([_map(item, name) for item in precisions.values()])
+
+
+def _map(systems: Mapping[str, Doubles], name: str) -> float | None:
+    return float(systems[name].mean()) if name in systems else None
+
+
+def _with_mean(values: Sequence[float | None]) -> list[float | None]:
+    """The values and their mean; no mean where one is missing."""
+    numbers = [value for value in values if value is not None]
+    return [*values, float(np.mean(numbers)) if len(numbers) == len(values) else None]
+
+
+def _best_untrained(systems: Mapping[str, Doubles]) -> str:
+    return max((name for name in UNTRAINED if name in systems), key=lambda name: float(systems[name].mean()))
+
+
+def _p(systems: Mapping[str, Doubles], first: str, second: str) -> str | None:
+    return _signed(systems[first], systems[second]) if first in systems and second in systems else None
+
+
+def _signed(first: Doubles, second: Doubles) -> str:
+    """p, and "worse" where the first is the worse one."""
+    t, p = t_test(first, second)
+    return (f"{p:.4f}" if p >= 0.0001 else "<.0001") + " worse" * (t < 0)
+
+
+def _better(first: Doubles, second: Doubles) -> bool:
+    t, p = t_test(first, second)
+    return t > 0 and p < LEVEL
+
 
 PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
 PARTS = ("rankers", "ensembles", "transfer")
@@ -35,8 +296,6 @@ TWO = ((0.5, 0.5), (0.7, 0.3), (0.9, 0.1))  # weights of the paper's ensembles, 
 THREE = ((0.3, 0.3, 0.3), (0.6, 0.2, 0.2), (0.8, 0.1, 0.1))
 OTHERS = ("QLM", "AGG", "TbT", "InAtt")  # that BiCLA is combined with
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
 Sentences = Sequence[Floats]
 
@@ -58,10 +317,14 @@ class TrainedRanker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to measure: ``data`` holds sentence_bench/europarl/PAIR.LANG, ``vectors`` a folder for each language.
+    """What to measure.
 
-    ``bundled``: rows of the model that comes with the package, one of them with the ``reranker`` of a folder (None:
-    what comes with that model); ``first``: only so many sentences of each set (0: all).
+    Args:
+        data: Folder that holds sentence_bench/europarl/PAIR.LANG.
+        vectors: Folder of word vectors, one for each language.
+        bundled: Rows of the model that comes with the package.
+        reranker: Folder of the re-ranker of the bundled encoder (None: the one that comes with it).
+        first: Only so many sentences of each set (0: all).
     """
 
     data: Path
@@ -92,25 +355,25 @@ class Figures:
 def run(
     settings: Settings,
     trained: Sequence[TrainedRanker] = (),
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda what, step, total: None,
 ) -> Result:
     """Measure. Raises InputError before anything is computed where something that is needed is not there."""
     if not settings.pairs:
         raise InputError("no language pair; expected some such as de-en")
     if settings.out is not None:
-        from phrasemate.evaluate.plots import need_matplotlib
+        from phrasemate.evaluate.report import need_matplotlib
 
         need_matplotlib()
         settings.out.mkdir(parents=True, exist_ok=True)
     work = _Work(settings, trained, progress)
     figures = Figures()
-    for each in work.sets:
-        work.measure(each, figures)
+    for group in work.sets:
+        work.measure(group, figures)
     result = Result(tables=_tables(settings, figures))
     result.more = {"average precisions": _plain(figures)}
     result.signature = work.signature()
     if settings.out is not None:
-        from phrasemate.evaluate.plots import draw
+        from phrasemate.evaluate.report import draw
 
         path = settings.out / "bicla.json"
         write_json(path, result.tables, result.signature, result.more)
@@ -119,15 +382,15 @@ def run(
 
 
 def _tables(settings: Settings, figures: Figures) -> list[Table]:
-    found = []
+    tables = []
     if "rankers" in settings.parts:
-        found += ranker_tables(figures.rankers)
+        tables += ranker_tables(figures.rankers)
     if "ensembles" in settings.parts and any(figures.ensembles.values()):
-        found += ensemble_tables(figures.ensembles, figures.rankers)
+        tables += ensemble_tables(figures.ensembles, figures.rankers)
     if "transfer" in settings.parts and any(figures.transfer.values()):
-        found += transfer_tables(figures.transfer, figures.with_agg, figures.rankers)
+        tables += transfer_tables(figures.transfer, figures.with_agg, figures.rankers)
     table = summary_table(figures.rankers, figures.ensembles, figures.transfer)
-    return [*found, *([table] if table.rows else [])]
+    return [*tables, *([table] if table.rows else [])]
 
 
 def _check_sets(settings: Settings) -> None:
@@ -151,12 +414,12 @@ class _Work:
         self._settings, self._progress = settings, progress
         _check_sets(settings)
         self.sets = [self._cut(read_set(settings.data / SETS, pair)) for pair in dict.fromkeys(settings.pairs)]
-        self._trained = {(each.kind, each.pair): each for each in trained}
+        self._trained = {(item.kind, item.pair): item for item in trained}
         if len(self._trained) < len(trained):
-            names = [f"{each.kind} {each.pair}" for each in trained]
+            names = [f"{item.kind} {item.pair}" for item in trained]
             twice = sorted({name for name in names if names.count(name) > 1})
             raise InputError(f"two trained folders for {', '.join(twice)}; give one for each kind and language pair")
-        languages = dict.fromkeys(language for each in self.sets for language in each.languages)
+        languages = dict.fromkeys(language for group in self.sets for language in group.languages)
         self._stop = {language: stop_words(language) for language in languages}
         self._vectors = {language: WordVectors.load(settings.vectors / language) for language in languages}
         self._check_widths()
@@ -179,108 +442,116 @@ class _Work:
     def _check_widths(self) -> None:
         """Raises InputError where two languages, or a model and its vectors, cannot be of one space."""
         dims = {f"vectors of {language}": space.dim for language, space in self._vectors.items()}
-        dims |= {f"{kind} of {pair}": each.dim for (kind, pair), each in self._trained.items()}
+        dims |= {f"{kind} of {pair}": item.dim for (kind, pair), item in self._trained.items()}
         if len(set(dims.values())) > 1:
-            told = ", ".join(f"{name}: {dim}" for name, dim in dims.items())
-            raise InputError(f"{self._settings.vectors}: not all of one width ({told}); expected vectors of one space")
+            widths = ", ".join(f"{name}: {dim}" for name, dim in dims.items())
+            raise InputError(
+                f"{self._settings.vectors}: not all of one width ({widths}); expected vectors of one space"
+            )
 
-    def measure(self, each: SentenceSet, figures: Figures) -> None:
+    def measure(self, sentence_set: SentenceSet, figures: Figures) -> None:
         """All systems on one set."""
-        pair, parts = each.pair, self._settings.parts
+        pair, parts = sentence_set.pair, self._settings.parts
         words = [
             [content_words(text, self._stop[language]) for text in side]
-            for side, language in zip((each.queries, each.documents), each.languages, strict=True)
+            for side, language in zip(
+                (sentence_set.queries, sentence_set.documents), sentence_set.languages, strict=True
+            )
         ]
-        scores = self._baselines(each, words) | self._learnt(each, words) | self._encoder(each)
-        scores = {name: each.candidates(found) for name, found in scores.items()}
-        figures.rankers[pair] = {name: average_precisions(found) for name, found in scores.items()}
-        figures.rankers[pair] |= self._reranked(each, scores)
+        scores = self._baselines(sentence_set, words) | self._learnt(sentence_set, words) | self._encoder(sentence_set)
+        scores = {name: sentence_set.candidates(values) for name, values in scores.items()}
+        figures.rankers[pair] = {name: average_precisions(values) for name, values in scores.items()}
+        figures.rankers[pair] |= self._reranked(sentence_set, scores)
         if "ensembles" in parts and "BiCLA" in scores:
             figures.ensembles[pair] = self._ensembles(pair, scores)
         if "transfer" in parts:
-            self._transfer(each, words, scores, figures)
+            self._transfer(sentence_set, words, scores, figures)
 
-    def _baselines(self, each: SentenceSet, words: list[list[list[str]]]) -> dict[str, Floats]:
+    def _baselines(self, sentence_set: SentenceSet, words: list[list[list[str]]]) -> dict[str, Floats]:
         queries, documents = words
-        source, target = (self._vectors[language] for language in each.languages)
-        self._progress(f"{each.pair}: QLM, AGG, TbT", 0, 1)
+        source, target = (self._vectors[language] for language in sentence_set.languages)
+        self._progress(f"{sentence_set.pair}: QLM, AGG, TbT", 0, 1)
         return {
             "QLM": qlm(queries, documents),
             "AGG": agg(queries, documents, source, target),
             "TbT": tbt(queries, documents, source, target),
         }
 
-    def _learnt(self, each: SentenceSet, words: list[list[list[str]]]) -> dict[str, Floats]:
+    def _learnt(self, sentence_set: SentenceSet, words: list[list[list[str]]]) -> dict[str, Floats]:
         """Those that were trained on the pair itself."""
-        kinds = [kind for kind in ("InAtt", "BiCLA") if (kind, each.pair) in self._trained]
-        return {kind: self._scored(self._trained[kind, each.pair], each, words) for kind in kinds}
+        kinds = [kind for kind in ("InAtt", "BiCLA") if (kind, sentence_set.pair) in self._trained]
+        return {kind: self._scored(self._trained[kind, sentence_set.pair], sentence_set, words) for kind in kinds}
 
-    def _scored(self, ranker: TrainedRanker, each: SentenceSet, words: list[list[list[str]]]) -> Floats:
+    def _scored(self, ranker: TrainedRanker, sentence_set: SentenceSet, words: list[list[list[str]]]) -> Floats:
         sides = [
             [self._vectors[language].matrix[self._vectors[language].rows(sentence)] for sentence in side]
-            for side, language in zip(words, each.languages, strict=True)
+            for side, language in zip(words, sentence_set.languages, strict=True)
         ]
-        what = f"{each.pair}: {ranker.kind} of {ranker.pair}"
-        return ranker.score(sides[0], sides[1], lambda done, total: self._progress(what, done, total))
+        what = f"{sentence_set.pair}: {ranker.kind} of {ranker.pair}"
+        return ranker.score(sides[0], sides[1], lambda step, total: self._progress(what, step, total))
 
-    def _encoder(self, each: SentenceSet) -> dict[str, Floats]:
+    def _encoder(self, sentence_set: SentenceSet) -> dict[str, Floats]:
         if self._model is None:
             return {}
-        self._progress(f"{each.pair}: bundled encoder", 0, 1)
-        queries, documents = (self._model.encode_sentences(side) for side in (each.queries, each.documents))
+        self._progress(f"{sentence_set.pair}: bundled encoder", 0, 1)
+        queries, documents = (
+            self._model.encode_sentences(side) for side in (sentence_set.queries, sentence_set.documents)
+        )
         cosines = queries @ documents.T
         return {"encoder": cosines, "encoder, CSLS": csls(cosines)}
 
-    def _reranked(self, each: SentenceSet, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
+    def _reranked(self, sentence_set: SentenceSet, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
         """The first of the encoder's lists, put in another order."""
         if self._reranker is None:
             return {}
-        self._progress(f"{each.pair}: re-ranker", 0, 1)
-        run = mates(self._reranker, scores["encoder"], each.queries, each.documents)
+        self._progress(f"{sentence_set.pair}: re-ranker", 0, 1)
+        run = mates(self._reranker, scores["encoder"], sentence_set.queries, sentence_set.documents)
         return {"encoder, CSLS, re-ranker": run_precisions(run)}
 
     def _ensembles(self, pair: str, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
         """BiCLA with one and with two of the others: by interpolation of ranks, as in the paper, and of z-scores."""
         runs = {name: run_of(scores[name], name=name) for name in ("BiCLA", *OTHERS) if name in scores}
         others = list(runs)[1:]
-        wanted: list[tuple[tuple[str, ...], tuple[float, ...]]] = []
-        wanted += [(("BiCLA", other), weights) for other in others for weights in TWO]
-        wanted += [(("BiCLA", *both), weights) for both in combinations(others, 2) for weights in THREE]
+        subsets: list[tuple[tuple[str, ...], tuple[float, ...]]] = []
+        subsets += [(("BiCLA", other), weights) for other in others for weights in TWO]
+        subsets += [(("BiCLA", *both), weights) for both in combinations(others, 2) for weights in THREE]
         normal = {name: z_scores(run) for name, run in runs.items()}
         by_ranks, by_scores = {}, {}
-        for number, (names, weights) in enumerate(wanted):
-            self._progress(f"{pair}: ensembles", number, len(wanted))
-            told = f"{' + '.join(names)} {weighted(weights)}"
-            by_ranks[told] = run_precisions(interpolate([runs[name] for name in names], weights))
-            by_scores[told + BY_SCORES] = run_precisions(weighted_sum([normal[name] for name in names], weights))
+        for number, (names, weights) in enumerate(subsets):
+            self._progress(f"{pair}: ensembles", number, len(subsets))
+            label = f"{' + '.join(names)} {weighted(weights)}"
+            by_ranks[label] = run_precisions(interpolate([runs[name] for name in names], weights))
+            by_scores[label + BY_SCORES] = run_precisions(weighted_sum([normal[name] for name in names], weights))
         return by_ranks | by_scores
 
     def _transfer(
-        self, each: SentenceSet, words: list[list[list[str]]], scores: Mapping[str, Floats], figures: Figures
+        self, sentence_set: SentenceSet, words: list[list[list[str]]], scores: Mapping[str, Floats], figures: Figures
     ) -> None:
         """BiCLA trained on every pair, alone and with AGG."""
-        figures.transfer[each.pair], figures.with_agg[each.pair] = {}, {}
+        figures.transfer[sentence_set.pair], figures.with_agg[sentence_set.pair] = {}, {}
         simple = run_of(scores["AGG"])
         for (kind, pair), ranker in self._trained.items():
             if kind != "BiCLA":
                 continue
-            known = "BiCLA" in scores and pair == each.pair
-            found = scores["BiCLA"] if known else each.candidates(self._scored(ranker, each, words))
-            figures.transfer[each.pair][pair] = average_precisions(found)
-            own = run_of(found)
+            is_trained_on = "BiCLA" in scores and pair == sentence_set.pair
+            matrix = (
+                scores["BiCLA"] if is_trained_on else sentence_set.candidates(self._scored(ranker, sentence_set, words))
+            )
+            figures.transfer[sentence_set.pair][pair] = average_precisions(matrix)
+            ranking = run_of(matrix)
             for weights in TWO:
-                fused = run_precisions(interpolate([own, simple], weights))
-                figures.with_agg[each.pair][pair, weighted(weights)] = fused
+                fused = run_precisions(interpolate([ranking, simple], weights))
+                figures.with_agg[sentence_set.pair][pair, weighted(weights)] = fused
 
     def signature(self) -> dict[str, Any]:
         """How the figures were made."""
-        facts: dict[str, Any] = {"data": digest([path for each in self.sets for path in each.paths])}
-        facts["sentences"] = ",".join(str(len(each.queries)) for each in self.sets)
+        facts: dict[str, Any] = {"data": digest([path for group in self.sets for path in group.paths])}
+        facts["sentences"] = ",".join(str(len(group.queries)) for group in self.sets)
         facts["parts"] = ",".join(self._settings.parts)
         for language, space in self._vectors.items():
             facts[f"vectors {language}"] = f"{len(space)}x{space.dim} {str(space.facts.get('hash', ''))[:12]}"
-        for (kind, pair), each in self._trained.items():
-            facts[f"{kind} {pair}"] = each.hash[:12]
+        for (kind, pair), item in self._trained.items():
+            facts[f"{kind} {pair}"] = item.hash[:12]
         if self._reranker is not None:
             facts["re-ranker"] = self._reranker.trained.hash[:12]
         return signature(self._model, **facts, **self._strangers())
@@ -288,13 +559,13 @@ class _Work:
     def _strangers(self) -> dict[str, str]:
         """What was trained with other vectors than those that it is measured with."""
         now = {language: space.facts.get("hash") for language, space in self._vectors.items()}
-        found = [
+        warnings = [
             f"{kind} {pair} ({language})"
-            for (kind, pair), each in self._trained.items()
-            for language, known in each.vectors.items()
-            if language in now and known != now[language]
+            for (kind, pair), item in self._trained.items()
+            for language, trained_pair in item.vectors.items()
+            if language in now and trained_pair != now[language]
         ]
-        return {"trained with other vectors": ", ".join(found)} if found else {}
+        return {"trained with other vectors": ", ".join(warnings)} if warnings else {}
 
 
 def weighted(weights: Sequence[float]) -> str:
@@ -305,12 +576,12 @@ def weighted(weights: Sequence[float]) -> str:
 def _plain(figures: Figures) -> dict[str, Any]:
     """For JSON: every average precision, so that any other test can be made."""
 
-    def rounded(found: Mapping[Any, Doubles]) -> dict[str, list[float]]:
+    def rounded(scores: Mapping[Any, Doubles]) -> dict[str, list[float]]:
         return {
             " ".join(key) if isinstance(key, tuple) else key: np.round(value, 6).tolist()
-            for key, value in found.items()
+            for key, value in scores.items()
         }
 
     groups = {"rankers": figures.rankers, "ensembles": figures.ensembles}
     groups |= {"transfer": figures.transfer, "transfer with AGG": figures.with_agg}  # type: ignore[dict-item]
-    return {name: {pair: rounded(found) for pair, found in group.items()} for name, group in groups.items()}
+    return {name: {pair: rounded(scores) for pair, scores in group.items()} for name, group in groups.items()}

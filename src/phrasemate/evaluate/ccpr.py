@@ -80,12 +80,12 @@ def parse_row(text: str) -> ModelRow:
     return ModelRow(name, None if folder == BUNDLED else Path(folder), pooling or None)
 
 
-def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
+def run(settings: Settings, progress: Progress = lambda what, step, total: None) -> Result:
     """Measure. Raises InputError before anything is computed where the corpora are not there, or not as expected."""
     settings = replace(settings, langs=tuple(dict.fromkeys(settings.langs)))
     distractors = _check(settings)
     if settings.out is not None:
-        from phrasemate.evaluate.plots import need_matplotlib
+        from phrasemate.evaluate.report import need_matplotlib
 
         need_matplotlib()
         settings.out.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     facts |= {"parts": ",".join(settings.parts), "seed": settings.seed}
     result.signature = signature(loaded.distinct(), **facts, **result.signature)
     if settings.out is not None:
-        from phrasemate.evaluate.plots import draw
+        from phrasemate.evaluate.report import draw
 
         path = settings.out / "ccpr.json"
         write_json(path, result.tables, result.signature, result.more)
@@ -110,8 +110,7 @@ def _check(settings: Settings) -> dict[str, str]:
 
     Returns what tells the distractors from others, as `digest` does it for the test sets.
     """
-    from phrasemate.evaluate.distractors import chunks
-    from phrasemate.evaluate.phrases import read_set, rivals_of
+    from phrasemate.evaluate.phrases import chunks, read_set, rivals_of
     from phrasemate.evaluate.polysemy import BUNDLED_SET, read_polysemy
 
     parts = set(settings.parts)
@@ -129,10 +128,10 @@ def _check(settings: Settings) -> dict[str, str]:
         read_polysemy(settings.polysemy or BUNDLED_SET)
     if parts & {"phrases", "segmenter"}:
         sets = [read_set(settings.data, lang) for lang in settings.langs]
-        found = sha256()
+        hasher = sha256()
         for chunk in chunks(rivals_of(settings.data, sets), settings.distractors):
-            found.update("".join(f"{text}\n" for text in chunk.texts).encode())
-        return {"distractors": found.hexdigest()[:12]} if settings.distractors else {}
+            hasher.update("".join(f"{text}\n" for text in chunk.texts).encode())
+        return {"distractors": hasher.hexdigest()[:12]} if settings.distractors else {}
     return {}
 
 
@@ -155,21 +154,20 @@ def _load(settings: Settings) -> _Loaded:
 
 
 def _phrases(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
-    from phrasemate.evaluate.phrases import evaluate_phrases, phrase_tables
-    from phrasemate.evaluate.systems import ModelSource, MuseSource, Source
+    from phrasemate.evaluate.phrases import ModelSource, MuseSource, Source, evaluate_phrases, phrase_tables
 
     sources: list[Source] = [MuseSource()] if settings.muse else []
     for folder, model in loaded.models.items():
-        own = {row.name: row.pooling or model.pooling for row in loaded.rows if row.folder == folder}
-        sources.append(ModelSource(model, own))
+        poolings = {row.name: row.pooling or model.pooling for row in loaded.rows if row.folder == folder}
+        sources.append(ModelSource(model, poolings))
     figures = evaluate_phrases(sources, settings.data, settings.distractors, settings.langs, progress)
     order = [*(["MUSE"] if settings.muse else []), *(row.name for row in loaded.rows)]
     figures.rankings.update({name: figures.rankings.pop(name) for name in order})
     result.tables += phrase_tables(figures, settings.against or order[-1], settings.seed)
     result.signature |= {"distractor_spans": figures.spans, "distractor_sentences": figures.sentences}
     result.more["ranks"] = {
-        name: {lang: [r.higher.tolist(), r.tied.tolist()] for lang, r in each.items()}
-        for name, each in figures.rankings.items()
+        name: {lang: [r.higher.tolist(), r.tied.tolist()] for lang, r in ranking.items()}
+        for name, ranking in figures.rankings.items()
     }
 
 
@@ -184,8 +182,7 @@ def _alignment(settings: Settings, loaded: _Loaded, result: Result, progress: Pr
 
 
 def _segmenter(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
-    from phrasemate.evaluate.index_size import evaluate_index_sizes
-    from phrasemate.evaluate.segmentation import evaluate_segmenters
+    from phrasemate.evaluate.segmentation import evaluate_index_sizes, evaluate_segmenters
 
     models, most = loaded.distinct(), {"cs": settings.cs}
     tables, curves = evaluate_segmenters(models, settings.data, settings.langs, most, progress)

@@ -28,12 +28,13 @@ EXPECTED = {
 
 def check_folder(data: Path, parts: Iterable[str]) -> None:
     """Raises InputError where the folder lacks one that the parts of an evaluation read from."""
-    wanted = sorted({file for part in parts for file in EXPECTED[part]})
-    missing = sorted({file.split("/")[0] for file in wanted if not (data / file.split("/")[0]).is_dir()})
+    expected = sorted({file for part in parts for file in EXPECTED[part]})
+    missing = sorted({file.split("/")[0] for file in expected if not (data / file.split("/")[0]).is_dir()})
     if missing:
-        seen = f"no folder {', '.join(missing)} in it" if data.is_dir() else "no such folder"
+        problem = f"no folder {', '.join(missing)} in it" if data.is_dir() else "no such folder"
         raise InputError(
-            f"{data}: {seen}; expected the folder of the corpora with {', '.join(wanted)} (XX: {', '.join(LANGS)}); "
+            f"{data}: {problem}; "
+            f"expected the folder of the corpora with {', '.join(expected)} (XX: {', '.join(LANGS)}); "
             "name it with --data, or leave parts out with --only"
         )
 
@@ -45,21 +46,21 @@ def json_lines(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file; expected JSON lines with {', '.join(keys)}")
-    found = []
+    objects = []
     for number, line in numbered_lines(path):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ReadError(str(path), number, f"not a JSON object ({error})", "mend or restore the file") from error
+            raise ReadError(str(path), number, f"not a JSON object ({error})", "fix or restore the file") from error
         if not isinstance(row, dict):
-            raise ReadError(str(path), number, f"not a JSON object ({line[:40]})", "mend or restore the file")
+            raise ReadError(str(path), number, f"not a JSON object ({line[:40]})", "fix or restore the file")
         missing = [key for key in keys if key not in row]
         if missing:
             raise ReadError(str(path), number, f"no {', '.join(missing)}", f"expected {', '.join(keys)}")
-        found.append(row)
-    if not found:
+        objects.append(row)
+    if not objects:
         raise ReadError(str(path), 0, "an empty file", f"expected JSON lines with {', '.join(keys)}")
-    return found
+    return objects
 
 
 def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[str, str]]:
@@ -79,7 +80,7 @@ def links_of(data: Path, lang: str, first: int | None = None) -> tuple[list[tupl
     """The sentence pairs of a gold alignment, words as it has them, and their sure links, sorted.
 
     A link may name a token behind the last: no aligner finds it. Raises InputError for no file, ReadError for a line
-    without tokens or with links that are no pairs of numbers.
+    without tokens or with links that are not pairs of numbers.
     """
     path = data / "gold_alignments" / f"{lang}-en.jsonl"
     rows = json_lines(path, ("source", "target", "links"))[:first]
@@ -103,8 +104,8 @@ def _linked(source: Any, target: Any, links: Any) -> bool:
 
 def languages(pair: str) -> tuple[str, str]:
     """Source and target of a pair such as de-en; script and country of a language begin with a capital (de-zh-Hant)."""
-    found = _TARGET.search(pair)
-    at = found.start() if found else pair.rfind("-")
+    match = _TARGET.search(pair)
+    at = match.start() if match else pair.rfind("-")
     return pair[: max(at, 0)], pair[at + 1 :] if at >= 0 else ""
 
 
@@ -115,7 +116,7 @@ def name_of(folder: Path) -> str:
 
 def digest(paths: Iterable[Path]) -> str:
     """The first 12 hex digits of the SHA-256 over the contents, in this order."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for path in paths:
-        found.update(path.read_bytes())
-    return found.hexdigest()[:12]
+        hasher.update(path.read_bytes())
+    return hasher.hexdigest()[:12]

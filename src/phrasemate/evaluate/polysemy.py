@@ -1,7 +1,7 @@
 """Ambiguous phrases: do vectors in context find the English of the right sense, where vectors without context cannot?
 
-The set is our own (polysemy.jsonl): phrases of six languages, each with two senses or more, each sense with marked
-contexts and with marked English sentences, its mates, which are no translations of the contexts. For each context:
+The set is our own (polysemy.jsonl): phrases of six languages, each with two senses or more. Each sense has marked
+contexts, and marked English sentences that are not translations of them, its mates. For each context:
 
 - sense: is the best mate of the right sense above the best mates of the other senses of this phrase? Where n senses
   tie for the best and the right one is among them, it counts 1/n.
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.rescoring import alone
+from phrasemate.encode.scoring import alone
 from phrasemate.errors import QueryError, ReadError
 from phrasemate.evaluate.data import json_lines
 from phrasemate.evaluate.metrics import check_numbers
@@ -62,19 +62,19 @@ class Scores(NamedTuple):
 
 def read_polysemy(path: Path = BUNDLED_SET) -> list[Ambiguous]:
     """The phrases of a file. Raises ReadError for a line that is not as the module says."""
-    found = []
+    entries = []
     for number, row in enumerate(json_lines(path, ("lang", "phrase", "senses")), 1):
         try:
             senses = [
-                Sense(each["english"], [*map(_marked, each["contexts"])], [*map(_marked, each["mates"])])
-                for each in row["senses"]
+                Sense(item["english"], [*map(_marked, item["contexts"])], [*map(_marked, item["mates"])])
+                for item in row["senses"]
             ]
         except (KeyError, TypeError, QueryError) as error:
             raise ReadError(str(path), number, f"{error!s}", "expected senses with contexts and mates") from error
         if len(senses) < 2 or not all(sense.contexts and sense.mates for sense in senses):
             raise ReadError(str(path), number, "too little", "expected two senses, each with a context and a mate")
-        found.append(Ambiguous(row["lang"], row["phrase"], senses))
-    return found
+        entries.append(Ambiguous(row["lang"], row["phrase"], senses))
+    return entries
 
 
 def _marked(text: str) -> Phrase:
@@ -97,8 +97,8 @@ def score_senses(phrases: Sequence[Ambiguous], similar: Floats) -> Scores:
         right = mate_sense == context_sense[i]
         best = row >= row.max() - EPSILON
         first[i] = (best & right).sum() / best.sum()
-        own = mate_phrase == context_phrase[i]
-        best = own & (row >= row[own].max() - EPSILON)
+        is_gold = mate_phrase == context_phrase[i]
+        best = is_gold & (row >= row[is_gold].max() - EPSILON)
         tied = len(np.unique(mate_sense[best]))
         sense[i] = (best & right).any() / tied
     return Scores(sense, first)
@@ -118,11 +118,11 @@ def _numbers(phrases: Sequence[Ambiguous], side: str) -> tuple[NDArray[np.int64]
 
 def evaluate_senses(model: Encoder, phrases: Sequence[Ambiguous]) -> dict[str, Scores]:
     """The scores of each of `VIEWS`."""
-    contexts = [each for phrase in phrases for sense in phrase.senses for each in sense.contexts]
-    mates = [each for phrase in phrases for sense in phrase.senses for each in sense.mates]
+    contexts = [context for phrase in phrases for sense in phrase.senses for context in sense.contexts]
+    mates = [mate for phrase in phrases for sense in phrase.senses for mate in sense.mates]
     vectors = {
-        (side, bare): model.encode([alone(each) for each in given] if bare else given)
-        for side, given in enumerate((contexts, mates))
+        (side, bare): model.encode([alone(item) for item in phrases] if bare else phrases)
+        for side, phrases in enumerate((contexts, mates))
         for bare in (False, True)
     }
     return {
@@ -141,12 +141,12 @@ def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[Ambiguous],
     for name, model in models.items():
         scores = evaluate_senses(model, phrases)
         whole = scores["in context"]
-        for view, each in scores.items():
-            differences = [100 * (ours - theirs) for ours, theirs in zip(whole, each, strict=True)]
-            apart = [bootstrap(d, owners, seed=seed) if each is not whole else None for d in differences]
-            p = None if each is whole else bootstrap_test(whole.sense, each.sense, owners, seed=seed)
-            rows.append((name, view, *(bootstrap(s, owners, seed=seed) for s in each), *apart, p))
-            by_lang.append((name, view, *(float(each.sense[langs == lang].mean()) for lang in np.unique(langs))))
+        for view, score in scores.items():
+            differences = [100 * (ours - theirs) for ours, theirs in zip(whole, score, strict=True)]
+            apart = [bootstrap(d, owners, seed=seed) if score is not whole else None for d in differences]
+            p = None if score is whole else bootstrap_test(whole.sense, score.sense, owners, seed=seed)
+            rows.append((name, view, *(bootstrap(s, owners, seed=seed) for s in score), *apart, p))
+            by_lang.append((name, view, *(float(score.sense[langs == lang].mean()) for lang in np.unique(langs))))
     rows.append(("chance", "", bootstrap(chance, owners, seed=seed), None, None, None, None))
     header = ("model", "vectors", "sense", "acc@1", "points lost, sense", "points lost, acc@1", "p")
     title = f"Ambiguous phrases: {len(phrases)} phrases, {len(owners)} contexts"

@@ -2,20 +2,28 @@
 
 Gold phrases of a sentence: of all consistent phrase pairs (`phrasemate.align.consistent_boxes`) of its gold links, this
 sentence's side. Words are those of `phrasemate.text.words`, as in training: a gold token that holds several (low-down)
-gives its links to each, one that holds none (punctuation) gives them to nothing. One to six words on both sides,
-neither side beginning or ending with a word without a link, nor with a frequent one (more than 0.06 occurrences a
-sentence on that side of the set, and more than 5 in all), nor without a letter. Both sides of every set are counted,
-and all together: precision is the share of proposed spans that are gold, recall the share of gold spans proposed.
+gives its links to each, one that holds none (punctuation) gives them to nothing. A phrase has one to six words on both
+sides and a letter. It does not begin or end with a word without a link, nor with a frequent one. Frequent is a word
+with more than 0.06 occurrences a sentence on that side of the set, and more than 5 in all. Both sides of every set are
+counted, and all together: precision is the share of proposed spans that are gold, recall the share of gold spans
+proposed.
 
 Learned: every span of up to six words with its probability, cut at every threshold. N-gram: one point for each number
-of words and each way to tell frequent words (the model's list; besides, words that are at least a given share of the
-side's own words). At equal index size: as many of the most probable spans of all sentences as the n-gram segmenter
-proposes in them.
+of words and each way to tell frequent words. These are the model's list, or besides it words that are at least a given
+share of the side's own words. At equal index size: as many of the most probable spans of all sentences as the n-gram
+segmenter proposes in them.
+
+Accuracy of phrase retrieval at equal index size is that of CCPR, table 4. The index holds the spans that a segmenter
+proposes in the target and distractor sentences of phrase_bench, and nothing else; a gold span that it lacks is a miss.
+The n-gram segmenter is given 1 to 6 words, its frequent words counted in these sentences. Each time the learned one is
+cut at the probability that gives as many spans (more only where probabilities are equal). Vectors, queries, ranks and
+ties are as in `phrasemate.evaluate.phrases`. The target sentences of a set are candidates for its own queries; the
+size is that of all together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +33,14 @@ from numpy.typing import NDArray
 from phrasemate.align import BorderWords, Links, PhraseFinder, Worded
 from phrasemate.encode import FrequentWords, Model, NgramSegmenter
 from phrasemate.evaluate.data import links_of
+from phrasemate.evaluate.metrics import Ranking
+from phrasemate.evaluate.phrases import ModelSource, PhraseSet, Tally, chunks, read_set, rivals_of
 from phrasemate.evaluate.report import Table
+from phrasemate.evaluate.significance import bootstrap, randomisation_test
+from phrasemate.text import words
 
 MAX_WORDS = 6
-RATE, LEAST = 0.06, 5  # of words that are no borders: bench/training_data.py; a small set needs a least count
+RATE, LEAST = 0.06, 5  # of words that are not borders: results/log/evaluate.md; a small set needs a least count
 THRESHOLDS = np.arange(0, 100) / 100
 
 Offsets = NDArray[np.int32]
@@ -95,16 +107,16 @@ class Counts(NamedTuple):
 def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
     """Both sides of a gold alignment, the other language's first."""
     pairs, links = links_of(data, lang, first)
-    worded = [_reworded(*pair, each) for pair, each in zip(pairs, links, strict=True)]
+    worded = [_reworded(*pair, link) for pair, link in zip(pairs, links, strict=True)]
     counters = BorderWords(RATE, LEAST), BorderWords(RATE, LEAST)
     for source, target, _ in worded:
         counters[0].update(source)
         counters[1].update(target)
     finder = PhraseFinder((counters[0].frequent(), counters[1].frequent()), MAX_WORDS)
-    found = [finder.spans(*each) for each in worded]
+    spans = [finder.spans(*sentence) for sentence in worded]
     return [
-        Side(f"{lang}-en {lang}", [s.text for s, _, _ in worded], [{row[:2] for row in rows} for rows in found]),
-        Side(f"{lang}-en en", [t.text for _, t, _ in worded], [{row[2:] for row in rows} for rows in found]),
+        Side(f"{lang}-en {lang}", [s.text for s, _, _ in worded], [{row[:2] for row in rows} for rows in spans]),
+        Side(f"{lang}-en en", [t.text for _, t, _ in worded], [{row[2:] for row in rows} for rows in spans]),
     ]
 
 
@@ -115,17 +127,17 @@ def _reworded(source: Worded, target: Worded, links: Links) -> tuple[Worded, Wor
     """
     new = Worded.of(source.text), Worded.of(target.text)
     owners = [_overlapping(old.spans, fresh.spans) for old, fresh in zip((source, target), new, strict=True)]
-    there = [(left, right) for left, right in links if left < len(owners[0]) and right < len(owners[1])]
-    found = {(i, j) for left, right in there for i in owners[0][left] for j in owners[1][right]}
-    return *new, sorted(found)
+    word_links = [(left, right) for left, right in links if left < len(owners[0]) and right < len(owners[1])]
+    pairs = {(i, j) for left, right in word_links for i in owners[0][left] for j in owners[1][right]}
+    return *new, sorted(pairs)
 
 
 def _overlapping(tokens: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Of each token, the numbers of the words that it overlaps."""
-    found = []
+    overlaps = []
     for start, end in tokens:
-        found.append([number for number, (low, high) in enumerate(words) if low < end and start < high])
-    return found
+        overlaps.append([number for number, (low, high) in enumerate(words) if low < end and start < high])
+    return overlaps
 
 
 def learned_spans(model: Model, texts: Sequence[str]) -> Scored | None:
@@ -136,10 +148,10 @@ def learned_spans(model: Model, texts: Sequence[str]) -> Scored | None:
     spans: list[Offsets] = []
     scores: list[Floats] = []
     for part, states in model.runtime.blocks(texts):
-        found = segmenter.find(texts[part], states)
-        cuts = found.bounds[1:-1]
-        spans += np.split(np.stack([found.starts, found.ends], axis=1), cuts)
-        scores += np.split(found.scores, cuts)
+        segments = segmenter.find(texts[part], states)
+        cuts = segments.bounds[1:-1]
+        spans += np.split(np.stack([segments.starts, segments.ends], axis=1), cuts)
+        scores += np.split(segments.scores, cuts)
     return Scored(spans, scores)
 
 
@@ -165,7 +177,7 @@ def evaluate_segmenters(
     data: Path,
     langs: Sequence[str],
     most: Mapping[str, int],
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda what, step, total: None,
 ) -> tuple[list[Table], dict[str, Any]]:
     """The table of thresholds, the table of equal sizes, and the curves.
 
@@ -177,10 +189,10 @@ def evaluate_segmenters(
     learned: dict[str, _Pooled] = {}
     for number, (name, model) in enumerate(models.items()):
         progress("segments", number, len(models) + 1)
-        found = [learned_spans(model, side.texts) for side in sides]
-        if any(each is None for each in found):
+        scored = [learned_spans(model, side.texts) for side in sides]
+        if any(item is None for item in scored):
             continue
-        pooled = [_Pooled.of([each], [side]) for each, side in zip(found, sides, strict=True) if each is not None]
+        pooled = [_Pooled.of([item], [side]) for item, side in zip(scored, sides, strict=True) if item is not None]
         learned[name] = _Pooled.joined(pooled)
         curves["learned"][name] = learned[name].curve()
         by_threshold += _threshold_rows(name, sides, pooled, learned[name])
@@ -200,22 +212,22 @@ SHOWN = (0.3, 0.5, 0.7, 0.9)
 
 
 class _Pooled(NamedTuple):
-    """All spans by falling probability: ``scores`` and whether each is ``right``, (n,); and how many are gold."""
+    """Spans by probability, highest first: ``scores`` (n,), ``right`` (n,), and the number of gold spans."""
 
     scores: Floats
     right: NDArray[np.bool_]
     gold: int
 
     @classmethod
-    def of(cls, found: Sequence[Scored], sides: Sequence[Side]) -> _Pooled:
+    def of(cls, scored: Sequence[Scored], sides: Sequence[Side]) -> _Pooled:
         """Of the spans of one side or several."""
         scores, right = [np.zeros(0, np.float32)], [np.zeros(0, np.bool_)]
-        for each, side in zip(found, sides, strict=True):
-            for spans, values, gold in zip(each.spans, each.scores, side.gold, strict=True):
+        for item, side in zip(scored, sides, strict=True):
+            for spans, values, gold in zip(item.spans, item.scores, side.gold, strict=True):
                 scores.append(values)
                 right.append(np.array([(start, end) in gold for start, end in spans.tolist()], np.bool_))
-        made = cls(np.concatenate(scores), np.concatenate(right), sum(len(g) for side in sides for g in side.gold))
-        return cls.joined([made])
+        pooled = cls(np.concatenate(scores), np.concatenate(right), sum(len(g) for side in sides for g in side.gold))
+        return cls.joined([pooled])
 
     @classmethod
     def joined(cls, parts: Sequence[_Pooled]) -> _Pooled:
@@ -241,20 +253,22 @@ class _Pooled(NamedTuple):
 
 def _columns(counts: Sequence[Counts]) -> dict[str, list[float]]:
     return {
-        "spans": [each.proposed for each in counts],
-        "precision": [each.precision for each in counts],
-        "recall": [each.recall for each in counts],
-        "F1": [each.f1 for each in counts],
+        "spans": [count.proposed for count in counts],
+        "precision": [count.precision for count in counts],
+        "recall": [count.recall for count in counts],
+        "F1": [count.f1 for count in counts],
     }
 
 
-def _threshold_rows(name: str, sides: Sequence[Side], each: Sequence[_Pooled], whole: _Pooled) -> list[tuple[Any, ...]]:
+def _threshold_rows(
+    name: str, sides: Sequence[Side], columns: Sequence[_Pooled], whole: _Pooled
+) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
-    for label, pooled in (*zip((side.name for side in sides), each, strict=True), ("all", whole)):
+    for label, pooled in (*zip((side.name for side in sides), columns, strict=True), ("all", whole)):
         best = max(((pooled.at(float(t)).f1, float(t)) for t in THRESHOLDS), key=lambda pair: pair[0])
         counts = pooled.at(best[1])
-        shown = (pooled.at(threshold).f1 for threshold in SHOWN)
-        rows.append((name, label, pooled.gold, *shown, counts.f1, f"{best[1]:.2f}", counts.precision, counts.recall))
+        scores = (pooled.at(threshold).f1 for threshold in SHOWN)
+        rows.append((name, label, pooled.gold, *scores, counts.f1, f"{best[1]:.2f}", counts.precision, counts.recall))
     return rows
 
 
@@ -266,15 +280,19 @@ def _size_rows(
     for setting in NGRAMS:
         proposed = right = gold = 0
         for side in sides:
-            for found, wanted in zip(ngram_spans(model, side.texts, setting), side.gold, strict=True):
-                proposed, right, gold = proposed + len(found), right + len(found & wanted), gold + len(wanted)
+            for candidates, gold_spans in zip(ngram_spans(model, side.texts, setting), side.gold, strict=True):
+                proposed, right, gold = (
+                    proposed + len(candidates),
+                    right + len(candidates & gold_spans),
+                    gold + len(gold_spans),
+                )
         points.append((setting, Counts(proposed, right, gold)))
     points.sort(key=lambda point: point[1].proposed)
     rows = [
         (setting.name, c.proposed, c.precision, c.recall, c.f1, *(p.first(c.proposed).f1 for p in learned.values()))
         for setting, c in points
     ]
-    counts = [each for _, each in points]
+    counts = [item for _, item in points]
     return rows, {"setting": [setting.name for setting, _ in points]} | _columns(counts)
 
 
@@ -286,3 +304,180 @@ def _summary(rows: Sequence[tuple[Any, ...]]) -> str:
     return (
         f"learned above n-gram at {sum(d > 0 for d in apart)} of {len(apart)} sizes, least difference {min(apart):+.4f}"
     )
+
+
+SIZES = (1, 2, 3, 4, 5, 6)  # words of the n-gram segmenter
+CHUNK = 1_000  # sentences
+
+
+class _Candidates(NamedTuple):
+    """Spans of one text, (n, 2): probability by the learned segmenter, words by the n-gram one (0: not proposed)."""
+
+    spans: Offsets
+    scores: Floats
+    lengths: NDArray[np.int64]
+
+
+def evaluate_index_sizes(
+    model: Model,
+    data: Path,
+    distractors: int,
+    langs: Sequence[str],
+    progress: Progress = lambda what, step, total: None,
+    seed: int = 0,
+) -> tuple[Table, list[dict[str, Any]]]:
+    """The table, and its points for a plot. A model without a learned segmenter gets the n-gram columns only."""
+    sets = [read_set(data, lang) for lang in langs]
+    texts = [text for chunk in chunks(rivals_of(data, sets), distractors) for text in chunk.texts]
+    everything = [text for group in sets for text in group.targets.texts] + texts
+    finder = _Finder(model, frequent_words(everything, USUAL))
+    cuts, sizes = _cuts(finder, everything, progress)
+    tallies = [_of_set(finder, group, cuts) for group in sets]
+    tally = Tally.joined(tallies)
+    for at in range(0, len(texts), CHUNK):
+        progress("index by segmenter", at, len(texts))
+        part = texts[at : at + CHUNK]
+        _count(finder, tally, part, finder(part), cuts)
+    progress("index by segmenter", len(texts), len(texts))
+    return _table(Ranking(tally.higher, tally.tied), sizes, model.learned is not None, seed)
+
+
+class _Finder:
+    """All candidates of texts."""
+
+    def __init__(self, model: Model, frequent: frozenset[str]) -> None:
+        self.model, self.frequent = model, frequent
+        self.source = ModelSource(model, {"": model.pooling})
+
+    def __call__(self, texts: Sequence[str]) -> list[_Candidates]:
+        lengths = ngram_lengths(self.model, texts, self.frequent)
+        learned = learned_spans(self.model, texts)
+        if learned is None:
+            return [_merged(np.zeros((0, 2), np.int32), np.zeros(0, np.float32), length) for length in lengths]
+        return list(map(_merged, learned.spans, learned.scores, lengths))
+
+    def vectors(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[Floats]:
+        """(some spans, dim), block by block."""
+        for _, block in self.source.blocks(texts, spans):
+            yield block.vectors
+
+
+def ngram_lengths(model: Model, texts: Sequence[str], frequent: frozenset[str]) -> list[dict[tuple[int, int], int]]:
+    """Of each text: span -> number of words, of all that the n-gram segmenter proposes at its longest.
+
+    With a limit of n words it proposes those of n words or fewer.
+    """
+    segmenter = NgramSegmenter(model.config.get("common_words", ()), max(SIZES))
+    lengths = []
+    for text, spans in zip(texts, segmenter.find(texts, None, frequent).lists(), strict=True):
+        word_spans = words(text)
+        first = {start: number for number, (start, _) in enumerate(word_spans)}
+        last = {end: number for number, (_, end) in enumerate(word_spans)}
+        lengths.append({(span.start, span.end): last[span.end] - first[span.start] + 1 for span in spans})
+    return lengths
+
+
+def _merged(spans: Offsets, scores: Floats, lengths: dict[tuple[int, int], int]) -> _Candidates:
+    """The learned segmenter's spans, and after them those that only the n-gram segmenter has (probability 0)."""
+    listed = [(start, end) for start, end in spans.tolist()]
+    having = set(listed)
+    more = [span for span in lengths if span not in having]
+    every = np.array([*listed, *more], np.int32).reshape(-1, 2)
+    padded = np.concatenate([scores, np.zeros(len(more), np.float32)])
+    return _Candidates(every, padded, np.array([lengths.get(span, 0) for span in (*listed, *more)], np.int64))
+
+
+def _cuts(finder: _Finder, texts: Sequence[str], progress: Progress) -> tuple[Floats, list[tuple[int, int]]]:
+    """(sizes,) the probabilities that give the learned index the n-gram index's sizes; and both sizes of each."""
+    scores: list[Floats] = []
+    counts = np.zeros(max(SIZES) + 1, np.int64)
+    for at in range(0, len(texts), CHUNK):
+        progress("index sizes", at, len(texts))
+        for item in finder(texts[at : at + CHUNK]):
+            scores.append(item.scores)
+            counts += np.bincount(item.lengths, minlength=len(counts))
+    progress("index sizes", len(texts), len(texts))
+    ordered = np.sort(np.concatenate(scores))[::-1]
+    sizes = [int(counts[1 : size + 1].sum()) for size in SIZES]
+    cuts = np.array([ordered[min(size, len(ordered)) - 1] if size else 2.0 for size in sizes], np.float32)
+    cuts = np.maximum(cuts, np.finfo(np.float32).tiny)  # what only the n-gram segmenter has is never learned
+    having = [int(np.searchsorted(-ordered, -cut, side="right")) for cut in cuts]
+    return cuts, list(zip(sizes, having, strict=True))
+
+
+def _weights(some: Sequence[_Candidates], cuts: Floats) -> Floats:
+    """(spans, 2 x sizes): whether each span is in the n-gram index of each size, and in the learned one."""
+    lengths = np.concatenate([candidates.lengths for candidates in some])[:, None]
+    scores = np.concatenate([candidates.scores for candidates in some])[:, None]
+    ngram = (lengths > 0) & (lengths <= np.array(SIZES))
+    return np.concatenate([ngram, scores >= cuts], axis=1).astype(np.float32)
+
+
+def _of_set(finder: _Finder, one: PhraseSet, cuts: Floats) -> Tally:
+    """The tally of a set with the candidates of its own sentences; infinite where an index lacks the gold span."""
+    texts = one.targets.texts
+    flat = [(row, start, end) for row, span in enumerate(one.targets.spans) for start, end in span.tolist()]
+    gold = [flat[number] for number in one.gold]
+    candidates = finder(texts)
+    targets: list[set[tuple[int, int]]] = [set() for _ in texts]
+    for row, start, end in gold:
+        targets[row].add((start, end))
+    candidates = [_with(element, spans) for element, spans in zip(candidates, targets, strict=True)]
+    places: dict[tuple[int, int, int], int] = {}
+    for row, item in enumerate(candidates):
+        for start, end in item.spans.tolist():
+            places[row, start, end] = len(places)
+    rows = np.array([places[span] for span in gold], np.int64)
+    vectors = np.concatenate(list(finder.vectors(texts, [element.spans for element in candidates])))
+    queries = finder.source.queries(one.queries)[""]
+    weights = _weights(candidates, cuts)
+    tally = Tally(queries, (queries * vectors[rows]).sum(1), weights.shape[1])
+    tally.count(vectors, weights)
+    tally.tied -= weights[rows]  # the gold span itself
+    tally.higher[weights[rows] == 0] = np.inf
+    tally.tied[weights[rows] == 0] = 0
+    return tally
+
+
+def _with(candidates: _Candidates, spans: set[tuple[int, int]]) -> _Candidates:
+    """With these spans too, as ones that no segmenter proposes."""
+    having = set(map(tuple, candidates.spans.tolist()))
+    more = sorted(spans - having)
+    return _Candidates(
+        np.concatenate([candidates.spans, np.array(more, np.int32).reshape(-1, 2)]),
+        np.concatenate([candidates.scores, np.zeros(len(more), np.float32)]),
+        np.concatenate([candidates.lengths, np.zeros(len(more), np.int64)]),
+    )
+
+
+def _count(
+    finder: _Finder, tally: Tally, texts: Sequence[str], candidates: Sequence[_Candidates], cuts: Floats
+) -> None:
+    weights, at = _weights(candidates, cuts), 0
+    for vectors in finder.vectors(texts, [item.spans for item in candidates]):
+        tally.count(vectors, weights[at : at + len(vectors)])
+        at += len(vectors)
+
+
+def _table(
+    ranking: Ranking, sizes: Sequence[tuple[int, int]], learned: bool, seed: int
+) -> tuple[Table, list[dict[str, Any]]]:
+    """``ranking``: (queries, 2 x sizes)."""
+    hits, finite = ranking.hits(1), np.isfinite(ranking.higher)
+    rows: list[tuple[Any, ...]] = []
+    points: list[dict[str, Any]] = []
+    for k, (words_, (target_size, having)) in enumerate(zip(SIZES, sizes, strict=True)):
+        columns = {"ngram": (k, target_size), "learned": (k + len(SIZES), having)}
+        row: list[Any] = [words_]
+        for kind, (column, spans) in columns.items() if learned else [("ngram", columns["ngram"])]:
+            row += [spans, float(finite[:, column].mean()), bootstrap(hits[:, column], seed=seed)]
+            points.append({"segmenter": kind, "spans": spans, "acc@1": float(hits[:, column].mean())})
+        if learned:
+            row.append(randomisation_test(hits[:, k + len(SIZES)], hits[:, k], seed=seed))
+        rows.append(tuple(row))
+    header: tuple[str, ...] = ("words", "n-gram spans", "n-gram has gold", "n-gram acc@1")
+    if learned:
+        header += ("learned spans", "learned has gold", "learned acc@1", "p")
+    title = "Phrase retrieval in the index of a segmenter, all languages"
+    note = "has gold: share of the gold spans that are in the index" + "; p: paired randomisation test" * learned
+    return Table("segmenter index", title, header, tuple(rows), note), points

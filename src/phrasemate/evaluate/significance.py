@@ -47,7 +47,7 @@ def resampled_means(
     """(samples,) means of the scores, (n,), each time of n that are drawn with replacement.
 
     ``groups`` (n,): whatever belongs together (queries of one phrase) is drawn together. Raises InputError for no
-    scores, scores that are no numbers, or another number of groups.
+    scores, scores that are not numbers, or another number of groups.
     """
     values, weights = _units(scores, groups)
     size = max(1, CELLS // len(values))
@@ -109,9 +109,9 @@ def stratified_test(
     itself.
     """
     owners: Sequence[ArrayLike | None] = [None] * len(sets) if groups is None else groups
-    differences = [_differences(*each) for each in sets]
+    differences = [_differences(*group) for group in sets]
     drawn = [resampled_means(d, g, samples, seed + i) for i, (d, g) in enumerate(zip(differences, owners, strict=True))]
-    mean = np.mean([each.mean() for each in differences])
+    mean = np.mean([difference.mean() for difference in differences])
     strayed = np.abs(np.mean(drawn, axis=0) - mean) >= abs(mean) - ROUNDING
     return float((1 + strayed.sum()) / (1 + samples))
 
@@ -123,17 +123,17 @@ def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPL
     """
     differences = _differences(first, second)
     differences = differences[differences != 0]
-    wanted = abs(differences.sum()) - ROUNDING
+    threshold = abs(differences.sum()) - ROUNDING
     if len(differences) <= EXACT:
         sums = np.zeros(1)
-        for each in differences:
-            sums = np.concatenate([sums + each, sums - each])
-        return float((np.abs(sums) >= wanted).mean())
+        for difference in differences:
+            sums = np.concatenate([sums + difference, sums - difference])
+        return float((np.abs(sums) >= threshold).mean())
     draw, reached = np.random.default_rng(check_seed(seed)), 0
     at_once = max(1, CELLS // len(differences))
     for start in range(0, samples, at_once):
         signs = draw.integers(0, 2, size=(min(at_once, samples - start), len(differences)), dtype=np.int8)
-        reached += int((np.abs((2.0 * signs - 1) @ differences) >= wanted).sum())
+        reached += int((np.abs((2.0 * signs - 1) @ differences) >= threshold).sum())
     return (1 + reached) / (1 + samples)
 
 
@@ -179,7 +179,7 @@ def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:
         raise InputError(f"scores of shapes {one.shape} and {other.shape}; expected one score a query of each system")
     differences = one - other
     if not np.isfinite(differences).all():
-        raise InputError(f"scores that are no numbers, of {(~np.isfinite(differences)).sum()} queries")
+        raise InputError(f"scores that are not numbers, of {(~np.isfinite(differences)).sum()} queries")
     return differences
 
 

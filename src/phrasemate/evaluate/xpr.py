@@ -1,4 +1,27 @@
-"""The evaluation of XPR (Zheng et al. 2022) on a data set of its form: acc@1 in both directions, by setting.
+"""Evaluation of XPR (Zheng et al. 2022) on a data set of its form: acc@1 in both directions, by setting.
+
+::
+
+    [[row]]
+    table = "supervised"            # rows of a table are compared with the first of it
+    name = "XPR"
+    model = "models/xpr-{pair}-{seed}"   # a model folder or "bundled"; {pair} and {seed} are filled in
+    pooling = "head"                # mean, ends, head, or "mean+head" (default: mean)
+    examples = 32                   # sentences of a phrase at most; 0: the bare phrase
+    bare = 0.5                      # weight of the bare phrase beside its examples (default: 0.0, as in the paper)
+    layer = 8                       # default: the last
+    csls = 2                        # neighbours of CSLS instead of the cosine (default: 0, the cosine)
+    seeds = [0, 1, 2]
+    pairs = ["de-en"]               # default: every pair of the data set
+
+    [[row]]
+    table = "supervised"
+    name = "CLWE"
+    vectors = "vectors/{lang}"      # folders of word vectors instead of a model; a phrase is the mean of its words
+    mapped = true                   # an orthogonal mapping learnt on the training pairs
+    mapped_on = ["zh-en"]           # of other language pairs: zero-shot; of all: multilingual (default: the pair's own)
+
+A list in ``examples`` or ``layer`` makes a row of each of its values.
 
 A query is a phrase of the test part; the candidates are the phrases of the other side of the test part. Vectors are
 compared by cosine (eq. 5), or by CSLS where a row says so. Candidates that mean the same by the data set's own word are
@@ -10,9 +33,11 @@ paired randomisation test over all phrase pairs of all language pairs, against t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +46,136 @@ from numpy.typing import NDArray
 
 from phrasemate.dataset import ExamplePair, language_pairs, read
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.example_pooling import by_examples
-from phrasemate.encode.pooling import unit
+from phrasemate.encode.pooling import POOLINGS, by_examples, unit
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.metrics import Ranking, check_numbers
 from phrasemate.evaluate.report import Named, Result, Table, signature, write_json
 from phrasemate.evaluate.significance import check_seed, randomisation_test, stratified
-from phrasemate.evaluate.xpr_rows import BUNDLED, LISTED, Row, read_rows
 from phrasemate.rank import csls, numbered
 from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Phrase
 from phrasemate.vectors import WordVectors, procrustes, tokens
+
+BUNDLED = "bundled"
+LISTED = ("examples", "layer")
+RESERVED = ("signature", *(f"by {what}" for what in LISTED))  # beside the tables in the results
+COLUMNS = ("mean", "p")  # of a table, beside the language pairs; the one of its rows is named as the table
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table; see the module for each. ``layer`` 0 is the last. Raises InputError for what makes no sense."""
+
+    table: str
+    name: str
+    model: str = ""
+    vectors: str = ""
+    pooling: str = "mean"
+    examples: int = 32
+    layer: int = 0
+    bare: float = 0.0
+    csls: int = 0
+    mapped: bool = False
+    mapped_on: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    pairs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.model) == bool(self.vectors):
+            raise InputError(f"row {self.name!r}: expected either model or vectors, and one of them")
+        unknown = [name for name in self.pooling.split("+") if name not in POOLINGS]
+        if unknown:
+            expected = f"some of {', '.join(POOLINGS)}, with + between several"
+            raise InputError(f"row {self.name!r}: pooling {self.pooling!r} holds {unknown[0]!r}; expected {expected}")
+        if self.mapped_on and not self.mapped:
+            raise InputError(f"row {self.name!r}: mapped_on without mapped; give mapped = true")
+        if self.table in (*RESERVED, *COLUMNS):
+            raise InputError(f"row {self.name!r}: {self.table!r} is reserved; choose another table name")
+        if min(self.examples, self.layer, self.csls) < 0 or not 0 <= self.bare < inf or not self.seeds:
+            raise InputError(f"row {self.name!r}: examples, layer, bare and csls are 0 or more, seeds one or more")
+        if "{seed}" not in self.model + self.vectors and len(self.seeds) > 1:
+            raise InputError(f"row {self.name!r}: {len(self.seeds)} seeds, but no {{seed}} in its folder")
+
+    def folder(self, base: Path, pair: str, seed: int, lang: str = "") -> Path | None:
+        """The folder of the model, or of a language's word vectors; None for the bundled model."""
+        if self.model == BUNDLED:
+            return None
+        text = (self.model or self.vectors).replace("{pair}", pair).replace("{seed}", str(seed))
+        return base / text.replace("{lang}", lang)
+
+    def system(self, base: Path, pair: str, seed: int) -> tuple[object, ...]:
+        """What decides the row's vectors of a language pair: rows that have it in common have the same vectors."""
+        system = (
+            self.folder(base, pair, seed, "{lang}"),
+            bool(self.model),
+            self.pooling,
+            self.examples,
+            self.layer,
+            self.bare,
+        )
+        return *system, self.mapped, self.mapped_on
+
+    def lessons(self, pair: str) -> tuple[str, ...]:
+        """The language pairs whose training parts a mapping is learnt on; none without one."""
+        return (self.mapped_on or (pair,)) if self.mapped else ()
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file, in its order. Raises InputError naming what is wrong with it."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not readable as TOML ({error}); expected [[row]] tables") from error
+    tables = content.get("row")
+    if set(content) != {"row"} or not isinstance(tables, list) or not tables:
+        raise InputError(f"{path}: holds {', '.join(content) or 'nothing'}; expected [[row]] tables and nothing else")
+    rows = [row for table in tables for row in _rows(path, table)]
+    names = [(row.table, row.name) for row in rows]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{path}: two rows of table {twice[0][0]!r} are named {twice[0][1]!r}; give each its own name")
+    return rows
+
+
+def _rows(path: Path, table: Any) -> Iterator[Row]:
+    """One row, or one for each value of what is a list."""
+    if not isinstance(table, Mapping):
+        raise InputError(f"{path}: a row that is {table!r}; expected [[row]] tables")
+    for key in LISTED:
+        values = table.get(key)
+        if isinstance(values, list):
+            if not values:
+                raise InputError(f"{path}: row {table.get('name')!r}: {key} is empty; expected a number or several")
+            for value in values:
+                yield from _rows(path, {**table, key: value, "name": f"{table.get('name')}, {key} {value}"})
+            return
+    yield _row(path, table)
+
+
+def _row(path: Path, table: Mapping[str, Any]) -> Row:
+    kinds = {field.name: str(field.type) for field in fields(Row)}
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    for key, value in values.items():
+        if key not in kinds:
+            raise InputError(
+                f"{path}: row {table.get('name')!r}: {key} is unknown; expected some of {', '.join(kinds)}"
+            )
+        if not _fits(value, kinds[key]):
+            raise InputError(f"{path}: row {table.get('name')!r}: {key} is {value!r}; expected {kinds[key]}")
+    try:
+        return Row(**values)
+    except TypeError as error:
+        raise InputError(f"{path}: row {table.get('name')!r}: {error}") from error
+
+
+def _fits(value: Any, kind: str) -> bool:
+    inner = {"tuple[int, ...]": int, "tuple[str, ...]": str}.get(kind)
+    if inner is not None:
+        return isinstance(value, tuple) and all(type(item) is inner for item in value)
+    return type(value).__name__ == kind
+
 
 TRAINING = "train"  # the part that a mapping is learnt from
 EPSILON = 2e-6  # two ways to compute the same float32 dot product differ by less
@@ -47,10 +189,15 @@ Scores = dict[str, Doubles]  # pair -> (phrase pairs,): the chance that its two 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``rows``: a file as `read_rows` has it, its folders relative to it; ``data``: a data set's folder; ``split``: the
-    part to measure on, or several joined by ``+``; ``most``: so many phrase pairs of each of these parts, and of the
-    training part for a mapping (0: all); ``only``: tables to make; ``without``: files of phrase pairs that are not
-    asked, because a model has been trained on them (they stay candidates).
+    """What to measure.
+
+    Args:
+        rows: A file as `read_rows` has it, its folders relative to it.
+        data: Folder of a data set.
+        split: The part to measure on, or several joined by ``+``.
+        most: So many phrase pairs of each of these parts, and of the training part for a mapping (0: all).
+        only: Tables to make.
+        without: Files of phrase pairs that are not asked, because a model was trained on them; they stay candidates.
     """
 
     rows: Path
@@ -64,7 +211,7 @@ class Settings:
     without: tuple[Path, ...] = ()
 
 
-def run(settings: Settings, progress: Progress = lambda what, done, total: None) -> Result:
+def run(settings: Settings, progress: Progress = lambda what, step, total: None) -> Result:
     """Measure every row. Raises InputError, before anything is computed, for rows or data that are not there."""
     check_seed(settings.seed)
     rows = [row for row in read_rows(settings.rows) if not settings.only or row.table in settings.only]
@@ -81,11 +228,12 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     measured = _Measured(settings, pairs)
     for pair in dict.fromkeys(pair for row in rows for pair in row.pairs or pairs):
         measured.questions(pair)
-    mapped = sorted({pair for row in rows if row.mapped for pair in row.pairs or pairs})
+    _check_lessons(rows, pairs)
+    mapped = sorted({name for row in rows for pair in row.pairs or pairs for name in row.lessons(pair)})
     for pair in mapped:
         measured.lessons(pair)
     if settings.out is not None:
-        from phrasemate.evaluate.plots import need_matplotlib
+        from phrasemate.evaluate.report import need_matplotlib
 
         need_matplotlib()
         settings.out.mkdir(parents=True, exist_ok=True)
@@ -104,10 +252,10 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
         every = " ".join(measured.spaces[folder] for folder in sorted(measured.spaces))
         facts["word_vectors"] = f"{sha256(every.encode()).hexdigest()[:12]} ({len(measured.spaces)} folders)"
     if settings.without:
-        facts["not_asked"] = {pair: int((~asked).sum()) for pair, asked in sorted(measured.asked.items())}
+        facts["not_asked"] = {pair: int((~mask).sum()) for pair, mask in sorted(measured.asked.items())}
     result.signature = signature(measured.models, **facts)
     if settings.out is not None:
-        from phrasemate.evaluate.plots import draw
+        from phrasemate.evaluate.report import draw
 
         path = settings.out / "xpr.json"
         write_json(path, result.tables, result.signature, result.more)
@@ -115,16 +263,28 @@ def run(settings: Settings, progress: Progress = lambda what, done, total: None)
     return result
 
 
+def _check_lessons(rows: Sequence[Row], pairs: Sequence[str]) -> None:
+    """Raises InputError where a mapping is to be learnt on a pair that is not there or has another second language."""
+    for row in rows:
+        unknown = sorted(set(row.mapped_on) - set(pairs))
+        if unknown:
+            raise InputError(f"row {row.name!r}: mapped_on {unknown[0]!r}; the data set has {', '.join(pairs)}")
+        second = {languages(name)[1] for pair in row.pairs or pairs for name in (pair, *row.lessons(pair))}
+        if row.mapped_on and len(second) > 1:
+            expected = "pairs with one second language"
+            raise InputError(f"row {row.name!r}: mapped_on between {', '.join(sorted(second))}; expected {expected}")
+
+
 def _check_folders(rows: Sequence[Row], pairs: Sequence[str], base: Path) -> None:
     """InputError for the first folder that is not there: hours may lie between it and the first row."""
     for row in rows:
-        for pair in row.pairs or pairs:
+        for pair in {name for item in row.pairs or pairs for name in (item, *row.lessons(item))}:
             for lang in languages(pair) if row.vectors else [""]:
                 for seed in row.seeds:
                     folder = row.folder(base, pair, seed, lang)
                     if folder is not None and not folder.is_dir():
-                        made = "word vectors made by phrasemate vectors" if row.vectors else "a model folder"
-                        raise InputError(f"{folder}: no such folder; row {row.name!r} expects {made}")
+                        expected = "word vectors made by phrasemate vectors" if row.vectors else "a model folder"
+                        raise InputError(f"{folder}: no such folder; row {row.name!r} expects {expected}")
 
 
 class _Measured:
@@ -134,7 +294,7 @@ class _Measured:
         self.settings, self.pairs, self.models = settings, list(pairs), dict[str, Named]()
         self._data: dict[tuple[str, str], list[ExamplePair]] = {}
         self._loaded: tuple[Path | None, Model] | None = None
-        self._without = frozenset(each for path in settings.without for each in phrase_pairs(path))
+        self._without = frozenset(pair for path in settings.without for pair in phrase_pairs(path))
         self.asked: dict[str, NDArray[np.bool_]] = {}
         self.spaces: dict[str, str] = {}  # hashes of word vectors, by their folders
 
@@ -142,7 +302,7 @@ class _Measured:
         if (pair, split) not in self._data:
             most = self.settings.most or None
             parts = [read(self.settings.data, pair, part)[:most] for part in split.split("+")]
-            self._data[pair, split] = [each for part in parts for each in part]
+            self._data[pair, split] = [item for part in parts for item in part]
         return self._data[pair, split]
 
     def questions(self, pair: str) -> NDArray[np.bool_]:
@@ -151,19 +311,19 @@ class _Measured:
             test = self.data(pair, self.settings.split)
             if not test:
                 raise InputError(f"{self.settings.data}, {pair}: no phrase pairs in its part {self.settings.split}")
-            wordings = ((_folded(each.source), _folded(each.target)) for each in test)
-            found = np.array([each not in self._without for each in wordings], np.bool_)
-            if not found.any():
+            wordings = ((_folded(item.source), _folded(item.target)) for item in test)
+            mask = np.array([wording not in self._without for wording in wordings], np.bool_)
+            if not mask.any():
                 raise InputError(f"{pair}: all {len(test)} phrase pairs are among those that are not to be asked")
-            self.asked[pair] = found
+            self.asked[pair] = mask
         return self.asked[pair]
 
     def lessons(self, pair: str) -> list[ExamplePair]:
         """The phrase pairs that a mapping is learnt from. Raises InputError where there are none."""
-        found = self.data(pair, TRAINING)
-        if not found:
+        pairs = self.data(pair, TRAINING)
+        if not pairs:
             raise InputError(f"{self.settings.data}, {pair}: no phrase pairs in its part {TRAINING} to learn a mapping")
-        return found
+        return pairs
 
     def model(self, folder: Path | None) -> Model:
         """The model of a folder; only the latest stays in memory."""
@@ -196,20 +356,20 @@ class _Measured:
 def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dict[tuple[str, str], Scores]:
     """(table, name) -> pair -> each phrase pair's chance to be found first, mean of both directions and of seeds."""
     jobs = [(row, pair) for row in rows for pair in row.pairs or measured.pairs]
-    found: dict[tuple[str, str], Scores] = {(row.table, row.name): {} for row in rows}
+    scores: dict[tuple[str, str], Scores] = {(row.table, row.name): {} for row in rows}
     once: dict[tuple[object, ...], Sides] = {}  # many tables hold the same system
-    for done, (row, pair) in enumerate(jobs):
-        progress(f"{row.table}: {row.name} {pair}", done, len(jobs))
+    for number, (row, pair) in enumerate(jobs):
+        progress(f"{row.table}: {row.name} {pair}", number, len(jobs))
         test = measured.data(pair, measured.settings.split)
         chances = []
         for seed in row.seeds:
             system = pair, *row.system(measured.settings.rows.parent, pair, seed)
             if system not in once:
                 once[system] = _vectors(row, pair, seed, measured)
-            asked = measured.questions(pair)
-            chances.append(np.mean(_chances(once[system], test, row.csls), axis=0)[asked])
-        found[row.table, row.name][pair] = np.mean(chances, axis=0)
-    return found
+            mask = measured.questions(pair)
+            chances.append(np.mean(_chances(once[system], test, row.csls), axis=0)[mask])
+        scores[row.table, row.name][pair] = np.mean(chances, axis=0)
+    return scores
 
 
 def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_], neighbours: int = 0) -> Ranking:
@@ -222,16 +382,16 @@ def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_], n
     check_numbers(scores)
     if neighbours:
         scores = csls(scores, neighbours)
-    own = scores.diagonal()[:, None]
-    higher = (rivals & (scores > own + EPSILON)).sum(1).astype(np.float64)
-    tied = (rivals & (np.abs(scores - own) <= EPSILON)).sum(1).astype(np.float64)
+    gold = scores.diagonal()[:, None]
+    higher = (rivals & (scores > gold + EPSILON)).sum(1).astype(np.float64)
+    tied = (rivals & (np.abs(scores - gold) <= EPSILON)).sum(1).astype(np.float64)
     return Ranking(np.where(queries.any(1) & candidates.any(1), higher, np.inf), tied)
 
 
 def _chances(sides: Sides, pairs: Sequence[ExamplePair], neighbours: int = 0) -> tuple[Doubles, Doubles]:
     rivals = _rivals(pairs)
-    found = rank_mates(*sides, rivals, neighbours), rank_mates(*sides[::-1], rivals.T, neighbours)
-    return found[0].hits(1), found[1].hits(1)
+    rankings = rank_mates(*sides, rivals, neighbours), rank_mates(*sides[::-1], rivals.T, neighbours)
+    return rankings[0].hits(1), rankings[1].hits(1)
 
 
 def phrase_pairs(path: Path) -> Iterator[tuple[str, str]]:
@@ -242,11 +402,11 @@ def phrase_pairs(path: Path) -> Iterator[tuple[str, str]]:
     for number, line in numbered_lines(path):
         try:
             entry = json.loads(line)
-            found = _folded(entry["source"]), _folded(entry["target"])
+            pair = _folded(entry["source"]), _folded(entry["target"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             reason = f"not phrase pairs ({type(error).__name__}: {error})"
             raise ReadError(str(path), number, reason, "expected JSON lines with source and target") from error
-        yield found
+        yield pair
 
 
 def _folded(text: str) -> str:
@@ -267,19 +427,20 @@ def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
     """The vectors of both sides of the test part, (n, dim) each."""
     base = measured.settings.rows.parent
 
-    def of(pairs: Sequence[ExamplePair]) -> Sides:
+    def of(pairs: Sequence[ExamplePair], name: str) -> Sides:
         if row.vectors:
-            spaces = [measured.words(row.folder(base, pair, seed, lang)) for lang in languages(pair)]
-            texts = [[each.source for each in pairs], [each.target for each in pairs]]
+            spaces = [measured.words(row.folder(base, name, seed, lang)) for lang in languages(name)]
+            texts = [[item.source for item in pairs], [item.target for item in pairs]]
             return _means(spaces[0], texts[0]), _means(spaces[1], texts[1])
         return _encoded(measured.model(row.folder(base, pair, seed)), row, pairs)
 
-    test = of(measured.data(pair, measured.settings.split))
+    test = of(measured.data(pair, measured.settings.split), pair)
     if not row.mapped:
         return test
-    source, target = of(measured.lessons(pair))
-    known = source.any(1) & target.any(1)
-    return unit(test[0] @ procrustes(source[known], target[known])), test[1]
+    parts = [of(measured.lessons(name), name) for name in row.lessons(pair)]
+    source, target = (np.concatenate(side) for side in zip(*parts, strict=True))
+    covered = source.any(1) & target.any(1)
+    return unit(test[0] @ procrustes(source[covered], target[covered])), test[1]
 
 
 def _encoded(model: Model, row: Row, pairs: Sequence[ExamplePair]) -> Sides:
@@ -287,8 +448,8 @@ def _encoded(model: Model, row: Row, pairs: Sequence[ExamplePair]) -> Sides:
         return by_examples(model, phrases, examples, row.pooling, row.layer or None, row.bare)[0]
 
     return (
-        side([each.source for each in pairs], [each.source_examples[: row.examples] for each in pairs]),
-        side([each.target for each in pairs], [each.target_examples[: row.examples] for each in pairs]),
+        side([pair.source for pair in pairs], [pair.source_examples[: row.examples] for pair in pairs]),
+        side([pair.target for pair in pairs], [pair.target_examples[: row.examples] for pair in pairs]),
     )
 
 
@@ -303,15 +464,17 @@ def _means(space: WordVectors, phrases: Sequence[str]) -> Floats:
 
 
 def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores], seed: int) -> Table:
-    own = [row for row in rows if row.table == name]
-    pairs = list(dict.fromkeys(pair for row in own for pair in scores[name, row.name]))
+    group = [row for row in rows if row.table == name]
+    pairs = list(dict.fromkeys(pair for row in group for pair in scores[name, row.name]))
     cells = []
-    for row in own:
-        found = scores[name, row.name]
-        values = [float(found[pair].mean()) if pair in found else None for pair in pairs]
-        mean = stratified(list(found.values()), seed=seed)
-        cells.append((row.name, *values, mean, None if row is own[0] else _p(scores[name, own[0].name], found)))
-    note = f"acc@1, mean of both directions; p against {own[0].name}, over the pairs that both have"
+    for row in group:
+        row_scores = scores[name, row.name]
+        values = [float(row_scores[pair].mean()) if pair in row_scores else None for pair in pairs]
+        mean = stratified(list(row_scores.values()), seed=seed)
+        cells.append(
+            (row.name, *values, mean, None if row is group[0] else _p(scores[name, group[0].name], row_scores))
+        )
+    note = f"acc@1, mean of both directions; p against {group[0].name}, over the pairs that both have"
     return Table(name, name, (name, *pairs, "mean", "p"), tuple(cells), note)
 
 
@@ -331,6 +494,6 @@ def _curve(rows: Sequence[Row], scores: dict[tuple[str, str], Scores], what: str
         before, listed, after = row.name.partition(f", {what} {getattr(row, what)}")
         if listed:
             name = before + after
-            mean = float(np.mean([each.mean() for each in scores[row.table, row.name].values()]))
+            mean = float(np.mean([score.mean() for score in scores[row.table, row.name].values()]))
             points.append({"row": f"{row.table}: {name}", "value": getattr(row, what), "acc@1": mean})
     return points

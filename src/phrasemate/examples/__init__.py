@@ -1,4 +1,4 @@
-"""Example sentences: sentences that contain a phrase, from an index's text or from text files. docs/examples.md."""
+"""Example sentences: sentences that contain a phrase, from an index's text or from text files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from phrasemate.errors import IndexDamaged, IndexMissing, IndexUnsupported, InputError
-from phrasemate.examples.indexed import IndexSource
 from phrasemate.examples.matching import occurrences
 from phrasemate.examples.sampling import Source, sample
-from phrasemate.examples.textstore import TextStore
-from phrasemate.index import Index, ProgressEvent
+from phrasemate.examples.sources import IndexSource, TextStore
+from phrasemate.index import BaseIndex, ProgressEvent
 from phrasemate.types import Document, Phrase
 
 __all__ = ["Example", "ExampleIndex", "Finder", "occurrences"]
@@ -46,14 +45,22 @@ class Example:
 
 
 class ExampleIndex:
-    """Example sentences of phrases. Use it in ``with``, or ``close`` it."""
+    """Example sentences of phrases. Use it in ``with``, or ``close`` it.
+
+    >>> from phrasemate import Document
+    >>> from phrasemate.examples import ExampleIndex
+    >>> story = Document.from_texts("story", ["She sat on the bench in the park.", "It rained all day."])
+    >>> with ExampleIndex.build([story]) as source:
+    ...     [phrase.context for phrase in source.find("bench")]
+    ['She sat on the bench in the park.']
+    """
 
     def __init__(self, source: Source, reused: bool = False) -> None:
         self._source = source
         self.reused = reused  # whether ``build`` found the file as it would have made it
 
     @classmethod
-    def from_index(cls, index: Index, languages: Collection[str] | None = None) -> ExampleIndex:
+    def from_index(cls, index: BaseIndex, languages: Collection[str] | None = None) -> ExampleIndex:
         """The sentences of an open index, or those in some languages of it.
 
         The index stays open when this is closed. Raises InputError for a language that it does not have.
@@ -68,16 +75,22 @@ class ExampleIndex:
         language: str = "",
         progress: Callable[[ProgressEvent], None] = lambda _: None,
     ) -> ExampleIndex:
-        """The sentences of documents (``phrasemate.read``), in a file that can be opened again, or a temporary one.
+        """The sentences of documents, in a file that can be opened again, or a temporary one.
 
-        A file that was made from the same unchanged documents is used as it is, another one of ours is replaced.
+        Args:
+            documents: Documents (``phrasemate.read``).
+            path: File to make; None for a temporary one. A file that was made from the same unchanged documents is used
+                as it is, another one of ours is replaced.
+            language: Language of the documents that do not name their own.
+            progress: Called after each chunk.
+
         Raises IndexExists for a file that holds something else, IndexError_ if it cannot be written, and what reading
         the documents raises.
         """
-        given = list(documents)
-        if path is not None and (old := _unchanged(Path(path), given, language)):
+        documents_read = list(documents)
+        if path is not None and (old := _unchanged(Path(path), documents_read, language)):
             return cls(old, reused=True)
-        return cls(TextStore.build(given, None if path is None else Path(path), language, progress))
+        return cls(TextStore.build(documents_read, None if path is None else Path(path), language, progress))
 
     @classmethod
     def open(cls, path: str | Path) -> ExampleIndex:
@@ -85,22 +98,26 @@ class ExampleIndex:
         return cls(TextStore.open(Path(path)))
 
     def examples(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Example]:
-        """Up to ``limit`` sentences that contain ``phrase`` as whole words (see `occurrences`), each longer than it by
-        ``extra`` characters or more, and where they are from.
+        """Sentences that contain a phrase as whole words (see `occurrences`), and where they are from.
 
-        The same ones each time, from different documents and places, none twice, near repetitions last; another
-        ``seed`` draws others. With fewer in the text, those; no sentence for a phrase without letter or digit. Raises
-        InputError for a blank phrase, IndexDamaged.
+        The same ones each time, from different documents and places, none twice, near repetitions last. With fewer in
+        the text, those; no sentence for a phrase without letter or digit.
+
+        Args:
+            phrase: Phrase to look for.
+            limit: Sentences at most.
+            extra: Characters that a sentence is longer than the phrase, at least.
+            seed: Seed of the draw.
+
+        Raises InputError for a blank phrase, IndexDamaged.
         """
         if limit < 1 or extra < 0:
             raise InputError(
                 f"cannot give {limit} examples with {extra} characters more; expected 1 or more and 0 or more"
             )
         with self._source.snapshot():
-            found = sample(self._source, phrase, limit, extra, seed)
-        return [
-            Example(Phrase(row.text, start, end), row.document, row.line, row.language) for row, start, end in found
-        ]
+            rows = sample(self._source, phrase, limit, extra, seed)
+        return [Example(Phrase(row.text, start, end), row.document, row.line, row.language) for row, start, end in rows]
 
     def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
         """The sentences of `examples`, each marked where the phrase stands first."""
@@ -112,19 +129,24 @@ class ExampleIndex:
         limit: int = 32,
         extra: int = 10,
         seed: int = 0,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        progress: Callable[[int, int], None] = lambda count, total: None,
     ) -> list[list[Phrase]]:
-        """`find` for each phrase, all within one state of the text; ``progress`` is told how many of them are done.
+        """`find` for each phrase, all within one state of the text.
 
-        A phrase that comes twice is looked for once.
+        Args:
+            phrases: Phrases to look for; one that comes twice is looked for once.
+            limit: Sentences of each phrase at most.
+            extra: Characters that a sentence is longer than the phrase, at least.
+            seed: Seed of the draw.
+            progress: Called with the number of phrases that are done, and of all.
         """
-        found: dict[str, list[Phrase]] = {}
+        sentences: dict[str, list[Phrase]] = {}
         with self._source.snapshot():
-            for done, phrase in enumerate(phrases, 1):
-                if phrase not in found:
-                    found[phrase] = self.find(phrase, limit, extra, seed)
-                progress(done, len(phrases))
-        return [list(found[phrase]) for phrase in phrases]
+            for count, phrase in enumerate(phrases, 1):
+                if phrase not in sentences:
+                    sentences[phrase] = self.find(phrase, limit, extra, seed)
+                progress(count, len(phrases))
+        return [list(sentences[phrase]) for phrase in phrases]
 
     @property
     def sentences(self) -> int:

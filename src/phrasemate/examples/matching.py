@@ -1,4 +1,9 @@
-"""Where a phrase stands in a text: upper and lower case alike, whole words only, offsets of the original text."""
+"""Find a phrase in a text: upper and lower case alike, whole words only, offsets of the original text.
+
+Korean is written with spaces, but particles and the copula are joined to the noun: 프린터가, 프린터에서는,
+프린터입니다. Many have two forms, one after a vowel and one after a final consonant, which tells 파가 from
+파이 (a pie). What may follow a noun without a space, and leave it the same word, is listed here.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,67 @@ from typing import NamedTuple
 from unicodedata import category
 
 from phrasemate.errors import InputError
-from phrasemate.examples.korean import is_syllable, particles_only
 from phrasemate.text import words
 from phrasemate.text.normalize import composed, plain, visible, visible_places
 
+_FIRST, _LAST = "가", "힣"  # the precomposed syllables
+_FINALS = 28  # final consonants of a syllable, "none" among them
+_RIEUL = 8  # the final consonant after which 로 stands as after a vowel: 파일로
+
+
+def _set(particles: str) -> frozenset[str]:
+    return frozenset(particles.split())
+
+
+_ANY = _set(
+    "의 에 에서 에게 에게서 께 께서 한테 한테서 도 만 까지 부터 마다 처럼 같이 보다 밖에 조차 마저 뿐 들 하고 대로 만큼"
+    " 이다 입니다 이고 이며 인 인데 이지만 이라는 이라고 이므로 이었다 이면"
+)
+_AFTER_VOWEL = _set("가 는 를 와 라 라는 라고 라도 라면 나 나마 란 랑 든지 든가 며 였다")
+_AFTER_CONSONANT = _set(
+    "이 은 을 과 으로 으로서 으로써 으로부터 이나 이나마 이란 이랑 이라 이라도 이라면 이든지 이든가"
+)
+_RO = _set("로 로서 로써 로부터")
+_EVERY = sorted(_ANY | _AFTER_VOWEL | _AFTER_CONSONANT | _RO)
+
+# After a noun of one syllable these make other words too often: 지 + 도 is 지도 (map), 회 + 의 is 회의 (meeting).
+_DOUBTFUL = _set("의 도 만 과 나 라 란 며 인 들 로")
+
+
+def is_syllable(character: str) -> bool:
+    """Whether it is a Hangul syllable."""
+    return _FIRST <= character <= _LAST
+
+
+def particles_only(noun: str, rest: str) -> bool:
+    """Whether ``rest``, which follows ``noun`` without a space, is particles alone.
+
+    ``noun`` is what stands before it in the same word; of one syllable, it takes no particle that would likely make
+    another word.
+    """
+    ends = [True] + [False] * len(rest)  # whether rest[:at] is particles alone
+    for at in range(len(rest)):
+        if ends[at]:
+            before = rest[at - 1] if at else noun[-1]
+            for particle in _EVERY:
+                doubtful = not at and len(noun) == 1 and particle in _DOUBTFUL
+                if rest.startswith(particle, at) and not doubtful and _fits(before, particle):
+                    ends[at + len(particle)] = True
+    return bool(noun) and ends[-1]
+
+
+def _fits(last: str, particle: str) -> bool:
+    """Whether the particle has the form that stands after ``last``."""
+    if particle in _ANY or not is_syllable(last):
+        return True
+    final = (ord(last) - ord(_FIRST)) % _FINALS
+    if particle in _RO:
+        return final in (0, _RIEUL)
+    return (final == 0) == (particle in _AFTER_VOWEL)
+
+
 _JOINTS = "'‘:"  # inside a word a boundary all the same: l'eau, dog's, Ankara'da, EU:n
-_NEGATION = re.compile("['‘]t\\b", re.IGNORECASE)  # but "don" is no word of "don't"
+_NEGATION = re.compile("['‘]t\\b", re.IGNORECASE)  # but "don" is not a word of "don't"
 _Case = tuple[tuple[str, str], ...]
 _PLAIN: _Case = (("İ", "i"),)  # case folding would make it two characters
 _TURKISH: _Case = (("İ", "i"), ("I", "ı"))
@@ -68,7 +128,7 @@ class Matcher:
         self._pattern = re.compile(r"\s+".join(map(re.escape, folded.split())))
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where it stands as whole words: start and end in ``text``, ascending, without overlap."""
+        """Find the phrase as whole words: start and end in ``text``, ascending, without overlap."""
         clean = plain(text)
         folded, around = _fold(clean, self._case), _Words(clean)
         places = None if len(clean) == len(text) else visible_places(text)
@@ -128,15 +188,16 @@ class _Words:
 
 
 def tokens(text: str) -> list[str]:
-    """What a text is looked up by: folded words; in scripts without spaces and Korean, each character with the next.
+    """Cut a text into tokens for look-up: folded words; in scripts without spaces and Korean, each character with the
+    next.
 
     All sentences in which `Matcher` finds a phrase have its tokens in sequence.
     """
-    found = []
+    spans = []
     for match in _RUN.finditer(_folded_piece(text, _ONE_I)):
         run = match[0]
-        found.extend([run[i : i + 2] for i in range(len(run))] if match[1] else [run])
-    return found
+        spans.extend([run[i : i + 2] for i in range(len(run))] if match[1] else [run])
+    return spans
 
 
 def characters(text: str) -> list[str]:
@@ -150,11 +211,11 @@ def lookup(phrase: str) -> tuple[list[str], bool]:
     No tokens at all for a phrase without letter or digit.
     """
     runs = list(_RUN.finditer(_folded_piece(phrase, _ONE_I)))
-    found = tokens(phrase)
+    phrase_tokens = tokens(phrase)
     last = (runs[-1][1] or "") if runs else ""  # a last run of pairs
     if len(last) > 1:
-        found.pop()  # in the text, its last character may go on with any other
-    return found[:_LOOKED_UP], len(last) == 1 and len(found) <= _LOOKED_UP
+        phrase_tokens.pop()  # in the text, its last character may continue with any other
+    return phrase_tokens[:_LOOKED_UP], len(last) == 1 and len(phrase_tokens) <= _LOOKED_UP
 
 
 def _fold(text: str, case: _Case) -> _Folded:

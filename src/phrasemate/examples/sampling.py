@@ -21,7 +21,7 @@ NEAR = 0.75  # share of common tokens from which two sentences say the same twic
 
 
 class Row(NamedTuple):
-    """A sentence of a source, and where it is from."""
+    """Sentence of a source, with its document, line and language."""
 
     text: str
     document: str
@@ -41,15 +41,15 @@ class Source(Protocol):
     """Sentences under ascending ids, looked up by a phrase."""
 
     def snapshot(self) -> AbstractContextManager[object]:
-        """Everything inside is of one moment."""
+        """Freeze the source for everything read inside."""
         ...
 
     def size(self) -> int:
-        """All ids are below."""
+        """Upper bound of all ids."""
         ...
 
     def count(self) -> int:
-        """How many sentences there are."""
+        """Number of sentences."""
         ...
 
     def candidates(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
@@ -57,7 +57,7 @@ class Source(Protocol):
         ...
 
     def likely(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
-        """Those of the candidates that hardly any text lets down: where there are many, they are looked at first."""
+        """High-precision candidates, tried first where there are many."""
         ...
 
     def rows(self, ids: Sequence[int]) -> list[Row]:
@@ -79,16 +79,16 @@ def sample(source: Source, phrase: str, limit: int, extra: int, seed: int) -> li
         span = next(matcher.spans(row.text), None)
         if span is None or len(row.text) < span[1] - span[0] + extra or not chosen.is_new(row.text):
             continue
-        found = Found(row, *span)
-        if not chosen.take(found) and len(spare) < limit:
-            spare.append(found)
+        candidate = Found(row, *span)
+        if not chosen.take(candidate) and len(spare) < limit:
+            spare.append(candidate)
         if len(chosen.found) == limit:
             break
     return (chosen.found + spare)[:limit]
 
 
 class _Choice:
-    """What is taken so far, and whether another says something else."""
+    """Sentences taken so far; tells whether another one is different enough."""
 
     def __init__(self) -> None:
         self.found: list[Found] = []
@@ -102,27 +102,29 @@ class _Choice:
         self._texts.add(key)
         return new
 
-    def take(self, found: Found) -> bool:
+    def take(self, candidate: Found) -> bool:
         """Keep a sentence unless it nearly repeats one: numbers aside, they share most of their tokens."""
-        own = frozenset(token for token in tokens(found.row.text) if not token.isdecimal())
-        few = _telling(own)
+        candidate_tokens = frozenset(token for token in tokens(candidate.row.text) if not token.isdecimal())
+        few = _telling(candidate_tokens)
         for other in chain.from_iterable(self._tokens.get(token, ()) for token in few):
-            common = len(own & other)
-            if common >= NEAR * (len(own) + len(other) - common):
+            common = len(candidate_tokens & other)
+            if common >= NEAR * (len(candidate_tokens) + len(other) - common):
                 return False
-        self.found.append(found)
+        self.found.append(candidate)
         for token in few:
-            self._tokens.setdefault(token, []).append(own)
+            self._tokens.setdefault(token, []).append(candidate_tokens)
         return True
 
 
-def _telling(own: frozenset[str]) -> list[str]:
-    """So many of the tokens that two sentences which share `NEAR` of all share one of these.
+def _telling(sentence_tokens: frozenset[str]) -> list[str]:
+    """Prefix filter: enough tokens that any two sentences with a Jaccard similarity of `NEAR` or more share one.
 
     They are the first ones in one order of all tokens; the longest are the rarest. If the first that is shared were
     beyond them in one of the two, too few tokens would be left there to be shared.
     """
-    return sorted(own, key=lambda token: (-len(token), token))[: len(own) - ceil(NEAR * len(own)) + 1]
+    return sorted(sentence_tokens, key=lambda token: (-len(token), token))[
+        : len(sentence_tokens) - ceil(NEAR * len(sentence_tokens)) + 1
+    ]
 
 
 def _rows(source: Source, phrase: str, seed: int, has_some: Callable[[], bool]) -> Iterator[Row]:
@@ -138,23 +140,23 @@ def _rows(source: Source, phrase: str, seed: int, has_some: Callable[[], bool]) 
 def _chunks(source: Source, phrase: str, draw: Random) -> Iterator[list[int]]:
     """Ids of all candidates in the order in which they are looked at."""
     size = source.size()
-    known = source.candidates(phrase, 0, size, WHOLE + 1)
-    if len(known) <= WHOLE:
-        yield from _batched(_scattered(known, draw))
+    listed = source.candidates(phrase, 0, size, WHOLE + 1)
+    if len(listed) <= WHOLE:
+        yield from _batched(_scattered(listed, draw))
         return
     spread = _spread(source, phrase, size, draw)
     yield from _batched(spread)
-    seen = set(spread)
-    yield from _batched(identity for identity in _scattered(known, draw) if identity not in seen)
-    seen.update(known)
-    first = max(known) + 1
+    visited = set(spread)
+    yield from _batched(identity for identity in _scattered(listed, draw) if identity not in visited)
+    visited.update(listed)
+    first = max(listed) + 1
     while ids := source.candidates(phrase, first, size, CHUNK):
         first = ids[-1] + 1
-        yield [identity for identity in ids if identity not in seen]
+        yield [identity for identity in ids if identity not in visited]
 
 
 def _scattered(ids: Sequence[int], draw: Random) -> Iterator[int]:
-    """All of them, so that the first n are spread over the whole evenly, for each n: steps of the golden section."""
+    """Reorder ids so that the first n are spread evenly over all, for each n: steps of the golden section."""
     count = len(ids)
     step = max(1, round(count * GOLDEN))
     while gcd(step, count) > 1:
@@ -179,13 +181,13 @@ def _spread(source: Source, phrase: str, size: int, draw: Random) -> list[int]:
 
 
 def _in_turn(rows: Iterable[Row]) -> Iterator[Row]:
-    """One of each document, then the next of each, in their order."""
+    """Interleave the documents: the first of each, then the next of each, in their order."""
     documents: dict[str, list[Row]] = {}
     for row in rows:
         documents.setdefault(row.document, []).append(row)
     longest = max(map(len, documents.values()), default=0)
     for rank in range(longest):
-        yield from (held[rank] for held in documents.values() if rank < len(held))
+        yield from (group[rank] for group in documents.values() if rank < len(group))
 
 
 def _batched(ids: Iterable[int]) -> Iterator[list[int]]:

@@ -1,13 +1,22 @@
-"""The index: plain text kept with its phrases and their vectors, and searched. docs/index.md explains it."""
+"""The index: plain text kept with its phrases and their vectors, and searched."""
 
 from __future__ import annotations
 
+from phrasemate.index.base import BaseIndex
 from phrasemate.index.index import Index
-from phrasemate.index.tuning import TuneReport
-from phrasemate.index.types import AddReport, DocumentInfo, IndexStats, ProgressEvent, Settings, VerifyReport
+from phrasemate.index.types import (
+    AddReport,
+    DocumentInfo,
+    IndexStats,
+    ProgressEvent,
+    Settings,
+    TuneReport,
+    VerifyReport,
+)
 
 __all__ = [
     "AddReport",
+    "BaseIndex",
     "DocumentInfo",
     "Index",
     "IndexStats",

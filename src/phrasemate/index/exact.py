@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ Floats = NDArray[np.float32]
 Int8s = NDArray[np.int8]
 _SCORES_AT_ONCE = 1 << 23  # queries x vectors: 32 MB of scores
 _ASKED = 2_048  # queries that are answered together
+_PIECE = 64  # queries for which a thread is worth its start
 _WIDE_AT_MOST = 1 << 24  # numbers kept as float32 beside the int8: 64 MB, all of 50,000 vectors of 256
 
 
@@ -29,7 +31,13 @@ class Engine(Protocol):
 
 
 def best(ids: Ids, scores: Floats, k: int) -> tuple[Ids, Floats]:
-    """The k best of (queries, n) candidates, best first, equal ones by id; padded with -1 and -inf."""
+    """The best of some candidates for each query, best first, equal ones by id; padded with -1 and -inf.
+
+    Args:
+        ids: Candidates, (queries, n).
+        scores: Scores of the candidates, (queries, n).
+        k: How many to keep of each query.
+    """
     if ids.shape[1] < k:
         pad = ((0, 0), (0, k - ids.shape[1]))
         ids = np.pad(ids, pad, constant_values=-1)
@@ -73,15 +81,15 @@ class Runs:
         return (run >= 0) & (ids < self.first[run] + self.count[run])
 
     def below(self, bound: int) -> int:
-        """How many members are smaller than ``bound``."""
+        """Count the members smaller than ``bound``."""
         return int(np.clip(bound - self.first, 0, self.count).sum())
 
 
 class Exact:
     """All vectors in memory as int8, each block made float32 only while it is multiplied."""
 
-    def __init__(self, dim: int, block: int) -> None:
-        self._block = block
+    def __init__(self, dim: int, block: int, threads: int = 1) -> None:
+        self._block, self._threads = block, threads
         self.codes: Int8s = np.zeros((0, dim), np.int8)  # (n, dim)
         self.norms: Floats = np.zeros(0, np.float32)  # (n,) inverse lengths
         self.ids: Ids = np.zeros(0, np.int64)  # (n,) ascending
@@ -94,35 +102,44 @@ class Exact:
     def extend(self, blocks: Iterable[list[VectorRow]]) -> None:
         """Append the phrases of rows from the store."""
         self._wide = None
-        held = [unpack(block, self.codes.shape[1]) for block in blocks]
-        self.codes = np.concatenate([self.codes, *(codes for codes, _, _ in held)])
-        self.norms = np.concatenate([self.norms, *(row_codec.inverse_norms(codes) for codes, _, _ in held)])
-        self.ids = np.concatenate([self.ids, *(ids for _, ids, _ in held)])
-        self.documents = np.concatenate([self.documents, *(documents for _, _, documents in held)])
+        unpacked = [unpack(block, self.codes.shape[1]) for block in blocks]
+        self.codes = np.concatenate([self.codes, *(codes for codes, _, _ in unpacked)])
+        self.norms = np.concatenate([self.norms, *(row_codec.inverse_norms(codes) for codes, _, _ in unpacked)])
+        self.ids = np.concatenate([self.ids, *(ids for _, ids, _ in unpacked)])
+        self.documents = np.concatenate([self.documents, *(documents for _, _, documents in unpacked)])
 
-    def keep(self, wanted: NDArray[np.bool_]) -> None:
-        """Drop all rows but the wanted ones."""
-        if wanted.all():
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        """Keep only the rows of the mask."""
+        if mask.all():
             return
         self._wide = None
-        self.codes, self.norms = self.codes[wanted], self.norms[wanted]
-        self.ids, self.documents = self.ids[wanted], self.documents[wanted]
+        self.codes, self.norms = self.codes[mask], self.norms[mask]
+        self.ids, self.documents = self.ids[mask], self.documents[mask]
 
     def search(self, vectors: Floats, k: int, documents: Ids | None = None) -> tuple[Ids, Floats]:
         """As Engine.search; ``documents`` (ids) restricts it to their phrases."""
-        wanted = None if documents is None else np.isin(self.documents, documents)
-        parts = [vectors[at : at + _ASKED] for at in range(0, max(len(vectors), 1), _ASKED)]
-        found = [scan(part, k, self._blocks(wanted, len(part))) for part in parts]
-        return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])
+        mask = None if documents is None else np.isin(self.documents, documents)
+        at_once = max(_PIECE, min(_ASKED, -(-len(vectors) // self._threads)))
+        parts = [vectors[at : at + at_once] for at in range(0, max(len(vectors), 1), at_once)]
 
-    def _blocks(self, wanted: NDArray[np.bool_] | None, queries: int) -> Iterator[tuple[Floats, Ids]]:
+        def work(part: Floats) -> tuple[Ids, Floats]:
+            return scan(part, k, self._blocks(mask, len(part)))
+
+        if self._threads == 1 or len(parts) == 1:
+            results = [work(part) for part in parts]
+        else:
+            with ThreadPoolExecutor(self._threads) as pool:
+                results = list(pool.map(work, parts))
+        return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
+
+    def _blocks(self, mask: NDArray[np.bool_] | None, queries: int) -> Iterator[tuple[Floats, Ids]]:
         if self._wide is None and self.codes.size <= _WIDE_AT_MOST:
             self._wide = self.codes.astype(np.float32) * self.norms[:, None]
         size = max(1024, min(self._block, _SCORES_AT_ONCE // max(1, queries)))
         for start in range(0, len(self), size):
             part: Any = slice(start, min(start + size, len(self)))
-            if wanted is not None:
-                part = start + np.flatnonzero(wanted[part])
+            if mask is not None:
+                part = start + np.flatnonzero(mask[part])
             wide = (
                 self.codes[part].astype(np.float32) * self.norms[part, None] if self._wide is None else self._wide[part]
             )
@@ -141,14 +158,14 @@ def unpack(block: list[VectorRow], dim: int) -> tuple[Int8s, Ids, Ids]:
 
 def scan(vectors: Floats, k: int, blocks: Iterable[tuple[Floats, Ids]]) -> tuple[Ids, Floats]:
     """Exact search over a stream of (unit vectors (n, dim), ids (n,))."""
-    found = best(np.zeros((len(vectors), 0), np.int64), np.zeros((len(vectors), 0), np.float32), k)
+    nearest = best(np.zeros((len(vectors), 0), np.int64), np.zeros((len(vectors), 0), np.float32), k)
     for block, ids in blocks:
-        found = merged(vectors, k, found, block, ids)
-    return found
+        nearest = merged(vectors, k, nearest, block, ids)
+    return nearest
 
 
-def merged(vectors: Floats, k: int, found: tuple[Ids, Floats], block: Floats, ids: Ids) -> tuple[Ids, Floats]:
-    """The k best of those found and of a block: unit vectors (n, dim), ids (n,)."""
-    places, scores = topk_candidates(vectors @ block.T, k, found[1][:, -1])
+def merged(vectors: Floats, k: int, nearest: tuple[Ids, Floats], block: Floats, ids: Ids) -> tuple[Ids, Floats]:
+    """Merge the k nearest so far with a block of unit vectors (n, dim) and ids (n,)."""
+    places, scores = topk_candidates(vectors @ block.T, k, nearest[1][:, -1])
     more = np.where(places < 0, -1, ids[places])
-    return best(np.concatenate([found[0], more], 1), np.concatenate([found[1], scores], 1), k)
+    return best(np.concatenate([nearest[0], more], 1), np.concatenate([nearest[1], scores], 1), k)

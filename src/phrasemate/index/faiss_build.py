@@ -1,32 +1,195 @@
-"""A FAISS index in the making: trained, filled, packed.
+"""FAISS file of an index: trained and filled from the store in bounded memory, with one swap at the end.
 
-Its inverted lists are learned so that they come out about equally long, for a query reads whole lists: the centre of a
-long one is made shorter, so that vectors between two centres go to the other. Of many centres, only those are compared
+Inverted lists are learned so that they become about equally long, for a query reads whole lists. The centre of a
+long list is made shorter, so that vectors between two centres go to the other. Of many centres, only those are compared
 with a vector whose own codes promise most; FAISS has that as a flat index that refines another.
 
-Making the FAISS file from the store, in bounded memory, so that readers see the old one or the new one.
+Codes of 4 bits a part that keep the order of high scores: what inverted lists hold of a vector.
+
+A code is compared with queries by inner product, and only those queries matter that score high, which point nearly
+where the vector does. So an error along the vector itself is weighted against the rest of it. This is the score-aware
+loss of Guo et al., "Accelerating Large-Scale Inference with Anisotropic Vector Quantization" (2020), section 3. For a
+unit vector x of d dimensions that is kept as x~, with the threshold T on the scores,
+
+    |x - x~|^2 + (eta - 1) <x - x~, x>^2,    eta = (d - 1) T^2 / (1 - T^2)
+
+Before, vectors are turned to their principal components, which are dealt out so that all parts hold the same product of
+variances. This is the parametric solution of Ge et al., "Optimized Product Quantization" (2014), section 3.2. FAISS
+keeps and compares the codes; it can read a file of them without this module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged, IndexError_
 from phrasemate.index import faiss_search, row_codec
 from phrasemate.index.exact import Floats, Ids, Int8s, Runs, unpack
 from phrasemate.index.faiss_search import Asking, Faiss, Layout, inverted
 from phrasemate.index.manifest import VECTORS_JSON, Digest, VectorsManifest
-from phrasemate.index.pq import SAMPLE, WORDS, Coder, packed, rotation_of
 from phrasemate.index.store import State, Store, VectorRow
 from phrasemate.index.types import Settings
-from phrasemate.utils.cpu import give_back
+from phrasemate.utils.machine import cores, load_faiss, trim_heap
 from phrasemate.utils.storage import flush, install
+
+Codes = NDArray[np.uint8]
+SAMPLE = 20_000  # vectors that codewords are fitted to
+WORDS = 16  # of a part: 4 bits
+_THRESHOLD = 0.17  # T: eta is 5.7 for 192 dimensions; from 4 to 6 recall is the same, at 1 and 10 lower
+_PASSES = 2  # over the parts of a code, each chosen with the others held; a third changes nothing
+_FITTED_ROUNDS = 2  # of encoding a sample and fitting the codewords to it
+_STEPS = 20  # of conjugate gradients
+_CODED_AT_ONCE = 4_096  # vectors: with fewer, threads spend their time on waiting for each other
+_NUMBERS = np.arange(WORDS, dtype=np.uint8)[:, None]
+
+
+class Coder(NamedTuple):
+    """``rotation`` (dim, dim): vectors @ rotation.T are coded; ``words`` (parts, 16, dim / parts): the codewords."""
+
+    rotation: Floats
+    words: Floats
+
+    @classmethod
+    def train(cls, vectors: Floats, parts: int, rotation: Floats | None = None) -> Self:
+        """For (n, dim) unit vectors, codes of ``parts`` parts, of which dim is a multiple.
+
+        ``rotation``: one that is to be used, if there is any.
+        """
+        faiss = load_faiss()
+
+        rotation = rotation_of(vectors.T @ vectors, parts) if rotation is None else rotation
+        sample = np.ascontiguousarray(row_codec.spread(vectors, SAMPLE) @ rotation.T)
+        plain: Any = faiss.ProductQuantizer(sample.shape[1], parts, 4)
+        plain.cp.min_points_per_centroid = 1  # it warns otherwise
+        plain.train(sample)
+        words = faiss.vector_to_array(plain.centroids).reshape(parts, WORDS, -1).copy()
+        coder = cls(rotation, words)
+        for _ in range(_FITTED_ROUNDS):
+            coder = cls(rotation, _fitted(sample, coder.encode(sample), coder.words))
+        return coder
+
+    @property
+    def parts(self) -> int:
+        return len(self.words)
+
+    def rotate(self, vectors: Floats) -> Floats:
+        """(n, dim) as they are coded."""
+        return np.asarray(vectors @ self.rotation.T, np.float32)
+
+    def encode(self, rotated: Floats, workers: int = 1) -> Codes:
+        """(n, dim) rotated unit vectors -> (n, parts) numbers below 16."""
+        pieces = [rotated[at : at + _CODED_AT_ONCE] for at in range(0, len(rotated), _CODED_AT_ONCE)]
+        if workers > 1 and len(pieces) > 1:
+            with ThreadPoolExecutor(workers) as pool:
+                pieces_of_codes = list(pool.map(self._encoded, pieces))
+        else:
+            pieces_of_codes = [self._encoded(piece) for piece in pieces]
+        return np.concatenate([np.zeros((0, self.parts), np.uint8), *pieces_of_codes])
+
+    def _encoded(self, rotated: Floats) -> Codes:
+        """The loss is lowered part by part; beginning with the nearest codewords, it ends below theirs."""
+        weight = np.float32(eta(rotated.shape[1]) - 1)
+        by_part = np.ascontiguousarray(rotated.T).reshape(self.parts, -1, len(rotated))
+        inner = np.matmul(self.words, by_part)  # (parts, 16, n): <word, x>
+        far = np.square(self.words).sum(axis=2)[:, :, None] - 2 * inner  # |x - word|^2 less |x|^2
+        codes = np.stack([_least(costs) for costs in far])  # (parts, n)
+        chosen = np.take_along_axis(inner, codes[:, None], 1)[:, 0]
+        total = chosen.sum(axis=0)  # (n,) <x, x~>
+        # With r = 1 - <x, x~> of the other parts, a word's cost is far + weight (r - inner)^2; what has r^2 is left out
+        far += weight * np.square(inner)
+        cost, places = np.empty_like(far[0]), np.arange(len(rotated))
+        for _ in range(_PASSES):
+            for part in range(self.parts):
+                total -= chosen[part]
+                np.multiply(inner[part], (total - 1) * (2 * weight), out=cost)
+                cost += far[part]
+                codes[part] = _least(cost)
+                chosen[part] = inner[part][codes[part], places]
+                total += chosen[part]
+        return np.asarray(codes.T, np.uint8)
+
+    def decode(self, codes: Codes) -> Floats:
+        """(n, parts) -> (n, dim) rotated: x~, which FAISS encodes as these very codes."""
+        return np.concatenate([words[codes[:, part]] for part, words in enumerate(self.words)], axis=1)
+
+
+def _least(costs: Floats) -> Codes:
+    """Argmin of (16, n) over the first axis -> (n,), the last of several equal, in a fraction of NumPy's time."""
+    least: Codes = ((costs <= costs.min(axis=0)) * _NUMBERS).max(axis=0)
+    return least
+
+
+def eta(dim: int) -> float:
+    """Weight of an error along the vector against one across it; never below 1."""
+    return max(1.0, (dim - 1) * _THRESHOLD**2 / (1 - _THRESHOLD**2))
+
+
+def packed(codes: Codes) -> Codes:
+    """(n, parts) -> (n, ceil(parts / 2)), two parts a byte, the first one in its lower half: as FAISS has them."""
+    even = np.pad(codes, ((0, 0), (0, codes.shape[1] % 2)))
+    return np.asarray(even[:, ::2] | even[:, 1::2] << 4, np.uint8)
+
+
+def rotation_of(products: NDArray[Any], parts: int) -> Floats:
+    """(dim, dim) principal components in rows, those of a part side by side; ``products``: vectors.T @ vectors."""
+    variances, components = np.linalg.eigh(np.asarray(products, np.float64))
+    dim = len(variances)
+    sizes = np.log(np.maximum(variances, variances[-1] * 1e-9))
+    sizes -= sizes.min()
+    dealt: list[list[int]] = [[] for _ in range(parts)]
+    loads = np.zeros(parts)
+    for component in range(dim - 1, -1, -1):  # eigh gives the smallest first
+        part = int(loads.argmin())
+        dealt[part].append(component)
+        loads[part] = loads[part] + sizes[component] if len(dealt[part]) < dim // parts else np.inf
+    return np.ascontiguousarray(components[:, [component for part in dealt for component in part]].T, np.float32)
+
+
+def _fitted(sample: Floats, codes: Codes, words: Floats) -> Floats:
+    """The codewords of least loss for (n, dim) rotated vectors with (n, parts) codes.
+
+    Let y be a vector's numbers, each at the place of its part's codeword, and w the codewords there. The loss is the
+    sum of |y - w|^2 + (eta - 1) (1 - <y, w>)^2: least squares in all codewords together, solved by conjugate gradients.
+    """
+    weight = eta(sample.shape[1]) - 1
+    parts, _, width = words.shape
+    first = (np.arange(parts) * WORDS + codes) * width  # (n, parts)
+    places = (first[:, :, None] + np.arange(width)).reshape(len(sample), -1)  # (n, dim): where each number belongs
+
+    def gathered(numbers: Any) -> Any:
+        return np.bincount(places.ravel(), numbers.ravel(), words.size)
+
+    counts = np.bincount(places.ravel(), minlength=words.size) + 1e-3  # codewords of nothing stay where they are
+
+    def product(at: Any) -> Any:
+        along = np.einsum("nd,nd->n", sample, at[places])
+        return counts * at + weight * gathered(sample * along[:, None])
+
+    target = (1 + weight) * gathered(sample) + 1e-3 * words.ravel()
+    scale = counts + weight * gathered(np.square(sample))
+    solution = words.ravel().astype(np.float64)
+    rest = target - product(solution)
+    step = rest / scale
+    size = rest @ step
+    for _ in range(_STEPS):
+        if size <= 0:
+            break
+        through = product(step)
+        length = size / (step @ through)
+        solution += length * step
+        rest -= length * through
+        before, size = size, rest @ (rest / scale)
+        step = rest / scale + size / before * step
+    return np.asarray(solution.reshape(words.shape), np.float32)
+
 
 MANY = 256  # centres from which on their codes are looked at first
 PER_LIST = 256  # vectors to learn a list from; with 128 a fifteenth more is read at the same recall, with 512 as much
@@ -39,20 +202,22 @@ _AT_ONCE = 1 << 14  # vectors held as float32
 
 
 class Filling:
-    """Vectors go in, in the order of their rows; out comes a FAISS index, which needs nothing of this package."""
+    """Builder of a FAISS index: train it, add vectors in the order of their rows, and take the finished index."""
 
-    def __init__(self, coder: Coder, held: Any) -> None:
-        """``held``: an IndexIVFPQ, or an IndexPQFastScan where there are no lists; it knows the coder's words."""
-        import faiss
+    def __init__(self, coder: Coder, faiss_index: Any) -> None:
+        """``faiss_index``: an IndexIVFPQ, or an IndexPQFastScan without lists; it knows the coder's words."""
+        faiss = load_faiss()
 
-        self._coder, self._held = coder, held
+        self._coder, self._held = coder, faiss_index
         self._source: Any = None
         self._workers = int(faiss.omp_get_max_threads())
-        self._finder = faiss.downcast_index(held.quantizer) if isinstance(held, faiss.IndexIVF) else None
+        self._finder = faiss.downcast_index(faiss_index.quantizer) if isinstance(faiss_index, faiss.IndexIVF) else None
 
     @classmethod
     def train(cls, layout: Layout, sample: Int8s, coder: Coder | None = None) -> Self:
-        """For vectors like the (n, dim) of the sample; ``coder``: fitted to them before, of as many parts."""
+        """Train the index for vectors like the (n, dim) sample; ``coder``: one already fitted to them, of as many
+        parts.
+        """
         coder = coder or fitting(sample, layout.parts)
         if not layout.lists:
             return cls(coder, _codes_only(coder))
@@ -62,29 +227,29 @@ class Filling:
 
     @classmethod
     def of(cls, index: Any) -> Self:
-        """To go on with what `finished` gave."""
-        import faiss
+        """Reopen an index that `finished` returned, to add to it."""
+        faiss = load_faiss()
 
         turned: Any = faiss.downcast_VectorTransform(index.chain.at(0))
         dim, lists = index.d, inverted(index)
         full: Any = faiss.downcast_index(index.index) if lists is None else lists
         coder = Coder(faiss.vector_to_array(turned.A).reshape(dim, dim).copy(), _words(full))
         if lists is None:
-            made = cls(coder, full)
-            made._source = index  # what is added to is a part of it
-            return made
+            filling = cls(coder, full)
+            filling._source = index  # what is added to is a part of it
+            return filling
         finder: Any = faiss.downcast_index(lists.quantizer)
         many = isinstance(finder, faiss.IndexRefine)
         coarse = Coder(coder.rotation, _words(faiss.downcast_index(finder.base_index))) if many else coder
-        held = _with_lists(_finder(finder.reconstruct_n(0, lists.nlist), coarse), coder)
-        lists.orig_invlists = held.invlists
+        faiss_index = _with_lists(_finder(finder.reconstruct_n(0, lists.nlist), coarse), coder)
+        lists.orig_invlists = faiss_index.invlists
         lists.reconstruct_orig_invlists()
         lists.orig_invlists = None
-        held.ntotal = lists.ntotal
-        return cls(coder, held)
+        faiss_index.ntotal = lists.ntotal
+        return cls(coder, faiss_index)
 
     def add(self, vectors: Floats) -> None:
-        """(n, dim) unit vectors."""
+        """Add (n, dim) unit vectors."""
         rotated = self._coder.rotate(vectors)
         codes = self._coder.encode(rotated, self._workers)
         if self._finder is None:
@@ -96,23 +261,23 @@ class Filling:
         self._held.add_sa_codes(np.ascontiguousarray(np.concatenate([numbers, packed(codes)], axis=1)))
 
     def finished(self) -> Any:
-        """The FAISS index; there is nothing more to be added then."""
-        import faiss
+        """Return the finished FAISS index; nothing can be added after that."""
+        faiss = load_faiss()
 
         if self._finder is None:
-            held = self._held
+            inner = self._held
         else:
             if isinstance(self._finder, faiss.IndexRefine):
                 self._finder.k_factor = _ASKING
-            held = faiss.IndexIVFPQFastScan(self._held)  # laid out for reading 32 codes at once
+            inner = faiss.IndexIVFPQFastScan(self._held)  # laid out for reading 32 codes at once
             self._held.reset()
-        dim = held.d
+        dim = inner.d
         turned: Any = faiss.LinearTransform(dim, dim, False)
         faiss.copy_array_to_vector(self._coder.rotation.ravel(), turned.A)
         turned.is_trained = turned.is_orthonormal = True
-        made: Any = faiss.IndexPreTransform(turned, held)
-        made.referenced_objects = [turned, held, self]  # FAISS does not keep what it points to
-        return made
+        index: Any = faiss.IndexPreTransform(turned, inner)
+        index.referenced_objects = [turned, inner, self]  # FAISS does not keep what it points to
+        return index
 
 
 def fitting(sample: Int8s, parts: int, rotation: Floats | None = None) -> Coder:
@@ -135,11 +300,11 @@ def _for_centres(sample: Int8s, coder: Coder) -> Coder:
 
 def _with_lists(finder: Any, coder: Coder) -> Any:
     """Inverted lists whose codes are kept one after the other, so that there can be more of them."""
-    import faiss
+    faiss = load_faiss()
 
-    made: Any = faiss.IndexIVFPQ(finder, finder.d, finder.ntotal, coder.parts, 4, faiss.METRIC_INNER_PRODUCT)
-    made.by_residual = False
-    return _knowing(made, coder)
+    lists: Any = faiss.IndexIVFPQ(finder, finder.d, finder.ntotal, coder.parts, 4, faiss.METRIC_INNER_PRODUCT)
+    lists.by_residual = False
+    return _knowing(lists, coder)
 
 
 def _centres(sample: Int8s, count: int, coder: Coder) -> Floats:
@@ -171,7 +336,7 @@ def _centres(sample: Int8s, count: int, coder: Coder) -> Floats:
 
 
 def _added(sums: Floats, vectors: Floats, lists: Ids) -> None:
-    """To each list's sum, the (n, dim) vectors that are in it."""
+    """Add the (n, dim) vectors of each list to its sum."""
     order = np.argsort(lists, kind="stable")
     begins = np.flatnonzero(np.diff(lists[order], prepend=-1))
     sums[lists[order[begins]]] += np.add.reduceat(vectors[order], begins, axis=0)
@@ -179,7 +344,7 @@ def _added(sums: Floats, vectors: Floats, lists: Ids) -> None:
 
 def _finder(centres: Floats, coder: Coder) -> Any:
     """A FAISS index of (count, dim) rotated centres: of all for few, of those whose codes promise most for many."""
-    import faiss
+    faiss = load_faiss()
 
     count, dim = centres.shape
     centres = np.ascontiguousarray(centres)
@@ -189,22 +354,22 @@ def _finder(centres: Floats, coder: Coder) -> Any:
         return every
     coded = _codes_only(coder)
     coded.add(coder.decode(coder.encode(centres)))
-    made: Any = faiss.IndexRefineFlat(coded, faiss.swig_ptr(centres))
-    made.k_factor = _FILLING
-    return made
+    refined: Any = faiss.IndexRefineFlat(coded, faiss.swig_ptr(centres))
+    refined.k_factor = _FILLING
+    return refined
 
 
 def _codes_only(coder: Coder) -> Any:
     """A FAISS index of codes, to be filled with what the coder decodes."""
-    import faiss
+    faiss = load_faiss()
 
-    made: Any = faiss.IndexPQFastScan(len(coder.rotation), coder.parts, 4, faiss.METRIC_INNER_PRODUCT)
-    return _knowing(made, coder)
+    codes: Any = faiss.IndexPQFastScan(len(coder.rotation), coder.parts, 4, faiss.METRIC_INNER_PRODUCT)
+    return _knowing(codes, coder)
 
 
 def _knowing(index: Any, coder: Coder) -> Any:
-    """The FAISS index, with the coder's words."""
-    import faiss
+    """Give a FAISS index the codewords of the coder."""
+    faiss = load_faiss()
 
     faiss.copy_array_to_vector(coder.words.ravel(), index.pq.centroids)
     index.is_trained = True
@@ -212,11 +377,11 @@ def _knowing(index: Any, coder: Coder) -> Any:
 
 
 def _words(index: Any) -> Floats:
-    """The words that a FAISS index knows, (parts, 16, dim / parts)."""
-    import faiss
+    """Codewords of a FAISS index, (parts, 16, dim / parts)."""
+    faiss = load_faiss()
 
-    found: Floats = faiss.vector_to_array(index.pq.centroids).reshape(index.pq.M, WORDS, -1).copy()
-    return found
+    centroids: Floats = faiss.vector_to_array(index.pq.centroids).reshape(index.pq.M, WORDS, -1).copy()
+    return centroids
 
 
 _PARTIAL = "vectors.partial"  # a file while it is written
@@ -232,7 +397,7 @@ class Plan(NamedTuple):
 
 
 def plan(store: Store, phrases: int, settings: Settings) -> Plan:
-    """As the present file was tuned for its size, or as by default."""
+    """Choose layout and search settings: as the present file was tuned for its size, or the default."""
     usual = Plan(Layout.of(phrases, store.dim, settings), Asking.by(settings), {})
     try:
         old = VectorsManifest.read(store.path / VECTORS_JSON)
@@ -255,8 +420,8 @@ def plan(store: Store, phrases: int, settings: Settings) -> Plan:
 def update(store: Store, settings: Settings, threads: int | None) -> None:
     """Bring the FAISS file up to date if it is absent, damaged, or enough phrases came or went since it was made.
 
-    New phrases are appended to it as long as its codes fit: until it has grown fourfold since they were trained, a
-    fifth of it is deleted, or it is large enough for inverted lists.
+    New phrases are appended to it as long as its codes fit. They no longer fit when it has grown fourfold since they
+    were trained, a fifth of it is deleted, or it is large enough for inverted lists.
     """
     with store.reading() as state:
         old = _intact(store, state)
@@ -264,23 +429,23 @@ def update(store: Store, settings: Settings, threads: int | None) -> None:
             dead = Runs(store.tombstones())
             before = dead.below(old.covered)
             newer = _live_from(store, state, old.covered)
-            gone = old.rows - (old.covered - before)
-            if newer < settings.exact_below and newer + gone <= settings.rebuild_share * old.rows:
+            deleted = old.rows - (old.covered - before)
+            if newer < settings.exact_below and newer + deleted <= settings.rebuild_share * old.rows:
                 return
             grown = state.phrases > _GROWTH * old.trained
             lists = plan(store, state.phrases, settings).layout.lists
             older = not old.factory.startswith("OPQ")  # with FAISS's own codes
             other = older or bool(lists) != bool(Layout.parse(old.factory).lists)
-            if grown or other or gone > settings.rebuild_share * old.rows:
+            if grown or other or deleted > settings.rebuild_share * old.rows:
                 old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
             return
-    give_back()  # of what came before, encoding above all: it takes much memory, too
+    trim_heap()  # of what came before, encoding above all: it takes much memory, too
     try:
         build(store, settings, threads, old)
     except _Unfit:
         build(store, settings, threads)
-    give_back()
+    trim_heap()
 
 
 class _Unfit(Exception):
@@ -288,7 +453,7 @@ class _Unfit(Exception):
 
 
 def _intact(store: Store, state: State) -> VectorsManifest | None:
-    """What vectors.json says, if its file seems to be there."""
+    """Read vectors.json if its file seems to be there."""
     try:
         manifest = VectorsManifest.read(store.path / VECTORS_JSON)
         fits = (store.path / manifest.file).stat().st_size == manifest.size
@@ -307,22 +472,19 @@ def build(
 ) -> VectorsManifest | None:
     """Write a FAISS file over all phrases of the store; None, and none is kept, if they are few.
 
-    It is trained and filled anew, as ``chosen`` says or else `plan`, or, with ``old``, it is that file and the phrases
+    It is trained and filled again, as ``chosen`` says or else `plan`, or, with ``old``, it is that file and the phrases
     that it lacks. It gets a name of its
     own and is in force once ``vectors.json`` names it, so a kill in between changes nothing. The caller holds the
     lock of the writer. Raises IndexError_ (no space), IndexDamaged.
     """
-    import faiss
-
-    if threads is not None:
-        faiss.omp_set_num_threads(threads)
+    load_faiss(threads or cores())
     with store.reading() as state:
         if state.phrases < settings.exact_below:
             _remove(store.path)
             return None
         chosen = chosen or plan(store, state.phrases, settings)
         if old is None:
-            count = wanted(chosen.layout, settings)
+            count = training_size(chosen.layout, settings)
             filling = Filling.train(chosen.layout, row_codec.spread(store.sampled_vectors(count), count))
         else:
             filling = Filling.of(_loaded(store, old, settings))
@@ -365,8 +527,8 @@ def build(
     return manifest
 
 
-def wanted(layout: Layout, settings: Settings) -> int:
-    """How many vectors to train it on."""
+def training_size(layout: Layout, settings: Settings) -> int:
+    """Number of vectors that a layout is trained on."""
     return max(settings.train, PER_LIST * layout.lists)
 
 
@@ -378,7 +540,7 @@ def _loaded(store: Store, old: VectorsManifest, settings: Settings) -> Any:
 
 
 def _live_from(store: Store, state: State, first: int) -> int:
-    """How many live phrases have an id of ``first`` or above."""
+    """Count the live phrases with an id of ``first`` or above."""
     dead = Runs(store.tombstones())
     return state.next_phrase - first - (len(dead) - dead.below(first))
 
@@ -397,7 +559,7 @@ def _sweep(folder: Path, keep: set[str]) -> None:
 
 def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Iterator[Int8s]:
     """The (n, dim) vectors of phrases from ``first`` on, n about ``size``; appends their runs of ids to ``runs``."""
-    held: list[VectorRow] = []
+    rows: list[VectorRow] = []
     count = 0
     for batch in store.vectors(first):
         for row in batch:
@@ -405,17 +567,17 @@ def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Itera
                 runs[-1][1] += row.phrases
             else:
                 runs.append([row.first_phrase, row.phrases])
-            held.append(row)
+            rows.append(row)
             count += row.phrases
         if count >= size:
-            yield unpack(held, store.dim)[0]
-            held, count = [], 0
-    if held:
-        yield unpack(held, store.dim)[0]
+            yield unpack(rows, store.dim)[0]
+            rows, count = [], 0
+    if rows:
+        yield unpack(rows, store.dim)[0]
 
 
 class _Partial:
-    """A file that is being written, and the SHA-256 of its content, which becomes its name."""
+    """File being written, and the SHA-256 of its content, which becomes its name."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self._file, self.digest = path, file, Digest()
@@ -431,7 +593,7 @@ class _Partial:
                 self.digest.update(block) if here else self.write(block)
 
     def install(self, suffix: str) -> str:
-        """Flush to the disk and give it its name, which is returned."""
+        """Flush the file to the disk and rename it to its final name, which is returned."""
         flush(self._file)
         name = f"vectors-{self.digest.whole[:16]}{suffix}"
         install(self.path, self.path.with_name(name))
@@ -440,7 +602,7 @@ class _Partial:
 
 @contextmanager
 def _written(folder: Path) -> Iterator[_Partial]:
-    """Raises IndexError_ if there is no space; FAISS reports that as a RuntimeError."""
+    """Open a partial file to write; raises IndexError_ if there is no space, which FAISS reports as a RuntimeError."""
     path = folder / _PARTIAL
     try:
         with path.open("wb") as file:

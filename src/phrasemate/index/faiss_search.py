@@ -20,12 +20,12 @@ from phrasemate.errors import IndexDamaged
 from phrasemate.index.exact import Floats, Ids, Int8s, Runs, best
 from phrasemate.index.manifest import FACTORY, VectorsManifest, differing
 from phrasemate.index.types import Settings
-from phrasemate.utils.cpu import cores
+from phrasemate.utils.machine import cores, load_faiss
 
 
 def read_faiss(path: Path) -> Any:
-    """Raises OSError, and RuntimeError for what is no index."""
-    faiss = _library()
+    """Raises OSError, and RuntimeError for what is not an index."""
+    faiss = load_faiss()
     if _nameable(path):
         return faiss.read_index(str(path))
     with path.open("rb") as file:
@@ -34,7 +34,7 @@ def read_faiss(path: Path) -> Any:
 
 def write_faiss(index: Any, path: Path) -> None:
     """Raises OSError or RuntimeError if there is no space."""
-    faiss = _library()
+    faiss = load_faiss()
     if _nameable(path):
         faiss.write_index(index, str(path))
         return
@@ -42,16 +42,10 @@ def write_faiss(index: Any, path: Path) -> None:
         faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
 
 
-def _library() -> Any:  # its stubs lack readers and writers by callback
-    import faiss
-
-    return faiss
-
-
 def _nameable(path: Path) -> bool:
     try:
         str(path).encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8 are halves of surrogate pairs in a str
+    except UnicodeEncodeError:  # bytes outside UTF-8 are halves of surrogate pairs in a str
         return False
     return True
 
@@ -68,7 +62,7 @@ _SHORTEST = 300  # rows of an inverted list on the average; half of the shortest
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How a FAISS file is asked; kept in vectors.json where it was tuned.
+    """Search settings of a FAISS file, stored in vectors.json where they were tuned.
 
     ``probes``: inverted lists that are read for a query, at most. ``slack``: of these, lists whose centre scores so
     much less than the best one are left out. ``candidates``: re-scored for 32 results or fewer; for more in proportion.
@@ -80,7 +74,7 @@ class Asking:
 
     @classmethod
     def by(cls, settings: Settings) -> Self:
-        """Where nothing was tuned."""
+        """Default settings, for a file that was not tuned."""
         return cls(settings.nprobe, _ALL, max(_CANDIDATES, settings.k_factor * _PER))
 
     @classmethod
@@ -89,13 +83,13 @@ class Asking:
         if not manifest.asking:
             return cls.by(settings)
         try:
-            made = cls(**manifest.asking)
+            asking = cls(**manifest.asking)
         except TypeError as error:
             raise IndexDamaged(f"{manifest.file}: is to be asked by {manifest.asking}, which is unknown") from error
-        numbers = type(made.probes) is int and type(made.candidates) is int and isinstance(made.slack, float)
-        if not (numbers and made.probes > 0 and made.candidates > 0 and made.slack >= 0):
+        numbers = type(asking.probes) is int and type(asking.candidates) is int and isinstance(asking.slack, float)
+        if not (numbers and asking.probes > 0 and asking.candidates > 0 and asking.slack >= 0):
             raise IndexDamaged(f"{manifest.file}: is to be asked by {manifest.asking}, which makes no sense")
-        return made
+        return asking
 
     def as_dict(self) -> dict[str, Any]:
         """For vectors.json."""
@@ -115,8 +109,8 @@ class Layout:
 
     @classmethod
     def of(cls, rows_expected: int, dim: int, settings: Settings) -> Self:
-        """Where nothing was tuned: a part for every three dimensions, the power of two below 2 sqrt(n) lists."""
-        parts = next(dim // each for each in (3, 2, 1) if dim % each == 0)
+        """Default layout: a part for every three dimensions, the power of two below 2 sqrt(n) lists."""
+        parts = next(dim // size for size in (3, 2, 1) if dim % size == 0)
         if rows_expected < settings.ivf_from:
             return cls(0, parts)
         return cls(1 << int(np.log2(2 * np.sqrt(rows_expected))), parts)  # building costs n lists
@@ -124,14 +118,14 @@ class Layout:
     @classmethod
     def parse(cls, factory: str) -> Self:
         """The inverse of `factory`; what older versions wrote has no OPQ. Raises ValueError."""
-        found = FACTORY.fullmatch(factory)
-        if found is None:
+        match = FACTORY.fullmatch(factory)
+        if match is None:
             raise ValueError(f"no layout of ours: {factory!r}")
-        return cls(int(found["lists"] or 0), int(found["parts"]))
+        return cls(int(match["lists"] or 0), int(match["parts"]))
 
     @property
     def factory(self) -> str:
-        """As FAISS writes it."""
+        """Factory string of FAISS."""
         lists = [f"IVF{self.lists}"] if self.lists else []
         return ",".join([f"OPQ{self.parts}", *lists, f"PQ{self.parts}x4fs"])
 
@@ -146,7 +140,7 @@ class Layout:
 
 def inverted(index: Any) -> Any:
     """The inverted lists of a FAISS index, a view that needs ``index`` alive; None if it has none."""
-    import faiss
+    faiss = load_faiss()
 
     inner = faiss.downcast_index(index)
     if isinstance(inner, faiss.IndexPreTransform):
@@ -155,8 +149,8 @@ def inverted(index: Any) -> Any:
 
 
 def _turned(index: Any) -> Any:
-    """What a FAISS index does with vectors first; None: nothing, as older versions wrote it."""
-    import faiss
+    """Transformation that a FAISS index applies to vectors first; None: nothing, as older versions wrote it."""
+    faiss = load_faiss()
 
     inner = faiss.downcast_index(index)
     if not isinstance(inner, faiss.IndexPreTransform):
@@ -166,18 +160,18 @@ def _turned(index: Any) -> Any:
 
 
 def _mapped(path: Path, shape: tuple[int, int]) -> Int8s:
-    """A file of vectors, of which only the pages that are looked at are read: rows lie anywhere in it.
+    """Map a file of vectors: only the pages that are read are loaded, and rows lie anywhere in it.
 
     With the pages around each, which the system reads by default, memory smaller than the file would not do.
     """
-    found = np.memmap(path, np.int8, "r", shape=shape)
+    rows = np.memmap(path, np.int8, "r", shape=shape)
     if hasattr(mmap, "MADV_RANDOM"):
-        found._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined]
-    return found
+        rows._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined]
+    return rows
 
 
 class Faiss:
-    """A FAISS file that proposes, the int8 vectors that re-score its proposals, and which phrase ids its rows are.
+    """Approximate engine: a FAISS file proposes, int8 vectors re-score, and runs map rows to phrase ids.
 
     The vectors stay in their file and are mapped into memory, so only the pages that are looked at count.
     """
@@ -185,7 +179,7 @@ class Faiss:
     def __init__(
         self, index: Any, codes: Int8s, manifest: VectorsManifest, settings: Settings, threads: int | None
     ) -> None:
-        import faiss
+        faiss = load_faiss()
 
         self.manifest, self.runs = manifest, Runs(np.array(manifest.runs, np.int64).reshape(-1, 2))
         self.index, self._threads, self.asking = index, threads, Asking.of(manifest, settings)
@@ -221,8 +215,8 @@ class Faiss:
 
     def search(self, vectors: Floats, k: int, wider: int = 1) -> tuple[Ids, Floats]:
         """As `Engine.search`; ``wider``: read so many times as many lists, and leave none of them out if above 1."""
-        done = self._by_thread(vectors, lambda piece, threads: self._searched(piece, k, wider, threads))
-        return np.concatenate([ids for ids, _ in done]), np.concatenate([scores for _, scores in done])
+        results = self._by_thread(vectors, lambda piece, threads: self._searched(piece, k, wider, threads))
+        return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
 
     def _searched(self, vectors: Floats, k: int, wider: int, threads: int) -> tuple[Ids, Floats]:
         return self.rescore(vectors, self._proposed(vectors, self.asking.fetch(k), wider, threads), k)
@@ -247,16 +241,16 @@ class Faiss:
 
     @property
     def _pool(self) -> ThreadPoolExecutor:
-        """Kept, as new threads would have no memory to work with yet; a forked process has none of its parent's."""
+        """Pool of threads, reused since new threads would first have to allocate their memory; a forked process makes
+        its own.
+        """
         process = os.getpid()
         if self._kept is None or self._kept[0] != process:
             self._kept = process, ThreadPoolExecutor(self._workers, "search")
         return self._kept[1]
 
     def _proposed(self, vectors: Floats, candidates: int, wider: int, threads: int) -> Ids:
-        import faiss
-
-        faiss.omp_set_num_threads(threads)  # of those that this thread has work for it
+        load_faiss(threads)
         candidates = min(candidates, self.manifest.rows)
         if self._lists is None:
             return np.asarray(self.index.search(vectors, candidates)[1], np.int64)
@@ -265,9 +259,9 @@ class Faiss:
         scores, lists = self._near(vectors, self.asking.probes * wider, slack)
         order = np.argsort(lists[:, 0], kind="stable")  # queries that read the same lists follow each other
         self._lists.nprobe = lists.shape[1]
-        found = np.empty((len(vectors), candidates), np.int64)
-        found[order] = self._lists.search_preassigned(vectors[order], candidates, lists[order], scores[order])[1]
-        return found
+        positions = np.empty((len(vectors), candidates), np.int64)
+        positions[order] = self._lists.search_preassigned(vectors[order], candidates, lists[order], scores[order])[1]
+        return positions
 
     def _rotated(self, vectors: Floats) -> Floats:
         """As the lists have them. By FAISS: the threads of NumPy's product would be in the way of its own."""
@@ -285,7 +279,7 @@ class Faiss:
 
     @property
     def nlist(self) -> int:
-        """How many inverted lists there are."""
+        """Number of inverted lists."""
         return 0 if self._lists is None else int(self._lists.nlist)
 
     def reads(self, vectors: Floats, asking: Asking) -> tuple[float, float]:
@@ -320,11 +314,11 @@ class Faiss:
         wide = np.empty(codes.shape, np.float32)
         for start in range(0, queries, max(1, at_once)):
             part = slice(start, start + at_once)
-            held = len(positions[part])
-            np.take(self._codes, positions[part], axis=0, out=codes[:held], mode="clip")  # the first row for -1
-            np.copyto(wide[:held], codes[:held])
-            np.einsum("qnd,qnd->qn", wide[:held], wide[:held], out=lengths[part])
-            np.matmul(wide[:held], vectors[part, :, None], out=scores[part, :, None])
+            rows = len(positions[part])
+            np.take(self._codes, positions[part], axis=0, out=codes[:rows], mode="clip")  # the first row for -1
+            np.copyto(wide[:rows], codes[:rows])
+            np.einsum("qnd,qnd->qn", wide[:rows], wide[:rows], out=lengths[part])
+            np.matmul(wide[:rows], vectors[part, :, None], out=scores[part, :, None])
         scores /= np.sqrt(lengths, out=lengths)
         scores[positions < 0] = -np.inf
         return scores
@@ -350,10 +344,10 @@ class Faiss:
             slack = self.asking.slack if wider == 1 else _ALL
             everything = self._lists is None or (self.asking.probes * wider >= self.nlist and slack >= _ALL)
             exhausted = everything and (fetch == self.manifest.rows or bool((ids[:, -1] < 0).all()))
-            kept = (ids >= 0) & keep(ids)
-            if kept.all() and kept.shape[1] >= k:
+            allowed = (ids >= 0) & keep(ids)
+            if allowed.all() and allowed.shape[1] >= k:
                 return ids[:, :k], scores[:, :k]
-            ids, scores = np.where(kept, ids, -1), np.where(kept, scores, np.float32(-np.inf))
-            if exhausted or kept.sum(axis=1).min() >= k:
+            ids, scores = np.where(allowed, ids, -1), np.where(allowed, scores, np.float32(-np.inf))
+            if exhausted or allowed.sum(axis=1).min() >= k:
                 return best(ids, scores, k)
             fetch, wider = fetch * 4, wider * 4

@@ -29,7 +29,7 @@ _WINDOWS = 8  # trigrams of a phrase that are looked up with what is not seen be
 _VARIED = 3  # apostrophes and hyphens of a phrase that are looked up in each of their forms
 _ALIKE = {alike[0]: alike for alike in (APOSTROPHES, HYPHENS)}
 _UNSEEN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}]")
-_UNSEEN_SIGNS = [sign for sign in map(chr, range(0x10000)) if _UNSEEN.match(sign)]
+_UNSEEN_SIGNS = _UNSEEN.findall("".join(map(chr, range(0x10000))))
 _LOOKED_UP = 64  # characters of a phrase that are looked up
 _FREQUENT = 20_000  # occurrences of a phrase below three characters from which its sentences are not listed
 _TRIGRAMS = 32  # of such a frequent phrase: its most frequent continuations stand for all
@@ -78,13 +78,13 @@ class TextSearch:
                 candidates = self._texts(self._matching(plan)) if in_all else self._all_texts()
             else:
                 candidates = self._texts(plan)
-            wanted, found = lowered(phrase), []
+            small, ids = lowered(phrase), []
             for identity, text in candidates:
-                if wanted in lowered(text):
-                    found.append(identity)
-                    if len(found) == limit:
+                if small in lowered(text):
+                    ids.append(identity)
+                    if len(ids) == limit:
                         break
-            return found
+            return ids
 
     def candidates(self, phrase: str, first: int = 0, before: int = _ID_LIMIT, limit: int = _ID_LIMIT) -> list[int]:
         """Ids from ``first`` up to ``before`` of sentences that may hold ``phrase``: ascending, the first ``limit``.
@@ -121,10 +121,10 @@ class TextSearch:
         short += [form[0] + sign for form in short if len(form) > 1 for sign in unseen]
         trigrams = list(chain.from_iterable(map(self._trigrams, short)))
         if sum(count for _, count in trigrams) > _FREQUENT:
-            trigrams.sort(key=lambda found: (-found[1], found[0]))
+            trigrams.sort(key=lambda entry: (-entry[1], entry[0]))
             return _any_of([*(text for text, _ in trigrams[:_TRIGRAMS]), *long])
-        found = set(self._matching(_any_of(long))) if long else set()
-        return sorted(found.union(*(self._instances(form) + self._ending(form, state) for form in short)))
+        sentences = set(self._matching(_any_of(long))) if long else set()
+        return sorted(sentences.union(*(self._instances(form) + self._ending(form, state) for form in short)))
 
     def _usable(self, generation: int) -> bool:
         if self._checked[0] != generation:
@@ -208,19 +208,19 @@ class TextSearch:
 
     def _by_ending(self) -> dict[str, array[int]]:
         """Ids by their last two characters: 8 bytes a sentence."""
-        found: dict[str, array[int]] = {}
+        occurrences: dict[str, array[int]] = {}
         for identity, end in self._store.connection.execute(
             "SELECT id, CAST(substr(text, -2) AS BLOB) FROM sentences ORDER BY id"
         ):
-            found.setdefault(_small(row_codec.decode_text(end)), array("q")).append(identity)
-        return found
+            occurrences.setdefault(_small(row_codec.decode_text(end)), array("q")).append(identity)
+        return occurrences
 
 
 _BEGINNING = "WHERE term >= CAST(? AS TEXT) AND term < CAST(? AS TEXT)"
 
 
 def _range(start: str) -> tuple[bytes, bytes]:
-    """The terms that begin with it; the text index has U+FFFD for what is no character."""
+    """The terms that begin with it; the text index has U+FFFD for what is not a character."""
     first = row_codec.encode_text(_NONE.sub("\ufffd", start))
     return first, first + b"\xff"
 
@@ -276,7 +276,7 @@ def _turkish(phrase: str) -> Iterator[str]:
     small = phrase.replace("I", "ı") if "ı" in phrase else phrase
     small = small.replace("İ", "i").lower()
     yield small.translate(_CAPITALS)
-    begins = [found.start() for found in islice(re.finditer(r"\b[iı]", small), _BEGINS)]
+    begins = [match.start() for match in islice(re.finditer(r"\b[iı]", small), _BEGINS)]
     for chosen in product((False, True), repeat=len(begins)):
-        capitals = {at for at, wanted in zip(begins, chosen, strict=True) if wanted}
+        capitals = {at for at, is_capital in zip(begins, chosen, strict=True) if is_capital}
         yield "".join(c.translate(_CAPITALS) if at in capitals else c for at, c in enumerate(small))

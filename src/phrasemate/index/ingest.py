@@ -1,12 +1,12 @@
-"""Documents on their way in: which are new, where interrupted ones go on, and their sentences cut into chunks.
+"""Documents on their way in: which are new, where interrupted ones continue, and their sentences cut into chunks.
 
 The cuts fall where they would fall in one undisturbed run, however often it is interrupted: the next run begins at
 the end of the last chunk that was kept.
 
 Documents into the store: a stream of sentences cut into chunks, each one model call and one transaction.
 
-The cuts are those of `Intake`, so a model that gives the same bits for the same texts in one call gives the same rows,
-however often the run is interrupted: a chunk is stored with the progress of its documents.
+The cuts are those of `Intake`, and a chunk is stored with the progress of its documents. So a model that gives the same
+bits for the same texts in one call gives the same rows, however often the run is interrupted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _learner() -> Learner:
 
 @dataclass
 class Task:
-    """A document on its way in; ``info`` is its record as of the sentences handed out so far."""
+    """Document being added; ``info`` is its record as of the sentences handed out so far."""
 
     info: DocumentInfo
     document: Document
@@ -55,16 +55,16 @@ Item = tuple[Task, int, Sentence]  # its document, its position there, itself
 
 
 class Intake:
-    """What one call takes in; ``known`` are the documents that are there already, by name."""
+    """What one call takes in; ``known`` are the documents that already exist, by name."""
 
-    def __init__(self, known: dict[str, DocumentInfo], next_document: int, lang: str, settings: Settings) -> None:
-        self._known, self._next_document, self._lang, self._settings = known, next_document, lang, settings
+    def __init__(self, existing: dict[str, DocumentInfo], next_document: int, lang: str, settings: Settings) -> None:
+        self._known, self._next_document, self._lang, self._settings = existing, next_document, lang, settings
         self._given: dict[str, str] = {}  # name -> digest of what this call was given
         self.counts = {"added": 0, "replaced": 0, "unchanged": 0}
         self.bytes_before = 0  # of the documents that the stream has gone past
 
     def chunks(self, documents: Iterable[Document]) -> Iterator[tuple[list[Item], list[Task]]]:
-        """Sentences of all documents, so many at a time, and the documents that they belong to.
+        """Yield the sentences of all documents, a chunk at a time, with the documents that they belong to.
 
         A document is complete when the stream has gone past it: a chunk that ends with its last sentence does not
         know that yet, and the next one records it.
@@ -75,8 +75,8 @@ class Intake:
             task = self._task(document)
             if task is not None:
                 tasks.append(task)
-                done = task.info.sentences
-                for position, sentence in enumerate(islice(document.sentences(), done, None), done):
+                count = task.info.sentences
+                for position, sentence in enumerate(islice(document.sentences(), count, None), count):
                     items.append((task, position, sentence))
                     if len(items) == self._settings.chunk:
                         yield items, tasks
@@ -87,7 +87,7 @@ class Intake:
             yield items, tasks
 
     def _task(self, document: Document) -> Task | None:
-        """What to do about a document; None if it is in the index as it is."""
+        """Decide what to do about a document; None if it is in the index unchanged."""
         name, digest = document.name, document.digest
         if self._given.setdefault(name, digest) != digest:
             raise InputError(f"two documents are named {name!r} and differ; give each document a name of its own")
@@ -110,25 +110,26 @@ class Intake:
     ) -> tuple[dict[str, Any], Iterable[Document]]:
         """The language's frequent words, and the documents again with those that learning has taken from the stream.
 
-        They are learned once from the first sentences and kept (``stored``: {"sentences": from how many, "words"}), so
-        that appending and resuming use the same; only words from a small sample give way to those of a larger one.
+        They are learned once from the first sentences and stored (``stored``: {"sentences": from how many, "words"}),
+        so that appending and resuming use the same. Only words from a small sample are replaced by those of a larger
+        one.
         """
         stored = stored or {"sentences": 0, "words": []}
         if stored["sentences"] >= self._settings.learn:
             return stored, documents
         stream = iter(documents)
-        held, learner, seen = [], _learner(), 0
+        pending, learner, size = [], _learner(), 0
         for document in stream:
-            held.append(document)
+            pending.append(document)
             if not self._is_stored(document):
-                for sentence in islice(document.sentences(), self._settings.learn - seen):
+                for sentence in islice(document.sentences(), self._settings.learn - size):
                     learner.update(sentence.text)
-                    seen += 1
-            if seen >= self._settings.learn:
+                    size += 1
+            if size >= self._settings.learn:
                 break
-        if seen > stored["sentences"]:
-            stored = {"sentences": seen, "words": sorted(learner.words())}
-        return stored, chain(held, stream)
+        if size > stored["sentences"]:
+            stored = {"sentences": size, "words": sorted(learner.words())}
+        return stored, chain(pending, stream)
 
     def _is_stored(self, document: Document) -> bool:
         old = self._known.get(document.name)
@@ -139,14 +140,14 @@ def extracted(
     model: IndexModel, texts: Sequence[str], frequent: Collection[str], segment: Mapping[str, Any]
 ) -> Sequence[PhraseSet]:
     """The phrases of one chunk's texts. Raises ModelError."""
-    found = model.extract(texts, frequent, **cast("SegmentOptions", segment)) if texts else []
-    if len(found) != len(texts):
-        raise ModelError(f"the model gave phrases for {len(found)} texts, expected {len(texts)}")
-    return found
+    extracts = model.extract(texts, frequent, **cast("SegmentOptions", segment)) if texts else []
+    if len(extracts) != len(texts):
+        raise ModelError(f"the model gave phrases for {len(extracts)} texts, expected {len(texts)}")
+    return extracts
 
 
 class Adder:
-    """One call of ``Index.add``. The caller holds the lock of the writer."""
+    """Run of one call of ``Index.add``. The caller holds the lock of the writer."""
 
     def __init__(
         self, store: Store, model: IndexModel, lang: str, settings: Settings, progress: Progress | None
@@ -154,8 +155,8 @@ class Adder:
         self._store, self._model, self._lang, self._settings = store, model, lang, settings
         self._progress = progress
         with store.reading() as state:
-            known = {document.name: document for document in store.documents()}  # about 600 bytes each
-            self._intake = Intake(known, state.next_document, lang, settings)
+            existing = {document.name: document for document in store.documents()}  # about 600 bytes each
+            self._intake = Intake(existing, state.next_document, lang, settings)
         self._counts = {"sentences": 0, "phrases": 0}
         self._encoder_seconds = 0.0
         self._changing = False
@@ -163,7 +164,7 @@ class Adder:
 
     def run(self, documents: Iterable[Document], written: Manifest) -> AddReport:
         """Store all documents; ``written`` is index.json, brought to the store's generation after each chunk."""
-        begun = perf_counter()
+        start = perf_counter()
         self._manifest = written
         self._bytes_total = total_bytes(documents)
         frequent, stream = self._frequent(map(sound, documents))
@@ -176,19 +177,19 @@ class Adder:
             counts["unchanged"],
             counts["sentences"],
             counts["phrases"],
-            perf_counter() - begun,
+            perf_counter() - start,
             self._encoder_seconds,
         )
 
     # -- one chunk
 
     def _store_chunk(self, items: list[Item], tasks: list[Task], frequent: frozenset[str]) -> None:
-        begun = perf_counter()
+        start = perf_counter()
         texts = [sentence.text for _, _, sentence in items]
-        found = extracted(self._model, texts, frequent, self._manifest.segment)
-        self._encoder_seconds += perf_counter() - begun
+        phrase_sets = extracted(self._model, texts, frequent, self._manifest.segment)
+        self._encoder_seconds += perf_counter() - start
         additions = []
-        for (task, position, sentence), phrases in zip(items, found, strict=True):
+        for (task, position, sentence), phrases in zip(items, phrase_sets, strict=True):
             count = len(phrases.starts)
             task.info = replace(task.info, sentences=position + 1, phrases=task.info.phrases + count)
             additions.append(transactions.Addition(task.info.id, position, sentence, phrases))
@@ -203,7 +204,7 @@ class Adder:
         self._tell(tasks[-1])
 
     def _begin(self) -> None:
-        """Before the first change of this call."""
+        """Prepare the store before the first change of this call."""
         if not self._changing:
             transactions.mend_words(self._store)
         self._changing = True
@@ -223,11 +224,11 @@ class Adder:
         key = f"frequent {self._lang}"
         with self._store.reading():
             stored = self._store.extra(key, sentences=int, words=list)
-        found, stream = self._intake.frequent(documents, stored)
-        if found["sentences"] and found != stored:
+        frequent_words, stream = self._intake.frequent(documents, stored)
+        if frequent_words["sentences"] and frequent_words != stored:
             self._begin()
-            self._record(transactions.put_extra(self._store, key, found))
-        return frozenset(found["words"]), stream
+            self._record(transactions.put_extra(self._store, key, frequent_words))
+        return frozenset(frequent_words["words"]), stream
 
 
 def sound(document: Document) -> Document:
@@ -258,8 +259,8 @@ def _unkept(metadata: Mapping[str, Any]) -> str:
         return str(error)
     level: list[Any] = [metadata] if raw.count(b"[") + raw.count(b"{") > row_codec.NESTING else []
     for _ in range(row_codec.NESTING):
-        inner = (each.values() if isinstance(each, Mapping) else each for each in level)
-        level = [one for each in inner for one in each if isinstance(one, dict | list | tuple)]
+        inner = (value.values() if isinstance(value, Mapping) else value for value in level)
+        level = [one for values in inner for one in values if isinstance(one, dict | list | tuple)]
     return "they are nested too deeply" if level else ""
 
 

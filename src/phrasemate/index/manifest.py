@@ -18,7 +18,7 @@ from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsupported
 from phrasemate.index.types import IndexModel
-from phrasemate.utils.cpu import cores
+from phrasemate.utils.machine import cores
 from phrasemate.utils.storage import atomic_file
 
 FORMAT = "phrasemate-index"
@@ -35,7 +35,7 @@ _MOST = 1 << 62  # what is counted or sized is less
 class Manifest:
     """``index.json``: the model, and the generation that the store has reached at least.
 
-    ``segment``: how the model was told to segment, where that is not its own way; fixed when the index is made.
+    ``segment``: the segmentation settings, if they differ from the model's; fixed when the index is made.
     """
 
     model_name: str
@@ -60,13 +60,13 @@ class Manifest:
             raise IndexMissing(
                 f"no index at {path.parent} (it has no {path.name}); make one with: phrasemate index TEXT -o DIR"
             )
-        made = cls(**_only(cls, read_json(path), path))
-        texts = isinstance(made.model_name, str) and isinstance(made.model_hash, str)
-        numbers = [value for value in (made.dim, made.generation) if type(value) is int and value >= 0]
-        where = made.model_path is None or isinstance(made.model_path, str)
-        if not (texts and where and len(numbers) == 2 and made.dim and isinstance(made.segment, dict)):
+        manifest = cls(**_only(cls, read_json(path), path))
+        texts = isinstance(manifest.model_name, str) and isinstance(manifest.model_hash, str)
+        numbers = [value for value in (manifest.dim, manifest.generation) if type(value) is int and value >= 0]
+        where = manifest.model_path is None or isinstance(manifest.model_path, str)
+        if not (texts and where and len(numbers) == 2 and manifest.dim and isinstance(manifest.segment, dict)):
             raise IndexDamaged(f"{path}: holds what no index does; restore it or build the index again")
-        return made
+        return manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ class VectorsManifest:
     @classmethod
     def read(cls, path: Path) -> VectorsManifest:
         """Raises IndexMissing, IndexDamaged or IndexUnsupported."""
-        made = cls(**_only(cls, read_json(path), path))
-        if not made._possible():
-            raise IndexDamaged(f"{path}: holds what no index does; the next search makes it anew")
-        return made
+        manifest = cls(**_only(cls, read_json(path), path))
+        if not manifest._possible():
+            raise IndexDamaged(f"{path}: is corrupted; the next search rebuilds it")
+        return manifest
 
     def _possible(self) -> bool:
         """Whether types, names and counts are such as are written: a forger can make checksums, too."""
@@ -112,7 +112,7 @@ class VectorsManifest:
         return (
             all(_is(_FILE, name) for name in (self.file, self.codes))
             and all(type(number) is int and 0 <= number < _MOST for number in numbers)
-            and all(isinstance(each, kind) for each, kind in zip(hashes, (str, str, list, list), strict=True))
+            and all(isinstance(value, kind) for value, kind in zip(hashes, (str, str, list, list), strict=True))
             and all(isinstance(part, str) for part in (*self.parts, *self.codes_parts))
             and _is(FACTORY, self.factory)
             and isinstance(self.asking, dict)
@@ -141,7 +141,7 @@ class VectorsManifest:
         return count == self.rows and end <= self.covered
 
     @classmethod
-    def found(cls, path: Path) -> VectorsManifest | None:
+    def read_if_present(cls, path: Path) -> VectorsManifest | None:
         """As `read`, but None where there is no such file: a writer may take it away at any time."""
         try:
             return cls.read(path)
@@ -154,15 +154,15 @@ def _is(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def _only(cls: type, content: dict[str, Any], path: Path) -> dict[str, Any]:
-    wanted = {f.name: f for f in fields(cls)}
+    expected = {f.name: f for f in fields(cls)}
     absent = sorted(
         name
-        for name, f in wanted.items()
+        for name, f in expected.items()
         if name not in content and f.default is MISSING and f.default_factory is MISSING
     )
     if absent:
         raise IndexDamaged(f"{path}: has no {', '.join(absent)}; delete the index and build it again")
-    return {name: content[name] for name in wanted if name in content}
+    return {name: content[name] for name in expected if name in content}
 
 
 def _canonical(content: dict[str, Any]) -> bytes:
@@ -203,9 +203,9 @@ def read_json(path: Path) -> dict[str, Any]:
             f"{path}: is truncated or altered (its checksum does not hold); restore it or build the index again"
         )
     if body.get("format") != FORMAT or body.get("version") != VERSION:
-        seen = f"{body.get('format')} {body.get('version')}"
+        header = f"{body.get('format')} {body.get('version')}"
         raise IndexUnsupported(
-            f"{path}: is of format {seen}, expected {FORMAT} {VERSION}; use a matching version of phrasemate"
+            f"{path}: is of format {header}, expected {FORMAT} {VERSION}; use a matching version of phrasemate"
         )
     return body
 
@@ -252,10 +252,10 @@ def differing(files: Sequence[tuple[Path, int, str, list[str]]], threads: int | 
     pieces: list[tuple[Path, int, int, str]] = []
     for file, size, whole, parts in files:
         cuts = range(0, max(size, 1), PART) if parts else range(1)
-        wanted = parts or [whole]
-        if len(wanted) != len(cuts):
+        digests = parts or [whole]
+        if len(digests) != len(cuts):
             return file
-        pieces += [(file, at, PART if parts else size, each) for at, each in zip(cuts, wanted, strict=True)]
+        pieces += [(file, at, PART if parts else size, digest) for at, digest in zip(cuts, digests, strict=True)]
     with ThreadPoolExecutor(threads or cores()) as pool:
         same = list(pool.map(lambda piece: _hashed(*piece[:3]) == piece[3], pieces))
     return next((file for (file, *_), good in zip(pieces, same, strict=True) if not good), None)

@@ -98,7 +98,7 @@ def encode_metadata(metadata: Mapping[str, Any]) -> bytes:
 
 
 def decode_metadata(blob: bytes) -> dict[str, Any]:
-    """What was encoded. Numbers that are none (Infinity, of a JSON line or of Python) come back as their names.
+    """What was encoded. Infinity and NaN come back as their names.
 
     Raises ValueError, RecursionError for what `encode_metadata` does not write.
     """

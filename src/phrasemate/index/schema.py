@@ -1,11 +1,17 @@
-"""The SQLite file: its schema, how it is opened, and its errors in our words."""
+"""The SQLite file of an index: its schema, how it is opened, its errors in our words, and the lock of its one writer.
+
+The system frees the lock when its holder dies. A note beside it says who holds it.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
@@ -13,10 +19,9 @@ from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
 from phrasemate.index import row_codec
-from phrasemate.index.lock import write_lock
 
 STORE = "store.sqlite"
-PAGE_BYTES = 16_384  # on pages of 4 kB, rows of 2 to 4 kB lose up to 40 % (docs/index.md)
+PAGE_BYTES = 16_384  # on pages of 4 kB, rows of 2 to 4 kB lose up to 40 % (results/log/index.md)
 CACHE_KIB = 32_768
 VALUE_BYTES = 1 << 28  # of one value: the vectors of a sentence of a million characters have less than half of it
 BUSY_SECONDS = 10.0
@@ -114,10 +119,10 @@ class Mark(NamedTuple):
 def mark(path: Path) -> Mark:
     """Of the store in the folder ``path``."""
     try:
-        found = (path / STORE).stat()
+        status = (path / STORE).stat()
     except FileNotFoundError:
         return Mark(0, 0, 0, 0)
-    return Mark(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return Mark(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def has_log(path: Path) -> bool:
@@ -156,8 +161,8 @@ def connect(path: Path, readonly: bool) -> Opened:
                 f"{path}: an interrupted writer left {STORE}-wal, which a read-only folder cannot take in; "
                 f"open the index once with write permission"
             ) from error
-        seen = mark(path)  # before it is opened, lest a change in between goes unnoticed
-        return Opened(_configured(uri + "?immutable=1", readonly=True), readonly=True, immutable=seen)
+        before = mark(path)  # before it is opened, lest a change in between goes unnoticed
+        return Opened(_configured(uri + "?immutable=1", readonly=True), readonly=True, immutable=before)
 
 
 def _configured(uri: str, readonly: bool) -> sqlite3.Connection:
@@ -183,8 +188,8 @@ def words_checksum(connection: sqlite3.Connection) -> int:
     """CRC-32 over all that the full-text table ``words`` holds."""
     value = 0
     for identity, block in connection.execute("SELECT id, block FROM words_data ORDER BY id"):
-        known = block if isinstance(block, bytes) else repr(block).encode()  # damage may be of any kind
-        value = crc32(known, crc32(b"%d" % identity, value))
+        content = block if isinstance(block, bytes) else repr(block).encode()  # damage may be of any kind
+        value = crc32(content, crc32(b"%d" % identity, value))
     for row in connection.execute("SELECT segid, term, pgno FROM words_idx ORDER BY segid, term"):
         value = crc32(repr(row).encode(), value)
     return value
@@ -237,15 +242,67 @@ def _lay_out(connection: sqlite3.Connection) -> None:
 
 def verify_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Raise IndexDamaged unless the store's own definitions are the ones we write."""
-    found = {name: sql for name, sql in connection.execute("SELECT name, sql FROM sqlite_master") if name in SCHEMA}
+    definitions = {
+        name: sql for name, sql in connection.execute("SELECT name, sql FROM sqlite_master") if name in SCHEMA
+    }
     active = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"  # they would run when we write or read
     if strange := [str(name) for (name,) in connection.execute(active)]:
         raise IndexDamaged(
             f"{path}: the store holds {strange[0][:60]!a}, which is not ours; restore it or build the index again"
         )
     encoding = connection.execute("PRAGMA encoding").fetchone()[0]
-    if found != SCHEMA or encoding != "UTF-8":
-        wrong = sorted(name for name in SCHEMA if found.get(name) != SCHEMA[name]) or ["encoding"]
+    if definitions != SCHEMA or encoding != "UTF-8":
+        wrong = sorted(name for name in SCHEMA if definitions.get(name) != SCHEMA[name]) or ["encoding"]
         raise IndexDamaged(
             f"{path}: the store's definition of {', '.join(wrong)} is not ours; restore it or build the index again"
         )
+
+
+LOCK_FILE = "write.lock"
+NOTE_FILE = "writer.json"
+
+
+@contextmanager
+def write_lock(folder: Path) -> Iterator[None]:
+    """Hold the right to write to the index in ``folder``.
+
+    Raises IndexLocked, naming the holder, if another process or another open Index of this one has it.
+    """
+    from filelock import FileLock, Timeout  # it loads asyncio: only writers pay for that
+
+    lock = FileLock(folder / LOCK_FILE, timeout=0, is_singleton=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise IndexLocked(f"{folder}: {_holder(folder)} is writing to this index; wait until it has finished") from None
+    except (OSError, NotImplementedError) as error:
+        raise IndexError_(f"{folder}: cannot be written ({error}); check the permissions of the folder") from error
+    try:
+        _leave_note(folder)
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / NOTE_FILE).unlink(missing_ok=True)
+        lock.release()
+
+
+def _leave_note(folder: Path) -> None:
+    import socket  # only writers pay for it
+
+    note = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "command": " ".join(sys.argv)[:200],
+    }
+    with suppress(OSError):  # the note informs, the lock protects
+        (folder / NOTE_FILE).write_text(json.dumps(note), "utf-8")
+
+
+def _holder(folder: Path) -> str:
+    """Who left the note; it is only a courtesy, so an unreadable one is not an error."""
+    try:
+        note = json.loads((folder / NOTE_FILE).read_text("utf-8"))
+        return f"process {note['pid']} on {note['host']} (since {note['since']}: {note['command']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, IndexMissing
-from phrasemate.index import faiss_build, row_codec
+from phrasemate.index import row_codec
 from phrasemate.index.exact import Exact, Floats, Ids, Runs, best, merged, unpack
 from phrasemate.index.faiss_search import Faiss
-from phrasemate.index.lock import write_lock
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
+from phrasemate.index.schema import write_lock
 from phrasemate.index.store import State, Store, VectorRow, current_manifest, vectors_generation
 from phrasemate.index.types import Settings
 from phrasemate.index.wordings import Segment, Wordings, WordingsManifest, build_segment, load_segment
+from phrasemate.utils.machine import cores
 
 _ASKED = 2_048  # queries that are multiplied with a block of the store at once
 _CANDIDATES = 1 << 16  # of a query, or a quarter of the rows: where a filter needs more, what passes it is read instead
@@ -25,20 +26,20 @@ log = logging.getLogger("phrasemate.index")
 
 
 class Newer(Exception):
-    """A writer made the FAISS file in force after the snapshot began; ``args``: its generation."""
+    """Raised when the FAISS file is newer than the snapshot; ``args``: its generation."""
 
 
 def in_force(
-    store: Store, state: State, settings: Settings, threads: int | None, held: Faiss | None = None
+    store: Store, state: State, settings: Settings, threads: int | None, loaded: Faiss | None = None
 ) -> Faiss | None:
-    """The FAISS file that vectors.json names, ``held`` if it is that one; None if there is none.
+    """Load the FAISS file that vectors.json names, or return ``loaded`` if it is that one; None if there is none.
 
     Raises Newer, IndexDamaged.
     """
     for attempt in range(2):
-        manifest = VectorsManifest.found(store.path / VECTORS_JSON)
-        if manifest is None or (held is not None and held.manifest == manifest):
-            return held if manifest else None
+        manifest = VectorsManifest.read_if_present(store.path / VECTORS_JSON)
+        if manifest is None or (loaded is not None and loaded.manifest == manifest):
+            return loaded if manifest else None
         if manifest.generation > state.generation:
             raise Newer(manifest.generation)
         try:
@@ -50,19 +51,21 @@ def in_force(
 
 
 class View:
-    """Brought up to date with the store's generation at each search; appended phrases are read, old ones are kept."""
+    """Search over one snapshot of the store, refreshed at each search: appended phrases are read, earlier ones stay in
+    memory.
+    """
 
     def __init__(self, store: Store, settings: Settings, threads: int | None) -> None:
         self._store, self._settings, self._threads = store, settings, threads
         self.reset()
 
     def reset(self) -> None:
-        """Forget all; the next search reads it again."""
+        """Drop everything in memory; the next search reads it again."""
         self._generation = -1
         self._from = self._to = 0  # self.exact holds the live phrases with these ids
         self._scanning = False  # neither a FAISS file nor self.exact is of the snapshot: the store is read
         self.faiss: Faiss | None = None
-        self.exact = Exact(self._store.dim, self._settings.block)
+        self.exact = Exact(self._store.dim, self._settings.block, self._threads or cores())
         self.dead = Runs(np.zeros((0, 2), np.int64))
         self._segments: dict[str, Segment] = {}
         self._wordings: tuple[int, Wordings] | None = None  # with the generation that it is of
@@ -132,11 +135,6 @@ class View:
             codes[order] = self._store.vectors_of(ids[order].tolist())
         return row_codec.dequantise(codes)
 
-    def of_documents(self, state: State, ids: Ids, documents: Ids) -> NDArray[np.bool_]:
-        """(ids,) whether each phrase is live and in one of the documents (ids)."""
-        self.refresh(state)
-        return self._in_documents(ids, documents)
-
     def search(self, state: State, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:
         """The k best live phrases, of ``documents`` (ids) only if given; they hold ``passing`` phrases together."""
         self.refresh(state)
@@ -157,13 +155,13 @@ class View:
             return self._scan(vectors, k, documents, passing)
         if not len(self.exact):
             return more
-        found = self.exact.search(vectors, k, documents)
-        return best(np.concatenate([found[0], more[0]], 1), np.concatenate([found[1], more[1]], 1), k)
+        nearest = self.exact.search(vectors, k, documents)
+        return best(np.concatenate([nearest[0], more[0]], 1), np.concatenate([nearest[1], more[1]], 1), k)
 
     def refresh(self, state: State) -> None:
-        """Take in what has been committed since the last search.
+        """Refresh with what has been committed since the last search.
 
-        Raises IndexDamaged, IndexError_ or ModelMismatch if the index was made or begun anew.
+        Raises IndexDamaged, IndexError_ or ModelMismatch if the index was rebuilt.
         """
         if state.generation == self._generation:
             return
@@ -180,7 +178,7 @@ class View:
 
     def _refresh_exact(self, covered: int, state: State) -> None:
         if not self._from <= covered <= self._to:
-            self.exact, self._to = Exact(self._store.dim, self._settings.block), covered
+            self.exact, self._to = Exact(self._store.dim, self._settings.block, self._threads or cores()), covered
         self.exact.keep(~self.dead.contains(self.exact.ids) & (self.exact.ids >= covered))
         self.exact.extend(self._store.vectors(self._to))
         self._from, self._to = covered, state.next_phrase
@@ -211,7 +209,7 @@ class View:
             self._rebuild(state, f"{path}: does not cover {self._outside(state)} phrases")
 
     def _make_do(self, state: State) -> None:
-        """The file in force has what the snapshot lacks: go on with the one in memory, or read the store."""
+        """The FAISS file is newer than this snapshot: reuse the loaded one, or scan the store."""
         self._scanning = self.faiss is None or self._outside(state) > self._settings.forced_rebuild
 
     def _outside(self, state: State) -> int:
@@ -220,7 +218,9 @@ class View:
         return state.next_phrase - covered - (self.dead.below(state.next_phrase) - self.dead.below(covered))
 
     def _rebuild(self, state: State, reason: str) -> None:
-        """Mend the FAISS file from the store; where that cannot be, search everything exactly."""
+        """Rebuild the FAISS file from the store; if that fails, search everything exactly."""
+        from phrasemate.index import faiss_build
+
         try:
             if self._store.readonly:
                 raise IndexError_("the index is open for reading only")
@@ -229,8 +229,8 @@ class View:
                     self._make_do(state)
                     return
                 log.warning("%s; rebuilding the FAISS file from the store", reason)
-                made = faiss_build.build(self._store, self._settings, self._threads)
-                self.faiss = in_force(self._store, state, self._settings, self._threads) if made else None
+                is_built = faiss_build.build(self._store, self._settings, self._threads)
+                self.faiss = in_force(self._store, state, self._settings, self._threads) if is_built else None
         except IndexLocked:
             log.info("%s; its writer is at work, searching exactly meanwhile", reason)
         except IndexDamaged:
@@ -239,17 +239,17 @@ class View:
             log.warning("%s; it cannot be rebuilt (%s), searching exactly in memory", reason, error)
 
     def _scan(self, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:
-        """Exact search in the rows of the store, each read once: of all documents, or of some."""
-        seen = 0
+        """Exact search over the rows of the store, each read once: of all documents, or of some."""
+        count = 0
         parts = [vectors[at : at + _ASKED] for at in range(0, max(len(vectors), 1), _ASKED)]
-        found = [best(np.zeros((len(part), 0), np.int64), np.zeros((len(part), 0), np.float32), k) for part in parts]
+        results = [best(np.zeros((len(part), 0), np.int64), np.zeros((len(part), 0), np.float32), k) for part in parts]
         for block in self._blocks(documents):
             codes, ids, _ = unpack(block, self._store.dim)
-            wide, seen = row_codec.dequantise(codes), seen + len(ids)
-            found = [merged(part, k, before, wide, ids) for part, before in zip(parts, found, strict=True)]
-        if seen != passing:
-            raise self._store.damaged(f"{seen} phrases found in the rows searched, expected {passing}")
-        return np.concatenate([ids for ids, _ in found]), np.concatenate([scores for _, scores in found])
+            wide, count = row_codec.dequantise(codes), count + len(ids)
+            results = [merged(part, k, before, wide, ids) for part, before in zip(parts, results, strict=True)]
+        if count != passing:
+            raise self._store.damaged(f"{count} phrases found in the rows searched, expected {passing}")
+        return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
 
     def _blocks(self, documents: Ids | None) -> Iterator[list[VectorRow]]:
         if documents is None:
@@ -261,9 +261,9 @@ class View:
     def _in_documents(self, ids: Ids, documents: Ids) -> NDArray[np.bool_]:
         """Which phrase ids are live and in the documents."""
         unique, inverse = np.unique(ids, return_inverse=True)
-        wanted = set(documents.tolist())
+        chosen = set(documents.tolist())
         keep = np.zeros(len(unique), bool)
-        for at in np.flatnonzero((unique >= 0) & ~self.dead.contains(unique)):
-            row = self._store.sentence_of(int(unique[at]))
-            keep[at] = row is not None and row.document in wanted
+        live = np.flatnonzero((unique >= 0) & ~self.dead.contains(unique))
+        rows = self._store.sentences_of(unique[live].tolist())
+        keep[live] = [row is not None and row.document in chosen for row in rows]
         return keep[inverse].reshape(ids.shape)

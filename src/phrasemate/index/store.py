@@ -1,9 +1,8 @@
 """The store: one SQLite file that is the truth about an index, its connection, and the checks when it is opened.
 
 This file reads it; ``transactions.py`` changes it. Every row carries a checksum that is compared whenever the row is
-read, every scan compares what it saw with the counts, and a phrase id that is neither live nor known as deleted is
-damage: nothing is ever silently missing.
-
+read, and every scan compares its rows with the counts. A phrase id that is neither live nor known as deleted is damage:
+nothing is ever silently missing.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from phrasemate.errors import (
     ModelMismatch,
 )
 from phrasemate.index import row_codec, schema
-from phrasemate.index.lock import LOCK_FILE, NOTE_FILE
 from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.schema import LOCK_FILE, NOTE_FILE
 from phrasemate.index.types import DocumentInfo, IndexModel
 from phrasemate.utils.storage import is_entry
 
 
 class Session:
-    """All methods may be called from any thread; one works at a time.
+    """Connection to the SQLite file, safe to share between threads: one works at a time.
 
     A file that had to be opened as immutable has no log that SQLite would look at, so we look for a writer ourselves.
     """
@@ -58,12 +57,12 @@ class Session:
             self.connection.close()
 
     def same(self) -> None:
-        """Raises IndexError_ if the file is no more the one that was opened."""
+        """Raise IndexError_ unless the file at the path is the one that was opened."""
         if schema.mark(self.path).file != self.file:
-            raise IndexError_(f"{self.path}: was made anew, or taken away, since it was opened; open it again")
+            raise IndexError_(f"{self.path}: was rebuilt or removed since it was opened; open it again")
 
     def checkpoint(self) -> None:
-        """Merge the log into the file, as far as readers allow at once: what is left is merged another time."""
+        """Merge the log into the file, as far as readers allow at once; the rest is merged later."""
         with self.lock, schema.translate_errors(self.path):
             self.connection.execute("PRAGMA busy_timeout = 0")
             try:
@@ -73,7 +72,7 @@ class Session:
 
     @contextmanager
     def moment(self) -> Iterator[None]:
-        """Everything read inside is of one moment, whatever a writer commits meanwhile. Can be nested."""
+        """Freeze one state of the store for all reads inside, whatever a writer commits meanwhile. Can be nested."""
         with self.lock:
             with schema.translate_errors(self.path):
                 outermost = not self.connection.in_transaction
@@ -93,7 +92,7 @@ class Session:
     # -- a file that was opened as immutable
 
     def _renew(self) -> None:
-        """Open it again if a writer came since.
+        """Reopen an immutable file if a writer has changed it.
 
         Raises IndexLocked where a writer's log cannot be read, IndexError_ as `same` does: what is known of another
         file is not of this one.
@@ -111,7 +110,9 @@ class Session:
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
-        """What was read while the file changed is of two moments, or looks damaged. Raises IndexLocked for it."""
+        """Raise IndexLocked if the file changed during the read, so that its content is of two states or looks damaged.
+        Raises IndexLocked for it.
+        """
         try:
             yield
         except (IndexDamaged, UnicodeDecodeError, sqlite3.Error) as error:
@@ -122,7 +123,7 @@ class Session:
             raise self._written()
 
     def _has_writer(self) -> bool:
-        """Whether the file is not as it was opened, or a log has what it lacks."""
+        """Whether the file has changed since it was opened, or a log has newer rows."""
         if self._immutable is None:
             return False
         return schema.mark(self.path) != self._immutable or schema.has_log(self.path)
@@ -141,7 +142,7 @@ _DOCUMENT = "id, CAST(name AS BLOB), CAST(language AS BLOB), CAST(digest AS BLOB
 
 
 class State(NamedTuple):
-    """The counts of a store. Ids are given in ascending order and never again, so next - live = deleted."""
+    """Counts of a store. Ids are given in ascending order and never again, so next - live = deleted."""
 
     generation: int
     documents: int
@@ -173,24 +174,26 @@ class VectorRow(NamedTuple):
 
 
 class Counted(Protocol):
-    """What `all_in_order` asks of a store."""
+    """Protocol of the stores that `all_in_order` checks."""
 
     def state(self) -> State: ...
     def document(self, identity: int) -> DocumentInfo: ...
     def damaged(self, what: str) -> IndexDamaged: ...
 
 
-def all_in_order(found: Iterable[SentenceRow], store: Counted, document: int | None) -> Iterator[SentenceRow]:
-    """The sentences as they come; raises IndexDamaged unless they are all of the store's, or of a document, by id."""
-    seen, last = 0, -1
-    for row in found:
+def all_in_order(rows: Iterable[SentenceRow], store: Counted, document: int | None) -> Iterator[SentenceRow]:
+    """Yield the sentences as they come; raises IndexDamaged unless they are all of the store's, or of a document, by
+    id.
+    """
+    count, last = 0, -1
+    for row in rows:
         if row.id <= last or document not in (None, row.document):
             raise store.damaged(f"sentence {row.id} is out of order")
-        seen, last = seen + 1, row.id
+        count, last = count + 1, row.id
         yield row
     expected = (store.state() if document is None else store.document(document)).sentences
-    if seen != expected:
-        raise store.damaged(f"{seen} sentences found, expected {expected}")
+    if count != expected:
+        raise store.damaged(f"{count} sentences found, expected {expected}")
 
 
 class Store(Session):
@@ -213,7 +216,7 @@ class Store(Session):
 
     @contextmanager
     def reading(self) -> Iterator[State]:
-        """A snapshot whose body is ours alone, so that its errors are mapped too."""
+        """Snapshot that also turns SQLite's errors into errors of phrasemate."""
         with schema.translate_errors(self.path), self.snapshot() as state:
             yield state
 
@@ -228,7 +231,7 @@ class Store(Session):
         return State(*row[:-1])
 
     def extra(self, key: str, **kinds: type) -> dict[str, Any] | None:
-        """A stored JSON object with entries of these kinds (``int``, or ``list``, of texts), or None."""
+        """Stored JSON object with entries of these kinds (``int``, or ``list``, of texts), or None."""
         for name, value, crc in self.connection.execute(
             "SELECT CAST(key AS BLOB), CAST(value AS BLOB), crc FROM extras"
         ):
@@ -240,29 +243,29 @@ class Store(Session):
 
     def _entry(self, key: str, value: bytes, kinds: Mapping[str, type]) -> dict[str, Any]:
         with suppress(ValueError, RecursionError):
-            found = json.loads(value)
-            if is_entry(found, kinds):
-                return dict(found)
+            content = json.loads(value)
+            if is_entry(content, kinds):
+                return dict(content)
         raise self.damaged(f"the entry {key!r} of the table extras is none of phrasemate's")
 
     def _counted(self, what: str, *numbers: int) -> None:
-        """Raises IndexDamaged for ids and counts that no store reaches: a checksum can be made for them, too."""
+        """Raise IndexDamaged for ids and counts that no store reaches: a forged row can have a valid checksum."""
         if min(numbers) < 0 or max(numbers) >= _MOST:
-            raise self.damaged(f"{what} has numbers that are none of phrasemate's ({', '.join(map(str, numbers))})")
+            raise self.damaged(f"{what} has numbers that phrasemate never writes ({', '.join(map(str, numbers))})")
 
     # -- documents
 
     def documents(self) -> Iterator[DocumentInfo]:
         """All documents in the order of their ids. Raises IndexDamaged if one is altered or missing."""
-        seen, last = 0, -1
+        count, last = 0, -1
         for row in self.connection.execute(f"SELECT {_DOCUMENT} FROM documents ORDER BY id"):
             document = self._document(row)
             if document.id <= last:
                 raise self.damaged(f"document {document.id} is out of order")
-            seen, last = seen + 1, document.id
+            count, last = count + 1, document.id
             yield document
-        if seen != (expected := self.state().documents):
-            raise self.damaged(f"{seen} documents found, expected {expected}")
+        if count != (expected := self.state().documents):
+            raise self.damaged(f"{count} documents found, expected {expected}")
 
     def document(self, identity: int) -> DocumentInfo:
         row = self.connection.execute(f"SELECT {_DOCUMENT} FROM documents WHERE id = ?", (identity,)).fetchone()
@@ -305,8 +308,18 @@ class Store(Session):
             raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
         return None
 
+    def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
+        """The sentence of each phrase id, read once for neighbours in it; None for phrases that were deleted."""
+        rows: list[SentenceRow | None] = []
+        row: SentenceRow | None = None
+        for phrase in phrases:
+            if row is None or not row.first_phrase <= phrase < row.first_phrase + row.phrases:
+                row = self.sentence_of(phrase)
+            rows.append(row)
+        return rows
+
     def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
-        """Sentences by id, in the order of the ids. Raises IndexDamaged for one that is missing."""
+        """Read sentences by id, in the order of the ids. Raises IndexDamaged for one that is missing."""
         for identity in ids:
             raw = self.connection.execute(
                 f"SELECT {_SENTENCE} FROM sentences WHERE id = ?", (int(identity),)
@@ -320,8 +333,8 @@ class Store(Session):
         where, order, parameters = (
             ("", "id", ()) if document is None else ("WHERE document = ?", "position", (document,))
         )
-        found = self.connection.execute(f"SELECT {_SENTENCE} FROM sentences {where} ORDER BY {order}", parameters)
-        yield from all_in_order(map(self._sentence, found), self, document)
+        cursor = self.connection.execute(f"SELECT {_SENTENCE} FROM sentences {where} ORDER BY {order}", parameters)
+        yield from all_in_order(map(self._sentence, cursor), self, document)
 
     def sentences_of_phrases(self, low: int, high: int) -> Iterator[SentenceRow]:
         """The sentences whose phrases have ids of ``low`` to below ``high``, by id."""
@@ -349,10 +362,10 @@ class Store(Session):
             raise self.damaged(f"sentence {raw[0]} does not match its checksum")
         self._counted("a sentence", *numbers)
         try:
-            known = row_codec.decode_metadata(metadata)
+            decoded = row_codec.decode_metadata(metadata)
         except (ValueError, RecursionError) as error:
             raise self.damaged(f"the metadata of sentence {raw[0]} are none of phrasemate's") from error
-        return SentenceRow._make([*numbers, row_codec.decode_text(text), known, spans])
+        return SentenceRow._make([*numbers, row_codec.decode_text(text), decoded, spans])
 
     # -- vectors
 
@@ -379,7 +392,7 @@ class Store(Session):
 
     def vectors_of(self, phrases: Sequence[int]) -> NDArray[np.int8]:
         """(phrases, dim) int8 of ascending phrase ids, each sentence read once. Raises InputError for a deleted one."""
-        found = np.empty((len(phrases), self.dim), np.int8)
+        codes = np.empty((len(phrases), self.dim), np.int8)
         row: VectorRow | None = None
         for place, phrase in enumerate(phrases):
             if row is None or not row.first_phrase <= phrase < row.first_phrase + row.phrases:
@@ -390,50 +403,52 @@ class Store(Session):
                 row = None if raw is None else self._vector(raw)
                 if row is None or row[2:4] != (sentence.first_phrase, sentence.phrases):
                     raise self.damaged(f"the vectors of sentence {sentence.id} are missing or of other phrases")
-            found[place] = np.frombuffer(row.codes, np.int8).reshape(-1, self.dim)[phrase - row.first_phrase]
-        return found
+            codes[place] = np.frombuffer(row.codes, np.int8).reshape(-1, self.dim)[phrase - row.first_phrase]
+        return codes
 
-    def sampled_vectors(self, wanted: int, pieces: int = 256) -> NDArray[np.int8]:
-        """About ``wanted`` (n, dim) int8 vectors in up to ``pieces`` runs spread evenly over the store."""
-        codes = b"".join(row.codes for row in self.sampled_rows(wanted, pieces))
+    def sampled_vectors(self, count: int, pieces: int = 256) -> NDArray[np.int8]:
+        """About ``count`` (n, dim) int8 vectors in up to ``pieces`` runs spread evenly over the store."""
+        codes = b"".join(row.codes for row in self.sampled_rows(count, pieces))
         return np.frombuffer(codes, np.int8).reshape(-1, self.dim)
 
-    def sampled_rows(self, wanted: int, pieces: int) -> list[VectorRow]:
-        """As `sampled_vectors`, by sentence id; a piece makes up for what others have too little of."""
+    def sampled_rows(self, count: int, pieces: int) -> list[VectorRow]:
+        """Sample rows as `sampled_vectors` does, by sentence id; a range with too few phrases is made up for by the
+        others.
+        """
         first, last = self.connection.execute("SELECT min(id), max(id) FROM sentences").fetchone()
         if first is None:
             return []
         bounds = np.linspace(first, last + 1, min(pieces, last + 1 - first) + 1).astype(int).tolist()
         places = list(pairwise(bounds))
-        found: list[VectorRow] = []
+        rows: list[VectorRow] = []
         drawn = 0
-        while places and drawn < wanted:
-            more, places = self._drawn(places, wanted - drawn)
-            found += more
+        while places and drawn < count:
+            more, places = self._drawn(places, count - drawn)
+            rows += more
             drawn += sum(row.phrases for row in more)
-        return sorted(found)
+        return sorted(rows)
 
-    def _drawn(self, places: Sequence[tuple[int, int]], wanted: int) -> tuple[list[VectorRow], list[tuple[int, int]]]:
-        """Rows of about ``wanted`` phrases from ranges of sentence ids, one at least of each, and what is left of them.
+    def _drawn(self, places: Sequence[tuple[int, int]], count: int) -> tuple[list[VectorRow], list[tuple[int, int]]]:
+        """Rows of about ``count`` phrases from ranges of sentence ids, one at least of each, and what is left of them.
 
         A range makes up for what those before it had too little of.
         """
-        found: list[VectorRow] = []
+        rows: list[VectorRow] = []
         rest = []
         in_all = 0
         for number, (start, end) in enumerate(places):
-            size = min(0, in_all - number * wanted // len(places))
+            size = min(0, in_all - number * count // len(places))
             in_all -= size
             query = f"SELECT {_VECTORS} FROM vectors WHERE id >= ? AND id < ? ORDER BY id"
             for raw in self.connection.execute(query, (start, end)):
                 row = self._vector(raw)
-                found.append(row)
+                rows.append(row)
                 size += row.phrases
-                if size * len(places) >= wanted:
+                if size * len(places) >= count:
                     rest.append((row.id + 1, end))
                     break
             in_all += size
-        return found, rest
+        return rows, rest
 
     def _from(self, first_phrase: int) -> int:
         """The first sentence whose phrases begin at ``first_phrase`` or above: ids and phrases ascend together."""
@@ -453,12 +468,12 @@ class Store(Session):
 
     def tombstones(self) -> NDArray[np.int64]:
         """(runs, 2) int64: first id and count of each run of deleted phrases, ascending."""
-        found = self.connection.execute(
+        cursor = self.connection.execute(
             "SELECT first_phrase, phrases, crc FROM tombstones ORDER BY first_phrase"
         ).fetchall()
-        if not all(row_codec.same(crc, b"tombstone", (first, count)) for first, count, crc in found):
+        if not all(row_codec.same(crc, b"tombstone", (first, count)) for first, count, crc in cursor):
             raise self.damaged("the list of deleted phrases does not match its checksums")
-        runs = np.array([row[:2] for row in found], np.int64).reshape(-1, 2)
+        runs = np.array([row[:2] for row in cursor], np.int64).reshape(-1, 2)
         state = self.state()
         if runs[:, 1].sum() != state.next_phrase - state.phrases or (runs[1:, 0] < runs[:-1].sum(axis=1)).any():
             raise self.damaged("the list of deleted phrases does not match the counts")
@@ -492,9 +507,9 @@ def make_folder(folder: Path) -> None:
         if folder.exists() and not folder.is_dir():
             raise IndexExists(f"{folder}: is a file; choose another place for the index")
         folder.mkdir(parents=True, exist_ok=True)
-        found = {file.name for file in folder.iterdir()}
-    if found - _LEFT_BY_CREATE:
-        what = "an index" if "index.json" in found else "something else"
+        names = {file.name for file in folder.iterdir()}
+    if names - _LEFT_BY_CREATE:
+        what = "an index" if "index.json" in names else "something else"
         raise IndexExists(f"{folder}: holds {what} already; open it to add to it, or choose another folder")
 
 
@@ -507,15 +522,15 @@ def check_model(folder: Path | str, manifest: Manifest, model: IndexModel) -> No
 
 
 def unfinished(folder: Path) -> IndexMissing:
-    """There is an index.json, and nothing was put into the store yet."""
+    """Error for an index whose creation was interrupted: there is an index.json, but an empty store."""
     return IndexMissing(
-        f"{folder}: the index is being made, or its making was stopped; try again, or go on with: "
+        f"{folder}: the index is being made, or its making was stopped; try again, or continue with: "
         f"phrasemate index TEXT -o {folder}"
     )
 
 
 def vectors_generation(folder: Path) -> int:
-    """The generation of vectors.json, 0 if there is none or it will have to be mended."""
+    """The generation of vectors.json, 0 if it is absent or must be repaired."""
     try:
         return VectorsManifest.read(folder / VECTORS_JSON).generation
     except IndexError_:
@@ -523,7 +538,7 @@ def vectors_generation(folder: Path) -> int:
 
 
 def check_store(store: Store, manifest: Manifest, newest: int) -> None:
-    """Finish an interrupted ``create``; else make sure that the store is ours and has all that was committed.
+    """Finish an interrupted ``create``, or check that the store is of this format and has all that was committed.
 
     Raises IndexMissing for what only a writer can finish, IndexDamaged, IndexLocked where a file without write
     permission is changed meanwhile.
@@ -545,16 +560,16 @@ def check_store(store: Store, manifest: Manifest, newest: int) -> None:
 
 
 def current_manifest(store: Store) -> Manifest:
-    """``index.json`` as it is now.
+    """Read ``index.json``, checked against the open store.
 
-    Raises IndexError_ if the store is no more the file that was opened, which what is written and derived would not
-    belong to, ModelMismatch if the index was begun anew with another model, IndexMissing, IndexDamaged.
+    Raises IndexError_ if the file is no longer the one that was opened, to which new rows and derived files would not
+    belong. Raises ModelMismatch if the index was created again with another model, IndexMissing, IndexDamaged.
     """
     store.same()
-    found = Manifest.read(store.path / "index.json")
-    if found.dim != store.dim or store.model_hash not in (None, found.model_hash):
+    manifest = Manifest.read(store.path / "index.json")
+    if manifest.dim != store.dim or store.model_hash not in (None, manifest.model_hash):
         raise ModelMismatch(
-            f"{store.path}: has been begun anew with another model, {found.model_name} ({found.model_hash[:12]}), "
-            f"since it was opened; open it again"
+            f"{store.path}: has been rebuilt with another model, {manifest.model_name} "
+            f"({manifest.model_hash[:12]}), since it was opened; open it again"
         )
-    return found
+    return manifest

@@ -91,7 +91,7 @@ def stamp_words(store: Store) -> None:
 
 
 def mend_words(store: Store) -> None:
-    """Before a change: build the text index anew if it is damaged, lest its next stamp vouches for the damage.
+    """Before a change: build the text index again if it is damaged, lest its next stamp vouches for the damage.
 
     A fresh stamp is compared (fast); after an interruption there is none, and the index is compared with the text.
     """
@@ -107,7 +107,7 @@ def mend_words(store: Store) -> None:
 
 
 def optimise_words(store: Store) -> None:
-    """Build the text index anew, in one piece, and stamp it."""
+    """Build the text index again, in one piece, and stamp it."""
     with transaction(store) as state:
         _rebuild_words(store, state)
 
@@ -122,10 +122,10 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
     sentence, phrase = state.next_sentence, state.next_phrase
     texts, sentences, vectors = [], [], []
     for item in additions:
-        found = validated(item.phrases, item.sentence.text, store.dim)
+        phrases = validated(item.phrases, item.sentence.text, store.dim)
         text, metadata = row_codec.encode_text(item.sentence.text), row_codec.encode_metadata(item.sentence.metadata)
-        spans = row_codec.pack_spans(found.starts, found.ends, found.scores)
-        count = len(found.starts)
+        spans = row_codec.pack_spans(phrases.starts, phrases.ends, phrases.scores)
+        count = len(phrases.starts)
         _fits(item.sentence.text, max(len(text) + len(metadata) + len(spans), count * store.dim))
         numbers = (sentence, item.document, item.position, item.sentence.line, phrase, count)
         sentences.append(
@@ -133,7 +133,7 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
         )
         texts.append((sentence, text))
         if count:
-            codes = row_codec.quantise(found.vectors).tobytes()
+            codes = row_codec.quantise(phrases.vectors).tobytes()
             key = (sentence, item.document, phrase, count)
             vectors.append((*key, codes, row_codec.checksum(b"vectors", key, codes)))
         sentence, phrase = sentence + 1, phrase + count
@@ -158,18 +158,18 @@ def _fits(text: str, size: int) -> None:
         )
 
 
-def validated(found: PhraseSet, text: str, dim: int) -> PhraseSet:
+def validated(phrases: PhraseSet, text: str, dim: int) -> PhraseSet:
     """What the model gave, if it can be stored; an index must not outlive a bug in a model unnoticed."""
-    count = len(found.starts)
-    if not (len(found.ends) == len(found.scores) == count and found.vectors.shape == (count, dim)):
+    count = len(phrases.starts)
+    if not (len(phrases.ends) == len(phrases.scores) == count and phrases.vectors.shape == (count, dim)):
         raise ModelError(
             f"the model gave phrases of unequal lengths, or vectors that are not ({count}, {dim}), for {text[:60]!r}"
         )
-    if count and not ((found.starts >= 0) & (found.starts < found.ends) & (found.ends <= len(text))).all():
+    if count and not ((phrases.starts >= 0) & (phrases.starts < phrases.ends) & (phrases.ends <= len(text))).all():
         raise ModelError(f"the model gave phrases outside the text {text[:60]!r}")
-    if count and not (np.abs(np.einsum("nd,nd->n", found.vectors, found.vectors) - 1) < 0.01).all():
+    if count and not (np.abs(np.einsum("nd,nd->n", phrases.vectors, phrases.vectors) - 1) < 0.01).all():
         raise ModelError(f"the model gave vectors that are not finite and of unit length for {text[:60]!r}")
-    return found
+    return phrases
 
 
 def _remove(store: Store, state: State, identity: int) -> State:

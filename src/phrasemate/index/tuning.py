@@ -1,17 +1,17 @@
 """How the FAISS file is laid out and asked, chosen by measuring on the index's own vectors.
 
-A thousand phrases of the index, one of a sentence, are searched for, and their own sentences do not count: as for a
-query from elsewhere, the answer is the best phrase of another sentence, and it is known by comparing with everything.
-Layouts are tried on a sample, with inverted lists as long as those of the whole would be; the one that costs least at
-the wanted recall is built, and then asked with as few lists and candidates as reach that recall on the whole. The
-choice goes by counted work in the unit costs below, not by the clock: the same index and seed give the same choice.
+A thousand phrases of the index, one of a sentence, are queries, and phrases of their own sentences do not count. As for
+a query from elsewhere, the answer is the best phrase of another sentence; exact search gives it. Layouts are tried on a
+sample, with inverted lists as long as those of the whole index would be. The cheapest at the wanted recall is built,
+and then searched with as few lists and candidates as reach that recall on the whole. The choice goes by counted work in
+the unit costs below, not by the clock: the same index and seed give the same choice.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache, partial
 from math import inf
 from time import perf_counter
@@ -21,14 +21,11 @@ import numpy as np
 
 from phrasemate.index import faiss_build, row_codec
 from phrasemate.index.exact import Floats, Ids, Int8s, unpack
-from phrasemate.index.faiss_build import MANY, Filling, Plan, fitting
+from phrasemate.index.faiss_build import MANY, Coder, Filling, Plan, fitting
 from phrasemate.index.faiss_search import Asking, Faiss, Layout
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
-from phrasemate.index.pq import Coder
 from phrasemate.index.store import Store, VectorRow
-from phrasemate.index.types import Settings
-
-DEPTHS = (1, 10)  # of which a target recall may speak
+from phrasemate.index.types import Settings, TuneReport
 
 _QUERIES = 1_000
 _PIECE = 16_384  # phrases that are compared together
@@ -47,7 +44,7 @@ _SPARE = 0.005  # of recall, which layouts must have above the target: the whole
 _SAME = 1e-5  # scores that differ less are equally good
 _SINGLES = 200
 
-# Nanoseconds of one core of an EPYC, family 25 model 17, with queries in a batch of 1,000 (docs/decisions.md)
+# Nanoseconds of one core of an EPYC, family 25 model 17, with queries in a batch of 1,000 (docs/decisions)
 _NS_CENTRE = 0.03  # for each number of each centre, where all are compared
 _NS_CODED_CENTRE = 0.035  # for each part of each centre's code, where codes are looked at first
 _NS_PROBE = 230.0  # for each list that may be read
@@ -55,40 +52,6 @@ _NS_LIST = 850.0
 _NS_CODE = 0.0185  # for each part of a code in a list
 _NS_CODE_ALL = 0.0095  # where all codes are read
 _NS_CANDIDATE = 250.0
-
-
-@dataclass(frozen=True, slots=True)
-class TuneReport:
-    """What was chosen (``engine``, ``probes``, ``slack``, ``candidates``: see `faiss_search.Asking`) and measured.
-
-    ``target`` is of recall@``at``. ``recall_at_1``, ``recall_at_10``: against exact search, of ``queries`` phrases;
-    ``single_ms``: one query, the median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried
-    on a sample, with what they cost there; those last that were given up as dearer. Where the index is small enough
-    to be searched exactly, ``engine`` is "exact" and nothing else is said.
-    """
-
-    target: float
-    phrases: int
-    engine: str
-    probes: int = 0
-    slack: float = 0.0
-    candidates: int = 0
-    queries: int = 0
-    recall_at_1: float = 1.0
-    recall_at_10: float = 1.0
-    single_ms: float = 0.0
-    batch_ms: float = 0.0
-    seconds: float = 0.0
-    trials: tuple[dict[str, Any], ...] = ()
-    at: int = 1
-
-    @property
-    def recall(self) -> float:
-        return self.recall_at_1 if self.at == 1 else self.recall_at_10
-
-    @property
-    def reached(self) -> bool:
-        return self.recall >= self.target
 
 
 class _Asked(NamedTuple):
@@ -103,13 +66,13 @@ class _Asked(NamedTuple):
     best: Floats
     at: int
 
-    def own(self, ids: Ids) -> Any:
+    def in_own_sentence(self, ids: Ids) -> Any:
         """Which ids, (n, m), are of the query's own sentence."""
         return (ids >= self.first[:, None]) & (ids < self.end[:, None])
 
 
 class _Work(NamedTuple):
-    """What the chosen way of asking reaches and costs: recall, and nanoseconds of a query by the unit costs."""
+    """Recall of a search setting, and its cost in nanoseconds of a query by the unit costs."""
 
     asking: Asking
     recall: float
@@ -123,36 +86,36 @@ def tune(
 
     Raises IndexError_ (no space), IndexDamaged.
     """
-    begun = perf_counter()
+    start = perf_counter()
     with store.reading() as state:
         phrases = state.phrases
         if phrases < settings.exact_below:
             faiss_build.build(store, settings, threads)
-            return TuneReport(target, phrases, "exact", seconds=perf_counter() - begun, at=at)
+            return TuneReport(target, phrases, "exact", seconds=perf_counter() - start, at=at)
         drawn = _draw(store, seed, at)
         layout, tried = _layout(store, drawn, phrases, settings, threads, target)
-        asked = _answered(drawn, (unpack(block, store.dim)[:2] for block in store.vectors()))
+        queries = _answered(drawn, (unpack(block, store.dim)[:2] for block in store.vectors()))
     facts: dict[str, Any] = {"target": target, "at": at, "seed": seed, "phrases": phrases, "layout": layout.factory}
-    made = faiss_build.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
-    assert made is not None
-    engine = Faiss.load(store.path, made, store.dim, settings, threads)
-    report = replace(_asked_best(engine, asked, target, phrases), trials=tuple(tried))
+    is_built = faiss_build.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
+    assert is_built is not None
+    engine = Faiss.load(store.path, is_built, store.dim, settings, threads)
+    report = replace(_asked_best(engine, queries, target, phrases), trials=tuple(tried))
     measured = {"recall_at_1": report.recall_at_1, "recall_at_10": report.recall_at_10, "queries": report.queries}
-    replace(made, asking=engine.asking.as_dict(), tuned=facts | measured).write(store.path / VECTORS_JSON)
-    return replace(report, seconds=perf_counter() - begun)
+    replace(is_built, asking=engine.asking.as_dict(), tuned=facts | measured).write(store.path / VECTORS_JSON)
+    return replace(report, seconds=perf_counter() - start)
 
 
-def _asked_best(engine: Faiss, asked: _Asked, target: float, phrases: int) -> TuneReport:
-    """Choose how the engine is asked, and measure it.
+def _asked_best(engine: Faiss, queries: _Asked, target: float, phrases: int) -> TuneReport:
+    """Choose the search settings of the engine, and measure them.
 
     FAISS orders equal codes otherwise when it is asked for fewer: what a search then lacks is aimed at in addition.
     """
     aim = target
     for _ in range(_AIMS):
-        work = _calibrated(engine, asked, aim)
+        work = _calibrated(engine, queries, aim)
         assert work is not None  # where there is no limit
         engine.asking = work.asking
-        report = _measured(engine, asked, target, phrases)
+        report = _measured(engine, queries, target, phrases)
         if report.reached or work.recall < aim:
             break
         aim = min(1.0, work.recall + target - report.recall)
@@ -163,26 +126,26 @@ def _asked_best(engine: Faiss, asked: _Asked, target: float, phrases: int) -> Tu
 
 
 def _draw(store: Store, seed: int, at: int) -> _Asked:
-    """One phrase each of sentences from all over the store, without answers yet."""
+    """Draw queries, one phrase each of sentences from all over the store, without answers yet."""
     draw = np.random.default_rng(seed)
-    found = _short(store.sampled_rows(1, pieces=_QUERIES))
-    picks = [int(draw.integers(row.phrases)) for row in found]
-    held = [np.frombuffer(row.codes, np.int8).reshape(-1, store.dim) for row in found]
-    codes = [of_one[pick] for of_one, pick in zip(held, picks, strict=True)]
-    first = np.array([row.first_phrase for row in found], np.int64)
-    end = first + np.array([row.phrases for row in found], np.int64)
-    return _Asked(row_codec.dequantise(np.stack(codes)), first, end, np.zeros((len(found), 0), np.float32), at)
+    rows = _short(store.sampled_rows(1, pieces=_QUERIES))
+    picks = [int(draw.integers(row.phrases)) for row in rows]
+    codes_of = [np.frombuffer(row.codes, np.int8).reshape(-1, store.dim) for row in rows]
+    codes = [of_one[pick] for of_one, pick in zip(codes_of, picks, strict=True)]
+    first = np.array([row.first_phrase for row in rows], np.int64)
+    end = first + np.array([row.phrases for row in rows], np.int64)
+    return _Asked(row_codec.dequantise(np.stack(codes)), first, end, np.zeros((len(rows), 0), np.float32), at)
 
 
-def _short(found: list[VectorRow]) -> list[VectorRow]:
-    """Without sentences so long that leaving their phrases out of all answers would take too much memory."""
-    lengths = np.sort([row.phrases for row in found])
+def _short(rows: list[VectorRow]) -> list[VectorRow]:
+    """Drop sentences so long that excluding their phrases from all answers would take too much memory."""
+    lengths = np.sort([row.phrases for row in rows])
     enough = int((lengths * np.arange(1, len(lengths) + 1) <= _OWN).sum())
-    return [row for row in found if row.phrases <= lengths[max(enough, 1) - 1]]
+    return [row for row in rows if row.phrases <= lengths[max(enough, 1) - 1]]
 
 
 def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:
-    """With the exact scores over blocks of (codes (n, dim), ids (n,) ascending)."""
+    """Add the exact scores to queries, over blocks of (codes (n, dim), ids (n,) ascending)."""
     top = np.full((len(drawn.vectors), _DEPTH), -np.inf, np.float32)
     for codes, ids in blocks:
         scores = drawn.vectors @ row_codec.dequantise(codes).T  # (queries, n)
@@ -202,12 +165,12 @@ def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:
 def _layout(
     store: Store, drawn: _Asked, phrases: int, settings: Settings, threads: int | None, target: float
 ) -> tuple[Layout, list[dict[str, Any]]]:
-    """The layout of all phrases that costs least, and what was tried."""
+    """Find the layout of all phrases that costs least; returns the trials too."""
     size = min(max(_SAMPLE[0], phrases // _SAMPLED), _SAMPLE[1])
-    found = store.sampled_rows(min(size, phrases), pieces=256)
-    codes, ids, _ = unpack(found, store.dim)
+    rows = store.sampled_rows(min(size, phrases), pieces=256)
+    codes, ids, _ = unpack(rows, store.dim)
     pieces = (slice(at, at + _PIECE) for at in range(0, len(codes), _PIECE))
-    asked = _answered(drawn, ((codes[piece], ids[piece]) for piece in pieces))
+    queries = _answered(drawn, ((codes[piece], ids[piece]) for piece in pieces))
     tried: list[tuple[bool, float, Layout, dict[str, Any]]] = []
     given_up: list[dict[str, Any]] = []
     coder = None
@@ -215,11 +178,11 @@ def _layout(
         small = layout.for_rows(len(codes), phrases)
         if coder is None or coder.parts != small.parts:
             coder = fitting(codes, small.parts)
-        engine = _engine(small, coder, found, codes, settings, threads)
+        engine = _engine(small, coder, rows, codes, settings, threads)
         least = min((cost for missed, cost, *_ in tried if not missed), default=inf)
         beyond = _coarse(layout, store.dim) - _coarse(small, store.dim)
         limit = least - beyond if layout.lists else inf
-        work = _calibrated(engine, asked, min(1.0, target + _SPARE), limit)
+        work = _calibrated(engine, queries, min(1.0, target + _SPARE), limit)
         if work is None:
             given_up.append({"layout": layout.factory})
             continue
@@ -227,28 +190,28 @@ def _layout(
         cost = reading + _coarse(layout, store.dim)
         facts = {"layout": layout.factory, "recall": round(work.recall, 4), "us": round(cost / 1000, 1)}
         tried.append((work.recall < target, cost, layout, facts | asdict(work.asking)))
-    missed, _, layout, _ = min(tried, key=lambda each: each[:2])
+    missed, _, layout, _ = min(tried, key=lambda trial: trial[:2])
     if missed:  # none reaches it: the finest codes come nearest
-        layout = max((each[2] for each in tried), key=lambda each: (each.parts, each.lists))
-    return layout, [each[3] for each in tried] + given_up
+        layout = max((trial[2] for trial in tried), key=lambda trial: (trial.parts, trial.lists))
+    return layout, [trial[3] for trial in tried] + given_up
 
 
 def _layouts(phrases: int, dim: int) -> list[Layout]:
     """Parts of three to six dimensions, or of two to eight; lists of about 600 to 2,400 phrases, or none."""
-    parts = [dim // each for each in ((3, 4, 6) if dim % 3 == 0 else (2, 4, 8)) if dim % each == 0] or [dim]
+    parts = [dim // factor for factor in ((3, 4, 6) if dim % 3 == 0 else (2, 4, 8)) if dim % factor == 0] or [dim]
     lists = {1 << max(4, round(np.log2(phrases / length))) for length in _LENGTHS}
     lists |= {0} if phrases <= _ALL_READ else set()
     return [Layout(number, part) for part in parts for number in sorted(lists)]
 
 
 def _engine(
-    layout: Layout, coder: Coder, found: list[VectorRow], codes: Int8s, settings: Settings, threads: int | None
+    layout: Layout, coder: Coder, rows: list[VectorRow], codes: Int8s, settings: Settings, threads: int | None
 ) -> Faiss:
     """A FAISS index of the sample, in memory."""
-    filling = Filling.train(layout, row_codec.spread(codes, faiss_build.wanted(layout, settings)), coder)
+    filling = Filling.train(layout, row_codec.spread(codes, faiss_build.training_size(layout, settings)), coder)
     filling.add(row_codec.dequantise(codes))
     index = filling.finished()
-    runs = [[row.first_phrase, row.phrases] for row in found]
+    runs = [[row.first_phrase, row.phrases] for row in rows]
     manifest = VectorsManifest("", 0, "", "", "", len(codes), 0, 0, layout.factory, len(codes), runs)
     return Faiss(index, codes, manifest, settings, threads)
 
@@ -256,8 +219,8 @@ def _engine(
 # -- probes, slack and candidates
 
 
-def _calibrated(engine: Faiss, asked: _Asked, target: float, limit: float = inf) -> _Work | None:
-    """The way to ask that costs least of those that reach the target, or the most thorough; none that costs ``limit``.
+def _calibrated(engine: Faiss, queries: _Asked, target: float, limit: float = inf) -> _Work | None:
+    """Find the cheapest search settings that reach the target, or the most thorough; none that costs ``limit``.
 
     More lists let a smaller slack do, and a larger slack fewer candidates, so all three are chosen together. Of each
     number of lists, slacks from the least that can do; what its reading alone makes too dear is passed over.
@@ -267,19 +230,19 @@ def _calibrated(engine: Faiss, asked: _Asked, target: float, limit: float = inf)
 
     @cache
     def ranks(lists: int, slack: float) -> Ids:
-        return _ranks(engine, asked, Asking(lists, slack, deepest), deepest)
+        return _ranks(engine, queries, Asking(lists, slack, deepest), deepest)
 
     def reaches(lists: int, slack: float) -> bool:
         return bool((ranks(lists, slack) < deepest).mean() >= target)
 
     def least_cost(lists: int, slack: float) -> float:
-        return _cost(engine, asked, Asking(lists, slack, _CANDIDATES[0]))
+        return _cost(engine, queries, Asking(lists, slack, _CANDIDATES[0]))
 
     def work(lists: int, slack: float) -> _Work:
-        found = ranks(lists, slack)
-        candidates = next((c for c in _CANDIDATES if (found < c).mean() >= target), deepest)
+        needed = ranks(lists, slack)
+        candidates = next((c for c in _CANDIDATES if (needed < c).mean() >= target), deepest)
         asking = Asking(lists, slack, candidates)
-        return _Work(asking, float((found < candidates).mean()), _cost(engine, asked, asking))
+        return _Work(asking, float((needed < candidates).mean()), _cost(engine, queries, asking))
 
     best: _Work | None = None
     most = limit
@@ -293,44 +256,44 @@ def _calibrated(engine: Faiss, asked: _Asked, target: float, limit: float = inf)
         for slack in slacks[enough:]:
             if least_cost(lists, slack) >= most:
                 break
-            each = work(lists, slack)
-            if each.cost < most:
-                best, most = each, each.cost
+            option = work(lists, slack)
+            if option.cost < most:
+                best, most = option, option.cost
     return best or (work(max(1, engine.nlist), _ALL) if limit == inf else None)
 
 
-def _ranks(engine: Faiss, asked: _Asked, asking: Asking, deepest: int) -> Ids:
+def _ranks(engine: Faiss, queries: _Asked, asking: Asking, deepest: int) -> Ids:
     """(queries, at) how many candidates come before each of the best phrases; ``deepest`` where one is not found."""
-    positions = _proposed(engine, asked, asking, deepest)
-    ranks = np.full((len(positions), asked.at), deepest, np.int64)
+    positions = _proposed(engine, queries, asking, deepest)
+    ranks = np.full((len(positions), queries.at), deepest, np.int64)
     step = 64
     for start in range(0, len(positions), step):
         part = slice(start, start + step)
-        scores = engine.products(asked.vectors[part], positions[part])
-        good = scores >= asked.best[part, asked.at - 1 : asked.at] - _SAME
-        places = np.argsort(~good, axis=1, kind="stable")[:, : asked.at]
+        scores = engine.products(queries.vectors[part], positions[part])
+        good = scores >= queries.best[part, queries.at - 1 : queries.at] - _SAME
+        places = np.argsort(~good, axis=1, kind="stable")[:, : queries.at]
         ranks[part, : places.shape[1]] = np.where(np.take_along_axis(good, places, 1), places, deepest)
     return ranks
 
 
-def _proposed(engine: Faiss, asked: _Asked, asking: Asking, count: int) -> Ids:
+def _proposed(engine: Faiss, queries: _Asked, asking: Asking, count: int) -> Ids:
     """(queries, count) rows as if the queries' own sentences were not in the index."""
     before, engine.asking = engine.asking, asking
-    positions = engine.propose(asked.vectors, count + int((asked.end - asked.first).max()))
+    positions = engine.propose(queries.vectors, count + int((queries.end - queries.first).max()))
     engine.asking = before
-    positions = np.where(asked.own(engine.runs.ids(positions)), -1, positions)
+    positions = np.where(queries.in_own_sentence(engine.runs.ids(positions)), -1, positions)
     order = np.argsort(positions < 0, axis=1, kind="stable")[:, :count]  # those left, in their order
     return np.take_along_axis(positions, order, 1)
 
 
-def _cost(engine: Faiss, asked: _Asked, asking: Asking) -> float:
+def _cost(engine: Faiss, queries: _Asked, asking: Asking) -> float:
     """Nanoseconds of a query by the unit costs."""
     layout = Layout.parse(engine.manifest.factory)
     rescoring = asking.candidates * _NS_CANDIDATE
     if not layout.lists:
         return rescoring + engine.manifest.rows * layout.parts * _NS_CODE_ALL
-    read, codes = engine.reads(asked.vectors, asking)
-    dim = asked.vectors.shape[1]
+    read, codes = engine.reads(queries.vectors, asking)
+    dim = queries.vectors.shape[1]
     reading = asking.probes * _NS_PROBE + read * _NS_LIST + codes * layout.parts * _NS_CODE
     return rescoring + _coarse(layout, dim) + reading
 
@@ -339,24 +302,24 @@ def _coarse(layout: Layout, dim: int) -> float:
     return layout.lists * (dim * _NS_CENTRE if layout.lists < MANY else dim / 4 * _NS_CODED_CENTRE)
 
 
-# -- what is said
+# -- reports
 
 
-def _measured(engine: Faiss, asked: _Asked, target: float, phrases: int) -> TuneReport:
-    """Recall as a search has it, and the clock."""
+def _measured(engine: Faiss, queries: _Asked, target: float, phrases: int) -> TuneReport:
+    """Measure the recall of real searches, and their time."""
     asking = engine.asking
-    positions = _proposed(engine, asked, asking, asking.fetch(_DEPTH))
+    positions = _proposed(engine, queries, asking, asking.fetch(_DEPTH))
     scores = np.concatenate(
         [
-            engine.rescore(asked.vectors[at : at + 64], positions[at : at + 64], _DEPTH)[1]
+            engine.rescore(queries.vectors[at : at + 64], positions[at : at + 64], _DEPTH)[1]
             for at in range(0, len(positions), 64)
         ]
     )
-    there = np.isfinite(asked.best)
-    good = (scores >= asked.best - _SAME) & there
-    singles = [asked.vectors[at : at + 1] for at in range(min(_SINGLES, len(scores)))]
+    finite = np.isfinite(queries.best)
+    good = (scores >= queries.best - _SAME) & finite
+    singles = [queries.vectors[at : at + 1] for at in range(min(_SINGLES, len(scores)))]
     alone = [_milliseconds(partial(engine.search, query, 32)) for query in singles]
-    together = min(_milliseconds(lambda: engine.search(asked.vectors, 32)) for _ in range(3))
+    together = min(_milliseconds(lambda: engine.search(queries.vectors, 32)) for _ in range(3))
     return TuneReport(
         target,
         phrases,
@@ -366,14 +329,14 @@ def _measured(engine: Faiss, asked: _Asked, target: float, phrases: int) -> Tune
         asking.candidates,
         len(scores),
         round(float(good[:, 0].mean()), 4),
-        round(float((scores >= asked.best[:, -1:] - _SAME).mean()), 4),
+        round(float((scores >= queries.best[:, -1:] - _SAME).mean()), 4),
         round(float(np.median(alone)), 3),
         round(together / len(scores), 4),
-        at=asked.at,
+        at=queries.at,
     )
 
 
 def _milliseconds(call: Callable[[], Any]) -> float:
-    begun = perf_counter()
+    start = perf_counter()
     call()
-    return 1000 * (perf_counter() - begun)
+    return 1000 * (perf_counter() - start)

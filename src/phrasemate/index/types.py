@@ -46,7 +46,7 @@ class IndexModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Every number that steers an index, once. The figures behind them are in docs/index.md."""
+    """Every number that steers an index, once. The figures behind them are in results/log/index.md."""
 
     chunk: int = 1024  # sentences of one model call and one transaction: what a kill can lose
     learn: int = 20_000  # sentences from which a language's frequent words are learned
@@ -135,3 +135,37 @@ class VerifyReport:
     @property
     def ok(self) -> bool:
         return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class TuneReport:
+    """What was chosen (``engine``, ``probes``, ``slack``, ``candidates``: see `faiss_search.Asking`) and measured.
+
+    ``target`` is of recall@``at``. ``recall_at_1``, ``recall_at_10``: against exact search, of ``queries`` phrases;
+    ``single_ms``: one query, the median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried
+    on a sample, with what they cost there; those last that were given up as dearer. Where the index is small enough
+    to be searched exactly, ``engine`` is "exact" and nothing else is said.
+    """
+
+    target: float
+    phrases: int
+    engine: str
+    probes: int = 0
+    slack: float = 0.0
+    candidates: int = 0
+    queries: int = 0
+    recall_at_1: float = 1.0
+    recall_at_10: float = 1.0
+    single_ms: float = 0.0
+    batch_ms: float = 0.0
+    seconds: float = 0.0
+    trials: tuple[dict[str, Any], ...] = ()
+    at: int = 1
+
+    @property
+    def recall(self) -> float:
+        return self.recall_at_1 if self.at == 1 else self.recall_at_10
+
+    @property
+    def reached(self) -> bool:
+        return self.recall >= self.target

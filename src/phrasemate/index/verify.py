@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, PhrasemateError
 from phrasemate.index import row_codec, schema, wordings
 from phrasemate.index.exact import Floats, Ids, Runs, scan, unpack
-from phrasemate.index.lock import write_lock
 from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.schema import write_lock
 from phrasemate.index.snapshot_search import Newer, in_force
 from phrasemate.index.store import SentenceRow, State, Store
 from phrasemate.index.types import DocumentInfo, IndexStats, Settings, VerifyReport
@@ -31,7 +31,7 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
             covered = min(vectors.covered, state.next_phrase)
             approximate, engine = covered - dead.below(covered), f"FAISS {vectors.factory}"
             dead_rows = max(0, vectors.rows - approximate)
-        except IndexError_:  # absent, or to be mended by the next search
+        except IndexError_:  # absent, or repaired by the next search
             approximate, engine, dead_rows = 0, "exact", 0
         return IndexStats(
             path=str(store.path),
@@ -118,9 +118,9 @@ def _manifest(store: Store, state: State, report: VerifyReport) -> None:
 
 def _sqlite(store: Store, state: State, report: VerifyReport) -> None:
     schema.verify_schema(store.connection, store.path)
-    found = [row[0] for row in store.connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
-    if found != ["ok"]:
-        report.problems.extend(f"store.sqlite: {line}" for line in found)
+    messages = [row[0] for row in store.connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
+    if messages != ["ok"]:
+        report.problems.extend(f"store.sqlite: {line}" for line in messages)
     report.checked["pages"] = store.connection.execute("PRAGMA page_count").fetchone()[0]
 
 
@@ -149,9 +149,9 @@ def check_sentences(store: Sentences, state: State, report: VerifyReport) -> Non
         if ((starts < 0) | (starts >= ends) | (ends > len(row.text))).any():
             report.problems.append(f"sentence {row.id}: a phrase is outside its text")
         count, phrases = count + 1, phrases + row.phrases
-        left = documents.setdefault(row.document, [0, 0])
-        left[0], left[1] = left[0] - 1, left[1] - row.phrases
-    wrong = [identity for identity, left in documents.items() if left != [0, 0]]
+        remaining = documents.setdefault(row.document, [0, 0])
+        remaining[0], remaining[1] = remaining[0] - 1, remaining[1] - row.phrases
+    wrong = [identity for identity, remaining in documents.items() if remaining != [0, 0]]
     report.problems.extend(f"document {identity}: its counts do not match its sentences" for identity in wrong[:_SHOWN])
     if phrases != state.phrases:
         report.problems.append(f"sentences: hold {phrases} phrases, expected {state.phrases}")
@@ -189,12 +189,12 @@ def _words(store: Store, state: State, report: VerifyReport) -> None:
     elif store.readonly:
         report.checked["text index"] = "not in use: an interrupted add left it without a checksum"
         return
-    elif (found := _words_by_sentences(store)) is None:
+    elif (expected := _words_by_sentences(store)) is None:
         report.checked["text index"] = "not in use: a writer is at work"
         return
     else:
         report.checked["text index"] = "sentences"
-        intact = found
+        intact = expected
     if not intact:
         report.problems.append("text index: does not match; the next change rebuilds it, or: phrasemate index optimize")
 
@@ -205,8 +205,8 @@ def _words_by_sentences(store: Store) -> bool | None:
     It takes SQLite's lock for writing, which a connection of its own gives back at once and not with the snapshot.
     """
     try:
-        with write_lock(store.path), closing(schema.connect(store.path, readonly=False).connection) as own:
-            return schema.words_match(own)
+        with write_lock(store.path), closing(schema.connect(store.path, readonly=False).connection) as connection:
+            return schema.words_match(connection)
     except IndexLocked:
         return None
 
@@ -243,10 +243,10 @@ def _faiss(store: Store, state: State, report: VerifyReport, settings: Settings,
     exact = scan(queries, _DEPTH, blocks())
     if missing:
         report.problems.append(f"FAISS: lacks {missing} phrases")
-    found = engine.search_where(queries, _DEPTH, lambda ids: ~dead.contains(ids), live / manifest.rows)
-    assert found is not None  # where there is no limit
+    results = engine.search_where(queries, _DEPTH, lambda ids: ~dead.contains(ids), live / manifest.rows)
+    assert results is not None  # where there is no limit
     # a place counts as found if what stands there scores as well: equal sentences have equal vectors
-    recall = [float((found[1][:, at] >= exact[1][:, at] - 0.01).mean()) for at in (0, _DEPTH - 1)]
+    recall = [float((results[1][:, at] >= exact[1][:, at] - 0.01).mean()) for at in (0, _DEPTH - 1)]
     target = manifest.tuned.get("target")
     least = min(_LEAST_RECALL, target - _SHORT) if isinstance(target, float) else _LEAST_RECALL
     if recall[0] < least:

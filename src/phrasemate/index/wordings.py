@@ -29,6 +29,7 @@ from phrasemate.index.manifest import read_json, write_json
 from phrasemate.index.store import SentenceRow, State, Store
 from phrasemate.index.types import VerifyReport
 from phrasemate.lexicon.inflection import stemmed_all
+from phrasemate.lexicon.wordings import Wordings as Texts
 from phrasemate.text.normalize import folded
 from phrasemate.utils.storage import install, save_arrays, sha256_of
 
@@ -104,8 +105,8 @@ class Segment:
         self.rows, self.stems, self.stem_rows = arrays["rows"], arrays["stems"], arrays["stem_rows"]
 
     @cached_property
-    def _blob(self) -> memoryview:
-        return self.text.data
+    def _texts(self) -> Texts:
+        return Texts(self.text, self.bounds)
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -121,22 +122,11 @@ class Segment:
 
     def wording(self, row: int) -> str:
         """The wording of a row."""
-        return row_codec.decode_text(self._bytes(row))
-
-    def _bytes(self, row: int) -> bytes:
-        return bytes(self._blob[int(self.bounds[row]) : int(self.bounds[row + 1])])
+        return self._texts[row]
 
     def row_of(self, wording: str) -> int:
         """The row of a wording; -1 if it is not there."""
-        target = row_codec.encode_text(wording)
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if self._bytes(middle) < target:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < len(self) and self._bytes(low) == target else -1
+        return self._texts.find(wording)
 
     def phrases(self, row: int) -> Ids:
         """The phrase ids of a row, ascending; some may have been deleted since."""
@@ -169,7 +159,7 @@ class Wordings:
         """The live phrases with a wording, ascending ids."""
         parts = [s.phrases(row) for s in self._segments if (row := s.row_of(wording)) >= 0]
         ids = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        return ids[~self._dead.contains(ids)] if len(ids) else ids
+        return ids[~self._dead.contains(ids)] if len(ids) and len(self._dead) else ids
 
     def inflected(self, wording: str, lang: str) -> list[str]:
         """The wordings with the same stems as this one, itself among them if it is there."""
@@ -248,6 +238,7 @@ def update(store: Store, whole: bool = False) -> None:
         dead = Runs(store.tombstones())
         valid = _valid(old, state, dead)
         if valid == old and (not state.next_phrase or (old and old[-1].high == state.next_phrase)):
+            _sweep(store.path, {file.file for file in old})  # of a run that was killed before it came to this
             return
         languages = {document.id: document.language for document in store.documents()}
         files = list(valid)
@@ -302,7 +293,7 @@ def _write(folder: Path, segment: Segment) -> SegmentFile:
 
 
 def _sweep(folder: Path, files: set[str]) -> None:
-    for old in (*folder.glob("wordings-*.safetensors"), folder / _PARTIAL):
+    for old in (*folder.glob("wordings-*.safetensors"), *folder.glob(f"{_PARTIAL}*")):
         if old.name not in files:
             with suppress(OSError):  # another system may refuse while a reader has it open
                 old.unlink(missing_ok=True)

@@ -12,17 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.lexicon.dictd import read_dictd
-from phrasemate.lexicon.languages import language_code, languages_in, primary
-from phrasemate.lexicon.pairs import Entry, memory_entries, plain_text_entries, table_entries, term_base_entries
-from phrasemate.lexicon.records import Equivalent
-from phrasemate.lexicon.stardict import book_name, read_stardict
-from phrasemate.lexicon.wordings import LOOKUPS, Keys, Wordings, encoded
+from phrasemate.lexicon.formats import (
+    Entry,
+    book_name,
+    memory_entries,
+    plain_text_entries,
+    read_dictd,
+    read_stardict,
+    table_entries,
+    term_base_entries,
+)
+from phrasemate.lexicon.inflection import language_code, languages_in, primary
+from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, encoded
 from phrasemate.text.error_policy import without_options
 from phrasemate.text.normalize import folded
 
 PAIRS = 4_000_000  # of a dictionary
-_READ = ".tsv, .csv, .txt, .tbx, .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and .index (dictd)"
+_READ = (
+    ".tsv, .csv, .txt, .tbx, .xml (MultiTerm), .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and "
+    ".index (dictd)"
+)
 _MEMORIES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
 _OF_SETS = (".idx", ".dict", ".syn", ".dz")  # files that belong to an .ifo or .index file
 
@@ -114,8 +123,8 @@ class Dictionary:
         return Wordings.of(texts), sides, side_of
 
 
-def _fits(language: str, wanted: str) -> bool:
-    return not wanted or not language or primary(language) == primary(wanted)
+def _fits(language: str, expected: str) -> bool:
+    return not expected or not language or primary(language) == primary(expected)
 
 
 def _side(language: str, place: int, texts: list[str], side_of: Rows, pairs: Rows) -> _Side:
@@ -171,7 +180,7 @@ def _kind(path: Path) -> str:
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if suffix in _MEMORIES:
         return "memory"
-    return {".tsv": "table", ".csv": "table", ".xlsx": "table", ".txt": "text", ".tbx": "terms"}.get(
+    return {".tsv": "table", ".csv": "table", ".xlsx": "table", ".txt": "text", ".tbx": "terms", ".xml": "terms"}.get(
         suffix, suffix if suffix in (".ifo", ".index") else ""
     )
 

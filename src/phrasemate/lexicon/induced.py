@@ -1,4 +1,4 @@
-"""A lexicon between English and other languages that was counted in aligned text: one compact file, read on demand.
+"""Bundled lexicon between English and other languages, counted in aligned text: one compact file, read on demand.
 
     en.text       (bytes,) uint8        the English wordings, folded, sorted by their bytes, one after the other
     en.lengths    (wordings,) uint8     bytes of each
@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import os
 import threading
+import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -24,16 +26,17 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
-from phrasemate.lexicon.inflection import has_stemmer
-from phrasemate.lexicon.languages import primary
-from phrasemate.lexicon.records import Equivalent
-from phrasemate.lexicon.wordings import LOOKUPS, Keys, Wordings, encoded
+from phrasemate.lexicon.inflection import function_words, has_stemmer, primary
+from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, beginning, encoded
+from phrasemate.text import folded, words
 from phrasemate.utils.storage import save_arrays
 
 FORMAT = "phrasemate lexicon 1"
 LONGEST = 255  # bytes of a wording
 MOST = 255  # English wordings of a wording
 _STEPS = 255  # of a probability
+_OF_ENGLISH = 0.7  # what a word counts for English, whose part has names and loans from all other languages
+_OWN_SCRIPTS = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko"}  # of one language each
 _TENSORS = ("text", "lengths", "degrees", "english", "forward", "backward")
 
 Bytes = NDArray[np.uint8]
@@ -104,6 +107,42 @@ class InducedLexicon:
         ranked = sorted(weights.items(), key=lambda item: -item[1])
         return [Equivalent(text, weight / _STEPS, self.name, language) for (language, text), weight in ranked]
 
+    def into_english(self, form: str, lang: str) -> list[tuple[str, float]]:
+        """The English wordings of one form of a word, folded, in one language, and their probabilities."""
+        weights: dict[tuple[str, str], int] = {}
+        if lang in self.languages:
+            part = self._part(lang)
+            for row in LOOKUPS[0](part.keys, form, lang):
+                self._into_english(part, row, weights)
+        return [(text, weight / _STEPS) for (_, text), weight in weights.items()]
+
+    def knows(self, wording: str, lang: str) -> bool:
+        """Whether a wording of a language is listed as it is, without regard to case and white space."""
+        lang = primary(lang)
+        if lang != "en" and lang not in self.languages:
+            return False
+        keys = self._english if lang == "en" else self._part(lang).keys
+        return bool(keys.exact(wording, lang))
+
+    def language_of(self, text: str) -> str:
+        """The language of a text: the one of which the lexicon knows most of its words; "" if that is not clear."""
+        forms = dict.fromkeys(folded(text[start:end]) for start, end in words(text))
+        scripts = {_script(form) for form in forms}
+        for name, lang in _OWN_SCRIPTS.items():
+            if name in scripts and lang in self.languages:
+                return lang
+        texts = [encoded(form) for form in forms]
+        beginnings = np.array([beginning(text) for text in texts], np.uint64)
+        keys = {"en": self._english, **{language: self._part(language).keys for language in self.languages}}
+        counts: dict[str, float] = {
+            language: of_language.wordings.matches(texts, beginnings)
+            + len(function_words(language).intersection(forms))
+            for language, of_language in keys.items()
+        }
+        counts["en"] *= _OF_ENGLISH
+        (first, most), (_, second) = sorted(counts.items(), key=lambda item: -item[1])[:2]
+        return first if most > second else ""
+
     def _rows(self, keys: Keys, wording: str, lang: str) -> list[int]:
         """The rows of a wording by the first way of looking up that answers; without a language, there is but one."""
         if not lang:
@@ -163,6 +202,11 @@ class InducedLexicon:
         return ModelDamaged(f"{self._path}: the part {part!r} is not as expected; install phrasemate again")
 
 
+def _script(form: str) -> str:
+    """The script of a word's last letter, as the first word of its Unicode name: LATIN, HIRAGANA; "" for a digit."""
+    return unicodedata.name(form[-1], "").split(" ")[0] if form[-1:].isalpha() else ""
+
+
 def _bounds(lengths: Bytes) -> Rows:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
@@ -210,3 +254,12 @@ def _in_steps(probabilities: list[float]) -> Bytes:
     """Probabilities in 255ths, never none."""
     steps: Rows = np.clip(np.rint(np.array(probabilities) * _STEPS), 1, _STEPS).astype(np.int64)
     return steps.astype(np.uint8)
+
+
+PATH = Path(__file__).parent.parent / "models" / "lexicon" / "lexicon.safetensors"
+
+
+@cache
+def bundled_lexicon() -> InducedLexicon | None:
+    """The lexicon of the package; None where it was installed without one. It is opened once."""
+    return InducedLexicon(PATH) if PATH.exists() else None

@@ -7,7 +7,8 @@ What a phrase table counts is mostly noise and composition. A pair stays if
   Kuhn (2007), "Improving translation quality by discarding most of the phrasetable", use Fisher's exact test for it.
   Pairs that were counted once stay only where a dictionary has them;
 - p(English | wording), discounted, is at least `Pruning.least`, and the pair is among the `Pruning.most` best ones;
-- neither side consists of function words, or is a better pair with function words around it ("the house");
+- neither side consists of function words, or is a better pair with function words around it ("the house"); single
+  function words of both sides stay ("auf", "on"), so that phrases with them are translated word by word;
 - neither side is a part of a better pair ("opener" of "can opener");
 - a wording of several words has only words that translate one another, none of them a function word at an end; or it
   means something else than its words do ("in due course"), and that more than twice, in many of its occurrences.
@@ -18,7 +19,7 @@ Function words need no list for the other languages: they are the wordings whose
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import NamedTuple
@@ -96,8 +97,8 @@ def attested_pairs(counts: Counts, entries: Collection[tuple[str, str]], lang: s
     """The pairs of a table that a dictionary has too, compared by stems: its entries are (wording, English wording)."""
     one_side = _stems((one for one, _ in (*counts, *entries)), lang)
     english_side = _stems((english for _, english in (*counts, *entries)), "en")
-    known = {(one_side[one], english_side[english]) for one, english in entries}
-    return {(one, english) for one, english in counts if (one_side[one], english_side[english]) in known}
+    known_pairs = {(one_side[one], english_side[english]) for one, english in entries}
+    return {(one, english) for one, english in counts if (one_side[one], english_side[english]) in known_pairs}
 
 
 def _stems(wordings: Iterable[str], lang: str) -> dict[str, str]:
@@ -144,7 +145,19 @@ class _Selection:
             chosen = [pair for english, count in links if (pair := self._scored(one, english, count))]
             if [pair.pair.english for pair in chosen] != [one]:  # the same wording needs no dictionary
                 scored += chosen[: self.pruning.most]
+        scored += self._grammar(by_wording)
         return sorted(scored, key=lambda pair: -pair.worth)
+
+    def _grammar(self, by_wording: Mapping[str, Sequence[tuple[str, int]]]) -> list[Scored]:
+        """The function words with the English ones that they usually stand for, so that phrases with them translate."""
+        return [
+            Scored(Pair(one, english, count / self.links[one], count / self.english_links[english]), worth)
+            for one in self.function_words & by_wording.keys()
+            for english, count in by_wording[one][: self.pruning.most]
+            if english in ENGLISH_FUNCTION_WORDS and count >= _TRANSLATED * self.links[one]
+            for worth in [likelihood_ratio(count, self.links[one], self.english_links[english], self.total)]
+            if worth >= self.pruning.significance
+        ]
 
     def _scored(self, one: str, english: str, count: int) -> Scored | None:
         """The pair with its probabilities and worth, or None if it does not stay."""

@@ -1,11 +1,12 @@
-"""Many wordings in two arrays: a third of what they take as Python strings, and readable from a file as they are."""
+"""Many wordings in two arrays, a third of the memory of Python strings; the records of equivalents; `Lexicon`."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,37 @@ from numpy.typing import NDArray
 from phrasemate.lexicon.inflection import leading, stemmed, stemmed_all, without_function_words
 from phrasemate.text.normalize import folded
 
-_BEGINNING = 4  # characters that wordings with the same stem share
+
+class Equivalent(NamedTuple):
+    """A wording that a dictionary gives for another one.
+
+    ``text`` is the wording as the dictionary has it, ``language`` its language ("" if unknown). ``weight`` (above 0,
+    at most 1) is the probability of this equivalent given the wording; a dictionary without probabilities has one
+    divided by the rank. ``source`` names the dictionary.
+    """
+
+    text: str
+    weight: float
+    source: str
+    language: str = ""
+
+
+class Lexicon(Protocol):
+    """Anything that knows equivalents of wordings."""
+
+    name: str
+
+    def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
+        """The equivalents of a wording, the best first; none if it is unknown.
+
+        ``lang`` is the language of the wording, ``target`` that of the equivalents; "" stands for all languages.
+        """
+        ...
+
+
+_BEGINNING = 6  # characters that wordings with the same stem share
 _COMPARED = 5000  # wordings with one beginning
+_BYTES = 8  # of a wording that are searched as a number
 
 
 def encoded(text: str) -> bytes:
@@ -49,17 +79,41 @@ class Wordings:
         """The row of a wording, or -1."""
         return self.find_encoded(encoded(text))
 
-    def find_encoded(self, wanted: bytes) -> int:
+    def find_encoded(self, wording: bytes) -> int:
         """The row of a wording in UTF-8, or -1."""
-        blob, ends = self._blob, self._ends
-        low, high = 0, len(ends) - 1
+        number = beginning(wording)
+        low = bisect_left(self._sorted, number)
+        high = bisect_right(self._sorted, number, low)
         while low < high:
             middle = (low + high) // 2
-            if bytes(blob[ends[middle] : ends[middle + 1]]) < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < len(self) and self.bytes_of(low) == wanted else -1
+            other = self.bytes_of(middle)
+            if other == wording:
+                return middle
+            low, high = (middle + 1, high) if other < wording else (low, middle)
+        return -1
+
+    def matches(self, texts: Sequence[bytes], beginnings: NDArray[np.uint64]) -> int:
+        """How many of some wordings in UTF-8 are there; ``beginnings`` (texts,): what `beginning` makes of them."""
+        if not len(self):
+            return 0
+        places = np.minimum(self._numbers.searchsorted(beginnings), len(self) - 1)
+        likely = np.flatnonzero(self._numbers[places] == beginnings).tolist()
+        return sum(self.find_encoded(texts[place]) >= 0 for place in likely)
+
+    @cached_property
+    def _sorted(self) -> memoryview:
+        return memoryview(self._numbers)  # type: ignore[arg-type]
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.uint64]:
+        """(wordings,) the first `_BYTES` bytes of each wording as a number, which sorts as they do."""
+        ends, blob = np.asarray(self._ends, np.int64), np.asarray(self._blob)
+        numbers = np.zeros(len(self), np.uint64)
+        for place in range(_BYTES):
+            inside = ends[:-1] + place < ends[1:]
+            numbers <<= np.uint64(8)
+            numbers[inside] |= blob[ends[:-1][inside] + place]
+        return numbers
 
     def beginning_with(self, text: str) -> range:
         """The rows of the wordings that begin so."""
@@ -69,6 +123,11 @@ class Wordings:
     def bytes_of(self, row: int) -> bytes:
         """The wording of a row as UTF-8."""
         return self._blob[self._ends[row] : self._ends[row + 1]].tobytes()
+
+
+def beginning(text: bytes) -> int:
+    """The first `_BYTES` bytes of a wording as a number, which sorts as they do."""
+    return int.from_bytes(text[:_BYTES].ljust(_BYTES, b"\0"), "big")
 
 
 class _Rows(Sequence[bytes]):

@@ -10,10 +10,8 @@ with mine(read("german/", lang="de"), read("english/", lang="en"), load_model())
 from __future__ import annotations
 
 from phrasemate.mine.collection import Counts, Place
-from phrasemate.mine.mining import Mined, mine
-from phrasemate.mine.output import write_mates
-from phrasemate.mine.select import Calibration
-from phrasemate.mine.types import Mate, Mining, Report, SentenceEncoder
+from phrasemate.mine.mining import Mined, mine, write_mates
+from phrasemate.mine.select import Calibration, Mate, Mining, Report, SentenceEncoder
 
 __all__ = [
     "Calibration",

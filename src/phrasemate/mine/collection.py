@@ -1,28 +1,159 @@
-"""One side: its distinct sentences on disk, each once, with all places where it stands."""
+"""One side of the mining: its distinct sentences on disk, with all their places, and a check of their language.
+
+The language is checked by the script alone, or by an optional language identifier.
+"""
 
 from __future__ import annotations
 
 import mmap
+import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import name
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import InputError
-from phrasemate.mine.language import LanguageCheck
+from phrasemate.errors import InputError, MissingExtra
 from phrasemate.mine.work_folder import checked, seal
 from phrasemate.text.error_policy import Skipped
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Document
 from phrasemate.utils.storage import is_entry
 
+CHECKS = ("none", "script", "language")
+LanguageCheck = Callable[[str], bool]
+"""Whether a sentence may stay."""
+
+CONFIDENCE = 0.8  # below it an identifier is not believed: of true sentences it then drops at most 0.2 in a hundred
+SHARE = 0.3  # of the letters: Russian text about programs may be half Latin, a whole English sentence has none
+_CODE = re.compile(r"[a-z]{2,3}")
+_SCRIPTS = {
+    "ARABIC": (
+        "acm acq aeb afb ajp apc ar arb arq ary arz ayl azb bal bqi ckb fa glk ks lrc mzn pnb prs ps sd skr sdh ug ur"
+    ),
+    "ARMENIAN": "hy",
+    "BENGALI": "as bn bpy mni rkt syl",
+    "CANADIAN": "cr iu ojb",
+    "CHEROKEE": "chr",
+    "CJK": "cdo cjy cmn cpx gan hak hsn ja ko lzh mnp nan wuu yue zh",
+    "COPTIC": "cop",
+    "CYRILLIC": (
+        "ab abq ady alt ava av az ba be bg bua bxr ce chm crh cu cv dar inh kaa kbd kjh kk koi kpv krc krl "
+        "kum kv ky lbe lez mdf mhr mk mn mns mrj myv nog os ru rue sah sr tab tg tt tyv udm uk uz xal"
+    ),
+    "DEVANAGARI": (
+        "anp awa bgc bh bho brx bra dgo doi dty gom hi hne kfy kok kru ks mag mai mr mwr ne new npi pi raj sa "
+        "sat sck sd"
+    ),
+    "ETHIOPIC": "am gez ti tig",
+    "GEORGIAN": "ka lzz sva xmf",
+    "GOTHIC": "got",
+    "GREEK": "el grc pnt tsd",
+    "GUJARATI": "gu",
+    "GURMUKHI": "pa",
+    "HANGUL": "ko",
+    "HEBREW": "arc he hbo lad yi ydd",
+    "HIRAGANA": "ja",
+    "KANNADA": "kn",
+    "KATAKANA": "ja",
+    "KHMER": "km",
+    "LAO": "lo",
+    # beside another one; and of every language that is not named here at all
+    "LATIN": (
+        "az bal ber cdo cpx cr crh gom hak iu kaa kk kok krl lad lzz mn mni nan ojb pi pnt rif rue sat shi sr tg tmh "
+        "tt tzm ug uz zgh"
+    ),
+    "MALAYALAM": "ml",
+    "MEETEI": "mni",
+    "MYANMAR": "blk kht ksw mnw my shn",
+    "NKO": "nqo",
+    "OL": "sat",
+    "ORIYA": "or",
+    "SINHALA": "pi si",
+    "SYRIAC": "aii arc syc syr",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+    "THAANA": "dv",
+    "THAI": "th",
+    "TIBETAN": "adx bo dz lbj",
+    "TIFINAGH": "ber rif shi tmh tzm zgh",
+    "YI": "ii",
+}
+
+
+def checker(language: str, check: str = "script") -> LanguageCheck:
+    """What tells whether a sentence is in ``language``, a code such as "de"; without one, all that hold a letter stay.
+
+    `script`: at least three tenths of the letters are in a script of the language. `language`: also, no other
+    language is at least 0.8 likely (py3langid). `none`: all stay, sentences without a letter too. Raises InputError
+    for another word or no code of a language, MissingExtra without py3langid.
+    """
+    if check not in CHECKS:
+        raise InputError(f"check {check!r}; expected one of {', '.join(CHECKS)}")
+    code = language.lower().replace("_", "-").split("-")[0]
+    if code and not _CODE.fullmatch(code):
+        raise InputError(f"language {language!r}; expected a code such as de or zh")
+    if check == "none":
+        return lambda text: True
+    if not code:
+        if check == "language":
+            raise InputError("no language to check for; give the codes of both languages, such as de and en")
+        return lambda text: any(map(str.isalpha, text))
+    if check == "script":
+        return lambda text: in_scripts(text, scripts_of(code))
+    identify = identifier(code)
+    return lambda text: in_scripts(text, scripts_of(code)) and identify(text)
+
+
+@cache
+def scripts_of(code: str) -> frozenset[str]:
+    """The scripts that a language is written in."""
+    scripts = frozenset(script for script, codes in _SCRIPTS.items() if code in codes.split())
+    return scripts or frozenset({"LATIN"})
+
+
+@cache
+def script_of(character: str) -> str:
+    """The script of a letter, as the first word of its Unicode name: LATIN, CYRILLIC, CJK; "" for all else."""
+    return name(character, "").split(" ")[0] if character.isalpha() else ""
+
+
+def in_scripts(text: str, scripts: frozenset[str]) -> bool:
+    """Whether the text has letters, and enough of them in the wanted scripts."""
+    letters = [script for script in map(script_of, text) if script]
+    return bool(letters) and sum(script in scripts for script in letters) >= SHARE * len(letters)
+
+
+def identifier(code: str) -> LanguageCheck:
+    """Language identification by py3langid (a multinomial naive Bayes over byte n-grams; Lui and Baldwin 2012)."""
+    identifier = _identifier()
+    if code not in identifier.nb_classes:
+        raise InputError(f"language {code!r} is unknown to py3langid; use the check 'script'")
+
+    def same(text: str) -> bool:
+        language, probability = identifier.classify(text)
+        return bool(language == code or probability < CONFIDENCE)
+
+    return same
+
+
+@cache
+def _identifier() -> Any:
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError as error:
+        raise MissingExtra("py3langid", "identify") from error
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
 _TELL = 10_000  # sentences between two calls of the progress
-LONGEST = 2_000  # characters: what is longer is no sentence, and its vector says little
+LONGEST = 2_000  # characters: what is longer is not a sentence, and its vector says little
 _FILES = ("txt", "starts.npy", "lengths.npy", "places.npy", "first.npy")
 _FACTS = {
     "made_of": str,
@@ -89,8 +220,8 @@ class Collection:
     def find(self, texts: set[str]) -> dict[str, int]:
         """The numbers of those of the texts that are here."""
         blocks = (range(at, min(at + _TELL, len(self))) for at in range(0, len(self), _TELL))
-        held = ((block[0], self.texts(slice(block[0], block[-1] + 1))) for block in blocks)
-        return {text: first + at for first, some in held for at, text in enumerate(some) if text in texts}
+        blocks_of_texts = ((block[0], self.texts(slice(block[0], block[-1] + 1))) for block in blocks)
+        return {text: first + at for first, some in blocks_of_texts for at, text in enumerate(some) if text in texts}
 
     def places(self, number: int) -> tuple[Place, ...]:
         """Where the sentence stands, in the order of reading."""
@@ -104,7 +235,7 @@ def collect(
     documents: Iterable[Document],
     more: Sequence[str],
     keep: LanguageCheck,
-    progress: Any = lambda done: None,
+    progress: Any = lambda count: None,
     corpus: Iterable[Document] = (),
 ) -> Collection:
     """The sentences of the documents, read unless they are in the work folder already.
@@ -119,10 +250,13 @@ def collect(
     if content is not None and content["skipped"] and not getattr(corpus, "skips", True):
         content = None
     if content is None or content["made_of"] != key or not _is_whole(content, len(documents)):
-        made = _Distinct(keep)
+        collection = _Distinct(keep)
         for document in documents:
-            made.read(document, progress)
-        content = made.write(folder, side, more) | {"made_of": key, "skipped": list(getattr(corpus, "skipped", ()))}
+            collection.read(document, progress)
+        content = collection.write(folder, side, more) | {
+            "made_of": key,
+            "skipped": list(getattr(corpus, "skipped", ())),
+        }
         seal(facts, content, [folder / f"{side}.{kind}" for kind in _FILES])
     if not content["counts"]["distinct"]:
         read = content["counts"]["read"]

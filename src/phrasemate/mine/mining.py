@@ -1,9 +1,14 @@
-"""Two collections -> sentence mates: read, encode, search both ways, choose."""
+"""Mine two collections for sentence mates: read, encode, search both ways, choose, and write.
+
+The long stages (sentences to vectors to neighbours, pairs to scores) work block by block in the work folder. Mates are
+written as tab-separated values, JSON lines or a translation memory.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,39 +18,220 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ModelError, PhrasemateError
-from phrasemate.mine.collection import Collection, collect, normal
-from phrasemate.mine.language import checker
-from phrasemate.mine.pipeline import encode, neighbours, scores
-from phrasemate.mine.select import Calibration, Candidates, calibrate, candidates, is_copy, length_filter, one_to_one
-from phrasemate.mine.types import (
+from phrasemate.mine.collection import Collection, Place, checker, collect, normal
+from phrasemate.mine.select import (
     DOUBT,
     FLOORS,
     THRESHOLDS,
     WEIGHTS,
+    Calibration,
+    Candidates,
     Mate,
     Mining,
     Progress,
     Report,
     SentenceEncoder,
+    WordMatch,
+    calibrate,
+    candidates,
+    is_copy,
+    length_filter,
+    one_to_one,
     usual_threshold,
 )
-from phrasemate.mine.word_match import WordMatch
-from phrasemate.mine.work_folder import WorkFolder
+from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal
+from phrasemate.rank import whole
 from phrasemate.reranker import Attention, Trained, load_reranker
-from phrasemate.types import Document, Run, Scorer
-from phrasemate.utils.knn import engine_for, use_threads
+from phrasemate.text.formats.bilingual import write_units
+from phrasemate.text.formats.units import Side, Unit
+from phrasemate.types import Document, PhrasePair, Run, Scorer
+from phrasemate.utils.knn import RECALL_SAMPLE, ApproximateSearch, ExactSearch, NeighbourSearch, engine_for
+from phrasemate.utils.machine import cores, load_faiss, single_blas
+from phrasemate.utils.storage import NewFile, check_new
+
+ENCODED = 2048  # sentences between two writes of vectors
+ASKED = 8192  # queries between two writes of neighbours
+SCORED = 1024  # pairs handed to a scorer together, and written
+Halves = NDArray[np.float16]
+Told = Callable[[int, int], None]
+
+
+def encode(folder: Path, side: str, texts: Collection, model: SentenceEncoder, progress: Told) -> Halves:
+    """(sentences, width) float16 vectors on disk; what is there of the same sentences and model is kept.
+
+    Raises InputError for a model that gives no unit vectors.
+    """
+    parts = [slice(at, min(at + ENCODED, len(texts))) for at in range(0, len(texts), ENCODED)]
+    keys = [_key(model.hash, *texts.texts(part)) for part in parts]
+    blocks = Blocks(folder, f"{side}.vectors", (len(texts), model.width), np.float16, ENCODED, keys)
+    progress(_finished_rows(blocks), len(texts))
+    for number in blocks.missing:
+        vectors = model.encode_sentences(texts.texts(parts[number]))
+        lengths = np.linalg.norm(vectors, axis=1) if vectors.ndim == 2 else np.zeros(1)
+        if not (np.abs(lengths - 1) < 0.01).all():
+            raise InputError(f"the model gave vectors of length {lengths.min():.3g}; expected unit vectors")
+        blocks.write(number, vectors)
+        progress(_finished_rows(blocks), len(texts))
+    return blocks.array
+
+
+def neighbours(
+    folder: Path,
+    name: str,
+    queries: Halves,
+    database: Halves,
+    k: int,
+    engine: str,
+    key: str,
+    progress: Callable[[str, int, int], None],
+) -> tuple[Run, float]:
+    """The k nearest rows of the database for each query, and the recall of the search on a sample of them.
+
+    ``engine`` is `exact` or `approximate`; ``key`` names both sets of vectors.
+    """
+    k = min(k, len(database))
+    key, note = _key(key, str(k), engine), folder / f"{name}.json"
+    blocks = Blocks(folder, name, (len(queries), 2 * k), np.int32, ASKED, [key] * -(-len(queries) // ASKED))
+    facts = checked(note, key=str, recall=float)
+    if facts is None or facts["key"] != key:
+        facts, blocks.done = {"key": key, "recall": 1.0}, set()
+    if blocks.missing:
+        searching = _searching(queries, database, k, engine, progress)
+        facts["recall"] = searching.recall
+        seal(note, facts, [])
+        progress("searching", _finished_rows(blocks), len(queries))
+        for number in blocks.missing:
+            ids, cosines = searching.search(queries[blocks.rows(number)].astype(np.float32), k)
+            blocks.write(number, np.hstack([ids, cosines.astype(np.float32).view(np.int32)]))
+            progress("searching", _finished_rows(blocks), len(queries))
+    stored = blocks.array
+    cosines = np.ascontiguousarray(stored[:, k:]).view(np.float32)
+    return Run(stored[:, :k].astype(np.int64), cosines), float(facts["recall"])
+
+
+def scores(
+    folder: Path, scorer: Scorer, pairs: Candidates, sides: Sequence[Collection], progress: Told
+) -> NDArray[np.float32]:
+    """(pairs,) the scorer's scores; what a scorer with a ``signature`` gave before is kept.
+
+    Raises InputError for a scorer that does not give a finite number for each pair.
+    """
+    parts = [slice(at, at + SCORED) for at in range(0, len(pairs.score), SCORED)]
+    name = str(getattr(scorer, "signature", "")) or str(time.time_ns())
+    settings = [name, *(side.key for side in sides)]
+    keys = [_key(*settings, pairs.source[part].tobytes().hex(), pairs.target[part].tobytes().hex()) for part in parts]
+    blocks = Blocks(folder, "scores", (len(pairs.score), 1), np.float32, SCORED, keys)
+    for number in blocks.missing:
+        texts = zip(pairs.source[parts[number]].tolist(), pairs.target[parts[number]].tolist(), strict=True)
+        some = [PhrasePair(whole(sides[0].text(one)), whole(sides[1].text(other))) for one, other in texts]
+        pair_scores = np.asarray(scorer.score(some), np.float32)
+        if pair_scores.shape != (len(some),) or not np.isfinite(pair_scores).all():
+            raise InputError(
+                f"scores of shape {pair_scores.shape} from the scorer for {len(some)} pairs; expected finite numbers"
+            )
+        blocks.write(number, pair_scores[:, None])
+        progress(_finished_rows(blocks), len(pairs.score))
+    return np.array(blocks.array[:, 0])
+
+
+def _searching(queries: Halves, database: Halves, k: int, engine: str, progress: Any) -> NeighbourSearch:
+    if engine == "exact":
+        return ExactSearch(database)
+    some = np.linspace(0, len(queries) - 1, min(RECALL_SAMPLE, len(queries))).astype(np.int64)
+    total = len(database)
+    return ApproximateSearch(
+        database, queries[some].astype(np.float32), k, lambda count: progress("indexing", count, total)
+    )
+
+
+def _finished_rows(blocks: Blocks) -> int:
+    rows = (blocks.rows(number) for number in blocks.done)
+    return sum(row.stop - row.start for row in rows)
+
+
+def _key(*parts: str) -> str:
+    return sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+FORMATS = (".jsonl", ".tmx", ".tsv")
+
+
+def check_output(path: str | Path, force: bool = False) -> Path:
+    """The path, if mates can be written there.
+
+    Raises InputError for another suffix, a folder that is missing, or a file that already exists.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
+    check_new(path, force)
+    return path
+
+
+def write_mates(path: str | Path, mates: Iterable[Mate], languages: tuple[str, str] = ("", "")) -> None:
+    """Write mates in the format that the name says; the file appears when it is whole.
+
+    `.tsv`: source, target, score, places of the source, places of the target, without a header; a place is
+    ``document:line``, several are separated by `` | ``. `.jsonl`: an object for each. `.tmx`: a unit for each; score
+    and places are properties. Raises InputError if it cannot be written.
+    """
+    path = check_output(path, force=True)
+    if path.suffix.lower() == ".tmx":
+        write_units(path, _units(mates, languages), languages)
+        return
+    line: Callable[[Mate], str] = _row if path.suffix.lower() == ".tsv" else _json
+    with NewFile(path) as file:
+        for mate in mates:
+            file.write(line(mate) + "\n")
+
+
+def _row(mate: Mate) -> str:
+    places = _places(mate.source_places), _places(mate.target_places)
+    return "\t".join([mate.source, mate.target, f"{mate.score:.4f}", *places])
+
+
+def _places(places: tuple[Place, ...]) -> str:
+    return " | ".join(f"{' '.join(place.document.split())}:{place.line}" for place in places)
+
+
+def _json(mate: Mate) -> str:
+    fields: dict[str, Any] = mate._asdict() | {"score": round(mate.score, 4), "cosine": round(mate.cosine, 4)}
+    for name in ("source_places", "target_places"):
+        fields[name] = [place._asdict() for place in fields[name]]
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _units(mates: Iterable[Mate], languages: tuple[str, str]) -> Iterator[Unit]:
+    for mate in mates:
+        sides = (
+            Side(text, language, {"place": [f"{place.document}:{place.line}" for place in places]})
+            for text, language, places in (
+                (mate.source, languages[0], mate.source_places),
+                (mate.target, languages[1], mate.target_places),
+            )
+        )
+        yield Unit(tuple(sides), {"score": f"{mate.score:.4f}"})
+
 
 _TELL = 1 << 14  # pairs between two calls of the progress
+FOREIGN_THRESHOLD = (
+    "the default threshold {:.2f} was fitted to the bundled model, not to {}: it may take nearly all pairs or nearly "
+    "none; calibrate it with known pairs, or give one"
+)
 LOST = 0.02  # of known mates, that may be lost to a quick first look
 
 
 class Mined:
     """The mates of a run, best first: iterate as often as needed. A context manager, for it holds the work folder.
 
-    ``skipped``: what was passed over when the sides were read, be it in an earlier run.
+    ``skipped``: what was passed over when the sides were read, be it in an earlier run. ``remarks``: what a user should
+    know of the threshold.
     """
+
+    remarks: tuple[str, ...] = ()
 
     def __init__(self, work: WorkFolder, sides: Sequence[Collection], pairs: Candidates, report: Report) -> None:
         self.work, self.report = work, report
@@ -69,6 +255,7 @@ class Mined:
         self.work.close()
 
 
+@single_blas
 def mine(
     source: Iterable[Document],
     target: Iterable[Document],
@@ -83,9 +270,9 @@ def mine(
 ) -> Mined:
     """Find the sentences of two collections that are each other's translations.
 
-    ``work``: the folder for what is computed on the way (None: a temporary one). A run that was stopped goes on in it,
-    and other thresholds, filters, pairs to calibrate with and so on are tried in it without doing again what stays the
-    same. It is refused for other texts, languages or another model, unless ``force`` starts anew. ``known`` mates are
+    ``work``: the folder for what is computed on the way (None: a temporary one). A stopped run resumes in it. Other
+    thresholds, filters, pairs to calibrate with and so on can be tried in it, and only what they change is computed
+    again. It is refused for other texts, languages or another model, unless ``force`` starts again. ``known`` mates are
     hidden among the sentences to fit the threshold, see `calibrate`. A ``scorer`` takes the place of
     ``settings.rerank``; it needs a threshold or known mates. ``threads`` are for the search (default: all).
 
@@ -99,24 +286,27 @@ def mine(
         _check_threshold(settings, look.kind)
     checks = [checker(language, settings.check) for language in settings.languages]
     documents = list(source), list(target)
-    use_threads(threads)
+    load_faiss(threads or cores())
     facts = _identity(documents, model, settings)
     folder = WorkFolder(mkdtemp(prefix="phrasemate-mine-") if work is None else work, facts, force, work is None)
     try:
         steps = _Steps(folder, settings, look, progress)
         hidden = [list(side) for side in zip(*mates, strict=True)] or [[], []]
-        given = zip(("source", "target"), documents, hidden, checks, (source, target), strict=True)
-        sides = [steps.read(*each) for each in given]
+        arguments = zip(("source", "target"), documents, hidden, checks, (source, target), strict=True)
+        sides = [steps.read(*argument) for argument in arguments]
         numbers = _numbers(mates, sides)
         limit = settings.threshold
         if limit is None and not mates:
             limit = usual_threshold(settings.margin, look.kind, *map(len, sides))
         pairs = steps.filter(steps.search(sides, model), sides, numbers, limit)
-        return steps.choose(steps.rerank(pairs, sides), sides, numbers, limit)
+        mined = steps.choose(steps.rerank(pairs, sides), sides, numbers, limit)
+        if settings.threshold is None and not mates and getattr(model, "path", None) is not None:
+            mined.remarks = (FOREIGN_THRESHOLD.format(mined.report.threshold, getattr(model, "name", "this model")),)
+        return mined
     except BaseException as error:
         fresh = not folder.resumed and not (folder.path / "source.vectors.bin").exists()
         if isinstance(error, PhrasemateError) and fresh:
-            folder.remove()  # nothing is lost; and a mended text would be another one than it was begun with
+            folder.remove()  # nothing is lost; and a corrected text would differ from the one it was started with
         folder.close()
         raise
 
@@ -142,14 +332,14 @@ class _Steps:
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begun
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     def read(
         self, side: str, documents: Sequence[Document], hidden: Sequence[str], check: Any, corpus: Iterable[Document]
     ) -> Collection:
-        show = lambda done: self.progress(f"reading {side}", done, 0)  # noqa: E731
+        show = lambda count: self.progress(f"reading {side}", count, 0)  # noqa: E731
         with self._timed("reading"):
             return collect(self.folder.path, side, documents, hidden, check, show, corpus)
 
@@ -158,17 +348,19 @@ class _Steps:
         settings, path = self.settings, self.folder.path
         with self._timed("encoding"):
             source, target = (
-                encode(path, name, side, model, lambda *done, name=name: self.progress(f"encoding {name}", *done))
+                encode(
+                    path, name, side, model, lambda *progress, name=name: self.progress(f"encoding {name}", *progress)
+                )
                 for name, side in zip(("source", "target"), sides, strict=True)
             )
         small, large = sorted(map(len, sides))  # each is the database of one direction: the smaller one decides
         engine = engine_for(settings.engine, large, small, model.width)
         runs: dict[str, Run] = {}
         with self._timed("searching"):
-            for name, asked, database in (("forward", source, target), ("backward", target, source)):
+            for name, queries, database in (("forward", source, target), ("backward", target, source)):
                 key = "\n".join([model.hash, *(side.key for side in sides)])
-                tell = lambda what, *done, name=name: self.progress(f"{what} {name}", *done)  # noqa: E731
-                runs[name], recall = neighbours(path, name, asked, database, settings.k, engine, key, tell)
+                tell = lambda what, *counts, name=name: self.progress(f"{what} {name}", *counts)  # noqa: E731
+                runs[name], recall = neighbours(path, name, queries, database, settings.k, engine, key, tell)
                 self.facts["recall"] = (*self.facts.get("recall", ()), recall)
         self.facts["engine"] = engine
         with self._timed("scoring"):
@@ -178,7 +370,7 @@ class _Steps:
         self,
         pairs: Candidates,
         sides: Sequence[Collection],
-        known: Sequence[tuple[int, int]],
+        known_pairs: Sequence[tuple[int, int]],
         limit: float | None,
     ) -> Candidates:
         """Promising pairs, without those of unlike length and copies."""
@@ -188,21 +380,21 @@ class _Steps:
             pairs = pairs.only(length_filter(pairs, source.lengths, target.lengths, self.settings.length_ratio))
         self.facts |= {"candidates": before, "unlike": before - len(pairs.score)}
         usual = usual_threshold(self.settings.margin, "", len(source), len(target))
-        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known, limit, usual)))
+        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known_pairs, limit, usual)))
         with self._timed("scoring"):
             different = self._no_copies(pairs, sides)
         self.facts |= {"promising": len(pairs.score), "copies": len(pairs.score) - len(different.score)}
         return different
 
     def _floor(
-        self, pairs: Candidates, known: Sequence[tuple[int, int]], limit: float | None, usual: float | None
+        self, pairs: Candidates, known_pairs: Sequence[tuple[int, int]], limit: float | None, usual: float | None
     ) -> float:
         """The margin below which no pair is taken; if they are looked at again, below which few would be."""
         margin, again = self.settings.margin, self.look.scorer is not None
-        if known:
-            mates, numbers = set(known), zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)
-            found = pairs.score[np.fromiter((pair in mates for pair in numbers), bool, len(pairs.score))]
-            lowest = float(np.quantile(found, LOST if again else 0.0)) if len(found) else FLOORS[margin]
+        if known_pairs:
+            mates, numbers = set(known_pairs), zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)
+            known_scores = pairs.score[np.fromiter((pair in mates for pair in numbers), bool, len(pairs.score))]
+            lowest = float(np.quantile(known_scores, LOST if again else 0.0)) if len(known_scores) else FLOORS[margin]
             return lowest if limit is None else min(lowest, self._floor(pairs, (), limit, usual))
         if not again and limit is not None:
             return limit
@@ -211,12 +403,12 @@ class _Steps:
     def _no_copies(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
         if (most := self.settings.copies) is None:
             return pairs
-        wanted, total = np.ones(len(pairs.score), bool), len(pairs.score)
+        mask, total = np.ones(len(pairs.score), bool), len(pairs.score)
         for at, (one, other) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)):
-            wanted[at] = not is_copy(sides[0].text(one), sides[1].text(other), most)
+            mask[at] = not is_copy(sides[0].text(one), sides[1].text(other), most)
             if not at % _TELL:
                 self.progress("filtering", at, total)
-        return pairs.only(wanted)
+        return pairs.only(mask)
 
     def rerank(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
         """The scores of the second look beside the margins."""
@@ -224,24 +416,24 @@ class _Steps:
         if scorer is None:
             return pairs
         with self._timed("reranking"):
-            found = scores(self.folder.path, scorer, pairs, sides, lambda *at: self.progress("reranking", *at))
-        return pairs.added(np.float32(self.look.weight) * found)
+            second_scores = scores(self.folder.path, scorer, pairs, sides, lambda *at: self.progress("reranking", *at))
+        return pairs.added(np.float32(self.look.weight) * second_scores)
 
     def choose(
         self,
         pairs: Candidates,
         sides: Sequence[Collection],
-        known: Sequence[tuple[int, int]],
+        known_pairs: Sequence[tuple[int, int]],
         limit: float | None,
     ) -> Mined:
         """One to one, at the threshold."""
         calibration: Calibration | None = None
-        if known:
-            calibration = calibrate(pairs.only(one_to_one(pairs, self.settings.pairing)), known)
+        if known_pairs:
+            calibration = calibrate(pairs.only(one_to_one(pairs, self.settings.pairing)), known_pairs)
             limit = calibration.threshold if limit is None else limit
         assert limit is not None
-        own = pairs.only((pairs.source < sides[0].hidden) & (pairs.target < sides[1].hidden))
-        chosen = own.only(one_to_one(own, self.settings.pairing))
+        visible = pairs.only((pairs.source < sides[0].hidden) & (pairs.target < sides[1].hidden))
+        chosen = visible.only(one_to_one(visible, self.settings.pairing))
         chosen = chosen.only(chosen.score >= np.float32(limit))
         report = Report(
             source=sides[0].counts,
@@ -260,8 +452,8 @@ def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> l
     """Known mates as numbers of their sentences, -1 for what is not there."""
     if not mates:
         return []
-    found = [side.find(set(texts)) for side, texts in zip(sides, zip(*mates, strict=True), strict=True)]
-    return [(found[0].get(one, -1), found[1].get(other, -1)) for one, other in mates]
+    numbers_of = [side.find(set(texts)) for side, texts in zip(sides, zip(*mates, strict=True), strict=True)]
+    return [(numbers_of[0].get(one, -1), numbers_of[1].get(other, -1)) for one, other in mates]
 
 
 def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:

@@ -1,18 +1,163 @@
-"""From neighbours to mates: margins, filters, one-to-one, and the threshold that suits pairs which are known."""
+"""From neighbours to mates: margins, filters, one-to-one pairs, and the threshold that suits known pairs.
+
+A second look compares the words of a pair (`WordMatch`). Sentence vectors hardly tell "Dutch language package" from
+"Estonian language package"; word vectors do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import log, sqrt
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.align import Worded
+from phrasemate.align.neural import word_vectors
+from phrasemate.encode import Model
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.rank import margin_of, neighbourhood
+from phrasemate.mine.collection import CHECKS, Counts, Place
+from phrasemate.rank import MARGINS, margin_of, neighbour_pairs, neighbourhood
 from phrasemate.text.normalize import plain
-from phrasemate.types import Run
+from phrasemate.types import PhrasePair, Run
+from phrasemate.utils.knn import ENGINES
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much is done, and of how much (0: not known)."""
+
+FLOORS = {
+    "absolute": 0.0,
+    "csls": 0.0,
+    "distance": 0.0,
+    "quarter": 0.0,
+    "ratio": 1.0,
+}  # below it a pair is nearer to others
+THRESHOLDS = {
+    ("quarter", ""): (0.605, 0.025),
+    ("quarter", "words"): (0.91, 0.045),
+    ("quarter", "reranker"): (1.6, 0.06),
+    ("ratio", ""): (1.125, 0.015),
+}
+"""Of a margin and what looks at pairs again: the default for `USUAL` sentences, and its growth for e times as many."""
+USUAL, SMALLEST = 20_000, 5_000  # below the smallest the threshold stays
+WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # of a second look's scores beside the margin
+DOUBT = 0.065  # below the threshold without a second look, of the margin: from there on pairs are looked at again
+RERANK = ("auto", "reranker", "words", "none")
+
+
+def usual_threshold(margin: str, look: str, source: int, target: int) -> float | None:
+    """The default for collections of so many sentences; None where it was not measured (docs/how-to/mine-sentences.md).
+
+    The number of wrong pairs that reach a score by chance grows with the product of both sizes, and falls by the same
+    factor with each step of the score. So the threshold grows with the logarithm of the product. Half as quickly where
+    there are the more mates the more sentences there are; `THRESHOLDS` lie between that and always as many.
+    """
+    threshold = THRESHOLDS.get((margin, look.removeprefix("none")))
+    if threshold is None:
+        return None
+    usual, growth = threshold
+    return usual + growth * log(max(SMALLEST, sqrt(source * target)) / USUAL)
+
+
+class SentenceEncoder(Protocol):
+    """What mining needs of a `phrasemate.Model`."""
+
+    @property
+    def hash(self) -> str: ...
+
+    @property
+    def width(self) -> int: ...
+
+    def encode_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(texts, width) float32, unit length."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mining:
+    """How mates are found.
+
+    Args:
+        k: Neighbours each way.
+        margin, pairing: See `margin_of` and `one_to_one`.
+        threshold: The least score; None: what calibration says, or the default of the margins `quarter` and `ratio`
+            (`usual_threshold`).
+        length_ratio, copies: See `length_filter` and `is_copy`; None: no such filter.
+        languages: Codes, or ""; with ``check``: see `checker`.
+        engine: See `engine_for`.
+        rerank: How promising pairs are looked at again: by the `reranker` that comes with the bundled encoder
+            (`Attention`, its scores divided by the highest there can be), by `words` (`WordMatch`), or not. `auto`: by
+            the re-ranker where it belongs to the model, else by words where the model has them.
+        weight: How often its scores count beside the margin; None: as in `WEIGHTS`.
+    """
+
+    k: int = 4  # Artetxe and Schwenk (2019), section 4.1
+    margin: str = "quarter"
+    threshold: float | None = None
+    pairing: str = "greedy"
+    length_ratio: float | None = 2.5
+    copies: float | None = 0.75
+    languages: tuple[str, str] = ("", "")
+    check: str = "script"
+    engine: str = "auto"
+    rerank: str = "auto"
+    weight: float | None = None
+
+    def __post_init__(self) -> None:
+        words = {"margin": MARGINS, "pairing": PAIRING, "check": CHECKS, "engine": ENGINES, "rerank": RERANK}
+        for name, allowed in words.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} {getattr(self, name)!r}; expected one of {', '.join(allowed)}")
+        if self.k < 1:
+            raise InputError(f"k {self.k}; expected 1 or more neighbours")
+        if self.length_ratio is not None and not self.length_ratio > 1:
+            raise InputError(f"length ratio {self.length_ratio}; expected more than 1, or none")
+        if self.copies is not None and not 0 < self.copies <= 1:
+            raise InputError(f"copies {self.copies}; expected a share above 0 and up to 1, or none")
+
+
+class Mate(NamedTuple):
+    """A sentence and its mate, with all places where each stands."""
+
+    source: str
+    target: str
+    score: float
+    cosine: float
+    source_places: tuple[Place, ...]
+    target_places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was done.
+
+    Args:
+        candidates: Pairs of neighbours.
+        unlike: Of these, dropped for their lengths.
+        promising: Of the others, those with a high margin.
+        copies: Of these, dropped; the others were looked at again as ``rerank`` says (one of `RERANK`, or "scorer").
+        pairs: Chosen at the ``threshold``.
+        recall: Of the searches both ways, on a sample, against exact search (1 for exact ones).
+        seconds: Of each stage of this run.
+    """
+
+    source: Counts
+    target: Counts
+    candidates: int
+    unlike: int
+    promising: int
+    copies: int
+    pairs: int
+    threshold: float
+    rerank: str
+    calibration: Calibration | None
+    engine: str
+    recall: tuple[float, float]
+    seconds: dict[str, float]
+
 
 PAIRING = ("greedy", "mutual", "all")
 Ids = NDArray[np.int32]
@@ -26,7 +171,7 @@ _SURE = 0.5  # of the known pairs that must be above a threshold for it to tell 
 
 
 class Candidates(NamedTuple):
-    """Pairs by falling score: (n,) numbers of source and target sentences, cosines, scores."""
+    """Pairs by score, highest first: (n,) numbers of source and target sentences, cosines, scores."""
 
     source: Ids
     target: Ids
@@ -38,8 +183,8 @@ class Candidates(NamedTuple):
         scored = self._replace(score=self.score + more)
         return scored.only(np.argsort(-scored.score, kind="stable"))
 
-    def only(self, wanted: NDArray[np.bool_] | NDArray[np.int64]) -> Candidates:
-        return Candidates(self.source[wanted], self.target[wanted], self.cosine[wanted], self.score[wanted])
+    def only(self, mask: NDArray[np.bool_] | NDArray[np.int64]) -> Candidates:
+        return Candidates(self.source[mask], self.target[mask], self.cosine[mask], self.score[mask])
 
 
 def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -np.inf) -> Candidates:
@@ -48,16 +193,9 @@ def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -
     ``forward`` has the k nearest targets of each source sentence, ``backward`` the other way round. Artetxe and
     Schwenk (ACL 2019), section 3; equal scores in the order of the sentences.
     """
-    width = len(backward.ids)
-    own, other = neighbourhood(forward, forward.ids.shape[1]), neighbourhood(backward, backward.ids.shape[1])
-    rows = (np.repeat(np.arange(len(run.ids)), run.ids.shape[1]) for run in (forward, backward))
-    there = next(rows) * width + forward.ids.ravel(), backward.ids.ravel() * width + next(rows)
-    known = forward.ids.ravel() >= 0, backward.ids.ravel() >= 0
-    keys = np.concatenate([key[good] for key, good in zip(there, known, strict=True)])
-    cosines = np.concatenate([run.scores.ravel()[good] for run, good in zip((forward, backward), known, strict=True)])
-    keys, first = np.unique(keys, return_index=True)
-    source, target, cosine = keys // max(width, 1), keys % max(width, 1), cosines[first]
-    score = margin_of(cosine, own[source], other[target], how)
+    forward_means, other = neighbourhood(forward, forward.ids.shape[1]), neighbourhood(backward, backward.ids.shape[1])
+    source, target, cosine = neighbour_pairs(forward, backward)
+    score = margin_of(cosine, forward_means[source], other[target], how)
     order = np.argsort(-score, kind="stable")
     order = order[: np.searchsorted(-score[order], -floor, "right")]
     return Candidates(source[order].astype(np.int32), target[order].astype(np.int32), cosine[order], score[order])
@@ -138,41 +276,81 @@ class Calibration:
     mates: int
 
 
-def calibrate(chosen: Candidates, known: Sequence[tuple[int, int]]) -> Calibration:
+def calibrate(chosen: Candidates, pairs: Sequence[tuple[int, int]]) -> Calibration:
     """The threshold with the highest expected F1, from the pairs that were chosen and those that are known to be right.
 
     The known pairs D give the share r(t) of mates at or above t that are found. Other chosen pairs N(t) are right or
-    wrong, nobody knows which; but at high thresholds nearly all are right, so the number of other mates is about
+    wrong, nobody knows which. But at high thresholds nearly all are right. So the number of other mates is about
     M = min N(t) / r(t) over the thresholds with r(t) >= 0.5. With W(t) pairs of a sentence of D and a wrong mate,
 
         precision(t) = (M + D) r(t) / (N(t) + D r(t) + W(t)),  recall(t) = r(t).
 
     It stands on the known pairs being like the others. Raises InputError for fewer than 20 pairs, or if none is found.
     """
-    if len(known) < _LEAST_KNOWN:
-        raise InputError(f"{len(known)} pairs to calibrate with; expected {_LEAST_KNOWN} or more")
-    right, touched = _recognised(chosen, known)
-    found = np.cumsum(right)  # D r(t), at each pair as the last that is taken
-    if not len(found) or not found[-1]:
+    if len(pairs) < _LEAST_KNOWN:
+        raise InputError(f"{len(pairs)} pairs to calibrate with; expected {_LEAST_KNOWN} or more")
+    right, touched = _recognised(chosen, pairs)
+    recognised = np.cumsum(right)  # D r(t), at each pair as the last that is taken
+    if not len(recognised) or not recognised[-1]:
         raise InputError("none of the pairs to calibrate with was found; check that both languages are the right way")
     wrong, others = np.cumsum(touched & ~right), np.cumsum(~touched)
-    recall = found / len(known)
+    recall = recognised / len(pairs)
     sure = (recall >= min(_SURE, recall[-1])) & right
     mates = float((others[sure] / recall[sure]).min())
-    taken = np.maximum(others + found + wrong, 1)
-    precision = np.minimum((mates + len(known)) * recall / taken, 1.0)
+    total = np.maximum(others + recognised + wrong, 1)
+    precision = np.minimum((mates + len(pairs)) * recall / total, 1.0)
     last = np.append(np.diff(chosen.score) != 0, True)  # of equal scores, only the last is a threshold
     f1 = np.where(last, 2 * precision * recall / np.maximum(precision + recall, 1e-12), -1)
     best = int(np.argmax(f1))
     figures = float(precision[best]), float(recall[best]), float(f1[best])
-    return Calibration(float(chosen.score[best]), *figures, len(known), int(found[best]), round(mates))
+    return Calibration(float(chosen.score[best]), *figures, len(pairs), int(recognised[best]), round(mates))
 
 
-def _recognised(chosen: Candidates, known: Sequence[tuple[int, int]]) -> tuple[Flags, Flags]:
-    """Of each chosen pair: is it a known one; has it a sentence of a known one."""
-    pairs = set(known)
-    sources, targets = {s for s, _ in known}, {t for _, t in known}
+def _recognised(chosen: Candidates, known_pairs: Sequence[tuple[int, int]]) -> tuple[Flags, Flags]:
+    """Of each chosen pair: is it a pairs one; has it a sentence of a pairs one."""
+    pairs = set(known_pairs)
+    sources, targets = {s for s, _ in known_pairs}, {t for _, t in known_pairs}
     both = list(zip(chosen.source.tolist(), chosen.target.tolist(), strict=True))
     right = np.array([pair in pairs for pair in both], bool)
     touched = np.array([s in sources or t in targets for s, t in both], bool)
     return right, touched
+
+
+_CHUNK = 512  # sentences whose words are encoded together
+
+
+class WordMatch:
+    """Scores a pair of sentences by those of their words that match worst.
+
+    A word's vector is that of the word as a phrase (its projection; without one, the mean of its tokens). Its match is
+    the highest cosine with a word of the other sentence. The score is the mean match of the worst quarter of the words,
+    averaged over both sides. 0 where a side has no word.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.signature = f"words {model.hash}"
+
+    def score(self, pairs: Sequence[PhrasePair]) -> Floats:
+        """(pairs,) float32."""
+        sources, targets = ([getattr(pair, side).text for pair in pairs] for side in ("source", "target"))
+        one, other = self._vectors(sources), self._vectors(targets)
+        return np.array([low_quarter(one[a] @ other[b].T) for a, b in zip(sources, targets, strict=True)], np.float32)
+
+    def _vectors(self, texts: Sequence[str]) -> dict[str, Floats]:
+        """(words, dim) unit vectors of each different text."""
+        vectors_of: dict[str, Floats] = {}
+        different = sorted(set(texts), key=len)
+        for at in range(0, len(different), _CHUNK):
+            some = different[at : at + _CHUNK]
+            vectors = word_vectors(self._model, [Worded.of(text) for text in some], None, "head")
+            vectors_of |= zip(some, map(unit, vectors), strict=True)
+        return vectors_of
+
+
+def low_quarter(cosines: Floats) -> float:
+    """(words, words) -> the mean of the lowest quarter of the best matches, averaged over both sides."""
+    if not cosines.size:
+        return 0.0
+    sides = (np.sort(cosines.max(axis)) for axis in (0, 1))
+    return float(np.mean([best[: max(1, len(best) // 4)].mean() for best in sides]))

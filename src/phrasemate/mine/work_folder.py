@@ -1,7 +1,7 @@
-"""The work folder of a run: what it was begun with, and large arrays that are written block by block.
+"""The work folder of a run: what it was started with, and large arrays that are written block by block.
 
-Every finished part carries a checksum. What does not hold it (torn, altered, of another run) counts as not done and is
-made again, so that a run may be killed at any moment and goes on where it was.
+Every finished part carries a checksum. A part that fails it (torn, altered, of another run) counts as missing and is
+computed again. So a run may be killed at any moment and resumes where it was.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.utils.locks import give_back, take
-from phrasemate.utils.storage import flush, is_entry, sha256_of, write_text
+from phrasemate.utils.storage import acquire_lock, flush, is_entry, release_lock, sha256_of, sync, write_text
 
 FORMAT, VERSION = "phrasemate-mine", 1
 SETTINGS = "work.json"
@@ -34,7 +33,7 @@ _OURS = re.compile(  # what a run writes there
 class WorkFolder:
     """A folder with what a run has done so far; made where it is missing. A context manager; one process at a time.
 
-    ``settings`` say what the run is; a folder that was begun with others is refused, unless ``force`` empties it. One
+    ``settings`` say what the run is; a folder that was started with others is refused, unless ``force`` empties it. One
     for ``scratch`` goes when it is closed.
     Raises InputError for that, for a folder of something else, and while another process works in it.
     """
@@ -50,27 +49,29 @@ class WorkFolder:
             self.path.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be made ({error.strerror}); check the path") from error
-        self._lock = take(self.path / _LOCK, f"{self.path}: another process is working there; wait for it to end")
+        self._lock = acquire_lock(
+            self.path / _LOCK, f"{self.path}: another process is working there; wait for it to end"
+        )
         try:
             self._begin(json.loads(json.dumps(dict(settings))), force)
         except BaseException:
-            give_back(self._lock)
+            release_lock(self._lock)
             raise
 
     def _strangers(self) -> list[str]:
-        """What lies there, if it is no work folder."""
+        """What lies there, if it is not a work folder."""
         if not self.path.exists() or (self.path / SETTINGS).exists():
             return []
         if not self.path.is_dir():
             raise InputError(f"{self.path}: is a file; expected a folder to work in")
-        return sorted(found.name for found in self.path.iterdir() if found.name not in (_LOCK, f"{SETTINGS}.part"))
+        return sorted(entry.name for entry in self.path.iterdir() if entry.name not in (_LOCK, f"{SETTINGS}.part"))
 
     def _begin(self, settings: dict[str, Any], force: bool) -> None:
         file = self.path / SETTINGS
         self.resumed = file.exists()
         if self.resumed:
             try:
-                return self._compare(self._known(file), settings)
+                return self._compare(self._stored_settings(file), settings)
             except InputError:
                 if not force:
                     raise
@@ -79,32 +80,32 @@ class WorkFolder:
         write_text(file, json.dumps({"format": FORMAT, "version": VERSION, "settings": settings}, indent=1) + "\n")
         return None
 
-    def _known(self, file: Path) -> dict[str, Any]:
+    def _stored_settings(self, file: Path) -> dict[str, Any]:
         try:
             content = json.loads(file.read_text("utf-8"))
-            known: dict[str, Any] = content["settings"]
-            ours = (content["format"], content["version"], type(known)) == (FORMAT, VERSION, dict)
+            stored: dict[str, Any] = content["settings"]
+            ours = (content["format"], content["version"], type(stored)) == (FORMAT, VERSION, dict)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise InputError(f"{file}: damaged, cannot tell how the run was begun; --force starts anew") from error
+            raise InputError(f"{file}: damaged, cannot tell how the run was started; --force starts again") from error
         if not ours:
-            raise InputError(f"{file}: of another version of phrasemate; use that one, or --force to start anew")
-        return known
+            raise InputError(f"{file}: of another version of phrasemate; use that one, or --force to start again")
+        return stored
 
-    def _compare(self, known: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-        keys = sorted(key for key in known.keys() | settings.keys() if known.get(key) != settings.get(key))
+    def _compare(self, stored: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        keys = sorted(key for key in stored.keys() | settings.keys() if stored.get(key) != settings.get(key))
         if keys:
-            changes = ", ".join(f"{key} {_short(known.get(key))}, now {_short(settings.get(key))}" for key in keys)
+            changes = ", ".join(f"{key} {_short(stored.get(key))}, now {_short(settings.get(key))}" for key in keys)
             raise InputError(
-                f"{self.path}: was begun with {changes}; give the same again, another --work, or --force to start anew"
+                f"{self.path}: was started with {changes}; give the same, another --work, or --force to start again"
             )
 
     def remove(self, keep_folder: bool = False) -> None:
         """Delete what phrasemate wrote there, and the folder if nothing else is in it."""
-        for found in list(self.path.iterdir()) if self.path.exists() else ():
-            if _OURS.fullmatch(found.name) and found.is_file():
-                found.unlink()
+        for entry in list(self.path.iterdir()) if self.path.exists() else ():
+            if _OURS.fullmatch(entry.name) and entry.is_file():
+                entry.unlink()
         if not keep_folder:
-            give_back(self._lock)
+            release_lock(self._lock)
             with suppress(OSError):
                 self.path.rmdir()
 
@@ -121,14 +122,14 @@ class WorkFolder:
         if self._scratch:
             self.remove()
         else:
-            give_back(self._lock)
+            release_lock(self._lock)
 
 
 class Blocks:
     """An array (rows, width) on disk, written in blocks of ``block`` rows, read as a memory map.
 
     ``NAME.bin`` holds the numbers and ``NAME.log`` a line for each finished block: its number, its key and a checksum.
-    ``keys`` name what each block is made of; one that was made of something else is to be made again.
+    ``keys`` name what each block depends on; one that was built from something else is to be made again.
     """
 
     def __init__(
@@ -140,6 +141,8 @@ class Blocks:
             raise InputError(f"{len(keys)} keys for {self.count} blocks of {name}; expected one for each")
         with self._bin.open("ab") as file:  # longer or shorter than before: the blocks that stay as they are stay valid
             file.truncate(shape[0] * shape[1] * self.dtype.itemsize)
+        self._log.touch()
+        sync(folder)  # the names of both; their contents are flushed block by block
         self.done = self._verified()
 
     @property
@@ -186,8 +189,8 @@ class Blocks:
             logged = set(self._log.read_text("ascii", "replace").splitlines())
         except OSError:
             return set()
-        begun = {line.split(" ")[0] for line in logged}
-        array, numbers = self.array, (number for number in range(self.count) if str(number) in begun)
+        names = {line.split(" ")[0] for line in logged}
+        array, numbers = self.array, (number for number in range(self.count) if str(number) in names)
         return {number for number in numbers if self._line(number, array[self.rows(number)]) in logged}
 
 
@@ -206,9 +209,9 @@ def checked(path: Path, **kinds: type) -> dict[str, Any] | None:
         crc, _, text = path.read_text("utf-8").rstrip("\n").partition(" ")
         if crc != f"{crc32(text.encode()):08x}":
             return None
-        known = json.loads(text)
-        content: dict[str, Any] = known["content"]
-        whole = all(sha256_of(path.with_name(name)) == sha for name, sha in known["files"].items())
+        record = json.loads(text)
+        content: dict[str, Any] = record["content"]
+        whole = all(sha256_of(path.with_name(name)) == sha for name, sha in record["files"].items())
         return content if whole and is_entry(content, kinds) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -1,12 +1,10 @@
-"""Translation by a language model that is given retrieved phrases: prompts, client, scores. See docs/mt.md."""
+"""Translation by a language model that is given retrieved phrases: prompts, client, scores."""
 
 from __future__ import annotations
 
-from phrasemate.mt.cache import Cache
-from phrasemate.mt.client import Answer, Client, Endpoint
-from phrasemate.mt.hints import Hint, Hinter, Hints
+from phrasemate.mt.client import Answer, Cache, Client, Endpoint
+from phrasemate.mt.hints import Hint, Hinter, Hints, RelatedSentences
 from phrasemate.mt.prompt import FORMS, Example, Form, Prompt, Prompter, language_name, read_form
-from phrasemate.mt.related import RelatedSentences
 from phrasemate.mt.translate import Retrieval, Translation, Translator
 
 __all__ = [

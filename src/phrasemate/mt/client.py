@@ -1,4 +1,6 @@
-"""Any OpenAI-compatible server: many requests at once, answers in order, each answer kept on disk.
+"""Client of any OpenAI-compatible server: bounded HTTP requests, many at once, answers in order, cached on disk.
+
+The cache is one SQLite file, keyed by the SHA-256 of the whole request. No key or header is ever in it.
 
 Temporary failures (429, 5xx, a time-out, a broken connection) are tried again with growing pauses; what still fails is
 an answer with a ``failure``, so that no line is lost. What would fail for every request (no server, a refused key, an
@@ -11,20 +13,190 @@ from __future__ import annotations
 import json
 import os
 import random
+import sqlite3
 import threading
+import time
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from phrasemate.errors import EndpointError, InputError
-from phrasemate.mt.cache import Cache, request_key
+from phrasemate.errors import EndpointError, InputError, MissingExtra
 from phrasemate.mt.prompt import Prompt
-from phrasemate.mt.sending import Reply, TooLong, Unreadable, Unusable, connected, post
+
+if TYPE_CHECKING:
+    import httpx2
+
+LARGEST = 16_000_000  # bytes of an answer: what is longer is none
+_TOO_LARGE = f"has more than {LARGEST:,} bytes"
+_PACKINGS = ("gzip", "x-gzip", "deflate")
+
+
+class Unusable(Exception):
+    """An answer that would be no better another time: too large, or packed in a way that was not asked for."""
+
+
+class TooLong(Exception):
+    """The answer came so slowly that it was given up."""
+
+
+class Unreadable(Exception):
+    """A body that cannot be unpacked."""
+
+
+class Reply(NamedTuple):
+    """What a server said."""
+
+    status: int
+    after: str  # Retry-After
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+
+def connected(key: str, concurrency: int, timeout: float) -> httpx2.Client:
+    """What sends requests; ``timeout`` seconds for each part of one.
+
+    Raises MissingExtra, and InputError for settings of the environment (proxies, certificates) that cannot be used.
+    """
+    try:
+        import httpx2
+    except ImportError as error:
+        raise MissingExtra("httpx2", "mt") from error
+    headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    limits = httpx2.Limits(max_connections=concurrency)
+    try:
+        return httpx2.Client(headers=headers, timeout=timeout, limits=limits)
+    except (ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"the proxy or the certificates that the environment names cannot be used ({reason}); "
+            "look at HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
+        ) from None
+
+
+def post(http: httpx2.Client, url: str, body: dict[str, Any], seconds: float) -> Reply:
+    """Send a JSON object. Raises what httpx2 raises, and `TooLong`, `Unreadable` and `Unusable`."""
+    content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")  # halves of characters as ?
+    end = time.monotonic() + seconds
+    raw = bytearray()
+    with http.stream("POST", url, content=content, headers={"Content-Type": "application/json"}) as response:
+        for chunk in response.iter_raw():
+            raw += chunk
+            if len(raw) > LARGEST:
+                raise Unusable(_TOO_LARGE)
+            if time.monotonic() > end:
+                raise TooLong
+        packing = response.headers.get("content-encoding", "").strip().lower()
+        return Reply(response.status_code, response.headers.get("retry-after", ""), _unpacked(bytes(raw), packing))
+
+
+def _unpacked(raw: bytes, packing: str) -> bytes:
+    """The body itself, which a few packed bytes could make very large."""
+    if packing in ("", "identity"):
+        return raw
+    if packing not in _PACKINGS:
+        raise Unusable(f"is packed as {packing[:40]!r}, which was not asked for")
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, as it begins
+    try:
+        unpacked = reader.decompress(raw, LARGEST + 1)
+    except zlib.error as error:
+        raise Unreadable(str(error)) from None
+    if len(unpacked) > LARGEST:
+        raise Unusable(_TOO_LARGE)
+    if raw and not reader.eof:
+        raise Unreadable("it ends too early")
+    return unpacked
+
+
+SCHEMA = "CREATE TABLE answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
+WAIT = 60.0  # seconds for another process that writes
+
+
+def request_key(url: str, body: dict[str, Any]) -> str:
+    """SHA-256 of the address and the body, whatever the order of the body's fields."""
+    return sha256(json.dumps([url, body], sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+class Cache:
+    """A file of answers; several threads and processes may share it.
+
+    Raises InputError for a file that is another, which is left as it is, and for one that cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, Lock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=WAIT, check_same_thread=False, isolation_level=None)
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise InputError(f"{path}: cannot be opened ({error}); name another file") from None
+        try:
+            self._begin()
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise InputError(f"{path}: no file of answers ({error}); name another file or remove it") from None
+
+    def _begin(self) -> None:
+        """Nothing is written to a file that holds anything else, triggers among them."""
+        self._connection.execute("PRAGMA trusted_schema = OFF")
+        schema = self._connection.execute("SELECT type, sql FROM sqlite_master").fetchall()
+        if schema not in ([], [("table", SCHEMA)]):
+            raise sqlite3.DatabaseError("it holds other tables")
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._connection.execute(SCHEMA.replace("TABLE", "TABLE IF NOT EXISTS", 1))
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The response that was put, None for a key that is new or whose response cannot be read any more."""
+        with self._working():
+            row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+        try:
+            answer = None if row is None else json.loads(row[0])
+        except (ValueError, RecursionError):
+            return None
+        return answer if isinstance(answer, dict) else None
+
+    def put(self, key: str, answer: dict[str, Any]) -> None:
+        """Keep a response, for good as soon as this returns."""
+        text = json.dumps(answer, ensure_ascii=True)
+        with self._working():
+            self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        try:
+            with self._lock:
+                yield
+        except sqlite3.Error as error:
+            advice = "free some space, or name another file; the same command resumes"
+            raise InputError(f"{self.path}: cannot be used ({error}); {advice}") from None
+
+    def __len__(self) -> int:
+        with self._working():
+            return int(self._connection.execute("SELECT count(*) FROM answers").fetchone()[0])
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
 
 EXPECTED = "one such as http://127.0.0.1:8080/v1"
 PATHS = {"chat": "chat/completions", "completions": "completions"}
@@ -61,9 +233,9 @@ class Endpoint:
         except ValueError as error:  # [::1
             raise InputError(f"{self.url[:60]!r}: no web address ({error}); expected {EXPECTED}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"{self.shown}: no web address; expected {EXPECTED}")
+            raise InputError(f"{self.label}: no web address; expected {EXPECTED}")
         if parts.username or parts.password:
-            raise InputError(f"{self.shown}: holds a user name or password; a key goes into ${self.key}")
+            raise InputError(f"{self.label}: holds a user name or password; a key goes into ${self.key}")
         if self.api not in PATHS:
             raise InputError(f"api {self.api!r}; expected chat or completions")
         numbers = 0 < self.timeout <= LONGEST_WAIT and 0 <= self.temperature < float("inf")  # nor NaN
@@ -81,7 +253,7 @@ class Endpoint:
         return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """The address for messages: without what may be secret."""
         parts = urlsplit(self.url)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
@@ -175,7 +347,7 @@ class Client:
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            self._stop.set()  # no pause goes on, and nothing more is sent
+            self._stop.set()  # no pause continues, and nothing more is sent
             pool.shutdown(wait=True, cancel_futures=True)
             self._stop.clear()
 
@@ -204,9 +376,9 @@ class Client:
         body = body_of(self.endpoint, prompt)
         key = request_key(self.endpoint.target, body)
         if self.cache is None:
-            return self._asked(prompt, body, key)
+            return self._ask(prompt, body, key)
         with self._alone(key):  # a line that comes again is asked once: it waits for what will be kept
-            return self._asked(prompt, body, key)
+            return self._ask(prompt, body, key)
 
     @contextmanager
     def _alone(self, key: str) -> Iterator[None]:
@@ -220,25 +392,25 @@ class Client:
                 self._asking.discard(key)
                 self._turn.notify_all()
 
-    def _asked(self, prompt: Prompt, body: dict[str, Any], key: str) -> Answer:
-        if self.cache is not None and (kept := self.cache.get(key)) is not None:
-            answer = _read(kept, self.endpoint.api)
+    def _ask(self, prompt: Prompt, body: dict[str, Any], key: str) -> Answer:
+        if self.cache is not None and (cached := self.cache.get(key)) is not None:
+            answer = _read(cached, self.endpoint.api)
             if prompt.answered(answer.text):
                 return answer._replace(cached=True)
         try:
-            given = self._tried(body)
+            reply = self._tried(body)
         except (_Gone, _Unreachable) as error:
             raise EndpointError(
-                f"{self.endpoint.shown}: cannot be reached ({error}); check the address and that the server runs; "
-                "the same command goes on where it stopped"
+                f"{self.endpoint.label}: cannot be reached ({error}); check the address and that the server runs; "
+                "the same command resumes where it stopped"
             ) from None
         except (_Temporary, _Refused) as error:
             return Answer("", failure=str(error))
-        answer = _read(given, self.endpoint.api)
+        answer = _read(reply, self.endpoint.api)
         if answer.failure:
-            return answer._replace(failure=f"{answer.failure}: {self._short(json.dumps(given))!r}")
+            return answer._replace(failure=f"{answer.failure}: {self._short(json.dumps(reply))!r}")
         if self.cache is not None and prompt.answered(answer.text):
-            self.cache.put(key, given)
+            self.cache.put(key, reply)
         return answer
 
     def _tried(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -280,35 +452,35 @@ class Client:
             raise _Unreachable(f"no web address: {self._short(str(error))}") from None
         self._judge(reply)
         try:
-            given = json.loads(reply.body)
+            reply_body = json.loads(reply.body)
         except (ValueError, RecursionError):
             raise _Refused(f"the server's answer is not JSON: {self._short(reply.text)!r}") from None
-        if not isinstance(given, dict):
-            raise _Refused(f"the server's answer is no JSON object: {self._short(reply.text)!r}")
+        if not isinstance(reply_body, dict):
+            raise _Refused(f"the server's answer is not a JSON object: {self._short(reply.text)!r}")
         self._answered = True
-        return given
+        return reply_body
 
     def _judge(self, reply: Reply) -> None:
         """Raises what a status other than 2xx means."""
-        status, said = reply.status, ""
+        status, detail = reply.status, ""
         if not 200 <= status < 300 and (reason := _reason(reply)):
-            said = f": {self._short(reason)}"
+            detail = f": {self._short(reason)}"
         if status in (401, 403):
             raise EndpointError(
-                f"{self.endpoint.shown}: the key was refused ({status}{said}); put it into the variable "
+                f"{self.endpoint.label}: the key was refused ({status}{detail}); put it into the variable "
                 f"{self.endpoint.key} of the environment, or name another one with --key-env"
             )
         if status in (404, 405) or 300 <= status < 400:
             raise EndpointError(
-                f"{self.endpoint.shown}: the server knows no such address or model ({status}{said}); the address "
+                f"{self.endpoint.label}: the server knows no such address or model ({status}{detail}); the address "
                 f"ends before /{PATHS[self.endpoint.api]}, usually in /v1"
             )
         if status == 429 or status in (408, 409, 425) or status >= 500:
             self._answered, after = True, reply.after
             pause = float(after) if after.isascii() and after.isdecimal() else 0.0
-            raise _Temporary(f"the server said {status}{said}", pause)
+            raise _Temporary(f"the server said {status}{detail}", pause)
         if status >= 400:
-            raise _Refused(f"the server said {status}{said}")
+            raise _Refused(f"the server said {status}{detail}")
 
     def _short(self, text: str) -> str:
         """The beginning of what a server said, on one line; the key, which some repeat, is left out."""
@@ -318,20 +490,20 @@ class Client:
         return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
-def _read(given: dict[str, Any], api: str) -> Answer:
+def _read(reply_body: dict[str, Any], api: str) -> Answer:
     """The text of a response; a failure where it holds none."""
     try:
-        choice = given["choices"][0]
+        choice = reply_body["choices"][0]
         text = choice["message"]["content"] if api == "chat" else choice["text"]
     except (KeyError, IndexError, TypeError):
         return Answer("", failure=EMPTY)
     if text is not None and not isinstance(text, str):
         return Answer("", failure=EMPTY)
-    usage = given["usage"] if isinstance(given.get("usage"), dict) else {}
-    prompt, said = (
+    usage = reply_body["usage"] if isinstance(reply_body.get("usage"), dict) else {}
+    prompt, content = (
         count if isinstance(count := usage.get(f"{name}_tokens"), int) else 0 for name in ("prompt", "completion")
     )
-    return Answer(text or "", "", False, choice.get("finish_reason") == "length", prompt, said)
+    return Answer(text or "", "", False, choice.get("finish_reason") == "length", prompt, content)
 
 
 def _reason(reply: Reply) -> str:

@@ -1,4 +1,6 @@
-"""Which phrases of a sentence get a hint: retrieved equivalents in the target language, each with where it was found.
+"""Hints of a sentence: retrieved equivalents of its phrases with their places, and the nearest sentence of an index.
+
+The nearest sentence is what CCPR, table 6, compares phrases with.
 
 CCPR, section 6.3: phrases by the learned segmenter, the longest first. A phrase with no equivalent that
 passes the floor adds nothing and, where phrases may not overlap, leaves its words to shorter ones.
@@ -6,25 +8,32 @@ passes the floor adds nothing and, where phrases may not overlap, leaves its wor
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from hashlib import blake2b, sha256
+from itertools import compress, islice
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phrasemate.encode.segmenter import LETTER
 from phrasemate.errors import InputError
 from phrasemate.examples import occurrences
-from phrasemate.index import Index
+from phrasemate.index import BaseIndex
 from phrasemate.query import marked
-from phrasemate.search import Group, Result, Searcher
+from phrasemate.search import Group, Result, Searcher, is_of
 from phrasemate.text import words
 from phrasemate.types import Hit, Span
+from phrasemate.utils.storage import NewFile
 
 WIDE = 20  # equivalents among which one that occurs in a translation is looked for
 NEAR = 10  # candidates that are compared to tell the nearest: of so few an approximate search misses none in practice
-FLOORS = {True: (0.7, 0.0), False: (0.8, 0.05)}  # where the model tells how sure it is, and where not (docs/mt.md)
+FLOORS = {True: (0.7, 0.0), False: (0.8, 0.05)}  # with the model's confidence, and without it (results/log/mt.md)
 SLACK = 0.02  # by which a cosine may differ that was computed among other sentences (16-bit arithmetic)
 
 
@@ -60,10 +69,10 @@ class Hint:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        made = [each._asdict() | {"score": round(each.score, 4)} for each in self.equivalents]
-        for each in made:
-            each["places"] = [place._asdict() for place in each["places"]]
-        return {"phrase": self.phrase, "start": self.start, "end": self.end, "equivalents": made} | (
+        equivalents = [equivalent._asdict() | {"score": round(equivalent.score, 4)} for equivalent in self.equivalents]
+        for item in equivalents:
+            item["places"] = [place._asdict() for place in item["places"]]
+        return {"phrase": self.phrase, "start": self.start, "end": self.end, "equivalents": equivalents} | (
             {} if self.confidence is None else {"confidence": round(self.confidence, 4)}
         )
 
@@ -83,15 +92,20 @@ class Found(NamedTuple):
 class Hints:
     """How hints are chosen.
 
-    ``threshold``: the least score of a phrase (paper: 0.9, at which the bundled model finds eight in a sentence of news
-    or parliament, at 0.7 twenty, many of which overlap; the n-gram segmenter knows none). ``segmenter``: "learned"
-    or "ngram". ``overlapping``: whether phrases may share words. ``k`` equivalents a phrase at most: the best, and
-    those whose support is at most ``close`` less; ``contexts`` places each, cut to ``width`` characters (paper: 100).
-    ``confidence``: the least confidence of a phrase's best one, where the model tells it. ``floor``: the least cosine
-    that the nearest phrase of an equivalent of a word has in its sentence, and ``per_word`` what each further word of
-    the phrase adds to it, because with the words grow the cosines of wrong ones; None: .7 and 0 where the model tells
-    its confidence, else .8 and .05 (docs/mt.md). ``quick``: no second look at what was found (`Searcher`). ``budget``:
-    tokens that all hints of a sentence may take. ``least``: the least number of characters of a phrase.
+    Args:
+        threshold: The least score of a phrase (paper: 0.9). In a sentence of news or parliament the bundled model finds
+            eight at 0.9, and twenty at 0.7, many of which overlap. The n-gram segmenter knows none.
+        segmenter: "learned" or "ngram".
+        overlapping: Whether phrases may share words.
+        k: Equivalents of a phrase at most: the best, and those whose support is at most ``close`` less.
+        contexts: Places of each equivalent, cut to ``width`` characters (paper: 100).
+        confidence: The least confidence of a phrase's best equivalent, where the model tells it.
+        floor: The least cosine of the nearest phrase of a word's equivalent. ``per_word`` is what each further word
+            adds, because the cosines of wrong ones grow with the words. None: .7 and 0 where the model tells its
+            confidence, else .8 and .05.
+        quick: No second look at what was retrieved (`Searcher`).
+        budget: Tokens that all hints of a sentence may take.
+        least: The least number of characters of a phrase.
     """
 
     threshold: float = 0.7
@@ -123,11 +137,13 @@ class Hinter:
     where the learned segmenter is wanted of a model that has none.
     """
 
-    def __init__(self, index: Index, settings: Hints, searcher: Searcher | None = None, apart: bool = False) -> None:
+    def __init__(
+        self, index: BaseIndex, settings: Hints, searcher: Searcher | None = None, apart: bool = False
+    ) -> None:
         self.apart = apart
         self.settings, self.searcher = settings, searcher or Searcher(index, views=not settings.quick)
         self.model = self.searcher.model
-        floor, per_word = FLOORS[self.searcher.calibrated is not None]
+        floor, per_word = FLOORS[self.searcher.scorer is not None or self.searcher.calibrated is not None]
         self._floor = floor if settings.floor is None else settings.floor
         self._per_word = per_word if settings.per_word is None else settings.per_word
         if settings.segmenter == "learned" and self.model.learned is None:
@@ -145,22 +161,24 @@ class Hinter:
         """
         spans = self.promising(sentences)
         parts = self.segment(sentences, overlapping=False) if self.apart else [[] for _ in sentences]
-        chances = [[span for span, good in own if good] for own in spans]
-        asked = [
-            marked(text, span.start, span.end) for text, own in zip(sentences, chances, strict=True) for span in own
+        chances = [[span for span, good in candidates if good] for candidates in spans]
+        queries = [
+            marked(text, span.start, span.end)
+            for text, candidates in zip(sentences, chances, strict=True)
+            for span in candidates
         ]
         banned = None
         if without is not None:
-            banned = [text for text, own in zip(without, chances, strict=True) for _ in own]
+            banned = [text for text, candidates in zip(without, chances, strict=True) for _ in candidates]
         places = max(1, self.settings.contexts)
-        results = iter(self.searcher.search_all(asked, self.settings.k, places, without=banned))
+        results = iter(self.searcher.search_all(queries, self.settings.k, places, without=banned))
         answers = []
-        for number, (text, own) in enumerate(zip(sentences, spans, strict=True)):
+        for number, (text, candidates) in enumerate(zip(sentences, spans, strict=True)):
             hints = [hint for _ in chances[number] if (hint := self._hint(next(results))) is not None]
             free = hints if self.settings.overlapping else chosen(hints)
-            kept = within(free, self.settings.budget, cost)
-            names = _texts(text, [span for span, _ in own])
-            answers.append(Found(names, kept, _texts(text, parts[number])))
+            affordable = within(free, self.settings.budget, cost)
+            names = _texts(text, [span for span, _ in candidates])
+            answers.append(Found(names, affordable, _texts(text, parts[number])))
         return answers
 
     def promising(self, sentences: Sequence[str]) -> list[list[tuple[Span, bool]]]:
@@ -169,12 +187,14 @@ class Hinter:
         One pass of the encoder and one search tell it; only for the others is it worth to look hits up.
         """
         with self._segmenter():
-            found = self.model.extract(list(sentences), threshold=self.settings.threshold)
-        vectors = np.concatenate([np.zeros((0, self.model.dim), np.float32), *(each.vectors for each in found)])
+            extracted = self.model.extract(list(sentences), threshold=self.settings.threshold)
+        vectors = np.concatenate(
+            [np.zeros((0, self.model.dim), np.float32), *(element.vectors for element in extracted)]
+        )
         best = iter(self.searcher.index.search(vectors, NEAR).scores.max(1).tolist() if len(vectors) else [])
         answers = []
-        for text, each in zip(sentences, found, strict=True):
-            spans = [Span(*row) for row in zip(*(x.tolist() for x in each[:3]), strict=True)]
+        for text, item in zip(sentences, extracted, strict=True):
+            spans = [Span(*row) for row in zip(*(x.tolist() for x in item[:3]), strict=True)]
             scored = [(span, next(best) >= self.floor(text[span.start : span.end]) - SLACK) for span in spans]
             answers.append([(span, good) for span, good in scored if span.end - span.start >= self.settings.least])
         return answers
@@ -189,8 +209,8 @@ class Hinter:
         if settings.segmenter == "ngram" and not overlapping:
             return [[] for _ in sentences]
         with self._segmenter():
-            found = self.model.segment(list(sentences), threshold=settings.threshold, overlapping=overlapping)
-        return [[span for span in spans if span.end - span.start >= settings.least] for spans in found]
+            segments = self.model.segment(list(sentences), threshold=settings.threshold, overlapping=overlapping)
+        return [[span for span in spans if span.end - span.start >= settings.least] for spans in segments]
 
     @contextmanager
     def _segmenter(self) -> Iterator[None]:
@@ -202,19 +222,19 @@ class Hinter:
         finally:
             self.model.segmenter = before
 
-    def known(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:
+    def translated_phrases(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:
         """Phrases of each sentence with the equivalents that occur in its translation: the longest, sharing no word."""
         wide = replace(
             self.settings, overlapping=True, k=WIDE, contexts=0, floor=-1, per_word=0, confidence=0, close=9, budget=0
         )
-        found = Hinter(self.searcher.index, wide, self.searcher)([source for source, _ in pairs])
-        kept = []
-        for (_, translation), each in zip(pairs, found, strict=True):
-            right = [(hint, texts[0]) for hint in each.hints if (texts := _occurring(hint, translation))]
+        examples = Hinter(self.searcher.index, wide, self.searcher)([source for source, _ in pairs])
+        phrases = []
+        for (_, translation), item in zip(pairs, examples, strict=True):
+            right = [(hint, texts[0]) for hint in item.hints if (texts := _occurring(hint, translation))]
             texts_of = {(hint.start, hint.end): text for hint, text in right}
             free = chosen([hint for hint, _ in right])
-            kept.append(tuple((hint.phrase, texts_of[hint.start, hint.end]) for hint in free))
-        return kept
+            phrases.append(tuple((hint.phrase, texts_of[hint.start, hint.end]) for hint in free))
+        return phrases
 
     def _hint(self, result: Result) -> Hint | None:
         """None where nothing is good enough, or the best one, which the confidence is about, is not."""
@@ -242,28 +262,32 @@ def _texts(text: str, spans: Sequence[Span]) -> tuple[str, ...]:
 
 
 def _occurring(hint: Hint, translation: str) -> list[str]:
-    return [each.text for each in hint.equivalents if LETTER.search(each.text) and occurrences(each.text, translation)]
+    return [
+        equivalent.text
+        for equivalent in hint.equivalents
+        if LETTER.search(equivalent.text) and occurrences(equivalent.text, translation)
+    ]
 
 
 def chosen(hints: Sequence[Hint]) -> list[Hint]:
     """Hints whose phrases share no character: the longest first, of equal ones the better, then the earlier."""
-    kept: list[Hint] = []
-    taken = bytearray(max((hint.end for hint in hints), default=0))  # characters: a line may be a book
+    selection: list[Hint] = []
+    covered = bytearray(max((hint.end for hint in hints), default=0))  # characters: a line may be a book
     for hint in sorted(hints, key=_longest_first):
-        if not any(taken[hint.start : hint.end]):
-            kept.append(hint)
-            taken[hint.start : hint.end] = b"\1" * (hint.end - hint.start)
-    return sorted(kept, key=lambda hint: hint.start)
+        if not any(covered[hint.start : hint.end]):
+            selection.append(hint)
+            covered[hint.start : hint.end] = b"\1" * (hint.end - hint.start)
+    return sorted(selection, key=lambda hint: hint.start)
 
 
 def within(hints: Sequence[Hint], budget: int, cost: Callable[[Hint], int]) -> tuple[Hint, ...]:
     """The hints that fit into ``budget`` tokens, the longest phrases first; in the order of the sentence."""
-    kept, spent = [], 0
+    selection, spent = [], 0
     for hint in sorted(hints, key=_longest_first):
         if spent + (price := cost(hint)) <= budget:
-            kept.append(hint)
+            selection.append(hint)
             spent += price
-    return tuple(sorted(kept, key=lambda hint: (hint.start, hint.end)))
+    return tuple(sorted(selection, key=lambda hint: (hint.start, hint.end)))
 
 
 def _longest_first(hint: Hint) -> tuple[float, ...]:
@@ -286,3 +310,142 @@ def cut(context: str, start: int, end: int, width: int) -> str:
     after = context[end:high] + ("..." if high < len(context) else "")
     query = marked(before + context[start:end] + after, len(before), len(before) + end - start)
     return " ".join(query.split())
+
+
+BLOCK = 4_096  # sentences that are encoded together
+SAVED = 65_536  # sentences after which what is made is kept
+ROWS = 65_536  # vectors that are compared at once: 100 MB as 32-bit numbers
+
+TRIES = 16  # nearest sentences that are looked at, where some may not be found
+
+Progress = Callable[[str, int, int], None]
+
+
+class RelatedSentences:
+    """Vectors of all sentences of an index, kept in a file of ``folder``.
+
+    Each is kept with a digest of its sentence's text. So an index that has grown or changed, or another one that was
+    made at its place, has vectors made for what is new alone; a stopped run resumes.
+
+    Raises InputError if the file cannot be written.
+    """
+
+    def __init__(self, index: BaseIndex, folder: Path, progress: Progress = lambda what, step, total: None) -> None:
+        self.index = index
+        self.model: Any = index.model
+        place = str(index.path) if "://" in str(index.path) else str(Path(index.path).resolve())
+        place = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+        self._path = folder / f"sentences-{index.manifest.model_hash[:12]}-{place}.npz"
+        self._progress = progress
+        self._load()
+
+    def _load(self) -> None:
+        with self.index.snapshot():
+            self._generation = self.index.store.state().generation
+            self._ids, self._vectors = self._all(self._progress)
+
+    def __call__(self, sentences: Sequence[str], without: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """The nearest sentence of each, with its cosine; ("", 0) where there is none.
+
+        ``without``: for each a text, such as its own translation, of which none may be found (`is_of`).
+        """
+        with self.index.snapshot():
+            if self.index.store.state().generation != self._generation:
+                self._load()  # another process has changed it
+            return self._nearest(sentences, without)
+
+    def _nearest(self, sentences: Sequence[str], without: Sequence[str] | None) -> list[tuple[str, float]]:
+        answers = [("", 0.0)] * len(sentences)
+        if not len(self._ids) or not sentences:
+            return answers
+        queries = self.model.encode_sentences(list(sentences))  # (sentences, width)
+        left_out: list[list[int]] = [[] for _ in sentences]
+        pending = list(range(len(sentences)))
+        for _ in range(min(TRIES, len(self._ids))):
+            rows, scores = self._best(queries[pending], [left_out[number] for number in pending])
+            again = []
+            for number, row, score in zip(pending, rows.tolist(), scores.tolist(), strict=True):
+                (sentence,) = self.index.store.sentences([int(self._ids[row])])
+                if without is not None and is_of(without[number])(sentence.text):
+                    left_out[number].append(row)
+                    again.append(number)
+                else:
+                    answers[number] = sentence.text, score
+            if not (pending := again):
+                break
+        return answers
+
+    def _best(self, queries: NDArray[np.float32], left_out: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+        """(queries,) the row of each one's nearest sentence that is not left out, and its cosine."""
+        best = np.full(len(queries), -np.inf, np.float32)
+        row = np.zeros(len(queries), np.int64)
+        for low in range(0, len(self._ids), ROWS):
+            scores = queries @ self._vectors[low : low + ROWS].astype(np.float32).T  # (queries, rows)
+            for number, out in enumerate(left_out):
+                scores[number, [at - low for at in out if low <= at < low + ROWS]] = -np.inf
+            places = scores.argmax(1)
+            score = scores[np.arange(len(queries)), places]
+            row, best = np.where(score > best, places + low, row), np.maximum(score, best)
+        return row, best
+
+    def _all(self, progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+        """Ids (sentences,) and vectors (sentences, width)."""
+        every = [(row.id, _digest(row.text)) for row in self.index.store.all_sentences()]
+        ids = np.fromiter((identity for identity, _ in every), np.int64, len(every))
+        digests = np.fromiter((digest for _, digest in every), np.uint64, len(every))
+        stored_ids, stored_vectors = self._stored()
+        order = np.argsort(stored_ids)
+        at = np.searchsorted(stored_ids, digests, sorter=order)
+        at = order[np.minimum(at, len(stored_ids) - 1)] if len(stored_ids) else np.zeros(len(every), np.int64)
+        is_stored = stored_ids[at] == digests if len(stored_ids) else np.zeros(len(every), bool)
+        vectors = np.zeros((len(every), self.model.width), np.float16)
+        vectors[is_stored] = stored_vectors[at[is_stored]]
+        if not is_stored.all():
+            self._make(digests, vectors, is_stored, progress)
+        elif len(stored_ids) > len(every):  # what is gone is not kept for ever
+            self._write(digests, vectors)
+        return ids, vectors
+
+    def _make(
+        self,
+        digests: NDArray[np.uint64],
+        vectors: NDArray[np.float16],
+        is_stored: NDArray[np.bool_],
+        progress: Progress,
+    ) -> None:
+        missing = np.flatnonzero(~is_stored)
+        count = saved = 0
+        sentences = compress(self.index.store.all_sentences(), (~is_stored).tolist())
+        while some := list(islice(sentences, BLOCK)):
+            places = missing[count : count + len(some)]
+            vectors[places] = self.model.encode_sentences([row.text for row in some]).astype(np.float16)
+            is_stored[places] = True
+            count += len(some)
+            progress("sentence vectors", count, len(missing))
+            if count - saved >= SAVED or count == len(missing):
+                self._write(digests[is_stored], vectors[is_stored])
+                saved = count
+
+    def _stored(self) -> tuple[NDArray[np.uint64], NDArray[np.float16]]:
+        """Digests and vectors of the file; none if there is none that can be read."""
+        try:
+            with np.load(self._path) as stored:
+                digests, vectors = stored["digests"], stored["vectors"]
+        except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile, zlib.error):  # damaged anywhere
+            digests, vectors = np.zeros(0), np.zeros(0)
+        kinds = (digests.dtype, vectors.dtype) == (np.uint64, np.float16)
+        if kinds and digests.ndim == 1 and vectors.shape == (len(digests), self.model.width):
+            return digests, vectors
+        return np.zeros(0, np.uint64), np.zeros((0, self.model.width), np.float16)
+
+    def _write(self, digests: NDArray[np.uint64], vectors: NDArray[np.float16]) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self._path.parent}: cannot be made ({error.strerror}); check permissions") from None
+        with NewFile(self._path, binary=True) as file:
+            np.savez(cast("IO[bytes]", file.stream), digests=digests, vectors=vectors)
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")

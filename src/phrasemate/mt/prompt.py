@@ -1,9 +1,9 @@
 """What a translating model is asked: a form (a small template), the sentence, and what was retrieved for it.
 
 CCPR (Li et al. 2024), section 6.3: ``phrases`` is its figure 2, ``sentence`` its table 6, ``cot`` its table 9 (the
-model translates the phrases itself first); each becomes few-shot by examples, which carry what was retrieved for them.
+model translates the phrases itself first). Each becomes few-shot by examples, which carry what was retrieved for them.
 Deviations: what was retrieved comes before the sentence, so that a model that merely continues text stands right behind
-it; ``cot`` takes two requests, because small models do not come back from the phrases to the sentence (docs/mt.md).
+it. ``cot`` takes two requests, because small models do not come back from the phrases to the sentence.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ FORMS = {
 def read_form(path: Path, base: Form) -> Form:
     """A form whose texts in a TOML file replace those of ``base``. Raises InputError for unknown names."""
     try:
-        given = tomllib.loads(path.read_text("utf-8"))
+        table = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8; nested without end
         raise InputError(f"{path}: not TOML ({error}); expected lines such as task = '...'") from None
-    names = [each.name for each in fields(Form)]
-    for name, value in given.items():
+    names = [item.name for item in fields(Form)]
+    for name, value in table.items():
         if name not in names or not isinstance(value, str):
             raise InputError(f"{path}: {name} = {repr(value)[:80]}; expected texts named {', '.join(names)}")
-    return Form(**{name: given.get(name, getattr(base, name)) for name in names})
+    return Form(**{name: table.get(name, getattr(base, name)) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Example:
     translation: str
     hints: Sequence[Hint] = ()
     related: str = ""
-    known: Sequence[tuple[str, str]] = ()
+    translations: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +125,21 @@ class Prompt:
     @property
     def text(self) -> str:
         """As one text to be continued."""
-        shown = [f"{asked} {answered}" for asked, answered in self.turns]
-        return "\n\n".join([self.instruction, *shown, self.ask])
+        lines = [f"{question} {answered}" for question, answered in self.turns]
+        return "\n\n".join([self.instruction, *lines, self.ask])
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """As a chat; the instruction is part of the first question, since not all models take a system message."""
-        asked = [self.turns[0][0] if self.turns else self.ask, *[ask for ask, _ in self.turns[1:]]]
-        asked += [self.ask] if self.turns else []
-        asked[0] = f"{self.instruction}\n\n{asked[0]}"
-        made = []
-        for number, ask in enumerate(asked):
-            made.append({"role": "user", "content": ask})
+        questions = [self.turns[0][0] if self.turns else self.ask, *[ask for ask, _ in self.turns[1:]]]
+        questions += [self.ask] if self.turns else []
+        questions[0] = f"{self.instruction}\n\n{questions[0]}"
+        messages = []
+        for number, ask in enumerate(questions):
+            messages.append({"role": "user", "content": ask})
             if number < len(self.turns):
-                made.append({"role": "assistant", "content": self.turns[number][1]})
-        return made
+                messages.append({"role": "assistant", "content": self.turns[number][1]})
+        return messages
 
 
 class Prompter:
@@ -154,14 +154,20 @@ class Prompter:
         self.instruction, self.marker = self._filled(form.instruction), self._filled(form.marker)
         if not form.first:
             self._turns = tuple(
-                (self._task(each.source, each.hints, each.related), each.translation) for each in examples
+                (self._task(example.source, example.hints, example.related), example.translation)
+                for example in examples
             )
             return
-        self._turns = tuple((self._task(each.source, own(each.known)), each.translation) for each in examples)
+        self._turns = tuple(
+            (self._task(example.source, hints_of(example.translations)), example.translation) for example in examples
+        )
         self._first_turns = tuple(
-            (self._first(each.source, [phrase for phrase, _ in each.known]), "; ".join(text for _, text in each.known))
-            for each in examples
-            if each.known
+            (
+                self._first(example.source, [phrase for phrase, _ in example.translations]),
+                "; ".join(text for _, text in example.translations),
+            )
+            for example in examples
+            if example.translations
         )
 
     def prompt(self, source: str, hints: Sequence[Hint] = (), related: str = "", phrases: Sequence[str] = ()) -> Prompt:
@@ -170,8 +176,10 @@ class Prompter:
             return self._last(self._task(source, hints, related))
 
         def follow(answer: str) -> Prompt:
-            said = [part.strip() for part in translation_of(answer)[0].split(";")]
-            return self._last(self._task(source, own([pair for pair in zip(phrases, said, strict=False) if pair[1]])))
+            equivalents = [part.strip() for part in translation_of(answer)[0].split(";")]
+            return self._last(
+                self._task(source, hints_of([pair for pair in zip(phrases, equivalents, strict=False) if pair[1]]))
+            )
 
         instruction = self._filled(self.form.first_instruction)
         return Prompt(instruction, self._first_turns, self._first(source, phrases), self.form.stop, follow=follow)
@@ -191,12 +199,12 @@ class Prompter:
 
     def hint(self, hint: Hint) -> str:
         """The line of one phrase."""
-        shown = "; ".join(map(self._equivalent, hint.equivalents))
-        return self._filled(self.form.hint, phrase=hint.phrase, equivalents=shown)
+        equivalents = "; ".join(map(self._equivalent, hint.equivalents))
+        return self._filled(self.form.hint, phrase=hint.phrase, equivalents=equivalents)
 
-    def _equivalent(self, each: Equivalent) -> str:
-        contexts = "".join(self._filled(self.form.context, context=place.context) for place in each.places)
-        return self._filled(self.form.equivalent, text=each.text, contexts=contexts)
+    def _equivalent(self, equivalent: Equivalent) -> str:
+        contexts = "".join(self._filled(self.form.context, context=place.context) for place in equivalent.places)
+        return self._filled(self.form.equivalent, text=equivalent.text, contexts=contexts)
 
     def _filled(self, template: str, **values: str) -> str:
         try:
@@ -206,7 +214,7 @@ class Prompter:
             raise InputError(f"the template {template!r}: {error}; it may use {having}; write $$ for $") from None
 
 
-def own(pairs: Sequence[tuple[str, str]]) -> list[Hint]:
+def hints_of(pairs: Sequence[tuple[str, str]]) -> list[Hint]:
     """Phrases that were translated otherwise than by retrieval, as hints."""
     return [Hint(phrase, 0, len(phrase), (Equivalent(text, 1.0, 1, ()),)) for phrase, text in pairs]
 
@@ -224,8 +232,8 @@ def language_name(code: str) -> str:
     names = Locale("en").languages
     try:
         parts = parse_locale(code.replace("-", "_"))
-        for wanted in (get_locale_identifier(parts[:3]), get_locale_identifier(parts[:2]), parts[0]):
-            if name := names.get(wanted):
+        for locale in (get_locale_identifier(parts[:3]), get_locale_identifier(parts[:2]), parts[0]):
+            if name := names.get(locale):
                 return str(name)
     except (ValueError, UnknownLocaleError):
         pass
@@ -234,10 +242,10 @@ def language_name(code: str) -> str:
 
 def translation_of(answer: str, marker: str = "") -> tuple[str, str]:
     """(translation, "") or ("", why there is none): the first line that says something, after ``marker`` if given."""
-    said = THOUGHTS.sub("", answer).rpartition(THOUGHT)[2]  # some servers leave out where the thoughts begin
+    text = THOUGHTS.sub("", answer).rpartition(THOUGHT)[2]  # some servers leave out where the thoughts begin
     if marker:
-        _, found, said = said.partition(marker)
-        if not found:
+        _, marker_text, text = text.partition(marker)
+        if not marker_text:
             return "", f"the answer holds no {marker!r}"
-    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     return (lines[0], "") if lines else ("", "the answer is empty")

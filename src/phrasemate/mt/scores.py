@@ -98,7 +98,7 @@ def compare(
     draws = [_draws(size, samples, seed + number) for number, size in enumerate(sizes)]
     scores = {system: _mean(measure, corpora, None) for system, corpora in systems.items()}
     resampled = {system: _mean(measure, corpora, draws) for system, corpora in systems.items()}
-    found = {}
+    comparisons = {}
     for system, values in resampled.items():
         low, high = np.quantile(values, [0.025, 0.975])
         p = None
@@ -107,8 +107,8 @@ def compare(
             strayed = np.abs(differences - differences.mean())
             difference = abs(scores[system][0] - scores[baseline][0])
             p = float((1 + (strayed >= difference - ROUNDING).sum()) / (1 + samples))
-        found[system] = Compared(float(scores[system][0]), float(low), float(high), p)
-    return found
+        comparisons[system] = Compared(float(scores[system][0]), float(low), float(high), p)
+    return comparisons
 
 
 def _mean(measure: Any, corpora: Sequence[Doubles], draws: Sequence[NDArray[np.int64]] | None) -> Doubles:
@@ -160,11 +160,14 @@ def _matched(similarities: NDArray[np.float32]) -> tuple[float, float, float]:
 
 def _states(model: Model, texts: Sequence[str], layer: int | None) -> list[NDArray[np.float32]]:
     """(tokens, width) unit states of each text, without the opening and closing token."""
-    found = []
+    arrays = []
+    opening, closing = len(model.runtime.opening), len(model.runtime.closing)
     for states in model.token_states([text if text.strip() else "" for text in texts], layer):
         values = unit(states.values)
-        found += [values[low + 1 : high - 1] for low, high in zip(states.bounds, states.bounds[1:], strict=False)]
-    return found
+        arrays += [
+            values[low + opening : high - closing] for low, high in zip(states.bounds, states.bounds[1:], strict=False)
+        ]
+    return arrays
 
 
 def hint_counts(
@@ -182,7 +185,7 @@ def hint_counts(
             hinted=counts.hinted + len(hints),
         )
         for hint in hints:
-            texts = [each["text"] for each in hint["equivalents"]]
+            texts = [item["text"] for item in hint["equivalents"]]
             right = {text for text in texts if occurs(text, reference)}
             used = {text for text in texts if occurs(text, record["translation"])}
             counts = counts._replace(

@@ -1,16 +1,26 @@
-"""Lines in, translations out: what is retrieved for each line, how the model is asked, and what it answered."""
+"""Lines in, translations out; and lessons: prompts with references that teach a model their form (CCPR, appendix C.3).
+
+If the parallel text was indexed too, a sentence would find its own translation: hints and related sentences are those
+of an index without it (`phrasemate.search.is_of`).
+"""
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from heapq import heappush, heappushpop
 from itertools import islice
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
+from phrasemate.errors import InputError
 from phrasemate.mt.client import Answer
 from phrasemate.mt.hints import Found, Hint, Hinter
 from phrasemate.mt.prompt import Example, Prompt, Prompter, translation_of
+from phrasemate.utils.storage import NewFile
 
 BATCH = 64  # lines that are looked up together
 
@@ -31,13 +41,13 @@ class Asked:
     number: int
     source: str
     prompt: Prompt | None
-    found: Found = NONE
+    retrieved: Found = NONE
     related: tuple[str, float] = ("", 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; the hints carry the documents and lines that they come from."""
-        facts: dict[str, Any] = {"number": self.number, "source": self.source, "phrases": list(self.found.phrases)}
-        facts["hints"] = [hint.as_dict() for hint in self.found.hints]
+        facts: dict[str, Any] = {"number": self.number, "source": self.source, "phrases": list(self.retrieved.phrases)}
+        facts["hints"] = [hint.as_dict() for hint in self.retrieved.hints]
         if self.related[0]:
             facts["related"] = {"text": self.related[0], "score": round(self.related[1], 4)}
         return facts | {"prompt": self.prompt.text if self.prompt else ""}
@@ -47,14 +57,14 @@ class Asked:
 class Translation:
     """A line's translation, "" with the reason in ``failure`` where there is none."""
 
-    asked: Asked
+    request: Asked
     text: str
     failure: str = ""
     answer: Answer = NOTHING
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        facts = self.asked.as_dict() | {"translation": self.text, "answer": self.answer.text}
+        facts = self.request.as_dict() | {"translation": self.text, "answer": self.answer.text}
         facts |= {"cached": self.answer.cached, "cut": self.answer.cut}
         if self.answer.steps:
             facts["steps"] = [{"prompt": prompt, "answer": answer} for prompt, answer in self.answer.steps]
@@ -79,17 +89,17 @@ class Retrieval:
 
         ``without``: for each a sentence of the target language that must not be found, such as its reference.
         """
-        found = self.hinter(sentences, self.cost, without) if self.hinter else [NONE] * len(sentences)
+        hints = self.hinter(sentences, self.cost, without) if self.hinter else [NONE] * len(sentences)
         related = self.related(sentences, without) if self.related else [("", 0.0)] * len(sentences)
-        return list(zip(found, related, strict=True))
+        return list(zip(hints, related, strict=True))
 
     def examples(self, pairs: Sequence[tuple[str, str]]) -> list[Example]:
         """Sentences with their translations, and what is retrieved for them."""
         looked_up = self([source for source, _ in pairs], [translation for _, translation in pairs])
-        known = self.hinter.known(pairs) if self.hinter else [()] * len(pairs)
+        translations = self.hinter.translated_phrases(pairs) if self.hinter else [()] * len(pairs)
         return [
-            Example(*pair, found.hints, related[0], phrases)
-            for pair, (found, related), phrases in zip(pairs, looked_up, known, strict=True)
+            Example(*pair, hints.hints, related[0], phrases)
+            for pair, (hints, related), phrases in zip(pairs, looked_up, translations, strict=True)
         ]
 
 
@@ -99,7 +109,7 @@ class Translator:
     def __init__(self, prompter: Prompter, retrieval: Retrieval) -> None:
         self.prompter, self.retrieval = prompter, retrieval
 
-    def asked(self, lines: Iterable[str]) -> Iterator[Asked]:
+    def requests(self, lines: Iterable[str]) -> Iterator[Asked]:
         """The prompt of each line, and why it is what it is; sends nothing."""
         numbered = enumerate(lines, 1)
         while batch := [(number, " ".join(line.split())) for number, line in islice(numbered, BATCH)]:
@@ -108,10 +118,10 @@ class Translator:
                 if not text:
                     yield Asked(number, text, None)
                     continue
-                found, related = next(looked_up)
-                prompt = self.prompter.prompt(text, found.hints, related[0], found.apart or apart(found.phrases))
+                hints, related = next(looked_up)
+                prompt = self.prompter.prompt(text, hints.hints, related[0], hints.apart or apart(hints.phrases))
                 form = self.prompter.form
-                used = found if form.shows_hints else found._replace(hints=())
+                used = hints if form.shows_hints else hints._replace(hints=())
                 yield Asked(number, text, prompt, used, related)
 
     def translate(self, lines: Iterable[str], model: Answers) -> Iterator[Translation]:
@@ -119,29 +129,112 @@ class Translator:
         waiting: deque[Asked] = deque()
 
         def prompts() -> Iterator[Prompt]:
-            for each in self.asked(lines):
-                waiting.append(each)
-                if each.prompt is not None:
-                    yield each.prompt
+            for item in self.requests(lines):
+                waiting.append(item)
+                if item.prompt is not None:
+                    yield item.prompt
 
         for answer in model.answers(prompts()):
-            while (each := waiting.popleft()).prompt is None:
-                yield Translation(each, "")
-            yield _translation(each, self.prompter.marker, answer)
-        yield from (Translation(each, "") for each in waiting)
+            while (request := waiting.popleft()).prompt is None:
+                yield Translation(request, "")
+            yield _translation(request, self.prompter.marker, answer)
+        yield from (Translation(item, "") for item in waiting)
 
 
 def apart(phrases: Sequence[str], most: int = 8) -> list[str]:
     """Up to ``most`` phrases, the longest first, none of which is part of another; in the order given."""
-    kept: list[str] = []
+    parts: list[str] = []
     for phrase in sorted(dict.fromkeys(phrases), key=len, reverse=True):
-        if len(kept) < most and not any(phrase in other for other in kept):
-            kept.append(phrase)
-    return [phrase for phrase in dict.fromkeys(phrases) if phrase in kept]
+        if len(parts) < most and not any(phrase in other for other in parts):
+            parts.append(phrase)
+    return [phrase for phrase in dict.fromkeys(phrases) if phrase in parts]
 
 
-def _translation(asked: Asked, marker: str, answer: Answer) -> Translation:
+def _translation(request: Asked, marker: str, answer: Answer) -> Translation:
     if answer.failure:
-        return Translation(asked, "", answer.failure, answer)
+        return Translation(request, "", answer.failure, answer)
     text, failure = translation_of(answer.text, marker)
-    return Translation(asked, text, failure, answer)
+    return Translation(request, text, failure, answer)
+
+
+COUNT = 1_800  # paper, appendix C.3
+LENGTHS = 20, 400  # characters of either side: neither headings nor paragraphs
+RATIO = 3.0  # of the lengths: pairs beyond it are rarely translations
+
+Progress = Callable[[str, int, int], None]
+
+
+class Lesson(NamedTuple):
+    """A prompt and what a model should answer."""
+
+    prompt: Prompt
+    reference: str
+
+    def chat(self) -> dict[str, object]:
+        """As messages, the reference the last of them."""
+        return {"messages": [*self.prompt.messages, {"role": "assistant", "content": self.reference}]}
+
+    def plain(self) -> dict[str, object]:
+        """As a text and how it continues."""
+        return {"prompt": self.prompt.text, "completion": f" {self.reference}"}
+
+
+def sampled(pairs: Iterable[tuple[str, str]], count: int = COUNT, seed: int = 0) -> list[tuple[str, str]]:
+    """``count`` different pairs of a stream, of sensible lengths; the same each time. Raises InputError for none.
+
+    Those whose digests are the least: each pair has the same chance, however often it comes, and memory holds no more
+    than are drawn.
+    """
+    heap: list[tuple[int, tuple[str, str]]] = []  # a heap, the greatest digest first
+    digests: set[int] = set()
+    for source, target in pairs:
+        pair = " ".join(source.split()), " ".join(target.split())
+        if not _sensible(*pair) or (number := _drawn(pair, seed)) in digests:
+            continue
+        if len(heap) < count:
+            heappush(heap, (-number, pair))
+            digests.add(number)
+        elif heap and number < -heap[0][0]:
+            digests.add(number)
+            digests.discard(-heappushpop(heap, (-number, pair))[0])
+    if not heap:
+        raise InputError(f"no sentence pairs of {LENGTHS[0]} to {LENGTHS[1]} characters; expected source, tab, target")
+    return [pair for _, pair in sorted(heap, reverse=True)]
+
+
+def _drawn(pair: tuple[str, str], seed: int) -> int:
+    """A number that chance might have drawn for a pair."""
+    text = "\t".join([str(seed), *pair])
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest(), "big")
+
+
+def _sensible(source: str, target: str) -> bool:
+    short, long = sorted((len(source), len(target)))
+    return LENGTHS[0] <= short and long <= LENGTHS[1] and long <= RATIO * short and source != target
+
+
+def lessons(
+    pairs: Sequence[tuple[str, str]],
+    prompter: Prompter,
+    retrieval: Retrieval,
+    progress: Progress = lambda what, step, total: None,
+) -> Iterator[Lesson]:
+    """The prompt of each pair's source, as a model would be asked, with its translation."""
+    if prompter.form.first:
+        raise InputError("this form asks twice and decides the second prompt by the answer; use another --form")
+    for low in range(0, len(pairs), BATCH):
+        some = pairs[low : low + BATCH]
+        looked_up = retrieval([source for source, _ in some], [target for _, target in some])
+        for (source, target), (hints, related) in zip(some, looked_up, strict=True):
+            yield Lesson(prompter.prompt(source, hints.hints, related[0]), target)
+        progress("examples", min(low + BATCH, len(pairs)), len(pairs))
+
+
+def write_lessons(lessons: Iterable[Lesson], chat: Path, plain: Path) -> int:
+    """Both files, a JSON object on each line; how many there are. Nothing is left of a run that was stopped."""
+    number = 0
+    with NewFile(chat) as first, NewFile(plain) as second:
+        for number, lesson in enumerate(lessons, 1):  # noqa: B007 (counted here)
+            first.write(json.dumps(lesson.chat(), ensure_ascii=False) + "\n")
+            second.write(json.dumps(lesson.plain(), ensure_ascii=False) + "\n")
+    return number

@@ -1,4 +1,4 @@
-"""The server: the REST service and the concordance page. docs/serve.md explains it."""
+"""The server: the REST service and the concordance page. docs/reference/rest.md explains it."""
 
 from __future__ import annotations
 

@@ -3,58 +3,52 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
+from starlette.concurrency import run_in_threadpool
 
 from phrasemate import __version__
-from phrasemate.encode.rescoring import alone
-from phrasemate.errors import IndexError_, InputError, ModelError
+from phrasemate.concordance import phrases_of
+from phrasemate.errors import IndexError_, InputError, ModelError, ReadError
+from phrasemate.glossary import Glossary
+from phrasemate.lookup import lookup
 from phrasemate.mine import Mining, mine
 from phrasemate.query import parse_query
-from phrasemate.search import Result, Searcher
+from phrasemate.search import Result, Searcher, SearchRequest
 from phrasemate.server import schemas
 from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import REASONS, Refusal, refusal_of
 from phrasemate.server.indexes import Library
-from phrasemate.server.metrics import Metrics
-from phrasemate.server.request_body import Asked, described, described_form, read, read_form
-from phrasemate.server.schemas import Mine, Search
+from phrasemate.server.middleware import Metrics
+from phrasemate.server.schemas import Asked, Mine, Search, described, described_form, read, read_form
 from phrasemate.server.settings import Settings
+from phrasemate.server.suggestions import spoken, suggested, units
+from phrasemate.server.tokens import Tokens
 from phrasemate.server.uploads import terms_of
 from phrasemate.types import Document, Phrase, Span
+
+log = logging.getLogger("phrasemate.server")
 
 AT_ONCE = 8  # phrases that are searched together: each looks at up to 1,600 hits, of which few are kept
 
 
-def searched(searcher: Searcher, asked: Search, settings: Settings) -> list[Result]:
-    """As `Searcher.search_all` for one query, a portion of its phrases after another. Raises Refusal, GivenUp."""
-    phrases = searcher.phrases(asked.query)
+def searched(searcher: Searcher, body: Search, settings: Settings) -> list[Result]:
+    """Answer a query, within the limits of one request. Raises Refusal, GivenUp."""
+    return searched_phrases(searcher, searcher.phrases(body.query), body, settings)
+
+
+def searched_phrases(searcher: Searcher, phrases: Sequence[Phrase], body: Search, settings: Settings) -> list[Result]:
+    """The answers for phrases, as `searched` gives them; the query of ``body`` is only quoted. Raises Refusal."""
     limit_phrases(len(phrases), settings)
-    limit_hits(len(phrases), asked.k, asked.contexts, settings)
-    if not phrases:
-        return []
-    again = [alone(phrase) for phrase in phrases] if searcher.encodes_alone else []
-    vectors = searcher.model.encode([*phrases, *again])
-    found: list[Result] = []
-    for at in range(0, len(phrases), AT_ONCE):
-        go_on()
-        some = slice(at, min(at + AT_ONCE, len(phrases)))
-        by_itself = vectors[len(phrases) + some.start : len(phrases) + some.stop] if again else None
-        answers = searcher.search_vectors(
-            vectors[some],
-            asked.k,
-            asked.contexts,
-            asked.documents,
-            asked.languages,
-            by_itself,
-            [phrase.text for phrase in phrases[some]],
-        )
-        found += [Result(asked.query, phrase, *each) for phrase, each in zip(phrases[some], answers, strict=True)]
-    return found
+    limit_hits(len(phrases), body.k, body.contexts, settings)
+    request = SearchRequest(body.k, body.contexts, body.documents, body.languages)
+    answers = searcher.search_phrases(phrases, request, at_once=AT_ONCE, progress=go_on)
+    return [Result(body.query, phrase, *answer) for phrase, answer in zip(phrases, answers, strict=True)]
 
 
 def marked_phrases(queries: Sequence[str], settings: Settings) -> list[tuple[int, Phrase]]:
@@ -66,10 +60,10 @@ def marked_phrases(queries: Sequence[str], settings: Settings) -> list[tuple[int
     return [(number, phrase) for number, phrases in enumerate(marked) for phrase in phrases]
 
 
-def limit_phrases(found: int, settings: Settings) -> None:
+def limit_phrases(count: int, settings: Settings) -> None:
     """Raises Refusal if more phrases are marked, or proposed, than are answered at once."""
-    if found > settings.phrases:
-        raise Refusal("too_long", f"the query has {found} phrases; expected at most {settings.phrases}: mark fewer")
+    if count > settings.phrases:
+        raise Refusal("too_long", f"the query has {count} phrases; expected at most {settings.phrases}: mark fewer")
 
 
 def limit_hits(phrases: int, k: int, contexts: int, settings: Settings) -> None:
@@ -79,9 +73,9 @@ def limit_hits(phrases: int, k: int, contexts: int, settings: Settings) -> None:
         raise Refusal("too_long", f"{what}; expected at most {settings.hits:,} sentences in all: ask for less of each")
 
 
-def limit_spans(found: Sequence[Sequence[Span]], settings: Settings) -> None:
+def limit_spans(spans: Sequence[Sequence[Span]], settings: Settings) -> None:
     """Raises Refusal for more phrases than one answer holds."""
-    if (total := sum(map(len, found))) > settings.spans:
+    if (total := sum(map(len, spans))) > settings.spans:
         most = settings.spans
         raise Refusal(
             "too_long", f"{total:,} phrases; expected at most {most:,}: raise the threshold or send less text"
@@ -98,15 +92,15 @@ def limit_total(texts: Sequence[str], settings: Settings) -> None:
 _OPTIONS = re.compile(r", --(source|target)-lang and --check")  # of the command line: here they are fields
 
 
-def mined(model: Any, asked: Mine) -> dict[str, Any]:
+def mined(model: Any, body: Mine) -> dict[str, Any]:
     """The answer to a request: pairs of numbers of sentences.
 
     Raises InputError if no sentence of a side can be used.
     """
-    settings = Mining(threshold=asked.threshold, languages=(asked.source_language, asked.target_language))
-    texts = [Document.from_texts(side, getattr(asked, side)) for side in ("source", "target")]
+    settings = Mining(threshold=body.threshold, languages=(body.source_language, body.target_language))
+    texts = [Document.from_texts(side, getattr(body, side)) for side in ("source", "target")]
     try:
-        with mine([texts[0]], [texts[1]], model, settings=settings, threads=1, progress=go_on) as found:
+        with mine([texts[0]], [texts[1]], model, settings=settings, threads=1, progress=go_on) as mining:
             pairs = [
                 {
                     "source": mate.source_places[0].line - 1,
@@ -114,97 +108,205 @@ def mined(model: Any, asked: Mine) -> dict[str, Any]:
                     "score": round(mate.score, 4),
                     "cosine": round(mate.cosine, 4),
                 }
-                for mate in found
+                for mate in mining
             ]
-            return {"threshold": found.report.threshold, "pairs": pairs}
+            return {"threshold": mining.report.threshold, "pairs": pairs}
     except InputError as error:
         raise InputError(_OPTIONS.sub(r" and \1_language", str(error))) from error
 
 
 FAILURES: dict[int | str, dict[str, Any]] = {status: {"model": schemas.Failure} for status in set(REASONS.values())}
-PREFIX = "/api/v1"
+PREFIX, MEMORY = "/api/v1", "/tmserver"
+TARGETS = 20  # translations of a phrase that a translation memory's server gives, at most
+SPOKEN = (
+    *("ar", "bg", "ca", "cs", "da", "de", "el", "en", "es", "et", "eu", "fa", "fi", "fr", "gl", "he", "hi", "hr", "hu"),
+    *("id", "it", "ja", "ko", "lt", "lv", "ms", "nb", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "th", "tr"),
+    *("uk", "ur", "vi", "zh"),
+)  # languages that tools offer as a source: the most used of the hundred that the model reads
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def router(library: Library, settings: Settings, metrics: Metrics) -> APIRouter:
+def router(
+    library: Library, settings: Settings, metrics: Metrics, glossary: Glossary, tokens: Tokens | None = None
+) -> APIRouter:
     """All endpoints for programs."""
-    made = APIRouter(responses=FAILURES)
-    _add_questions(made, library, settings)
-    _add_status(made, library, metrics)
-    return made
+    api = APIRouter(responses=FAILURES)
+    _add_questions(api, library, settings)
+    _add_tools(api, library, settings, glossary)
+    _add_status(api, library, metrics, tokens)
+    return api
 
 
-def _add_questions(made: APIRouter, library: Library, settings: Settings) -> None:
-    def post(path: str, asked: type[Asked], answer: type[Any]) -> Callable[[Endpoint], Endpoint]:
-        extra = described(asked, settings)
-        return made.post(PREFIX + path, response_model=answer, openapi_extra=extra, summary=asked.__doc__)
+def reload(library: Library, tokens: Tokens | None = None) -> dict[str, str]:
+    """Read the file of tokens and open all indexes again; what cannot be used again stays as it was, and why."""
+    problems = library.reload()
+    try:
+        if tokens:
+            tokens.reload()
+    except ReadError as error:
+        log.error("%s", error)
+        problems["tokens"] = str(error)
+    return problems
+
+
+def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None:
+    def post(path: str, body: type[Asked], answer: type[Any]) -> Callable[[Endpoint], Endpoint]:
+        extra = described(body, settings)
+        return api.post(PREFIX + path, response_model=answer, openapi_extra=extra, summary=body.__doc__)
 
     @post("/search", schemas.Search, schemas.SearchAnswer)
     async def search(request: Request) -> Response:
-        asked = await read(request, schemas.Search, settings)
-        name = asked.index or library.names[0]
+        body = await read(request, schemas.Search, settings)
+        name = body.index or library.names[0]
 
         def answer(searcher: Searcher) -> Response:
-            results = [result.as_dict() for result in searched(searcher, asked, settings)]
-            return _answer({"index": name, "query": asked.query, "results": results})
+            results = [result.as_dict() for result in searched(searcher, body, settings)]
+            return _answer({"index": name, "query": body.query, "results": results})
+
+        return await work(library, library.ask, name, answer)
+
+    @post("/lookup", schemas.Lookup, schemas.LookupAnswer)
+    async def look_up(request: Request) -> Response:
+        body = await read(request, schemas.Lookup, settings)
+        name = body.index or library.names[0]
+
+        def answer(searcher: Searcher) -> Response:
+            chosen = (body.way, body.order, body.most, body.documents, body.languages, name)
+            return _answer({"index": name, **lookup(searcher.index, body.query, *chosen, go_on).as_dict()})
 
         return await work(library, library.ask, name, answer)
 
     @post("/segment", schemas.Segment, schemas.SegmentAnswer)
     async def segment(request: Request) -> Response:
-        asked = await read(request, schemas.Segment, settings)
-        limit_total(asked.texts, settings)
-        options: dict[str, Any] = {"overlapping": asked.overlapping}
-        options |= {name: value for name in ("threshold", "max_words") if (value := getattr(asked, name)) is not None}
+        body = await read(request, schemas.Segment, settings)
+        limit_total(body.texts, settings)
+        options: dict[str, Any] = {"overlapping": body.overlapping}
+        options |= {name: value for name in ("threshold", "max_words") if (value := getattr(body, name)) is not None}
 
         def answer(searcher: Searcher) -> Response:
-            found = searcher.model.segment(asked.texts, **options)
-            limit_spans(found, settings)
-            return _answer({"phrases": [_spans(*pair) for pair in zip(asked.texts, found, strict=True)]})
+            spans = searcher.model.segment(body.texts, **options)
+            limit_spans(spans, settings)
+            return _answer({"phrases": [_spans(*pair) for pair in zip(body.texts, spans, strict=True)]})
 
-        return await work(library, library.ask, asked.index, answer)
+        return await work(library, library.ask, body.index, answer)
 
     @post("/encode", schemas.Encode, schemas.EncodeAnswer)
     async def encode(request: Request) -> Response:
-        asked = await read(request, schemas.Encode, settings)
-        limit_total([*asked.queries, *asked.sentences], settings)
-        marked = marked_phrases(asked.queries, settings)
-        return await work(library, library.ask, asked.index, lambda s: _answer(_encoded(s.model, marked, asked)))
+        body = await read(request, schemas.Encode, settings)
+        limit_total([*body.queries, *body.sentences], settings)
+        marked = marked_phrases(body.queries, settings)
+        return await work(library, library.ask, body.index, lambda s: _answer(_encoded(s.model, marked, body)))
 
-    @made.post(
+    @api.post(
         PREFIX + "/terms",
         response_model=schemas.TermsAnswer,
         openapi_extra=described_form(schemas.Terms, settings),
         summary=schemas.Terms.__doc__,
     )
     async def terms(request: Request) -> Response:
-        asked, name, content = await read_form(request, schemas.Terms, settings)
-        limit_hits(asked.most, asked.k, asked.contexts, settings)
-        index = asked.index or library.names[0]
+        body, name, content = await read_form(request, schemas.Terms, settings)
+        limit_hits(body.most, body.k, body.contexts, settings)
+        index = body.index or library.names[0]
 
         def answer(searcher: Searcher) -> Response:
-            return _answer({"index": index, "terms": terms_of(searcher, asked, name, content, settings)})
+            return _answer({"index": index, "terms": terms_of(searcher, body, name, content, settings)})
 
         return await work(library, library.ask, index, answer)
 
     @post("/mine", schemas.Mine, schemas.MineAnswer)
     async def mine(request: Request) -> Response:
-        asked = await read(request, schemas.Mine, settings)
-        limit_total([*asked.source, *asked.target], settings)
-        return await work(library, library.ask, asked.index, lambda s: _answer(mined(s.model, asked)))
+        body = await read(request, schemas.Mine, settings)
+        limit_total([*body.source, *body.target], settings)
+        return await work(library, library.ask, body.index, lambda s: _answer(mined(s.model, body)))
 
 
-def _add_status(made: APIRouter, library: Library, metrics: Metrics) -> None:
-    @made.get(PREFIX + "/indexes", response_model=schemas.IndexesAnswer, summary="What is served.")
+def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: Glossary) -> None:
+    """What translation tools ask: ``/suggest``, and the addresses of a translation memory's server."""
+
+    def suggest_from(name: str, text: str, target: str, k: int) -> list[dict[str, Any]]:
+        def answer(searcher: Searcher) -> list[dict[str, Any]]:
+            limit_total([text], settings)
+            of_index = searcher.index.languages()
+            languages = spoken(target, of_index) if target else of_index
+            if not languages:
+                return []
+            body = Search(query=text, k=k, contexts=1, documents=None, languages=languages if target else None)
+            results = searched_phrases(searcher, phrases_of(text, searcher.model), body, settings)
+            return [suggested(result, glossary, [target] if target else languages, k) for result in results]
+
+        return library.ask(name, answer)
+
+    extra = described(schemas.Suggest, settings)
+
+    @api.post(
+        PREFIX + "/suggest",
+        response_model=schemas.SuggestAnswer,
+        openapi_extra=extra,
+        summary=schemas.Suggest.__doc__,
+    )
+    async def suggest(request: Request) -> Response:
+        body = await read(request, schemas.Suggest, settings)
+        name = body.index or library.names[0]
+        phrases = await work(library, suggest_from, name, body.text, body.target_language, body.k)
+        return _answer({"index": name, "text": body.text, "phrases": phrases})
+
+    @api.get(MEMORY + "/{source}/{target}/unit/{text:path}", response_model=list[schemas.Unit])
+    async def unit(source: str, target: str, text: str, request: Request) -> Response:
+        """Translations of a text, as amaGama and Weblate's tmserver have them.
+
+        ``min_similarity`` (0) and ``max_candidates`` (10) may be added to the address.
+        """
+        numbers = [request.query_params.get(*pair) for pair in (("min_similarity", "0"), ("max_candidates", "10"))]
+        if not all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers):
+            raise Refusal("invalid", "min_similarity and max_candidates: expected whole numbers")
+        if len(text) > settings.characters:
+            raise Refusal("too_long", f"text: {len(text):,} characters; expected at most {settings.characters:,}")
+        least, most = map(int, numbers)
+        answers = await _from_all(library, lambda name: suggest_from(name, text, target, min(max(most, 1), TARGETS)))
+        return _answer(list(units(text, answers, least))[:most])
+
+    @api.get(MEMORY + "/languages/", response_model=dict[str, list[str]])
+    async def languages() -> Response:
+        """The languages of all indexes, and those that can be asked in."""
+        targets = await _from_all(library, lambda name: library.ask(name, lambda s: s.index.languages()))
+        return _answer({"sourceLanguages": list(SPOKEN), "targetLanguages": sorted(set(filter(None, targets)))})
+
+
+async def _from_all(library: Library, question: Callable[[str], list[Any]]) -> list[Any]:
+    """What all indexes answer, one list after the other; one that cannot be used is left out."""
+
+    def answer(name: str) -> list[Any]:
+        try:
+            return question(name)
+        except (IndexError_, ModelError):
+            return []
+
+    return [row for name in library.names for row in await work(library, answer, name)]
+
+
+def _add_status(api: APIRouter, library: Library, metrics: Metrics, tokens: Tokens | None) -> None:
+    @api.get(PREFIX + "/indexes", response_model=schemas.IndexesAnswer, summary="What is served.")
     async def indexes() -> Response:
         return _answer({"indexes": [await work(library, _facts_of, library, name) for name in library.names]})
 
-    @made.get("/health", response_model=schemas.Health, summary="Whether the server answers.")
+    @api.get("/health", response_model=schemas.Health, summary="Whether the server answers.")
     async def health() -> Response:
-        return _answer({"status": "ok", "version": __version__, "indexes": list(library.names)})
+        names = [] if tokens else list(library.names)  # it is answered without a token
+        return _answer({"status": "ok", "version": __version__, "indexes": names})
 
-    @made.get("/metrics", response_class=PlainTextResponse, summary="Counts, for Prometheus.")
+    @api.get("/ready", response_model=schemas.Ready, summary="Whether requests should be sent here.")
+    async def ready() -> Response:
+        if await run_in_threadpool(library.problems):
+            raise Refusal("index_unusable", "an index cannot be used just now; the server's log says why")
+        return _answer({"status": "ready"})
+
+    @api.post(PREFIX + "/reload", include_in_schema=False)
+    async def reload_all() -> Response:
+        problems = await run_in_threadpool(reload, library, tokens)
+        return _answer({"indexes": list(library.names), "problems": problems})
+
+    @api.get("/metrics", response_class=PlainTextResponse, summary="Counts, for Prometheus.")
     async def counts() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -222,7 +324,7 @@ def _spans(text: str, spans: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _encoded(model: Any, marked: list[tuple[int, Phrase]], asked: schemas.Encode) -> dict[str, Any]:
+def _encoded(model: Any, marked: list[tuple[int, Phrase]], body: schemas.Encode) -> dict[str, Any]:
     """Vectors in the shortest decimals that give the same float32."""
     vectors = model.encode([phrase for _, phrase in marked]) if marked else []
     phrases = [
@@ -235,7 +337,7 @@ def _encoded(model: Any, marked: list[tuple[int, Phrase]], asked: schemas.Encode
         }
         for (number, phrase), vector in zip(marked, vectors, strict=True)
     ]
-    sentences = model.encode_sentences(asked.sentences) if asked.sentences else []
+    sentences = model.encode_sentences(body.sentences) if body.sentences else []
     facts = {"model": model.name, "model_hash": model.hash, "phrases": phrases}
     return {**facts, "sentences": [[float(str(x)) for x in vector] for vector in sentences]}
 

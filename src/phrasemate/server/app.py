@@ -1,32 +1,54 @@
-"""The application: the REST service and the concordance page behind one guard."""
+"""The application, and the server that runs it: REST service and concordance page behind one guard, under uvicorn.
+
+The application on a socket, until it is stopped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import logging
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from phrasemate import __version__
-from phrasemate.errors import PhrasemateError
+from phrasemate.errors import InputError, PhrasemateError, ReadError
+from phrasemate.glossary import Glossary
 from phrasemate.server import api
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
-from phrasemate.server.metrics import Metrics
-from phrasemate.server.middleware import Access, Guard
+from phrasemate.server.middleware import LOOPBACK, Access, Guard, Metrics
 from phrasemate.server.settings import Settings
+from phrasemate.server.tokens import Tokens
 
-FOR_PROGRAMS = ("/api/", "/health", "/metrics", "/openapi.json")
+FOR_PROGRAMS = ("/api/", "/tmserver/", "/health", "/ready", "/metrics", "/openapi.json")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
 
-def create_app(library: Library, settings: Settings | None = None, access: Access | None = None) -> FastAPI:
+def create_app(
+    library: Library,
+    settings: Settings | None = None,
+    access: Access | None = None,
+    glossary: Glossary | None = None,
+) -> FastAPI:
     """The application on a library, which is closed when the application stops.
+
+    ``glossary`` is where chosen equivalents are kept; without it, they are kept while the application runs.
 
     ``phrasemate.server.page`` gives ``routes(library, settings)`` and ``failed(refusal, path)``, the page for an error;
     all that is not for programs (`FOR_PROGRAMS`) is the page's.
@@ -51,9 +73,10 @@ def create_app(library: Library, settings: Settings | None = None, access: Acces
         middleware=[guard],
         exception_handlers={PhrasemateError: _library, HTTPException: _routing, Exception: _unforeseen},
     )
-    app.include_router(api.router(library, settings, metrics))
+    glossary = glossary or Glossary()
+    app.include_router(api.router(library, settings, metrics, glossary, access.tokens if access else None))
     if (page := _page()) is not None:
-        app.include_router(page.routes(library, settings), include_in_schema=False)
+        app.include_router(page.routes(library, settings, glossary), include_in_schema=False)
     return app
 
 
@@ -61,11 +84,11 @@ def respond(refusal: Refusal, path: str, headers: Mapping[str, str] | None = Non
     """The answer to a request that is refused: JSON for programs, else a page."""
     page = _page()
     if path.startswith(FOR_PROGRAMS) or not path.startswith("/") or not hasattr(page, "failed"):
-        made = Response(refusal.json(), refusal.status, media_type="application/json")
+        response = Response(refusal.json(), refusal.status, media_type="application/json")
     else:
-        made = page.failed(refusal, path)
-    made.headers.update({**refusal.headers, **(headers or {})})
-    return made
+        response = page.failed(refusal, path)
+    response.headers.update({**refusal.headers, **(headers or {})})
+    return response
 
 
 def _page() -> Any:
@@ -89,3 +112,145 @@ async def _routing(request: Request, error: Exception) -> Response:
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
     return respond(refusal_of(error), request.url.path)  # and it is raised again, for the guard to log
+
+
+TOKEN = "PHRASEMATE_TOKEN"  # the environment's
+SHORTEST = 16  # characters of a token
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+", re.IGNORECASE)
+
+Ready = Callable[[str], None]  # called with the URL
+
+
+def read_token(file: Path | None) -> str:
+    """The token in a file, or in the environment; empty if there is none. Raises InputError for a short one."""
+    where = str(file) if file else f"the environment's {TOKEN}"
+    try:
+        token = (file.read_text("utf-8") if file else os.environ.get(TOKEN, "")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(str(file), 0, f"cannot be read ({error})", "expected a file that holds a token") from error
+    if (token or file) and (len(token) < SHORTEST or not token.isascii() or not token.isprintable()):
+        raise InputError(f"{where}: {len(token)} characters; expected a token of {SHORTEST} or more in plain ASCII")
+    return token
+
+
+def access_for(
+    host: str,
+    token: str,
+    names: Sequence[str] = (),
+    origins: Sequence[str] = (),
+    public: bool = False,
+    tokens: Tokens | None = None,
+) -> Access:
+    """Who may ask a server on the address ``host``; ``names``: other names under which it is reached.
+
+    ``origins``: other sites whose pages may ask, as ``https://tool.example``, which needs a token. ``public``: anybody
+    may ask without one. ``tokens``: of several users, beside or instead of the one ``token``.
+
+    On an address that others can reach any name will do, unless some are given: then those, ``host`` and LOOPBACK.
+    With 0.0.0.0 or :: all names and addresses under which others reach it are to be given then.
+
+    Raises InputError for an address that others can reach, without a token, and for an invalid origin.
+    """
+    for origin in origins:
+        if not _ORIGIN.fullmatch(origin):
+            raise InputError(f"--allow-origin {origin[:60]!r}: expected a site as https://tool.example, without a path")
+    if origins and not (token or tokens):
+        raise InputError("other sites may ask with a token only: give --token-file FILE, or set " + TOKEN)
+    allowed = tuple(origin.lower() for origin in origins)
+    address = f"[{host}]" if ":" in host else host
+    hosts = tuple(dict.fromkeys([*LOOPBACK, address.lower(), *(name.lower() for name in names)]))
+    if _is_loopback(host):
+        return Access(token, hosts, allowed, tokens)
+    if not (token or tokens) and not public:
+        raise InputError(
+            f"{host} can be reached by others, so a token is needed: give --token-file FILE or --tokens FILE, or set "
+            f"{TOKEN}; without one the server answers on 127.0.0.1 only"
+        )
+    return Access(token, hosts if names else (), allowed, tokens)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that has its address; it listens when the application is there.
+
+    Raises InputError for an address that is taken or not ours.
+    """
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, number)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, UnicodeError) as error:  # an invalid name (a..b) is not an OSError
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot listen on {host}, port {port}: {reason}; choose another with --port") from error
+    listener.setblocking(False)
+    return listener
+
+
+def serve(
+    app: Any,
+    listening: socket.socket,
+    settings: Settings,
+    ready: Ready = lambda _: None,
+    reload: Callable[[], object] = lambda: None,
+) -> None:
+    """Answer until SIGINT or SIGTERM; then finish what runs and return. A second signal does not wait for it.
+
+    At SIGHUP ``reload`` is called in a thread of its own, and requests are answered meanwhile.
+    """
+    server_of(app, settings, ready, reload).run(sockets=[listening])
+
+
+def server_of(
+    app: Any, settings: Settings, ready: Ready = lambda _: None, reload: Callable[[], object] = lambda: None
+) -> uvicorn.Server:
+    """The server, to be run on a socket; it stops when its ``should_exit`` is set."""
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # a client could claim any address
+        server_header=False,
+        timeout_keep_alive=int(settings.keep_alive),
+        timeout_graceful_shutdown=int(settings.stop_seconds),
+        limit_concurrency=settings.connections,
+        h11_max_incomplete_event_size=4 * settings.header_bytes,  # the guard refuses above the limit, in our words
+    )
+    for name in ("uvicorn.error", "python_multipart"):  # they warn of every request that is not HTTP, or no form
+        logging.getLogger(name).setLevel(logging.ERROR)
+    return _Server(config, ready, reload)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Ready, reload: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._ready, self._reload = ready, reload
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, self._reload))
+        if sockets and self.started:
+            host, port = sockets[0].getsockname()[:2]
+            self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop in good order; uvicorn would raise the signal again afterwards."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,12 +1,12 @@
 """One model for all requests: what they ask for at the same time is encoded together, and kept for the next click.
 
-The runtime has one queue of batches and is no place for two threads. Here one thread has it to itself: it takes what
+The runtime has one queue of batches and is not a place for two threads. Here one thread has it to itself: it takes what
 waits, all of a kind together, and gives each its part. A request that comes alone waits for nobody.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from threading import Condition, Lock, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from phrasemate.errors import PhrasemateError
@@ -46,7 +47,7 @@ class SharedModel:
     def __init__(self, model: Any, vectors: int = 20_000) -> None:
         self._model = model
         self._pooling = getattr(model, "pooling", None)
-        self._kept = _Kept(vectors)
+        self._cache = _Cache(vectors)
         self._jobs: deque[_Job] = deque()
         self._some, self._closed = Condition(), False
         self.asked = self.passes = 0
@@ -73,14 +74,14 @@ class SharedModel:
         if (pooling or self._pooling, layer) != (self._pooling, None):
             work = lambda some: self._model.encode(some, pooling, layer)  # noqa: E731
             return np.array(self._sliced(("encode", pooling, layer), work, phrases, _context), np.float32)
-        found = [self._kept.vector(phrase) for phrase in phrases]
-        missing = [phrase for phrase, vector in zip(phrases, found, strict=True) if vector is None]
-        made = iter(self._sliced("encode", self._model.encode, missing, _context))
+        vectors = [self._cache.vector(phrase) for phrase in phrases]
+        missing = [phrase for phrase, vector in zip(phrases, vectors, strict=True) if vector is None]
+        encoded = iter(self._sliced("encode", self._model.encode, missing, _context))
         for number, phrase in enumerate(phrases):
-            if found[number] is None:
-                found[number] = vector = next(made)
-                self._kept.put(phrase.context, {(phrase.start, phrase.end): vector})
-        return np.array(found, np.float32)
+            if vectors[number] is None:
+                vectors[number] = vector = next(encoded)
+                self._cache.put(phrase.context, {(phrase.start, phrase.end): vector})
+        return np.array(vectors, np.float32)
 
     def segment(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[list[Span]]:
         """As `Model.segment`; what is found in the model's own way is encoded too, and both are kept.
@@ -90,17 +91,19 @@ class SharedModel:
         kind = (tuple(sorted(frequent)), tuple(sorted(options.items())))
         if "threshold" in options:
             return self._sliced(("segment", *kind), lambda some: self._model.segment(some, frequent, **options), texts)
-        found = [self._kept.spans(text, kind) for text in texts]
-        missing = [text for text, spans in zip(texts, found, strict=True) if spans is None]
-        made = iter(self.extract(missing, frequent, **options))
+        extracted_spans = [self._cache.spans(text, kind) for text in texts]
+        missing = [text for text, spans in zip(texts, extracted_spans, strict=True) if spans is None]
+        extracted = iter(self.extract(missing, frequent, **options))
         for number, text in enumerate(texts):
-            if found[number] is None:
-                phrases = next(made)
+            if extracted_spans[number] is None:
+                phrases = next(extracted)
                 columns = (phrases.starts, phrases.ends, phrases.scores)
                 spans = list(map(Span, *(column.tolist() for column in columns)))
-                self._kept.put(text, dict(zip([span[:2] for span in spans], phrases.vectors, strict=True)), kind, spans)
-                found[number] = spans
-        return [list(spans or ()) for spans in found]
+                self._cache.put(
+                    text, dict(zip([span[:2] for span in spans], phrases.vectors, strict=True)), kind, spans
+                )
+                extracted_spans[number] = spans
+        return [list(spans or ()) for spans in extracted_spans]
 
     def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Any]:
         """As `Model.extract`, but for the last bits."""
@@ -112,8 +115,8 @@ class SharedModel:
         if not texts:
             return self._whole("encode_sentences", texts, layer)
         kind = ("sentences", layer)
-        found = self._sliced(kind, lambda some: self._model.encode_sentences(some, layer), texts)
-        return np.array(found, np.float32)
+        vectors = self._sliced(kind, lambda some: self._model.encode_sentences(some, layer), texts)
+        return np.array(vectors, np.float32)
 
     @property
     def runtime(self) -> _SharedRuntime:
@@ -122,8 +125,8 @@ class SharedModel:
 
     def _whole(self, name: str, *arguments: Any) -> Floats:
         """Of nothing: (0, dim), which needs no encoder."""
-        found: Floats = getattr(self._model, name)(*arguments)
-        return found
+        vectors: Floats = getattr(self._model, name)(*arguments)
+        return vectors
 
     def _sliced(
         self, kind: Any, work: Callable[[list[Any]], Sequence[Any]], items: Sequence[Any], text: Any = str
@@ -180,8 +183,8 @@ class SharedModel:
                 continue
             try:
                 job.result.set_result(job.work(list(job.items)) if len(jobs) > 1 else _fail(error))
-            except BaseException as own:
-                job.result.set_exception(own)
+            except BaseException as failure:
+                job.result.set_exception(failure)
 
     def _next(self) -> list[_Job]:
         """The job that has waited longest, and those of its kind; none at the end.
@@ -195,16 +198,16 @@ class SharedModel:
             first = self._jobs[0]
             if self.passes % 2 == 0:
                 first = next((job for job in self._jobs if not job.later), first)
-            taken, rest, size = [first], deque[_Job](), first.size
+            batch, rest, size = [first], deque[_Job](), first.size
             for job in self._jobs:
                 if job is not first and job.kind == first.kind and size + job.size <= TOGETHER:
-                    taken.append(job)
+                    batch.append(job)
                     size += job.size
                 elif job is not first:
                     rest.append(job)
             self._jobs = rest
             self.passes += 1
-        return taken
+        return batch
 
 
 def _context(phrase: Phrase) -> str:
@@ -232,7 +235,7 @@ class _SharedRuntime:
             while at + len(some) < len(texts) and sum(map(len, some)) < SLICE:
                 some.append(texts[at + len(some)])
             first = at
-            work = lambda given: [list(self._runtime.blocks(given, layer))]  # noqa: E731
+            work = lambda texts: [list(self._runtime.blocks(texts, layer))]  # noqa: E731
             for part, states in self._shared.do(object(), work, some, 0, later=at > 0)[0]:
                 yield slice(first + part.start, first + part.stop), states
             at += len(some)
@@ -240,22 +243,20 @@ class _SharedRuntime:
 
 @dataclass(slots=True)
 class _Text:
+    characters: int
     vectors: dict[tuple[int, int], Floats] = field(default_factory=dict)  # (start, end) -> (dim,)
-    spans: dict[Any, list[Span]] = field(default_factory=dict)  # what a way of segmenting found
+    spans: dict[Any, list[Span]] = field(default_factory=dict)  # by the way of segmenting
 
-    def size(self, text: str) -> int:
-        return 1 + len(text) // LIKE_ONE + len(self.vectors) + sum(map(len, self.spans.values()))
-
-
-_NOTHING = _Text()
+    @property
+    def size(self) -> int:
+        return 1 + self.characters // LIKE_ONE + len(self.vectors) + sum(map(len, self.spans.values()))
 
 
-class _Kept:
-    """What was found in the texts that were asked about lately, ``most`` vectors and spans in all; for many threads."""
+class _Cache:
+    """Vectors and spans of the latest texts, ``most`` of both together; for many threads."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._count = most, 0
-        self._texts: OrderedDict[str, _Text] = OrderedDict()
+        self._texts: LRUCache[str, _Text] = LRUCache(most, lambda entry: entry.size)
         self._lock = Lock()
 
     def vector(self, phrase: Phrase) -> Floats | None:
@@ -272,21 +273,13 @@ class _Kept:
         spans: list[Span] | None = None,
     ) -> None:
         with self._lock:
-            if (kept := self._texts.pop(text, None)) is None:
-                kept = _Text()
-            else:
-                self._count -= kept.size(text)
-            kept.vectors.update((span, vector.copy()) for span, vector in vectors.items())  # no view of a whole batch
+            entry = self._texts.pop(text, None) or _Text(len(text))
+            entry.vectors.update((span, vector.copy()) for span, vector in vectors.items())  # no view of a whole batch
             if spans is not None:
-                kept.spans[kind] = spans
-            self._texts[text] = kept
-            self._count += kept.size(text)
-            while self._count > self._most:
-                oldest, dropped = self._texts.popitem(last=False)
-                self._count -= dropped.size(oldest)
+                entry.spans[kind] = spans
+            if entry.size <= self._texts.maxsize:
+                self._texts[text] = entry
 
     def _find(self, text: str) -> _Text:
         with self._lock:
-            if text in self._texts:
-                self._texts.move_to_end(text)
-            return self._texts.get(text, _NOTHING)
+            return self._texts.get(text) or _Text(len(text))

@@ -93,7 +93,7 @@ Answer = TypeVar("Answer")
 async def work(library: Library, function: Callable[..., Answer], *arguments: Any) -> Answer:
     """``function(*arguments)`` in a worker's thread; if we are cancelled before it begins, it never does.
 
-    What has begun keeps its worker busy until it asks `effort.go_on`: so there are never more than
+    A running piece keeps its worker busy until it asks `effort.go_on`: so there are never more than
     ``settings.threads``.
     """
     effort = current()

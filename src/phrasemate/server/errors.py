@@ -12,6 +12,8 @@ REASONS: Mapping[str, int] = {
     "bad_request": 400,
     "bad_json": 400,
     "unauthorized": 401,
+    "closed": 403,
+    "forbidden": 403,
     "foreign_origin": 403,
     "not_found": 404,
     "unknown_index": 404,
@@ -58,7 +60,7 @@ class Refusal(errors.PhrasemateError):
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What a request is told about an error of the library; of any other error it is told nothing."""
+    """What a request learns of an error of the library; other errors stay in the log."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, errors.ReadError):

@@ -1,4 +1,4 @@
-"""The indexes that are served: opened once, shared by all requests, opened again when their folder was made anew."""
+"""The indexes that are served: opened once, shared by all requests, opened again when their folder was rebuilt."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -16,14 +17,16 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from phrasemate.errors import IndexError_, IndexMissing, InputError, ModelError, PhrasemateError, ReadError
-from phrasemate.index import Index
-from phrasemate.index.lance.uri import is_remote, is_tables, place_of
+from phrasemate.index import BaseIndex, Index
+from phrasemate.index.lance.tables import is_remote, is_tables, place_of
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import check_model
+from phrasemate.lexicon import Lexicon
 from phrasemate.search import Searcher
 from phrasemate.server.batching_model import SharedModel
 from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
+from phrasemate.server.tokens import allowed, demand
 
 CHECK_SECONDS = 1.0  # between two looks at the folder of an index
 RETRY_SECONDS = 10.0  # until a folder that cannot be opened is tried again, if nothing has changed in it
@@ -36,10 +39,14 @@ Answer = TypeVar("Answer")
 class Library:
     """The indexes in ``folders``, each under the name of its folder.
 
-    All that was built with one model shares it. What a writer commits is seen by the next search; a folder that was
-    made anew is opened again, and the old one is closed when the last request has left it. ``model``: for tests, in the
-    place of the one that an index names. ``views``: as in `Searcher`. Raises IndexError_ or ModelError for an index
-    that cannot be used.
+    All that was built with one model shares it. What a writer commits is seen by the next search. A folder that was
+    rebuilt is opened again, and the old one is closed when the last request has left it. Raises PhraseIndexError or
+    ModelError for an index that cannot be used.
+
+    Args:
+        model: For tests: used instead of the one that an index names.
+        views: As in `Searcher`.
+        dictionaries: Propose candidates in all indexes.
     """
 
     def __init__(
@@ -49,22 +56,30 @@ class Library:
         threads: int | None = None,
         model: Any = None,
         views: bool = True,
+        dictionaries: Sequence[Lexicon] = (),
     ) -> None:
         self.settings = settings or Settings()
+        self.dictionaries = tuple(dictionaries)
         self._models = _Models(self.settings, threads, model)
         self._workers = ThreadPoolExecutor(self.settings.threads, "worker")
         self._shelves: dict[str, _Shelf] = {}
         try:
             for name, folder in _named([Path(folder) for folder in folders]).items():
-                self._shelves[name] = _Shelf(name, folder, self._models, threads, views)
+                self._shelves[name] = _Shelf(name, folder, self._models, threads, views, self.dictionaries)
         except BaseException:
             self.close()
             raise
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the indexes, in the order in which they were given."""
-        return tuple(self._shelves)
+        """The names of the indexes that the user may read, in the order in which they were given.
+
+        Raises Refusal where there is none.
+        """
+        names = tuple(name for name in self._shelves if allowed("read", name))
+        if not names:
+            demand("read")
+        return names
 
     @contextmanager
     def use(self, name: str = "") -> Iterator[Searcher]:
@@ -75,6 +90,7 @@ class Library:
         shelf = self._shelves.get(name or self.names[0])
         if shelf is None:
             raise Refusal("unknown_index", f"there is no index {name[:100]!r}; there are: {', '.join(self.names)}")
+        demand("read", shelf.name)
         with shelf.use() as searcher:
             yield searcher
 
@@ -85,7 +101,20 @@ class Library:
 
     def submit(self, work: Callable[..., Answer], *arguments: Any) -> Any:
         """Have a worker's thread call ``work``: a `concurrent.futures.Future`."""
-        return self._workers.submit(work, *arguments)
+        return self._workers.submit(copy_context().run, work, *arguments)  # with the user of the request
+
+    def problems(self) -> dict[str, str]:
+        """Why indexes cannot be used, by their names; empty if all can."""
+        reasons = {name: shelf.problem() for name, shelf in self._shelves.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def reload(self) -> dict[str, str]:
+        """Open all indexes again; requests that run finish on what was open. Reasons of those that cannot be opened.
+
+        An index that cannot be opened is served as it was.
+        """
+        reasons = {name: shelf.reload() for name, shelf in self._shelves.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
 
     @property
     def passes(self) -> tuple[int, int]:
@@ -116,19 +145,19 @@ class _Models:
 
         with self._loading:
             with self._lock:  # `release` does not wait for a model to load
-                if (made := self._loaded.get(manifest.model_hash)) is not None:
+                if (shared := self._loaded.get(manifest.model_hash)) is not None:
                     self._users[manifest.model_hash] += 1  # at once: the last index that uses it may just be closed
-                    return made
+                    return shared
             model = self._given or load_model(manifest.model_path, threads=self._threads)
             check_model(folder, manifest, model)
-            made = SharedModel(model, self._settings.vectors)
+            shared = SharedModel(model, self._settings.vectors)
             with self._lock:
-                self._loaded[manifest.model_hash] = made
+                self._loaded[manifest.model_hash] = shared
                 self._users[manifest.model_hash] += 1
-            return made
+            return shared
 
     def release(self, model_hash: str) -> None:
-        """One index less uses it; who made his index anew with another model does not keep them all."""
+        """One index less uses it; an index rebuilt with another model does not keep them all."""
         with self._lock:
             self._users[model_hash] -= 1
             if not self._users[model_hash] and (unused := self._loaded.pop(model_hash, None)) is not None:
@@ -139,8 +168,8 @@ class _Models:
     def passes(self) -> tuple[int, int]:
         with self._lock:
             models = list(self._loaded.values())
-            asked, passes = self._past
-        return asked + sum(model.asked for model in models), passes + sum(model.passes for model in models)
+            requests, passes = self._past
+        return requests + sum(model.asked for model in models), passes + sum(model.passes for model in models)
 
     def close(self) -> None:
         for model in self._loaded.values():
@@ -169,7 +198,7 @@ class _Refused(NamedTuple):
 class _Open:
     """An open index; ``users`` requests are in it."""
 
-    index: Index
+    index: BaseIndex
     searcher: Searcher
     stamp: _Stamp
     model_hash: str
@@ -180,7 +209,16 @@ class _Open:
 class _Shelf:
     """One place for an index."""
 
-    def __init__(self, name: str, folder: Path, models: _Models, threads: int | None, views: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        models: _Models,
+        threads: int | None,
+        views: bool,
+        dictionaries: tuple[Lexicon, ...] = (),
+    ) -> None:
+        self._dictionaries = dictionaries
         self.name, self._folder, self._models, self._threads, self._views = name, folder, models, threads, views
         self._lock, self._opening = Lock(), Lock()
         self._looked = time.monotonic()
@@ -206,7 +244,9 @@ class _Shelf:
             path = str(used.index.path)
             if isinstance(error, ReadError) or path not in str(error):
                 raise
-            raise InputError(str(error).replace(path, self.name)) from error  # where it is, is no business of a client
+            raise InputError(
+                str(error).replace(path, self.name)
+            ) from error  # clients do not learn where the index lies
         finally:
             with self._lock:
                 used.users -= 1
@@ -217,6 +257,30 @@ class _Shelf:
         with self._lock:
             self._retire(self._open)
 
+    def problem(self) -> str:
+        """Why the index cannot be used; "" if it can."""
+        try:
+            self._look()
+        except (IndexError_, ModelError) as error:
+            return str(error)
+        return ""
+
+    def reload(self) -> str:
+        """Open the folder again, whether it has changed or not; why that is not possible, or ""."""
+        with self._opening:
+            try:
+                self._replace(self._opened())
+            except PhrasemateError as error:
+                log.error("index %s: %s", self.name, error)
+                return str(error)
+        return ""
+
+    def _replace(self, opened: _Open) -> None:
+        with self._lock:
+            old, self._open = self._open, opened
+            self._retire(old)
+        log.info("index %s: opened again", self.name)
+
     def _look(self) -> None:
         """Open the folder again if it is another one; who comes meanwhile takes the old one."""
         if time.monotonic() - self._looked < CHECK_SECONDS or not self._opening.acquire(blocking=False):
@@ -224,11 +288,7 @@ class _Shelf:
         try:
             stamp = _stamp(self._folder)
             if stamp != self._open.stamp and self._is_another(stamp):
-                made = self._tried(stamp)
-                with self._lock:
-                    old, self._open = self._open, made
-                    self._retire(old)
-                log.info("index %s: opened again", self.name)
+                self._replace(self._tried(stamp))
             self._looked = time.monotonic()
         finally:
             self._opening.release()
@@ -245,12 +305,12 @@ class _Shelf:
         if self._refused is not None and self._refused.stamp == stamp and time.monotonic() < self._refused.until:
             raise self._refused.error.with_traceback(None)
         try:
-            made = self._opened()
+            opened = self._opened()
         except PhrasemateError as error:
             self._refused = _Refused(stamp, error, time.monotonic() + RETRY_SECONDS)
             raise
         self._refused = None
-        return made
+        return opened
 
     def _opened(self) -> _Open:
         stamp = _stamp(self._folder)
@@ -261,9 +321,9 @@ class _Shelf:
         except BaseException:
             self._models.release(manifest.model_hash)
             raise
-        return _Open(index, Searcher(index, model, self._views), stamp, manifest.model_hash)
+        return _Open(index, Searcher(index, model, self._views, self._dictionaries), stamp, manifest.model_hash)
 
-    def _whole(self, model: SharedModel) -> Index:
+    def _whole(self, model: SharedModel) -> BaseIndex:
         index = Index.open(self._folder, model.alone, readonly=True, threads=self._threads)
         try:
             index.search(np.zeros((1, index.manifest.dim), np.float32), 1)  # reads the vectors in
@@ -307,11 +367,11 @@ def _named(folders: Sequence[Path]) -> dict[str, Path]:
     if not folders:
         raise InputError("no index was given; expected one folder or more")
     named: dict[str, Path] = {}
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for folder in folders:
         name = base = folder.resolve().name or "index"
         while name in named:
-            seen[base] += 1
-            name = f"{base}-{seen[base] + 1}"
+            counts[base] += 1
+            name = f"{base}-{counts[base] + 1}"
         named[name] = folder
     return named

@@ -1,4 +1,4 @@
-"""What every request passes before anything looks at what it asks: who asks, how much, how long, how many at once."""
+"""Checks that every request passes first: who asks, how much, how long, how many at once; counts for Prometheus."""
 
 from __future__ import annotations
 
@@ -9,23 +9,93 @@ import hmac
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import prometheus_client
+from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from phrasemate.server import request_log
 from phrasemate.server.cancellation import Effort
 from phrasemate.server.errors import Refusal, refusal_of
-from phrasemate.server.metrics import Metrics
+from phrasemate.server.indexes import Library
 from phrasemate.server.settings import Settings
+from phrasemate.server.telemetry import traced
+from phrasemate.server.tokens import Rates, Tokens, User, acting, demand
 
-OPEN = ("/health",)  # answered without a token
-ALWAYS = ("/health", "/metrics")  # answered however many others wait
+METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Counts for one application."""
+
+    def __init__(self, library: Library) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._registry.register(_Encoder(library))
+        names = ["route", "method", "status"]
+        self._requests = prometheus_client.Counter(
+            "phrasemate_requests", "Requests answered.", names, registry=self._registry
+        )
+        self._seconds = Histogram(
+            "phrasemate_request_seconds", "Time to an answer.", ["route"], buckets=BUCKETS, registry=self._registry
+        )
+        self._refusals = prometheus_client.Counter(
+            "phrasemate_refusals", "Requests refused, by the reason.", ["code"], registry=self._registry
+        )
+        self.waiting = Gauge("phrasemate_waiting", "Requests read, waiting or worked on.", registry=self._registry)
+
+    def refused(self, code: str) -> None:
+        """A request that the guard refused."""
+        self._refusals.labels(code).inc()
+
+    def count(self, scope: Any, status: int, seconds: float) -> None:
+        """A request that was answered (status 0: its client had left)."""
+        route, method = route_of(scope), method_of(scope)
+        self._requests.labels(route, method, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """In Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+def route_of(scope: Any) -> str:
+    """The address as it is declared, without what a request puts into it; "other" for none."""
+    return getattr(scope.get("route"), "path", "other")
+
+
+def method_of(scope: Any) -> str:
+    return scope["method"] if scope["method"] in METHODS else "other"
+
+
+class _Encoder:
+    """How much the encoder was asked: read when somebody looks."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        requests, passes = self._library.passes
+        yield CounterMetricFamily("phrasemate_encoder_calls", "Calls that needed the encoder.", value=requests)
+        yield CounterMetricFamily("phrasemate_encoder_passes", "Passes of the encoder for them.", value=passes)
+
+
+OPEN = ("/health", "/ready")  # answered without a token
+ALWAYS = (*OPEN, "/metrics")  # answered however many others wait
+RIGHTS = {("POST", "/glossary"): "write", ("POST", "/api/v1/reload"): "admin"}  # what is needed beyond reading
+OWNER = User("owner")  # of the server's one token
 SMALL = 1 << 10  # bytes of a body that is sent there
 LARGE = ("/api/v1/mine", "/api/v1/terms", "/document", "/document/terms")  # seconds of work, whatever the body's type
+SHARED = ("/api/", "/tmserver/")  # where pages of other sites may be let in
+UPLOADS = ("/document", "/api/v1/mine", "/api/v1/terms")  # closed to a public demo, as is a change of the glossary
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 SECURITY: Mapping[str, str] = {
@@ -49,34 +119,52 @@ class Access:
     """Who may ask. ``token``: what must be sent, if anything; ``hosts``: names that a request may be addressed to.
 
     A browser is led to a server on this machine by a name of an attacker's that resolves to it (DNS rebinding): then
-    the name is in the header Host. Without ``hosts`` any name will do.
+    the name is in the header Host. Without ``hosts`` any name will do. ``origins`` are other sites whose pages may ask
+    at the addresses for programs (`SHARED`), with the token. ``tokens``: of several users, beside that one.
     """
 
     token: str = ""
     hosts: tuple[str, ...] = LOOPBACK
+    origins: tuple[str, ...] = ()
+    tokens: Tokens | None = None
 
-    def check(self, scope: Scope, headers: Headers) -> None:
-        """Raises Refusal."""
+    def shares(self, scope: Scope, headers: Headers) -> str:
+        """The origin that asks, if it is another site's that may ask at this address; else ""."""
+        origin = headers.get("origin", "").lower()
+        return origin if origin in self.origins and scope["path"].startswith(SHARED) else ""
+
+    def check(self, scope: Scope, headers: Headers) -> User | None:
+        """Who asks; None where no token is needed. Raises Refusal."""
         host = headers.getlist("host")
         if self.hosts and (len(host) != 1 or _name(host[0]) not in self.hosts):
             raise Refusal("wrong_host", f"this server answers to {', '.join(self.hosts)} only")
-        if self.token and scope["path"] not in OPEN and not self._is_known(headers.get("authorization", "")):
-            raise Refusal("unauthorized", "send the server's token: Authorization: Bearer TOKEN")
-        if _is_foreign(headers) and not (scope["method"] in ("GET", "HEAD") and _is_followed(headers)):
+        user = None
+        if (self.token or self.tokens) and scope["path"] not in OPEN:
+            user = self._user(headers.get("authorization", ""))
+            if user is None:
+                raise Refusal("unauthorized", "send the server's token: Authorization: Bearer TOKEN")
+        if (
+            _is_foreign(headers)
+            and not self.shares(scope, headers)
+            and not (scope["method"] in ("GET", "HEAD") and _is_followed(headers))
+        ):
             raise Refusal("foreign_origin", "a page of another site cannot ask here")
+        return user
 
-    def _is_known(self, sent: str) -> bool:
+    def _user(self, sent: str) -> User | None:
         """Compared in constant time. A browser that asks its user sends a name and a password: that is the token."""
         scheme, _, value = sent.partition(" ")
-        given = value.strip().encode("utf-8", "replace")
+        credentials = value.strip().encode("utf-8", "replace")
         if scheme.lower() == "basic":
             try:
-                given = base64.b64decode(given, validate=True).partition(b":")[2]
+                credentials = base64.b64decode(credentials, validate=True).partition(b":")[2]
             except binascii.Error:
-                return False
+                return None
         elif scheme.lower() != "bearer":
-            return False
-        return hmac.compare_digest(given, self.token.encode())
+            return None
+        if self.token and hmac.compare_digest(credentials, self.token.encode()):
+            return OWNER
+        return self.tokens.user(credentials) if self.tokens else None
 
 
 def _name(host: str) -> str:
@@ -107,37 +195,71 @@ class Guard:
         self._metrics, self._respond = metrics, respond
         self._waiting: Counter[str] = Counter()  # requests of each address
         self._large = 0  # of them, those that take seconds
+        self._rates = Rates()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return  # a web socket: there is none
-        sender = _Sender(send)
-        begun = time.perf_counter()
+        number = request_log.request_id(Headers(scope=scope).get(request_log.HEADER, ""))
+        sender = _Sender(send, {request_log.HEADER: number})
+        start = time.perf_counter()
         try:
-            await self._guarded(scope, receive, sender)
+            with traced(scope, sender):
+                await self._guarded(scope, receive, sender)
         except _Gone:
             return
         except Exception as error:  # the last resort: what the application itself could not turn into an answer
-            if not isinstance(error, Refusal):
-                log.exception("%a %a", scope["method"], scope["path"][:200])
+            if isinstance(error, Refusal):
+                self._metrics.refused(error.code)
+            else:
+                log.exception("%a %a, request %s", scope["method"], scope["path"][:200], number)
             if not sender.status:
                 await self._respond(refusal_of(error), scope["path"])(scope, receive, sender)
         finally:
-            self._metrics.count(scope, sender.status, time.perf_counter() - begun)
+            seconds = time.perf_counter() - start
+            self._metrics.count(scope, sender.status, seconds)
+            self._write_lines(scope, sender, number, seconds)
 
-    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _write_lines(self, scope: Scope, sender: _Sender, number: str, seconds: float) -> None:
+        """One line for the request, and one more for a write."""
+        facts = {
+            "id": number,
+            "user": sender.user.name if sender.user else "",
+            "method": method_of(scope),
+            "route": route_of(scope),
+            "status": sender.status,
+        }
+        sizes = {"bytes_in": sender.received, "bytes_out": sender.sent}
+        request_log.write_line("request", **facts, milliseconds=round(1000 * seconds, 1), **sizes)
+        if (right := RIGHTS.get((scope["method"], scope["path"]))) is not None:
+            request_log.write_line("write", **facts, right=right)
+
+    async def _guarded(self, scope: Scope, receive: Receive, sender: _Sender) -> None:
         headers = Headers(scope=scope)
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         size += sum(len(name) + len(value) for name, value in scope["headers"])
-        if size > (most := self._settings.header_bytes):  # h11 only counts them while they are incomplete
+        if size > (most := self._settings.header_bytes):
             raise Refusal("headers_too_large", f"the headers have at most {most:,} bytes")
-        self._access.check(scope, headers)
+        if (origin := self._access.shares(scope, headers)) and scope["method"] == "OPTIONS":
+            await Response(status_code=204, headers=_shared(origin))(scope, receive, sender)
+            return
+        sender.user = user = self._access.check(scope, headers)
+        if user is not None:
+            self._rates.spend(user)
+        if origin:
+            sender.headers |= _shared(origin)
+        if self._settings.public and _changes(scope):
+            raise Refusal("closed", "this is a public demo: it takes no documents and keeps no glossary")
         upload = headers.get("content-type", "").lower().startswith("multipart/form-data")
-        async with self._admitted(scope, upload or self._is_large(scope)):
-            body = await self._body(receive, headers, self._most(scope, upload))
-            await self._answered(scope, _replay(body, receive), send, receive, upload)
+        with acting(user):
+            if (right := RIGHTS.get((scope["method"], scope["path"]))) is not None:
+                demand(right)
+            async with self._admitted(scope, upload or self._is_large(scope)):
+                body = await self._body(receive, headers, self._most(scope, upload))
+                sender.received = len(body)
+                await self._answered(scope, _replay(body, receive), sender, receive, upload)
 
     @staticmethod
     def _is_large(scope: Scope) -> bool:
@@ -149,27 +271,27 @@ class Guard:
             return SMALL
         return self._settings.upload_bytes if upload else self._settings.request_bytes
 
-    async def _answered(self, scope: Scope, given: Receive, send: Send, receive: Receive, upload: bool) -> None:
+    async def _answered(self, scope: Scope, first_receive: Receive, send: Send, receive: Receive, upload: bool) -> None:
         """In time, and while the client is there: else Refusal, or _Gone."""
         seconds = self._settings.upload_seconds if upload else self._settings.seconds
-        left = False
+        has_left = False
 
         async def watch(limit: asyncio.Timeout) -> None:
-            nonlocal left
+            nonlocal has_left
             while (await receive())["type"] != "http.disconnect":
                 pass
-            left = True
+            has_left = True
             limit.reschedule(asyncio.get_running_loop().time())
 
         try:
             async with asyncio.timeout(seconds) as limit:
                 watching = asyncio.create_task(watch(limit))
                 try:
-                    await self._app(scope, given, send)
+                    await self._app(scope, first_receive, send)
                 finally:
                     watching.cancel()
         except TimeoutError as error:
-            if left:
+            if has_left:
                 raise _Gone from error
             raise Refusal("too_slow", f"no answer within {seconds:g} s; ask for less, or later") from error
 
@@ -194,9 +316,9 @@ class Guard:
             with effort.here():
                 yield
         finally:  # it counts until its threads are free: or those who do not wait would fill them all
-            effort.give_up(lambda: self._left(client, large))
+            effort.give_up(lambda: self._leave(client, large))
 
-    def _left(self, client: str, large: bool) -> None:
+    def _leave(self, client: str, large: bool) -> None:
         self._large -= large
         self._waiting[client] -= 1
         if not self._waiting[client]:
@@ -232,32 +354,53 @@ class _Gone(Exception):
 
 
 class _Sender:
-    """Adds the security headers, and knows the status that was sent (0: none yet)."""
+    """Adds the security headers; knows who asks, the bytes received and sent, and the status sent (0: none yet)."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, more: Mapping[str, str]) -> None:
         self._send, self.status = send, 0
+        self.user: User | None = None
+        self.received = self.sent = 0
+        self.headers = {**SECURITY, **more}
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
-            for name, value in SECURITY.items():
+            for name, value in self.headers.items():
                 headers[name] = value
             headers.setdefault("cache-control", "no-store")
             if self.status in (408, 413):  # what is left of the body is not read
                 headers["connection"] = "close"
+        self.sent += len(message.get("body", b""))
         await self._send(message)
+
+
+def _shared(origin: str) -> Mapping[str, str]:
+    """What lets a page of another site read an answer."""
+    return {
+        "access-control-allow-origin": origin,
+        "access-control-allow-headers": "authorization, content-type",
+        "access-control-allow-methods": "GET, POST",
+        "access-control-max-age": "600",
+        "vary": "origin",
+    }
+
+
+def _changes(scope: Scope) -> bool:
+    """Whether a request brings a document or changes the glossary."""
+    path: str = scope["path"]
+    return path.startswith(UPLOADS) or (path == "/glossary" and scope["method"] == "POST")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """A ``receive`` that gives the body that was read."""
-    given = False
+    is_sent = False
 
     async def again() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_sent
+        if is_sent:
             return await receive()  # that the client has left
-        given = True
+        is_sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a request may ask, and what the server does at a time. The figures behind them are in docs/serve.md."""
+    """What a request may ask, and what the server does at a time. Figures: results/log/serve.md."""
 
     # of one request
     header_bytes: int = 1 << 16  # of the request line and all headers: the page's address holds its text
@@ -32,10 +32,8 @@ class Settings:
     seconds: float = 20.0  # from a request's last byte to its answer
     upload_seconds: float = 120.0  # the same for an upload
     body_seconds: float = 15.0  # from the last byte of the headers to the last one of the body
-    header_seconds: float = 10.0  # from the opening of a connection to the last byte of the headers
-    taken_seconds: float = 20.0  # that a client may leave what is sent to it
     keep_alive: float = 15.0  # that an idle connection is kept
-    stop_seconds: float = 30.0  # that running requests have when the server is told to stop
+    stop_seconds: float = 30.0  # that running requests have when the server stops
 
     # at a time
     threads: int = 64  # requests that are worked on: they mostly wait for the encoder, which takes them together
@@ -43,6 +41,21 @@ class Settings:
     waiting_of_client: int = 96  # the same of one address
     uploads: int = 2  # of those, uploads and minings
     connections: int = 512
-    connections_of_client: int = 384  # the same of one address
+
+    public: bool = False  # a demo for everybody: no documents, and nothing is kept
 
     vectors: int = 20_000  # of phrases that were encoded lately, or as much text, kept for the next click: 20 MB
+
+
+def public_settings() -> Settings:
+    """The limits of a demo that everybody may use without a token."""
+    return Settings(
+        public=True,
+        characters=1_000,
+        texts=16,
+        total_characters=4_000,
+        hits=2_000,
+        k=30,
+        contexts=20,
+        waiting_of_client=8,
+    )

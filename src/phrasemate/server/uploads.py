@@ -15,7 +15,7 @@ from phrasemate.server.cancellation import go_on
 from phrasemate.server.errors import Refusal
 from phrasemate.server.schemas import Terms
 from phrasemate.server.settings import Settings
-from phrasemate.text.discover import SUFFIXES as READABLE
+from phrasemate.text.corpus import SUFFIXES as READABLE
 from phrasemate.types import Document, Sentence
 
 SUFFIXES = tuple(sorted(suffix[1:] for suffix in READABLE))  # but nothing within gzip
@@ -45,26 +45,26 @@ def uploaded(name: str, content: bytes, settings: Settings, language: str = "") 
             raise ReadError(f"the {NAME}", error.line, error.reason, remedy) from error
 
 
-def terms_of(searcher: Searcher, asked: Terms, name: str, content: bytes, settings: Settings) -> list[dict[str, Any]]:
+def terms_of(searcher: Searcher, body: Terms, name: str, content: bytes, settings: Settings) -> list[dict[str, Any]]:
     """The terms of an uploaded document with their candidate translations, for JSON."""
     from phrasemate.terms import TermSettings, document_terms
 
-    how = TermSettings(ranking=asked.ranking, most=asked.most, k=asked.k, contexts=asked.contexts)
-    languages = [asked.target_language] if asked.target_language else None
-    with uploaded(name, content, settings, asked.language) as documents:
-        found = document_terms(documents, searcher, how, languages=languages, progress=go_on)
-        return [term.as_dict(asked.contexts) for term in found]
+    how = TermSettings(ranking=body.ranking, most=body.most, k=body.k, contexts=body.contexts)
+    languages = [body.target_language] if body.target_language else None
+    with uploaded(name, content, settings, body.language) as documents:
+        rows = document_terms(documents, searcher, how, languages=languages, progress=go_on)
+        return [term.as_dict(body.contexts) for term in rows]
 
 
 def _limited(document: Document, settings: Settings) -> Document:
     most = settings.document_characters
 
     def sentences() -> Iterator[Sentence]:
-        seen = 0
+        length = 0
         for sentence in document.sentences():
             go_on()
-            seen += len(sentence.text)
-            if seen > most:
+            length += len(sentence.text)
+            if length > most:
                 raise Refusal("too_long", f"the document has more than {most:,} characters; split it")
             yield sentence
 

@@ -1,23 +1,260 @@
-"""Paths -> documents: files, folders and standard input as one collection that can be read again and again."""
+"""Paths -> documents: files, folders and standard input as one collection that can be read again and again.
+
+Finds the files that a path stands for, tells the format of each, and copies standard input and pipes to temporary
+files.
+"""
 
 from __future__ import annotations
 
 import codecs
+import gzip
 import hashlib
+import json
 import os
+import re
+import shutil
+import sys
+import tempfile
 import weakref
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
+from typing import IO, NamedTuple
 
-from phrasemate.errors import InputError
-from phrasemate.text.discover import Found, find, kind, shown, sniffed, spool
+from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage, Skipped
+from phrasemate.text.formats.bilingual import BILINGUAL
 from phrasemate.text.formats.registry import Options, sentences
-from phrasemate.text.text_file import TextFile, keeps_line_ends
+from phrasemate.text.formats.xml import kind_of
+from phrasemate.text.text_file import LINE_LIMIT, TextFile, keeps_line_ends
 from phrasemate.types import Document, Sentence, check_language
 
-_HOW_READ = "3"  # counts up when the same file and options come to give other sentences
-_HOW_CONVERTED = "4"  # the same, of files in UTF-16 and the like
+SUFFIXES: Mapping[str, str] = {  # -> format
+    **{".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tbx": "tbx", ".tsv": "tsv", ".txt": "txt"},
+    **{".htm": "html", ".html": "html", ".xhtml": "html"},
+    **{".eml": "eml", ".docm": "docx", ".docx": "docx", ".xlsm": "xlsx", ".xlsx": "xlsx"},
+    **{".odt": "odf", ".odp": "odf", ".ods": "ods", ".pptm": "pptx", ".pptx": "pptx", ".rtf": "rtf", ".pdf": "pdf"},
+    **{".epub": "epub", ".idml": "idml", ".md": "md", ".markdown": "md", ".dbk": "docbook", ".docbook": "docbook"},
+    **{".json": "json", ".yaml": "yaml", ".yml": "yaml", ".properties": "properties"},
+    **dict.fromkeys((".srt", ".vtt", ".ass", ".ssa"), "subtitles"),
+    **BILINGUAL,
+}
+_ZIPPED = (
+    "docx",
+    "epub",
+    "idml",
+    "odf",
+    "ods",
+    "pdf",
+    "pptx",
+    "xlsx",
+)  # no use as gzip: it could not be read from the middle
+_READABLE = (
+    ".txt, .tsv, .csv, .jsonl, .tmx, .tbx, .xliff, .po, .html, .md, .rtf, .docbook, .json, .yaml, .properties, "
+    ".srt, .vtt, .eml (each also with .gz), .docx, .xlsx, .pptx, .odt, .ods, .odp, .epub, .idml and .pdf"
+)
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # halves of surrogate pairs that no file system has
+_HEAD = 4096  # bytes of a file that may be an index's
+_FOREIGN = re.compile(  # other formats, whose mark-up would be indexed as text
+    r"\.(7z|bz2|doc[mx]?|epub|mobi|json|od[pst]|parquet|pdf|pptx?|rtf|tar|tgz|xls[mx]?|xml|xz|zip|zst"
+    r"|po|pot|properties|resx|strings|stringsdict|xcstrings|arb|ftl|ts|qm|ya?ml|toml|ini|rc|json5|php"  # of programs
+    r"|srt|vtt|sub|ass|ssa|sbv|ttml|dfxp|lrc"  # subtitles
+    r"|docbook|dbk|dita|ditamap|idml|icml|mif|inx|md|markdown|mdx|rst|adoc|asciidoc|tex|bib|org|wiki|mediawiki|textile"
+    r"|sgml?|mht(ml)?|shtml|svg|fodt|fods|mbox|msg|ipynb|xdt|mtf|tmw|sdltm|sdltb)"
+)
+
+
+class Found(NamedTuple):
+    """A file to read: where it is, what it is called, its format and whether it is gzip."""
+
+    path: Path
+    name: str
+    format: str
+    packed: bool
+
+
+def kind(path: Path) -> str:
+    """Return "file", "folder", "stream" (a pipe or device) or "nothing"; OSError if the system does not tell."""
+    if path.is_dir():
+        return "folder"
+    if path.is_file():
+        return "file"
+    return "stream" if path.exists() else "nothing"
+
+
+def find(argument: str, has_column: bool, damage: Damage) -> Iterator[Found]:
+    """The files that a path stands for: itself, or all in the folder and below, sorted, but hidden ones and indexes.
+
+    A file that is named by the user is read as plain text (as a table if ``has_column``) when its suffix says nothing.
+    In a folder such a file is listed as skipped. Damage are links to a folder that was read before, broken links,
+    folders without a file that is read and, when it is named, an index.
+    """
+    path = Path(argument)
+    if path.is_dir() and _is_index(path):
+        damage.file(display_name(argument), 0, "an index of phrasemate, not text", "name the texts it was made from")
+    elif path.is_dir():
+        yield from _find_below(path, argument, damage)
+    elif not path.exists():
+        what = "a link to nothing" if path.is_symlink() else "no such file or folder"
+        damage.file(display_name(argument), 0, what, "check the path")
+    else:
+        format_, packed = _format(path)
+        if not format_ and _FOREIGN.fullmatch(_suffix(path)):
+            return damage.file(display_name(argument), 0, *_unknown(path))
+        yield Found(path, _name(path), format_ or ("tsv" if has_column else "txt"), packed)
+    return None
+
+
+def _find_below(folder: Path, path: str, damage: Damage) -> Iterator[Found]:
+    empty = True
+    for file in _walk(folder, damage):
+        format_, packed = _format(file)
+        name = _name(Path(path, file.relative_to(folder)))
+        if format_:
+            empty = False
+            yield Found(file, name, format_, packed)
+        else:
+            damage.of_another_kind(name, _unknown(file)[0])
+    if empty:
+        damage.file(display_name(path), 0, f"a folder without a file to read; expected {_READABLE}", "check the path")
+
+
+def display_name(name: str) -> str:
+    """A path as text that can be stored and printed, whatever bytes the file system holds."""
+    return os.fsencode(_NO_BYTE.sub("\ufffd", name)).decode("utf-8", "backslashreplace")
+
+
+def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
+    """The files below a folder, sorted by name; a folder to which several ways lead is read once."""
+    identities: set[tuple[int, int]] = set()
+    waiting = [folder]  # the next one last
+    while waiting:
+        entry = waiting.pop()
+        try:
+            if (what := kind(entry)) == "file":
+                yield entry
+            elif what == "folder":
+                waiting += _inner(entry, identities, damage)
+            else:
+                reason = "a link to nothing or in a circle" if what == "nothing" else "neither a file nor a folder"
+                damage.file(_name(entry), 0, reason, "remove it or use --on-error skip")
+        except OSError as error:
+            reason = f"cannot be looked at ({error.strerror})"
+            damage.file(_name(entry), 0, reason, "check the path and its permissions")
+
+
+def _inner(folder: Path, identities: set[tuple[int, int]], damage: Damage) -> list[Path]:
+    """What lies in a folder that is not ``known``, in reverse; an index does not count as a folder."""
+    here = _identity(folder)
+    if here in identities:
+        damage.file(_name(folder), 0, "a folder that was read already, by another path", "remove the link")
+    elif not identities or not _is_index(folder):  # such as the one that is being filled with this folder
+        identities.add(here)
+        try:
+            return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), reverse=True)
+        except OSError as error:
+            damage.file(_name(folder), 0, f"cannot be listed ({error.strerror})", "check its permissions")
+    return []
+
+
+def _is_index(folder: Path) -> bool:
+    """Whether it holds an index of phrasemate: no text, though it lies among some."""
+    try:
+        with (folder / "index.json").open("rb") as file:
+            return b'"phrasemate-index"' in file.read(_HEAD)
+    except OSError:
+        return (folder / "state.lance").is_dir() and (folder / "phrases.lance").is_dir()
+
+
+def _name(path: Path) -> str:
+    return display_name(path.as_posix())
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _format(path: Path) -> tuple[str, bool]:
+    """Format ("" if unknown) and whether it is gzip, by the name."""
+    packed = path.suffix.lower() == ".gz"
+    format_ = SUFFIXES.get(_suffix(path), "")
+    return "" if packed and format_ in _ZIPPED else format_, packed
+
+
+def _suffix(path: Path) -> str:
+    """The suffix, without that of gzip."""
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return inner.suffix.lower()
+
+
+def _unknown(path: Path) -> tuple[str, str]:
+    suffix = f"the suffix {path.suffix!r} is" if path.suffix else "a name without a suffix is"
+    return f"{suffix} not one that is read; expected {_READABLE}", "convert, rename or move it, or use --on-error skip"
+
+
+_READ = 1 << 20
+_SNIFFED = 4096
+_LINE = 4 * LINE_LIMIT  # bytes: a character has up to four
+
+
+def spool(pipe: Path | None, name: str) -> Path:
+    """Copies a pipe (None: standard input) to a temporary file, which the caller removes.
+
+    Raises ReadError if the stream cannot be read or the disk is full.
+    """
+    handle, path = tempfile.mkstemp(prefix="phrasemate-")
+    try:
+        with os.fdopen(handle, "wb") as file, _stream(pipe) as stream:
+            shutil.copyfileobj(stream, file, _READ)
+    except BaseException as error:  # stopped by its user, too: it may be tens of gigabytes
+        Path(path).unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
+        raise ReadError(name, 0, f"cannot be copied to {path} ({error.strerror})", "check the disk or TMPDIR") from None
+    return Path(path)
+
+
+def sniffed(path: Path, has_column: bool, encoding: str = "utf-8") -> tuple[str, bool]:
+    """Format of nameless content, and whether it is gzip: a table if ``has_column``, else what it begins like."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    if has_column:
+        return "tsv", packed
+    try:
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            begins = _beginning(stream, encoding).removeprefix(codecs.BOM_UTF8)
+        if format_ := kind_of(begins.lstrip()):
+            return format_, packed
+        first = begins.partition(b"\n")[0].strip()
+        return ("jsonl" if isinstance(json.loads(first), dict) else "txt"), packed
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError):
+        return "txt", packed  # what is wrong with it, if anything, shows when it is read
+
+
+def _beginning(stream: BufferedIOBase, encoding: str) -> bytes:
+    """The first line and some bytes more; in UTF-8 if another encoding was named, else as they are."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    begins, whole = bytearray(), False
+    while (not whole or len(begins) < _SNIFFED) and len(begins) < _LINE and (block := stream.read1(_READ)):
+        piece = block if encoding == "utf-8" else decoder.decode(block).encode()
+        begins += piece
+        whole = whole or b"\n" in piece
+    return bytes(begins)
+
+
+def _stream(pipe: Path | None) -> AbstractContextManager[IO[bytes]]:
+    if pipe is not None:
+        return pipe.open("rb")
+    if sys.stdin is None:
+        return BytesIO()
+    return nullcontext(sys.stdin.buffer)
+
+
+_HOW_READ = "4"  # counts up when the same file and options come to give other sentences
+_HOW_CONVERTED = "5"  # the same, of files in UTF-16 and the like
 
 
 def read(
@@ -33,13 +270,14 @@ def read(
 
     ``column`` (name in the first row, or number from 1; default: the first) is that of tables, ``text_field`` that of
     JSON lines. ``lines="paragraph"`` splits each line into sentences by the rules of ``lang``, ``"sentence"`` takes
-    each line as one. ``on_error="skip"`` lists in ``Corpus.skipped`` what would raise ReadError. Raises InputError for
-    arguments that make no sense; nothing is opened yet.
+    each line as one. ``"wrapped"`` joins the lines of plain text into paragraphs first, as ``"paragraph"`` does where
+    they are wrapped at one width. ``on_error="skip"`` lists in ``Corpus.skipped`` what would raise ReadError. Raises
+    InputError for arguments that make no sense; nothing is opened yet.
     """
     if not paths:
         raise InputError("no path given; expected files, folders or - for standard input")
-    if lines not in ("paragraph", "sentence"):
-        raise InputError(f"lines={lines!r}; expected 'paragraph' or 'sentence'")
+    if lines not in ("paragraph", "sentence", "wrapped"):
+        raise InputError(f"lines={lines!r}; expected 'paragraph', 'sentence' or 'wrapped'")
     if on_error not in ("raise", "skip"):
         raise InputError(f"on_error={on_error!r}; expected 'raise' or 'skip'")
     if lang != "*":  # of a file in several languages, all
@@ -63,8 +301,8 @@ class Corpus:
 
     def __iter__(self) -> Iterator[Document]:
         """The documents in order; raises ReadError where the first file that cannot be read is reached."""
-        for found in self._files():
-            document = self._document(found)
+        for file in self._files():
+            document = self._document(file)
             if document is not None:
                 yield document
 
@@ -76,7 +314,7 @@ class Corpus:
     @property
     def size(self) -> int:
         """The bytes of all files together, as they are stored; raises ReadError as ``documents`` does."""
-        return sum(found.path.stat().st_size for found in self._files() if found.path.exists())
+        return sum(file.path.stat().st_size for file in self._files() if file.path.exists())
 
     @property
     def skips(self) -> bool:
@@ -90,55 +328,55 @@ class Corpus:
 
     def _files(self) -> list[Found]:
         if self._found is None:
-            self._found = [found for path in self._paths for found in self._find(path)]
+            self._found = [file for path in self._paths for file in self._find(path)]
         return self._found
 
-    def _find(self, given: str) -> Iterator[Found]:
+    def _find(self, path: str) -> Iterator[Found]:
         try:
-            if given == "-" or kind(Path(given)) == "stream":
-                yield self._from_stream(given)
+            if path == "-" or kind(Path(path)) == "stream":
+                yield self._from_stream(path)
             else:
-                yield from find(given, self._options.column is not None, self._damage)
+                yield from find(path, self._options.column is not None, self._damage)
         except OSError as error:
-            self._damage.file(shown(given), 0, f"cannot be looked up ({error.strerror})", "check the path")
+            self._damage.file(display_name(path), 0, f"cannot be looked up ({error.strerror})", "check the path")
 
-    def _from_stream(self, given: str) -> Found:
+    def _from_stream(self, argument: str) -> Found:
         """Standard input or a pipe, as a temporary file that goes when the corpus goes."""
-        if given not in self._spooled:
-            name = "stdin" if given == "-" else shown(given)
-            path = spool(None if given == "-" else Path(given), name)
+        if argument not in self._spooled:
+            name = "stdin" if argument == "-" else display_name(argument)
+            path = spool(None if argument == "-" else Path(argument), name)
             weakref.finalize(self, path.unlink, missing_ok=True)
-            found = sniffed(path, self._options.column is not None, self._options.encoding)
-            self._spooled[given] = Found(path, name, *found)
-        return self._spooled[given]
+            file = sniffed(path, self._options.column is not None, self._options.encoding)
+            self._spooled[argument] = Found(path, name, *file)
+        return self._spooled[argument]
 
-    def _document(self, found: Found) -> Document | None:
+    def _document(self, file: Found) -> Document | None:
         """The document of a file, or None if the file was skipped."""
         trouble = "an empty file; expected text"
         try:
-            if size := found.path.stat().st_size:
-                return self._described(found, self._digest(found), size)
+            if size := file.path.stat().st_size:
+                return self._described(file, self._digest(file), size)
         except OSError as error:
             trouble = f"cannot be read ({error.strerror})"
-        self._damage.file(found.name, 0, trouble, "mend or remove it, or use --on-error skip")
+        self._damage.file(file.name, 0, trouble, "fix or remove it, or use --on-error skip")
         return None
 
-    def _described(self, found: Found, digest: str, size: int) -> Document:
+    def _described(self, source: Found, digest: str, size: int) -> Document:
         latest: list[TextFile] = []
 
         def one_pass() -> Iterator[Sentence]:
-            file = TextFile(found.path, found.name, found.packed, self._options.encoding, self._damage)
+            file = TextFile(source.path, source.name, source.packed, self._options.encoding, self._damage)
             latest[:] = [file]  # each pass counts for itself
-            return sentences(file, found.format, self._options)
+            return sentences(file, source.format, self._options)
 
-        return Document(found.name, digest, one_pass, size, lambda: min(size, latest[0].bytes_read) if latest else 0)
+        return Document(source.name, digest, one_pass, size, lambda: min(size, latest[0].bytes_read) if latest else 0)
 
-    def _digest(self, found: Found) -> str:
+    def _digest(self, file: Found) -> str:
         """SHA-256 over how the file is read and its bytes as they are stored."""
         version = _HOW_READ if keeps_line_ends(self._options.encoding) else _HOW_CONVERTED
-        how = [version, *self._options.that_matter(found.format), str(found.packed)]
+        how = [version, *self._options.that_matter(file.format), str(file.packed)]
         state = hashlib.sha256("\0".join([*how, ""]).encode("utf-8", "surrogatepass"))
-        with found.path.open("rb") as stream:
+        with file.path.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: state).hexdigest()
 
 
@@ -155,7 +393,7 @@ def _encoding(name: str) -> str:
     """The usual name of an encoding, without a byte-order mark of its own."""
     try:
         usual = codecs.lookup(name).name
-        keeps_line_ends(usual)  # refuses what is no encoding of text, such as base64
+        keeps_line_ends(usual)  # refuses what is not an encoding of text, such as base64
     except (LookupError, ValueError):
         raise InputError(f"encoding={name!r} is unknown; expected one such as utf-8, utf-16 or cp1252") from None
     return {"utf-8-sig": "utf-8"}.get(usual, usual)

@@ -41,14 +41,18 @@ class Damage:
         """Nothing can be used from this line on (0: from the start); raises ReadError unless it may be skipped."""
         self._note(Skipped(file, line, reason, whole=True), remedy)
 
+    def of_another_kind(self, file: str, reason: str) -> None:
+        """A file of a folder that is not text: listed, never an error."""
+        self._listed.setdefault((file, 0, True), Skipped(file, 0, reason, whole=True))
+
     def skipped(self) -> list[Skipped]:
         """All that was passed over so far, in the order in which it was found."""
         return list(self._listed.values())
 
-    def _note(self, found: Skipped, remedy: str) -> None:
+    def _note(self, skip: Skipped, remedy: str) -> None:
         if not self.skip:
-            raise ReadError(found.file, found.line, found.reason, remedy)
-        self._listed.setdefault((found.file, found.line, found.whole), found)
+            raise ReadError(skip.file, skip.line, skip.reason, remedy)
+        self._listed.setdefault((skip.file, skip.line, skip.whole), skip)
 
 
 @contextmanager
@@ -60,10 +64,10 @@ def without_options(*, encoding_only: bool = False) -> Iterator[None]:
     try:
         yield
     except ReadError as error:
-        said = []
+        notes = []
         for text in (error.reason, error.remedy):
             text = _ENCODING.sub("", text)
-            said.append(text if encoding_only else _OTHERS.sub("", text))
-        if said == [error.reason, error.remedy]:
+            notes.append(text if encoding_only else _OTHERS.sub("", text))
+        if notes == [error.reason, error.remedy]:
             raise
-        raise ReadError(error.file, error.line, *said) from error
+        raise ReadError(error.file, error.line, *notes) from error

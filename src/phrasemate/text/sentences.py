@@ -1,64 +1,175 @@
-"""Words and sentences with character offsets, in spaced and unspaced scripts.
+"""Words and sentences with character offsets, in spaced and unspaced scripts; stop words.
 
 Both stand on ICU: UAX #29 boundaries, with its dictionaries for Chinese, Japanese, Thai, Lao, Khmer and Burmese (chosen
-by ``bench/segmentation.py``). ICU breaks a sentence after most full stops that a capital follows; a few rules here
+in ``results/log/text.md``). ICU breaks a sentence after most full stops that a capital follows; a few rules here
 join what belongs together. ICU counts UTF-16 units, everything here counts characters.
 
 Abbreviations after which a sentence continues are listed by language, in lower case, without the final full stop. Only
 those that hardly ever end a sentence are: "etc." or "usw." may, so the case of the next letter decides about them. ICU
-brings the suppressions of CLDR for some languages. The lists add what these lack, and name what else they would join.
+brings the suppressions of CLDR for seven languages, the package sacremoses the non-breaking prefixes of Moses for
+twenty. The lists here add what these lack, and name what else they would join.
+
+The lists of stop words are those of the package stopwordsiso (MIT; 57 languages), which is optional: searching needs
+none.
+
+ICU's C interface gives what icu4py does not bind: abbreviations and likely subtags of the CLDR. Where its libraries
+cannot be found, nothing is known.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from functools import cache, lru_cache
+from importlib.util import find_spec
 from itertools import accumulate, pairwise
+from pathlib import Path
+from runpy import run_path
+from typing import Any, cast
 from unicodedata import category
 
 from icu4py.breakers import SentenceBreaker, WordBreaker
 
-from phrasemate.text.icu import suppressions
-from phrasemate.text.normalize import visible, visible_places
+from phrasemate.errors import InputError, MissingExtra
+from phrasemate.text.normalize import composed, visible, visible_places
+
+_PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # where wheels for Linux, macOS and Windows keep them
+_TAG = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
+_LONGEST = 157  # bytes of a locale's name (ULOC_FULLNAME_CAPACITY)
+_LITTLE = sys.byteorder == "little"
+
+
+class Library:
+    """One of ICU's libraries; ``name`` begins its file's name on Linux and macOS, ``windows`` that on Windows."""
+
+    def __init__(self, name: str, windows: str) -> None:
+        import icu4py.messageformat  # loads the libraries, and what they need, into the process
+        from icu4py._version import icu_version_info
+
+        home = Path(icu4py.messageformat.__file__).parent
+        files = (
+            file for place in _PLACES for start in (name, windows) for file in sorted((home / place).glob(f"{start}*"))
+        )
+        file = next(files, None)
+        if file is None:
+            raise OSError(f"no library {name} of icu4py")
+        self._library, self.version = ctypes.CDLL(str(file)), str(icu_version_info[0])
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        """A function of the library, with the types of its result and arguments. Raises AttributeError."""
+        function = getattr(self._library, f"{name}_{self.version}")
+        function.restype, function.argtypes = result, arguments
+        return function
+
+
+class _Common:
+    """The functions of the library of common things that are needed here."""
+
+    def __init__(self) -> None:
+        library = Library("libicuuc", "icuuc")
+        pointer, status = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
+        text, number = ctypes.c_char_p, ctypes.c_int32
+        self.data = f"icudt{library.version}{'l' if _LITTLE else 'b'}-brkitr".encode("ascii")
+        self.open = library.function("ures_openDirect", pointer, text, text, status)
+        self.close = library.function("ures_close", None, pointer)
+        self.part = library.function("ures_getByKey", pointer, pointer, text, pointer, status)
+        self.size = library.function("ures_getSize", number, pointer)
+        self.string = library.function(
+            "ures_getStringByIndex", pointer, pointer, number, ctypes.POINTER(number), status
+        )
+        self.likely = library.function("uloc_addLikelySubtags", number, text, text, number, status)
+        self.tag = library.function("uloc_toLanguageTag", number, text, text, number, ctypes.c_int8, status)
+
+
+@lru_cache(maxsize=1)
+def _common() -> _Common | None:
+    try:
+        return _Common()
+    except (ImportError, OSError, AttributeError):
+        return None
+
+
+@lru_cache(maxsize=64)
+def suppressions(language: str) -> frozenset[str]:
+    """The abbreviations after which CLDR ends no sentence in a language such as "de", with their full stops."""
+    if not _TAG.fullmatch(language) or (icu := _common()) is None:
+        return frozenset()
+    status = ctypes.c_int(0)
+    resources = [icu.open(icu.data, language.encode("ascii"), ctypes.byref(status))]
+    for key in (b"exceptions", b"SentenceBreak"):
+        resources.append(icu.part(resources[-1], key, None, ctypes.byref(status)))
+    entries = range(icu.size(resources[-1])) if status.value <= 0 else range(0)
+    abbreviations = frozenset(_string(icu, resources[-1], number) for number in entries)
+    for resource in filter(None, reversed(resources)):
+        icu.close(resource)
+    return abbreviations
+
+
+def _string(icu: _Common, entries: Any, number: int) -> str:
+    length, status = ctypes.c_int32(0), ctypes.c_int(0)
+    place = icu.string(entries, number, ctypes.byref(length), ctypes.byref(status))
+    return ctypes.string_at(place, 2 * length.value).decode("utf-16-le" if _LITTLE else "utf-16-be")
+
+
+@lru_cache(maxsize=1 << 12)
+def full_tag(tag: str) -> str:
+    """A language tag with the script and the country that are likely for it: "zh-TW" is "zh-Hant-TW".
+
+    The tag itself where nothing is known of it.
+    """
+    icu = _common()
+    tag = tag.strip().replace("_", "-")
+    if icu is None or len(tag) > _LONGEST - 20 or not _TAG.fullmatch(tag):
+        return tag
+    status, name = ctypes.c_int(0), ctypes.create_string_buffer(_LONGEST)
+    icu.likely(tag.encode("ascii"), name, _LONGEST, ctypes.byref(status))
+    whole = ctypes.create_string_buffer(_LONGEST)
+    icu.tag(name.value, whole, _LONGEST, 1, ctypes.byref(status))
+    return whole.value.decode("ascii") if status.value <= 0 and whole.value else tag
+
 
 _BEFORE_WORD = {
     "af": "bv dr mej mev mnr prof",
-    "bg": "акад бул гр доц инж напр проф св ул",
-    "bs": "dr npr prof sv tzv",
+    "bg": "акад бул гл гр доц жк инж напр пл проф св ул",
+    "bs": "dr kpt mr npr prof sv tzv ul",
     "ca": "av avda dr dra prof sr sra srta sta",
-    "cs": "dr ing mgr mudr např prof resp srov sv tj tzn tzv",
-    "da": "dr f.eks hr prof",
-    "de": "bspw bzw d.h dipl dr evtl ggf hr fr i.d.r inkl insb prof s.o s.u sog st vgl z.b z.t z.zt zzgl u.u",
+    "cs": "dr ing kpt mgr mjr mudr např por prof resp srov sv tj tzn tzv",
+    "da": "adv afd dr f.eks fhv hhv hr kpt obs prof sct skt",
+    "de": "bspw bzw d.h dipl dr evtl fr frl ggf habil hr hrn i.d.r inkl insb iur jur med nat phil prof"
+    " rer s.o s.u sog st theol u.u vgl z.b z.t z.zt zzgl",
     "el": "αγ βλ δρ κ κ.κ καθ λεωφ π.χ",
-    "en": "approx capt cf cmdr col dr e.g esp gen gov hon i.e lt maj messrs mr mrs ms mt prof rep rev sen sgt st vs",
+    "en": "approx capt cf cmdr col dr e.g esp gen gov hon i.e lt maj messrs mr mrs ms mt prof"
+    " rep rev sen sgt shri smt st vs",
     "es": "arq av avda cía ctra d.ª dr dra exc excmo ing lic p.ej pdte prof profa pza sr sra srta sto uds ud",
     "et": "dr hr nt pr prl prof",
     "fi": "esim ns prof tri toht",
-    "fr": "cf dr env m mgr mlle mme p.ex prof",
-    "hi": "डॉ प्रो",
-    "hr": "dr npr prof sv tzv",
+    "fr": "bd cf dr env m mgr mlle mme p.ex prof",
+    "hi": "डॉ प्रो श्री सुश्री",
+    "hr": "dipl dr gđa gđica kpt mr npr prof sv tzv ul",
     "hu": "dr ifj ill pl prof ún",
     "id": "bpk dr drs ir jl prof sdr yth",
     "is": "dr hr prof t.d",
     "it": "ad.es arch avv comm dott dott.ssa dr ecc.mo egr geom ing prof prof.ssa rag sig sig.ra sigg spett st",
     "lt": "doc dr gerb prof pvz vad šv",
     "lv": "dr piem prof",
-    "nb": "bl.a dr f.eks hr jf prof",
+    "nb": "adv bl.a dr f.eks fr hr jf kap prof",
     "nl": "bijv bv d.w.z dhr dr drs ds ing ir jhr mej mevr mr mw o.a prof resp",
     "nn": "bl.a dr f.eks hr jf prof",
-    "no": "bl.a dr f.eks hr jf prof",
-    "pl": "al dr hab im inż mgr np prof św tj tzn tzw ul",
+    "no": "adv bl.a dr f.eks fr hr jf prof",
+    "pl": "al dr gen hab im inż ks mgr mjr np ppłk prof tj tzn tzw ul św",
     "pt": "arq av dr dra eng exma exmo prof profa sr sra sta sto",
-    "ro": "de.ex dl dna dr prof sf",
+    "ro": "bd cal de.ex dl dna dr prof sf str şos șos",
     "ru": "акад гр доц ул им напр проф св см ср т.е т.н тов",
-    "sk": "dr ing mgr mudr napr prof resp sv tzn tzv",
+    "sk": "dr ing kpt mgr mjr mudr napr prof resp sv tzn tzv",
     "sl": "dr npr prof sv",
-    "sr": "dr npr prof sv tzv др нпр проф св",
-    "sv": "bl.a dr dvs fr hr prof s.k st t.ex",
-    "tr": "bkz doç dr örn prof sn",
-    "uk": "акад вул ім напр просп проф св",
-    "vi": "bs gs nxb pgs ths tp ts",
+    "sr": "dr kpt npr prof sv tzv ul г гђа др нпр проф св ул",
+    "sv": "bl.a dr dvs fr hd hr kapt prof s.k st t.ex överste",
+    "tr": "alb av bkz bul bşk cad doç dr mah org prof sn sok yrd örn",
+    "uk": "акад бульв вул напр пл пр пров просп проф св смт ім",
+    "vi": "bs cn gs gv ks nsnd nxb pgs ths tp ts",
 }
 _BEFORE_NUMBER = {
     "cs": "č čl obr odst s str tab",
@@ -79,7 +190,28 @@ _BEFORE_NUMBER = {
     "tr": "no s sf",
     "vi": "đt q tr",
 }
-# What CLDR suppresses though it is a word, too, or the usual end of a sentence.
+# Initials of two letters and titles: the sentence continues after them where they begin with a capital.
+_BEFORE_NAME = {
+    "bs": "dž lj nj",
+    "cs": "ch",
+    "cy": "ch ll ph rh th",
+    "de": "ch chr ph th",
+    "es": "ch ll",
+    "fr": "ch chr ph th",
+    "hr": "dž lj nj",
+    "hu": "cs dz dzs gy ly ny sz ty zs",
+    "nl": "ch chr ij ph th",
+    "pl": "ch cz dz rz sz",
+    "sk": "ch dz dž",
+    "sq": "dh gj ll nj rr sh th xh zh",
+    "sr": "dž lj nj",
+    "sv": "kap",
+    "uz": "ch sh",
+}
+_MOSES = frozenset(  # languages whose list was held against texts; that of Estonian is a copy of the Finnish one
+    ("ca", "cs", "de", "el", "en", "es", "fi", "fr", "hu", "it", "lv", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sv")
+)
+# What CLDR lists though it is a word, too, or the usual end of a sentence; the same of Moses, as counted in texts.
 _WORDS_TOO = {
     "de": "am art best chin dat di do int max mi min mo pin port rel sa so std test",
     "en": "act ad all am as by card do etc ex go hat id in is jam job joe link long mart min ok on or pc pro to up",
@@ -88,6 +220,38 @@ _WORDS_TOO = {
     "it": "all on ver",
     "pt": "cat com cont des dez etc fil lin long mar ob out pal port set sup",
     "ru": "н.э отд руб",
+}
+_WORDS_TOO_OF_MOSES = {
+    "ca": "al dg dj dl ds ed emm fra i.e maj min nre pl pta ptes s.a s.l sta",
+    "cs": "ad aj akt apod arch arg atd atp aut bc bot br cca cit csc dat doc ed event film form hod hor hovor ie imp"
+    " ind instr it kol les lid log lék mat meteor mga ml mod mp ms mysl než no něm odd odp opt part pas pl po port"
+    " pozn práv pt před red rum seš sg sign sl slang slov spec sport srv st tech tis var vedl voj vol vč čas",
+    "de": "adj adm am art bart best brig bros bse bzgl chin chr co col con corp cpl dat di do ens etc ff gen hon int"
+    " k.o lt ltd maj max mi min mm mme mo mrd mrs ms mwst no o.ä op ord ph pin port pp rel rep res rev rt sa sen"
+    " so sr std test u.s.w u.ä usw",
+    "el": "αν αντ απ αργκ εις εκ εν ενεργ εξ ευρατόμ κ.λπ καλ καν κατ κλπ μα να νε νικ ον παν παρ πόλη στ τον χιλ",
+    "en": "act ad adj adm all am as bart brig bros by card con corp cpl do drs ens etc ex go hat hr id in is jam job"
+    " joe link long mart min mm mme nr ok on op or ord pc ph pro pvt res rs rt sens sr to up",
+    "es": "all bien c.f cm da dc dn doc ee.uu ej em etc gr izq kg kit km let mar may mg mm pts ram rol s.a sa sol vid",
+    "fi": "dos huom mm ms res san ups",
+    "fr": "al all ann apr av ca cam dir e.g etc ex fig fr id inf lib mer mm ms pl s.a s.m sam sec sing sq ss suiv sup"
+    " syst voit vs",
+    "hu": "de dec du fax feb jan max min máj st tel",
+    "it": "all bart cc co col con corp ecc es hon id lt mm mo ms no nr on op post s.a soc u.s ver",
+    "lv": "folkl galv hum soc spec vad vec virz",
+    "nl": "jr tint",
+    "pl": "am cd dot em farm gen gr gram hot id kat lek par pt wył zew",
+    "pt": "cat com con cont corp des dez etc ex fil hosp lin long mar mm ms no nos nr ob out pal ph port pp set sup",
+    "ro": "dvs etc",
+    "ru": "вв гг др зам кг км кол куб лиц макс мин мл млн млрд мм н.э обр ок отд пр ред руб тел тех тыс хор шт",
+    "sk": "ad aj akt al apod arch arg atd atp aut bc bot br bud cca cest cit csc dat doc duš ed els event fa fam farm"
+    " filat film form fraz fut gen hebr hist hod hor hosp hovor ie imp ind instr it kapit kart knih kol kr lat les"
+    " lid lit litur log lék mat max mest meteor metr mga mil min ml mod mp ms mysl nar nasl než niekt no něm odd"
+    " odp opt os osob ot ovoc par part pas pers pl po podst pol por port použ pozn poľ práv pt publ před red rep"
+    " roč rum rím seš sg sign skl sl slang slov spec sport srv st star stol tal tech tis ukaz univ var vedl veter"
+    " vin vod voj vol vys vysl vč zar záhr účt čas čast čes živ",
+    "sl": "avg dec feb gl itd itn jan jul jun mar nov okt op oz sep sept",
+    "sv": "etc fil jul mar mm osv tom",
 }
 _ORDINAL_DOT = frozenset(
     ("bs", "cs", "da", "de", "et", "eu", "fi", "fo", "hr", "hu", "is", "lv", "nb", "nn", "no", "sk", "sl", "sr")
@@ -101,14 +265,33 @@ def _listed(table: dict[str, str], lang: str) -> frozenset[str]:
 
 @cache
 def before_word(lang: str) -> frozenset[str]:
-    """Abbreviations after which the sentence goes on, whatever follows: "Dr. Müller", "z. B. Berlin"."""
-    return _listed(_BEFORE_WORD, lang)
+    """Abbreviations after which the sentence continues, whatever follows: "Dr. Müller", "z. B. Berlin"."""
+    return (_listed(_BEFORE_WORD, lang) | _prefixes(lang, numeric=False)) - before_number(lang)
 
 
 @cache
 def before_number(lang: str) -> frozenset[str]:
-    """Abbreviations after which the sentence goes on if a number follows: "No. 5", but "No. He left."."""
-    return _listed(_BEFORE_NUMBER, lang)
+    """Abbreviations after which the sentence continues if a number follows: "No. 5", but "No. He left."."""
+    return _listed(_BEFORE_NUMBER, lang) | _prefixes(lang, numeric=True)
+
+
+def _prefixes(lang: str, numeric: bool) -> frozenset[str]:
+    """The non-breaking prefixes of Moses for a language, in lower case; ``numeric``: those before a number."""
+    if lang not in _MOSES:
+        return frozenset()
+    entries = (prefix.split() for prefix in _moses_lists()[f"nonbreaking_prefix.{lang}"].splitlines())
+    chosen = {entry[0].rstrip(".").lower() for entry in entries if entry and (entry[-1] == _NUMERIC) == numeric}
+    return frozenset(filter(_ABBREVIATED.fullmatch, chosen)) - frozenset(_WORDS_TOO_OF_MOSES.get(lang, "").split())
+
+
+@cache
+def _moses_lists() -> Mapping[str, str]:
+    """The files of prefixes that sacremoses holds, without the import of its tokenizers, which takes a second."""
+    home = find_spec("sacremoses")
+    assert home is not None
+    assert home.submodule_search_locations is not None
+    lists = run_path(str(Path(home.submodule_search_locations[0]) / "_data_nonbreaking_prefixes.py"))
+    return cast(Mapping[str, str], lists["NONBREAKING_PREFIXES"])
 
 
 @cache
@@ -130,10 +313,17 @@ def ordinal_dot(lang: str) -> bool:
 
 Offsets = list[tuple[int, int]]
 
+_NUMERIC = "#NUMERIC_ONLY#"
+_ABBREVIATED = re.compile(r"(?![ivxl]+$)[^\W\d_](?:[^\W\d_]|[.'’/-](?=[^\W\d_]))+")  # no initial, no number
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BREAKER_LOCALE = re.compile(r"[a-z]{2,3}")
 _DOUBLED = re.compile(r"\b([^\W\d_])\1\.")  # the plural of initials: "EE. UU.", "RR. HH."
 _SHADS = re.compile("[\u0f0d-\u0f12\u0f14][\u0f0d-\u0f12\u0f14\\s]*")  # end a sentence in Tibetan, unknown to UAX #29
+# Small letters of Coptic and Cherokee, whose sentences need no capital. ICU knows the same of Georgian.
+_ONE_CASE = re.compile(
+    "[\u03e3\u03e5\u03e7\u03e9\u03eb\u03ed\u03ef\u13f8-\u13fd\uab70-\uabbf]|(?=[\u2c80-\u2cf3])[^\\W\\d_]"
+)
+_WITHOUT_CASE = "\u10d0"
 _LINE_END = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 _CLOSERS = "\"'”’“‘»«›‹)]}」』）】》〉"
 _LAST_WORD = re.compile(r"[^\s(\[{\"'“”„‘’«»‹›\-–—/]+$")
@@ -176,20 +366,20 @@ def split_sentences(text: str, lang: str = "") -> Offsets:
     """
     lang = lang.lower().replace("_", "-").split("-")[0]
     locale = lang if _BREAKER_LOCALE.fullmatch(lang) else "en"
-    found: Offsets = []
+    spans: Offsets = []
     for start, end in _trimmed(text, _sentences(text, locale)):
-        if found and not _LINE_END.search(text, found[-1][1], start):
-            start = _closed(text, found, start, end)
-        if found and _goes_on(text, found[-1], (start, end), lang):
-            found[-1] = (found[-1][0], end)
+        if spans and not _LINE_END.search(text, spans[-1][1], start):
+            start = _closed(text, spans, start, end)
+        if spans and _goes_on(text, spans[-1], (start, end), lang):
+            spans[-1] = (spans[-1][0], end)
         else:
-            found.append((start, end))
-    return found
+            spans.append((start, end))
+    return spans
 
 
 def _sentences(text: str, locale: str) -> Iterator[tuple[int, int]]:
     """ICU's sentences, cut further after the shads of Tibetan."""
-    for start, end in _segments(SentenceBreaker, text, locale):
+    for start, end in _segments(SentenceBreaker, _ONE_CASE.sub(_WITHOUT_CASE, text), locale):
         for shads in _SHADS.finditer(text, start, end):
             yield start, shads.end()
             start = shads.end()
@@ -223,21 +413,21 @@ def _trimmed(text: str, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[i
             yield start, end
 
 
-def _closed(text: str, found: Offsets, start: int, end: int) -> int:
+def _closed(text: str, spans: Offsets, start: int, end: int) -> int:
     """Gives a mark that closes and stands apart, as in "Quoi ? » Il", to the last sentence; where the next begins."""
     apart = _CLOSED_APART.match(text, start, end)
     if apart is None:
         return start
-    found[-1] = (found[-1][0], apart.end(1))
+    spans[-1] = (spans[-1][0], apart.end(1))
     return apart.end()
 
 
-def _goes_on(text: str, left: tuple[int, int], right: tuple[int, int], lang: str) -> bool:
-    """Whether the sentence ``left`` goes on in ``right``."""
-    if _LINE_END.search(text, left[1], right[0]):
+def _goes_on(text: str, first: tuple[int, int], second: tuple[int, int], lang: str) -> bool:
+    """Whether the sentence ``first`` continues in ``second``."""
+    if _LINE_END.search(text, first[1], second[0]):
         return False
-    before = text[max(left[0], left[1] - _NEAR) : left[1]]
-    after = text[right[0] : min(right[1], right[0] + _NEAR)]
+    before = text[max(first[0], first[1] - _NEAR) : first[1]]
+    after = text[second[0] : min(second[1], second[0] + _NEAR)]
     return any(rule(before, after, lang) for rule in _RULES)
 
 
@@ -254,7 +444,7 @@ def _list_mark(before: str, after: str, lang: str) -> bool:
 def _lower_case(before: str, after: str, lang: str) -> bool:
     """The next letter is small, after a full stop or a closing quote: "(ca.)" + "and so on", '"Go!"' + "he said"."""
     first = after.lstrip(_CLOSERS + "„“‚‘([{¿¡-–—,;: ")[:1]
-    begins_small = first.islower() and first.title() != first  # Georgian has no capital at the beginning
+    begins_small = first.islower() and first.title() != first and not _ONE_CASE.match(first)
     return begins_small and (before[-1] in _CLOSERS or before.rstrip(_CLOSERS).endswith("."))
 
 
@@ -270,12 +460,12 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
     if _DOUBLED.fullmatch(before, max(0, len(before) - 3)) and _DOUBLED.match(after):
         return True
     spaced, last = _SPACED_DOTS.search(before), _LAST_WORD.search(before)
-    for found in filter(None, (spaced, last)):  # "z. B." is one abbreviation, "Dr. H." are two
-        word = _SPACE.sub("", found[0])[:-1]
+    for match in filter(None, (spaced, last)):  # "z. B." is one abbreviation, "Dr. H." are two
+        word = _SPACE.sub("", match[0])[:-1]
         small = word.lower()
         if small in _MAY_END:
             return False
-        if small in before_word(lang) or _initial(word, after, found.start(), lang):
+        if small in before_word(lang) or _initial(word, after, match.start(), lang):
             return True
         if small in before_number(lang):
             if after[:1].isdigit() or _ROMAN.match(after):
@@ -291,6 +481,8 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
 
 def _initial(word: str, after: str, start: int, lang: str) -> bool:
     """Whether it is "J." or "J.R.R." of a name, or "z." of "z. B."; not "I" at an English end, nor "5 p.m."."""
+    if word.istitle() and word.lower() in _BEFORE_NAME.get(lang, "").split():
+        return True
     if len(word) == 1 and word.isalpha():
         without_case = word.lower() == word.upper() or word.title() == word.lower()
         capital = word.isupper() or (without_case and word < _UNSPACED)
@@ -300,3 +492,28 @@ def _initial(word: str, after: str, start: int, lang: str) -> bool:
 
 
 _RULES: tuple[Callable[[str, str, str], bool], ...] = (_no_word, _list_mark, _lower_case, _quoted, _abbreviation)
+
+
+def stop_words(language: str) -> frozenset[str]:
+    """The lower-cased stop-words of a language, such as "de".
+
+    Raises InputError for a language without a list, MissingExtra where stopwordsiso is not installed.
+    """
+    try:
+        import stopwordsiso
+    except ImportError as error:
+        raise MissingExtra("stopwordsiso", "train") from error
+    if not stopwordsiso.has_lang(language):
+        languages = ", ".join(sorted(stopwordsiso.langs()))
+        raise InputError(f"no stop-words of language {language!r}; there are lists for {languages}")
+    return frozenset(_plain(word) for word in stopwordsiso.stopwords(language))
+
+
+def content_words(text: str, stop: AbstractSet[str] = frozenset()) -> list[str]:
+    """The words of a text in order, lower-cased and composed (NFC), without those of ``stop``."""
+    content = (_plain(text[start:end]) for start, end in words(text))
+    return [word for word in content if word not in stop]
+
+
+def _plain(word: str) -> str:
+    return composed(visible(word).lower())

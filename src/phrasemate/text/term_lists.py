@@ -13,15 +13,15 @@ from typing import Any
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage, without_options
-from phrasemate.text.formats.tables import csv_rows, harmless, meant, tsv_line, tsv_rows
+from phrasemate.text.formats.multiterm import MultiTermStream
+from phrasemate.text.formats.tables import csv_rows, harmless, meant, sheet_rows, tsv_line, tsv_rows, write_sheet
 from phrasemate.text.formats.tbx import TbxStream, write_concepts
 from phrasemate.text.formats.units import Term, TermPair, listed, speaks
-from phrasemate.text.formats.xlsx import sheet_rows, write_sheet
-from phrasemate.text.formats.xml_writer import XmlFile
+from phrasemate.text.formats.xml import XmlFile
 from phrasemate.text.text_file import TextFile
 from phrasemate.utils.storage import NewFile
 
-_READ = ".txt, .tsv, .csv, .tbx (each also with .gz) and .xlsx"
+_READ = ".txt, .tsv, .csv, .tbx, MultiTerm's .xml (each also with .gz) and .xlsx"
 _GLOSSARIES = (".txt", ".tab", ".utf8")
 _COMMENTS = 1000  # lines at the beginning of a glossary
 _WRITTEN = ".tsv, .csv, .jsonl, .xlsx and .tbx"
@@ -46,11 +46,12 @@ Row = tuple[str, int, list[str]]  # its sheet, if it has one, its line and cells
 def read_terms(path: str | os.PathLike[str], language: str = "", column: str | int | None = None) -> Iterator[Term]:
     """The terms of a list, as a stream.
 
-    By the name: .tsv, .csv and .xlsx hold a term a row, .tbx is a term base, .txt holds a term a line. The term of a
-    row is in the column ``column`` (name in the first row, or number from 1). Without it, a first row with a cell
-    "term", "source" or "text" is the header. Then its columns "id", "language", "definition", "note" and "context" are
-    taken too. Else the first column is that of the terms. With the name of a column, so are "id" and "language" (or
-    "NAME_language"). In .tsv and .csv, a ' before what would be a formula is none of the text (see `write_pairs`).
+    By the name: .tsv, .csv and .xlsx hold a term a row, .tbx and .xml (of MultiTerm) are term bases. In .txt, each line
+    is a term. The term of a row is in the column ``column`` (name in the first row, or number from 1). Without it, a
+    first row with a cell "term", "source" or "text" is the header. Then its columns "id", "language", "definition",
+    "note" and "context" are taken too. Else the first column is that of the terms. With the name of a column, so are
+    "id" and "language" (or "NAME_language"). In .tsv and .csv, a ' before what would be a formula is none of the text
+    (see `write_pairs`).
 
     A .txt whose first line has a tab is a table as well, and so are .tab and .utf8, as OmegaT writes its glossaries.
     There, lines that begin with # are comments.
@@ -62,8 +63,8 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     packed = path.suffix.lower() == ".gz"
     suffix = (path.with_suffix("") if packed else path).suffix.lower()
     file = TextFile(path, str(path), packed, "utf-8", Damage(skip=False))
-    if suffix == ".tbx":
-        return _told(stream_terms(file, language))
+    if suffix in (".tbx", ".xml"):
+        return _without_options(stream_terms(file, language))
     table = suffix != ".txt"
     if suffix in _GLOSSARIES:
         with without_options():  # its first lines are read here
@@ -76,7 +77,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
         rows = sheet_rows(file)
     else:
         raise ReadError(str(path), 0, f"no term list by its name; expected {_READ}", "convert or rename it")
-    return _told(_of_tables(file.name, rows, language, column if table else 1))
+    return _without_options(_of_tables(file.name, rows, language, column if table else 1))
 
 
 def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:
@@ -99,15 +100,19 @@ def _meant(rows: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:
     return (("", line, list(map(meant, cells))) for line, cells in rows)
 
 
-def _told(terms: Iterator[Term]) -> Iterator[Term]:
+def _without_options(terms: Iterator[Term]) -> Iterator[Term]:
     with without_options():
         yield from terms
 
 
 def stream_terms(file: TextFile, language: str) -> Iterator[Term]:
-    """The terms of a term base in one language ("": in the only one, "*": in all). Raises ReadError."""
+    """The terms of a term base, TBX or MultiTerm XML (.xml), in one language ("": in the only one, "*": in all).
+
+    Raises ReadError.
+    """
     encoding = None if file.encoding == "utf-8" else "utf-8"
-    return _of_language(TbxStream(file.name, encoding).read(file.blocks()), language, file.name)
+    base = MultiTermStream if file.name.lower().endswith((".xml", ".xml.gz")) else TbxStream
+    return _of_language(base(file.name, encoding).read(file.blocks()), language, file.name)
 
 
 def _of_tables(name: str, rows: Iterator[Row], language: str, column: str | int | None) -> Iterator[Term]:
@@ -127,8 +132,8 @@ def _of_table(name: str, rows: Iterator[Row], language: str, column: str | int |
         places = {"text": column - 1 if isinstance(column, int) else 0}
         rows = chain([first], rows)
     for _, _, cells in rows:
-        found = {field: cells[at].strip() for field, at in places.items() if at < len(cells)}
-        values: dict[str, Any] = {field: text for field, text in found.items() if text}
+        fields = {field: cells[at].strip() for field, at in places.items() if at < len(cells)}
+        values: dict[str, Any] = {field: text for field, text in fields.items() if text}
         if "contexts" in values:
             values["contexts"] = (values["contexts"],)
         if "text" in values:
@@ -141,37 +146,39 @@ def _places(name: str, sheet: str, header: list[str], column: str | int | None) 
         raise InputError(f"column={column}; expected a name, or a number from 1")
     if isinstance(column, int):
         return {}
-    known = {cell.lower(): at for at, cell in reversed(list(enumerate(header)))}
+    columns = {cell.lower(): at for at, cell in reversed(list(enumerate(header)))}
     if column is None:
-        places = {field: known[cell] for cell, field in reversed(_FIELDS.items()) if cell in known}
+        places = {field: columns[cell] for cell, field in reversed(_FIELDS.items()) if cell in columns}
         return places if "text" in places else {}
     if column not in header:
-        shown = ", ".join(repr(name[:60]) for name in header[:12]) or "none"
+        header_cells = ", ".join(repr(name[:60]) for name in header[:12]) or "none"
         where = f" in the sheet {sheet!r}" if sheet else ""
-        reason = f"no column {column!r}{where}; the columns here are {shown}"
+        reason = f"no column {column!r}{where}; the columns here are {header_cells}"
         raise ReadError(name, 1, reason, "choose one of them, or a number")
     names = {"language": f"{column.lower()}_language", "id": "id"}
-    names["language"] = names["language"] if names["language"] in known else "language"
-    return {"text": header.index(column)} | {field: known[name] for field, name in names.items() if name in known}
+    names["language"] = names["language"] if names["language"] in columns else "language"
+    return {"text": header.index(column)} | {field: columns[name] for field, name in names.items() if name in columns}
 
 
-def _of_language(terms: Iterator[Term], wanted: str, name: str) -> Iterator[Term]:
+def _of_language(terms: Iterator[Term], language: str, name: str) -> Iterator[Term]:
     """The terms in a language. Raises ReadError with the languages there are, if it is not clear which, or none is."""
-    seen: dict[str, None] = {}
-    given = False
+    languages: dict[str, None] = {}
+    is_match = False
     for term in terms:
-        if len(seen) < _NOTED:
-            seen.setdefault(term.language)
-        if not wanted and len(seen) > 1:
-            seen.update(dict.fromkeys(other.language for other, _ in zip(terms, range(1000), strict=False)))
-            reason = f"terms in {len(seen)} languages ({listed(seen)}); expected one language"
+        if len(languages) < _NOTED:
+            languages.setdefault(term.language)
+        if not language and len(languages) > 1:
+            languages.update(dict.fromkeys(other.language for other, _ in zip(terms, range(1000), strict=False)))
+            reason = f"terms in {len(languages)} languages ({listed(languages)}); expected one language"
             raise ReadError(name, 0, reason, "choose one with --lang")
-        if not wanted or speaks(term.language, wanted):
-            given = True
+        if not language or speaks(term.language, language):
+            is_match = True
             yield term
-    if not given:
-        reason = f"no term in {wanted!r}; the languages here are {listed(seen)}" if seen else "no term in it"
-        raise ReadError(name, 0, reason, "choose one of them" if seen else "check the file")
+    if not is_match:
+        reason = (
+            f"no term in {language!r}; the languages here are {listed(languages)}" if languages else "no term in it"
+        )
+        raise ReadError(name, 0, reason, "choose one of them" if languages else "check the file")
 
 
 def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: int = 2) -> None:
@@ -202,10 +209,10 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
     """Writes pairs of terms, by the name of the file: .tsv, .csv, .jsonl, .xlsx or .tbx.
 
     Tables have the columns source, target, score, source_language, target_language, id, definition, note, context, and
-    one for each key of the first pair's ``metadata``; tabs and line breaks within cells of .tsv become spaces, and in
-    .tsv and .csv what a spreadsheet would run as a formula has a ' before it (`read_terms` takes it away). JSON
-    lines hold all of the pair. In .tbx, pairs that follow one another with the same source are one concept. The file
-    appears when it is whole. Raises InputError for another name or a file that cannot be written, MissingExtra.
+    one for each key of the first pair's ``metadata``. Tabs and line breaks within cells of .tsv become spaces. In .tsv
+    and .csv what a spreadsheet would run as a formula has a ' before it (`read_terms` takes it away). JSON lines hold
+    all of the pair. In .tbx, pairs that follow one another with the same source are one concept. The file appears when
+    it is complete. Raises InputError for another name or a file that cannot be written, MissingExtra.
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".tbx":
@@ -225,18 +232,18 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
 def _concepts(rows: Iterable[TermPair]) -> Iterator[list[Term]]:
     """The terms of each concept: of pairs that follow one another with the same source; empty targets are none."""
     for _, together in groupby(rows, lambda pair: pair.source.id or (pair.source.language, pair.source.text)):
-        held: list[Term] = []
+        concept: list[Term] = []
         sources: set[tuple[str, str]] = set()
         for pair in together:
             source = pair.source
             if (source.language, source.text) not in sources:
-                held.append(source)
+                concept.append(source)
             sources.add((source.language, source.text))
             if pair.target.text.strip():
-                told = "chosen by a person" if pair.score is None else f"phrasemate, score {pair.score:.3f}"
-                said = {"source": told, **pair.target.metadata}
-                held.append(replace(pair.target, id=source.id, metadata=said))
-        yield held
+                origin = "chosen by a person" if pair.score is None else f"phrasemate, score {pair.score:.3f}"
+                metadata = {"source": origin, **pair.target.metadata}
+                concept.append(replace(pair.target, id=source.id, metadata=metadata))
+        yield concept
 
 
 def _table(rows: Iterable[TermPair]) -> Iterator[Sequence[Any]]:

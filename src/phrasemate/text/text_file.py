@@ -1,4 +1,4 @@
-"""The lines of one file as text: streamed, decoded, of bounded length, with an error for all that is not text."""
+"""One file's lines as text: streamed, decoded, of bounded length; an error says what a file that is not text is."""
 
 from __future__ import annotations
 
@@ -13,10 +13,83 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from phrasemate.errors import ReadError
 from phrasemate.text.error_policy import Damage, without_options
-from phrasemate.text.sniff import binary_kind, other_encoding
+
+_MAGIC = {
+    b"%PDF-": "a PDF file",
+    b"PK\x03\x04": "a ZIP archive or an Office document",
+    b"\xd0\xcf\x11\xe0": "an old Office document",
+    b"{\\rtf": "an RTF document",
+    b"\x1f\x8b": "gzip data in a file whose name does not end in .gz",
+    b"\xfd7zXZ\0": "xz data",
+    b"\x28\xb5\x2f\xfd": "Zstandard data",
+    b"SQLite format 3\0": "an SQLite database",
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF89a": "a GIF image",
+    b"\x7fELF": "a program",
+}
+_MARKS = {  # the longer ones first: UTF-32 begins like UTF-16
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_CONTROLS = bytes([*range(0, 9), *range(14, 27), *range(28, 32)])  # white space and escape may stand in text
+_MAKE_TEXT = "convert it to plain text or use --on-error skip"
+
+
+def binary_kind(head: bytes) -> tuple[str, str] | None:
+    """Reason and remedy if a file that begins like this is not text in an encoding that keeps ASCII, else None."""
+    for magic, kind in _MAGIC.items():
+        if head.startswith(magic):
+            return f"{kind}; expected text", _MAKE_TEXT
+    for mark, encoding in _MARKS.items():
+        if head.startswith(mark):
+            return f"begins with the byte-order mark of {encoding.upper()}", _say(encoding)
+    if encoding := _utf16_without_mark(head):
+        return f"every other byte is zero, as in {encoding.upper()}", _say(encoding)
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if controls >= 8 and controls * 10 > len(head):
+        return (
+            f"binary data ({controls:,} control characters in the first {len(head):,} bytes); expected text",
+            _MAKE_TEXT,
+        )
+    return None
+
+
+def other_encoding(raw: bytes, error: UnicodeDecodeError, offset: int) -> tuple[str, str]:
+    """Reason and remedy for a line that does not decode; ``offset`` is that of the line in the (unpacked) file."""
+    at = offset + error.start
+    if error.encoding != "utf-8":
+        what = f"byte 0x{raw[error.start]:02X} at offset {at:,} is not {error.encoding}"
+        return what, "give the right --encoding or convert the file with iconv"
+    if error.reason == "unexpected end of data":
+        return f"the text ends within a UTF-8 character at offset {at:,}", "the file may be cut short: copy it again"
+    what = f"byte 0x{raw[error.start]:02X} at offset {at:,} is not UTF-8"
+    high = sum(byte > 0x7F for byte in raw)
+    if high * 3 > len(raw.strip()) and high > 3:
+        return f"{what} (a Cyrillic, Greek or East Asian encoding?)", "give its --encoding or convert it with iconv"
+    windows = any(0x80 <= byte <= 0x9F for byte in raw)
+    return f"{what} ({'Windows-1252' if windows else 'Latin-1'}?)", _say("cp1252" if windows else "latin-1")
+
+
+def _utf16_without_mark(head: bytes) -> str:
+    """Name "utf-16-le", "utf-16-be" or nothing: European text has a zero in every other byte."""
+    pairs = len(head) // 2
+    first, second = head[::2].count(0), head[1::2].count(0)
+    if pairs < 8 or max(first, second) * 2 < pairs or min(first, second) * 20 > pairs:
+        return ""
+    return "utf-16-be" if first > second else "utf-16-le"
+
+
+def _say(encoding: str) -> str:
+    return f"give --encoding {encoding} or convert it: iconv -f {encoding.upper()} -t UTF-8"
+
 
 LINE_LIMIT = 1_000_000  # characters; a longer line is damage: it is neither a sentence nor a paragraph
+WHOLE = 64_000_000  # bytes of a file in a format that is read at once
 _READ = 4 * LINE_LIMIT + 2  # bytes: a character has up to four, a line end two
 _BUFFER = 1 << 17
 _BLOCK = 1 << 16
@@ -26,8 +99,8 @@ _MOST_BAD = 100_000  # damaged places of a file, each of which is listed
 _GZIP = b"\x1f\x8b"
 _NO_GZIP = "no gzip"
 NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"}  # may give half a character
-_HALF, _HALVES = "\udfff", "phrasemate.halves"  # what stands for bytes of no character, and how a codec is told so
-_SKIP = "mend it or use --on-error skip"
+_HALF, _HALVES = "\udfff", "phrasemate.halves"  # stands for bytes of no character; the name of its error handler
+_SKIP = "fix it or use --on-error skip"
 _CHECK = "check its format and encoding"
 
 
@@ -93,6 +166,29 @@ class TextFile:
         with self._noted(), self._opened(whole=True) as stream:
             while block := stream.read1(_BLOCK):
                 yield block
+
+    def whole(self, otherwise: str = "") -> str:
+        """All of the text, of a format that is read at once: in UTF-8, in UTF-16 if it begins so, or as was named.
+
+        ``otherwise``: the encoding of what is not UTF-8. Raises ReadError, also for more than 64 MB.
+        """
+        raw = bytearray()
+        for block in self.blocks():
+            raw += block
+            if len(raw) > WHOLE:
+                raise ReadError(self.name, 0, f"more than {WHOLE:,} bytes; expected less in this format", "split it")
+        marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        if not marked and (kind := binary_kind(bytes(raw[:_HEAD]))):
+            raise ReadError(self.name, 0, *kind)
+        try:
+            text = raw.decode("utf-16" if marked else "utf-8-sig")
+        except UnicodeDecodeError as error:
+            if not otherwise:
+                line = raw.count(b"\n", 0, error.start) + 1
+                near = UnicodeDecodeError("utf-8", bytes(raw[error.start : error.start + 200]), 0, 1, error.reason)
+                raise ReadError(self.name, line, *other_encoding(near.object, near, error.start)) from None
+            text = raw.decode(otherwise)
+        return text.replace("\r\n", "\n").replace("\0", "\ufffd")
 
     @contextmanager
     def stored(self) -> Iterator[io.BufferedReader]:
@@ -192,7 +288,7 @@ class TextFile:
 def keeps_line_ends(encoding: str) -> bool:
     """Whether bytes in this encoding can be cut at the byte of the line feed (not so in UTF-16 and UTF-32).
 
-    Raises LookupError or ValueError for what is no encoding of text.
+    Raises LookupError or ValueError for what is not an encoding of text.
     """
     usual = codecs.lookup(encoding).name
     if usual in NO_CHARSETS:
@@ -266,7 +362,7 @@ class _Unpacked(io.RawIOBase):
 class _Converted(io.RawIOBase):
     """A stream in any encoding as one in UTF-8.
 
-    What is not in the encoding is no UTF-8 here either, but half a surrogate pair; a ``whole`` stream ends there,
+    What is not in the encoding is not UTF-8 here either, but half a surrogate pair; a ``whole`` stream ends there,
     with UnicodeError.
     """
 

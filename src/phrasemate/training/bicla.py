@@ -10,17 +10,20 @@ Glavaš and Vulić, "Zero-Shot Language Transfer for Cross-Lingual Sentence Retr
     s = tanh(e^1 W_B e^2 + b_B)                               eq. 5
     J = sum over negatives of max(0, eps - s+ + s-) + lambda |Theta|^2     eq. 7 (eq. 6 and 8 are in baselines.py)
 
-Without the cross-attention (hbar = h) it is the paper's InAtt. Ours are: a sentence without words is e = 0, so its
-score is tanh(b_B); the sum of eq. 7 is divided by the number of true pairs; what the paper does not say, how long
-word vectors are and how training begins (`Settings`); and, as an option, a cosine in eq. 5.
+Without the cross-attention (hbar = h) it is the paper's InAtt. Ours: a sentence without words is e = 0, so its score is
+tanh(b_B). The sum of eq. 7 is divided by the number of true pairs. The paper does not say how long word vectors are and
+how training begins: see `Settings`. As an option, eq. 5 is a cosine.
+
+The released code differs from the paper. Each difference is an option: gamma of eq. 4 goes through a softmax over the
+words of a sentence (``intra`` "softmax"). Weights begin as Xavier's, biases as .1 (``start`` "xavier"). Each side may
+have a BiLSTM of its own (``separate``). The code sums over the 10 pairs of a step and halves the squares, so its lambda
+of 1e-4 is 5e-6 here.
 
 A trained BiCLA is a sealed folder without the word vectors, which are those of the languages that it is used with. Its
 configuration says what it was trained with.
 
-The training task: configuration, sentence pairs with negatives, held-out loss, folder.
-
-Glavaš and Vulić (ECIR 2019), section 4.1: batches of micro-batches, each a true pair and K = 4 negatives, half of them
-drawn at random and half the most similar to the first sentence by AGG (eq. 6), without its mate.
+Training (section 4.1): a batch has true pairs with K = 4 negatives each. Half of them are drawn at random, half are the
+most similar to the first sentence by AGG (eq. 6), without its mate.
 """
 
 from __future__ import annotations
@@ -45,8 +48,8 @@ from phrasemate.align import ParallelText
 from phrasemate.baselines import sums
 from phrasemate.errors import InputError
 from phrasemate.rank import numbered
-from phrasemate.text.stopwords import content_words, stop_words
-from phrasemate.training.config import at_least, built, configured, facts_of
+from phrasemate.text.sentences import content_words, stop_words
+from phrasemate.training.config import at_least, built, configured, expect, facts_of
 from phrasemate.training.trainer import LoopSettings
 from phrasemate.utils.knn import blocks, topk
 from phrasemate.utils.storage import CONFIG, Seal
@@ -56,7 +59,9 @@ Floats = NDArray[np.float32]
 CHUNK = 4096  # sentences of a side whose states are held at once: 0.8 GB where they have 60 words
 ENCODED = 256  # sentences that the BiLSTM reads at once
 CELLS = 1 << 17  # word pairs of one query with a block of documents: so much stays in the processor's cache
-STARTS = ("mates", "words", "identity", "random")
+STARTS = ("mates", "words", "identity", "random", "xavier")
+INTRA = ("tanh", "softmax")
+BIAS = 0.1  # of the released code, before training
 OPEN, SHUT = 3.0, -3.0  # biases at which a gate lets all but 5 % through, or none but 5 %
 REACH = 0.1  # of the projection that the BiLSTM may begin as: tanh is nearly linear then
 MATCH = 0.5  # of a cosine of words, so that eq. 1 begins as a mean of all words that leans to the like ones
@@ -66,24 +71,32 @@ TINY = 1e-30  # instead of a sum over no words
 
 @dataclass(frozen=True)
 class Settings:
-    """``hidden``: H, of each direction; ``cross`` False: InAtt; ``tied_cross``, ``tied_intra``: both sentences share W
-    and b of eq. 1, v and b of eq. 4.
+    """The layers, and how their weights begin.
 
-    ``scaled``: every word vector is brought to the length sqrt(dim). ``normalised``: eq. 5 is tanh(c cos(e^1 W_B, e^2)
-    + b_B) with a learnt c; as the paper has it, long sentences score higher than short ones with whatever query, which
-    it can only unlearn for the lengths that it is trained on.
-
-    ``start``: "random": Xavier's uniform weights; "identity": W and W_B begin as multiples of the identity, and v and b
-    of eq. 4 as 0 and 1, so that like words match, all words count alike, and like sentences score high from the first
-    step; "words": besides, the BiLSTM begins as a projection of each word by itself onto principal components
-    (`BiCLA.begin_with`), so that the first scores, normalised ones, are about as good as AGG's (eq. 6); "mates": the
-    same in a metric in which the sums of true pairs' word vectors are alike (`bicla_task.within`), and so better.
+    Args:
+        hidden: H, of each direction.
+        cross: False: InAtt.
+        tied_cross: Both sentences share W and b of eq. 1.
+        tied_intra: Both sentences share v and b of eq. 4.
+        intra: gamma of eq. 4 is the "tanh" (paper), or its "softmax" over the words of a sentence (released code).
+        separate: Each side has a BiLSTM of its own.
+        scaled: Every word vector is brought to the length sqrt(dim).
+        normalised: eq. 5 is tanh(c cos(e^1 W_B, e^2) + b_B) with a learnt c. As the paper has it, long sentences score
+            higher with whatever query, which is unlearnt only for the lengths of the training text.
+        start: "random": Xavier's uniform weights and torch's LSTM. "xavier": Xavier's weights everywhere, biases of .1,
+            those of the LSTM 0 (released code). "identity": W and W_B begin as multiples of the identity, v and b of
+            eq. 4 as 0 and 1: like words match, all words count alike, like sentences score high from the first step.
+            "words": besides, the BiLSTM begins as a projection of each word onto principal components
+            (`BiCLA.begin_with`), so that the first scores, normalised ones, are about as good as AGG's (eq. 6).
+            "mates": as "words", in a metric in which the sums of true pairs' vectors are alike (`within`), and better.
     """
 
     hidden: int = 100  # the paper, section 4.1
     cross: bool = True
     tied_cross: bool = False
     tied_intra: bool = False
+    intra: str = "tanh"
+    separate: bool = False
     scaled: bool = True
     normalised: bool = False
     start: str = "identity"
@@ -102,7 +115,7 @@ class Encoded(NamedTuple):
     states: Tensor
     mask: Tensor
 
-    def each(self, times: int) -> Encoded:
+    def repeat(self, times: int) -> Encoded:
         """Every sentence so many times, one after the other."""
         return Encoded(self.states.repeat_interleave(times, 0), self.mask.repeat_interleave(times, 0))
 
@@ -120,10 +133,10 @@ def pad(sentences: Sequence[Floats]) -> Padded:
     """Sentences (T_i, dim) of word vectors, side by side; T_i may be 0. Raises InputError for none."""
     if not sentences:
         raise InputError("no sentences to pad; expected one or more")
-    lengths = np.array([len(each) for each in sentences])
+    lengths = np.array([len(item) for item in sentences])
     values = np.zeros((len(sentences), max(1, lengths.max()), sentences[0].shape[1]), np.float32)
-    for row, each in zip(values, sentences, strict=True):
-        row[: len(each)] = each
+    for row, sentence in zip(values, sentences, strict=True):
+        row[: len(sentence)] = sentence
     return Padded(torch.from_numpy(values), torch.from_numpy(lengths))
 
 
@@ -135,9 +148,12 @@ class BiCLA(nn.Module):
         if settings.hidden < 1 or settings.start not in STARTS:
             starts = f"{', '.join(STARTS[:-1])} or {STARTS[-1]}"
             raise InputError(f"hidden {settings.hidden}, start {settings.start!r}; expected 1 or more, and {starts}")
+        expect("[model] intra", settings.intra, INTRA)
         self.dim, self.settings = dim, settings
         width, cross, intra = 2 * settings.hidden, 2 - settings.tied_cross, 2 - settings.tied_intra
         self.encoder = nn.LSTM(dim, settings.hidden, batch_first=True, bidirectional=True)
+        if settings.separate:
+            self.second_encoder = nn.LSTM(dim, settings.hidden, batch_first=True, bidirectional=True)
         if settings.cross:
             self.match_weight = nn.Parameter(torch.empty(cross, width, width))  # W of eq. 1, of each sentence
             self.match_bias = nn.Parameter(torch.zeros(cross))
@@ -155,7 +171,13 @@ class BiCLA(nn.Module):
         matches = [*self.match_weight] if self.settings.cross else []
         for matrix in (*matches, *self.sum_weight[:, None], self.score_weight):
             nn.init.xavier_uniform_(matrix)
-        if self.settings.start != "random":
+        if self.settings.start == "xavier":
+            for name, value in self.named_parameters():
+                if "encoder" in name:
+                    nn.init.xavier_uniform_(value) if value.ndim == 2 else nn.init.zeros_(value)
+                elif name.endswith("bias"):
+                    value.fill_(BIAS)
+        elif self.settings.start != "random":
             self._like_matches_like(20, 10)  # sizes at which tanh is neither flat nor linear
             self.sum_weight.zero_()
             self.sum_bias.fill_(1.0)
@@ -184,15 +206,18 @@ class BiCLA(nn.Module):
         normal = functional.normalize(torch.from_numpy(vectors), dim=1)
         turned = torch.eye(self.dim) if metric is None else torch.from_numpy(metric)
         turned = turned / (normal @ turned).square().sum(1).mean().sqrt()  # words stay as long as they are, on the mean
-        seen = normal @ turned
-        axes = torch.linalg.eigh(seen.T @ seen).eigenvectors.flip(1).T @ turned  # (dim, dim), the longest axis first
+        projection = normal @ turned
+        axes = (
+            torch.linalg.eigh(projection.T @ projection).eigenvectors.flip(1).T @ turned
+        )  # (dim, dim), the longest axis first
         gates = torch.tensor([OPEN, SHUT, 0.0, OPEN]).repeat_interleave(hidden)  # input, forget, cell, output
         for first, direction in enumerate(("", "_reverse")):
-            weights = {name: getattr(self.encoder, f"{name}_l0{direction}") for name in _LSTM}
-            for weight in weights.values():
-                weight.zero_()
-            weights["bias_ih"].copy_(gates)
-            weights["weight_ih"][2 * hidden : 3 * hidden] = REACH * axes[first : 2 * hidden : 2]
+            for encoder in [self.encoder, *([self.second_encoder] if self.settings.separate else [])]:
+                weights = {name: getattr(encoder, f"{name}_l0{direction}") for name in _LSTM}
+                for weight in weights.values():
+                    weight.zero_()
+                weights["bias_ih"].copy_(gates)
+                weights["weight_ih"][2 * hidden : 3 * hidden] = REACH * axes[first : 2 * hidden : 2]
         self._like_matches_like(MATCH / REACH**2, 1 / REACH**2)
 
     def match(self, side: int) -> tuple[Tensor, Tensor]:
@@ -205,13 +230,17 @@ class BiCLA(nn.Module):
         which = min(side, len(self.sum_bias) - 1)
         return self.sum_weight[which], self.sum_bias[which]
 
-    def encode(self, sentences: Padded) -> Encoded:
-        """The BiLSTM. Padding is never read: the backward direction begins at the last word."""
+    def encode(self, sentences: Padded, side: int = 0) -> Encoded:
+        """The BiLSTM, of first sentences (0) or second ones (1).
+
+        Padding is never read: the backward direction begins at the last word.
+        """
+        encoder = self.second_encoder if side and self.settings.separate else self.encoder
         values, lengths = sentences.values.to(self.score_weight), sentences.lengths
         if self.settings.scaled:
             values = functional.normalize(values, dim=2) * self.dim**0.5
         packed = pack_padded_sequence(values, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=values.shape[1])
+        states, _ = pad_packed_sequence(encoder(packed)[0], batch_first=True, total_length=values.shape[1])
         mask = (torch.arange(values.shape[1]) < lengths[:, None]).to(states)  # (n, T)
         return Encoded(states * mask[:, :, None], mask)
 
@@ -233,21 +262,28 @@ class BiCLA(nn.Module):
         block = _Block(self, second)
         return torch.tanh(torch.stack([block.scores(query) for query in first.apart()]))
 
-    def _crossed(self, own: Encoded, other: Encoded, side: int) -> Tensor:
+    def _crossed(self, sentence: Encoded, other: Encoded, side: int) -> Tensor:
         """(n, T, 2H) hbar: each word as a mean of the words of the other sentence."""
         if not self.settings.cross:
-            return own.states
+            return sentence.states
         weight, bias = self.match(side)
-        m = torch.tanh(own.states @ weight @ other.states.transpose(1, 2) + bias)  # (n, T, other T); eq. 1
+        m = torch.tanh(sentence.states @ weight @ other.states.transpose(1, 2) + bias)  # (n, T, other T); eq. 1
         powers = m.exp() * other.mask[:, None]  # m is in (-1, 1): no need to subtract its maximum
         alpha = powers / powers.sum(2, keepdim=True).clamp(min=TINY)  # eq. 2
         return alpha @ other.states  # eq. 3
 
     def summed(self, hbar: Tensor, mask: Tensor, side: int) -> Tensor:
-        """(n, 2H) e: the words' weighted sum; the weights are no distribution."""
+        """(n, 2H) e: the words' weighted sum; the weights are a distribution with ``intra`` "softmax" alone."""
         weight, bias = self.attention(side)
-        gamma = torch.tanh(hbar @ weight + bias) * mask  # (n, T); eq. 4
+        gamma = self.gamma(torch.tanh(hbar @ weight + bias), mask)  # (n, T); eq. 4
         return (gamma[:, :, None] * hbar).sum(1)
+
+    def gamma(self, values: Tensor, mask: Tensor) -> Tensor:
+        """(n, T) the weights of eq. 4 from their tanh, 0 for padding."""
+        if self.settings.intra == "tanh":
+            return values * mask
+        powers = values.exp() * mask
+        return powers / powers.sum(1, keepdim=True).clamp(min=TINY)
 
 
 _LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -265,31 +301,30 @@ def score_matrix(
     documents: Sequence[Floats],
     chunk: int = CHUNK,
     cells: int = CELLS,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda step, total: None,
 ) -> Floats:
     """(queries, documents) float32 scores of every pair of sentences, (T_i, dim) word vectors each.
 
     These are the scores of eq. 5 before the tanh, which does not change their order but makes equals of all above 9.
     The BiLSTM reads each sentence once (beyond ``chunk`` sentences on both sides, once for every chunk of the other).
-    The pairs are taken in blocks of a query and as many documents of like length as make ``cells`` pairs of words, so
-    memory does not grow with their number, but for the answer. ``progress`` (pairs done, of all). Raises InputError for
-    vectors of another width.
+    A block has a query and as many documents of like length as make ``cells`` pairs of words. So only the answer grows
+    with the number of pairs. ``progress`` (pairs done, of all). Raises InputError for vectors of another width.
     """
-    wrong = next((each.shape for side in (queries, documents) for each in side if each.shape[1:] != (model.dim,)), None)
+    wrong = next((item.shape for side in (queries, documents) for item in side if item.shape[1:] != (model.dim,)), None)
     if wrong is not None:
         raise InputError(f"word vectors of shape {wrong}; this BiCLA takes (words, {model.dim})")
-    found, done = np.zeros((len(queries), len(documents)), np.float32), 0
+    scores, completed = np.zeros((len(queries), len(documents)), np.float32), 0
     for rows in _by_length(queries, chunk):
-        asked = _states(model, [queries[row] for row in rows])
+        query_states = _states(model, [queries[row] for row in rows], 0)
         for columns in _by_length(documents, chunk):
-            held = _states(model, [documents[column] for column in columns])
-            for start, end in _cuts(asked, held, cells):
-                block = _Block(model, _side_by_side(held[start:end]))
-                for row, query in zip(rows, asked, strict=True):
-                    found[row, columns[start:end]] = block.scores(query).cpu().numpy()
-                done += len(rows) * (end - start)
-                progress(done, found.size)
-    return found
+            document_states = _states(model, [documents[column] for column in columns], 1)
+            for start, end in _cuts(query_states, document_states, cells):
+                block = _Block(model, _side_by_side(document_states[start:end]))
+                for row, query in zip(rows, query_states, strict=True):
+                    scores[row, columns[start:end]] = block.scores(query).cpu().numpy()
+                completed += len(rows) * (end - start)
+                progress(completed, scores.size)
+    return scores
 
 
 class _Block:
@@ -299,9 +334,9 @@ class _Block:
     hbar_i . v are sum_j alpha_ij (h_j^2 . v). So a pair of sentences costs what eq. 1 costs and little more.
     """
 
-    def __init__(self, model: BiCLA, held: Encoded) -> None:
+    def __init__(self, model: BiCLA, documents: Encoded) -> None:
         self._model = model
-        self._states, self._mask = held  # (D, J, 2H), (D, J)
+        self._states, self._mask = documents  # (D, J, 2H), (D, J)
         weight, self._bias = model.attention(0)
         self._sums = torch.stack([self._mask, self._states @ weight], 2)  # (D, J, 2): of eq. 2, and of eq. 4
         self._scored = self._states @ model.score_weight  # (D, J, 2H); sum_j k_j of it is e^1 W_B
@@ -320,51 +355,52 @@ class _Block:
 
     def _crossed(self, query: Tensor) -> tuple[Tensor, Tensor]:
         """(D, 2H) e^1 W_B and e^2."""
-        there, back = self._powers(query)  # (I, D, J) each: exp m of eq. 1, and of its other direction
-        total, sums = (there.transpose(0, 1) @ self._sums).unbind(2)  # (D, I)
+        forward, back = self._powers(query)  # (I, D, J) each: exp m of eq. 1, and of its other direction
+        total, sums = (forward.transpose(0, 1) @ self._sums).unbind(2)  # (D, I)
         total = total.clamp(min=TINY)
-        k = (torch.tanh(sums / total + self._bias) / total)[:, None] @ there.transpose(0, 1)  # (D, 1, J)
+        gamma = self._model.gamma(torch.tanh(sums / total + self._bias), torch.ones_like(total))  # (D, I)
+        k = (gamma / total)[:, None] @ forward.transpose(0, 1)  # (D, 1, J)
         weight, bias = self._model.attention(1)
         total, sums = back.sum(0).clamp(min=TINY), torch.einsum("idj,i->dj", back, query @ weight)
-        gamma = torch.tanh(sums / total + bias) * self._mask / total  # (D, J)
+        gamma = self._model.gamma(torch.tanh(sums / total + bias), self._mask) / total  # (D, J)
         e2 = (back.transpose(0, 1) @ gamma[:, :, None])[:, :, 0] @ query
         return (k @ self._scored)[:, 0], e2
 
     def _powers(self, query: Tensor) -> Tensor:
         """(2, I, D, J): exp tanh of eq. 1, both directions, but for a factor that eq. 2 cancels."""
         (w12, b12), (w21, b21) = self._model.match(0), self._model.match(1)
-        asked = torch.cat([query @ w12, query @ w21.T])
-        m = (asked @ self._states.flatten(0, 1).T).view(2, len(query), *self._mask.shape)
+        attention = torch.cat([query @ w12, query @ w21.T])
+        m = (attention @ self._states.flatten(0, 1).T).view(2, len(query), *self._mask.shape)
         m = m + torch.stack([b12, b21])[:, None, None, None]
         return torch.exp(2 * torch.sigmoid(2 * m))  # tanh x = 2 sigmoid(2 x) - 1, and sigmoid is six times as quick
 
 
 def _by_length(sentences: Sequence[Floats], size: int) -> Iterator[NDArray[np.int64]]:
     """Places of the sentences, the short ones first, so many at once."""
-    order = np.argsort([len(each) for each in sentences], kind="stable")
+    order = np.argsort([len(sentence) for sentence in sentences], kind="stable")
     yield from (order[at : at + size] for at in range(0, len(order), size))
 
 
-def _states(model: BiCLA, sentences: Sequence[Floats]) -> list[Tensor]:
-    """(T_i, 2H) states of each sentence."""
-    found: list[Tensor] = []
+def _states(model: BiCLA, sentences: Sequence[Floats], side: int) -> list[Tensor]:
+    """(T_i, 2H) states of each sentence of a side."""
+    states: list[Tensor] = []
     for at in range(0, len(sentences), ENCODED):
-        found += [row.clone() for row in model.encode(pad(sentences[at : at + ENCODED])).apart()]
-    return found
+        states += [row.clone() for row in model.encode(pad(sentences[at : at + ENCODED]), side).apart()]
+    return states
 
 
-def _side_by_side(held: Sequence[Tensor]) -> Encoded:
+def _side_by_side(documents: Sequence[Tensor]) -> Encoded:
     """(D, J, 2H) states with zeros after their ends, and where they are none."""
-    states = nn.utils.rnn.pad_sequence([*held], batch_first=True)
-    lengths = torch.tensor([len(each) for each in held], device=states.device)
+    states = nn.utils.rnn.pad_sequence([*documents], batch_first=True)
+    lengths = torch.tensor([len(item) for item in documents], device=states.device)
     return Encoded(states, (torch.arange(states.shape[1], device=states.device) < lengths[:, None]).to(states))
 
 
-def _cuts(asked: Sequence[Tensor], held: Sequence[Tensor], cells: int) -> Iterator[tuple[int, int]]:
+def _cuts(queries: Sequence[Tensor], documents: Sequence[Tensor], cells: int) -> Iterator[tuple[int, int]]:
     """Where the blocks begin and end: pairs of words of the longest query with a block are at most ``cells``."""
-    longest, start = max(1, *(len(each) for each in asked)), 0
-    for end in range(1, len(held) + 1):  # the last of a block is the longest
-        if end == len(held) or (end + 1 - start) * max(1, len(held[end])) * longest > cells:
+    longest, start = max(1, *(len(item) for item in queries)), 0
+    for end in range(1, len(documents) + 1):  # the last of a block is the longest
+        if end == len(documents) or (end + 1 - start) * max(1, len(documents[end])) * longest > cells:
             yield start, end
             start = end
 
@@ -438,10 +474,13 @@ class DataSettings:
 
 @dataclass(frozen=True)
 class LossSettings:
-    """eq. 7: ``margin`` is its eps, ``l2`` its lambda.
+    """The loss of eq. 7.
 
-    ``shared``: every second sentence of a step is a negative of every first one but those that it is the mate of, or
-    that read as the mate does; they count as much as the K negatives of the paper do.
+    Args:
+        margin: eps of eq. 7.
+        l2: lambda of eq. 7.
+        shared: Every second sentence of a step is a negative of every first one, unless it is its mate or reads like
+            its mate. All these count as much as the K negatives of the paper do.
     """
 
     margin: float = 1.0
@@ -454,7 +493,7 @@ class OptimizerSettings:
     """``rate``: of Adam; ``share``: how much of what training changes is kept, from 0 to 1: the rest of each weight is
     as training began (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", section 3).
 
-    What is evaluated and saved is the model so averaged; training itself goes on with the whole change.
+    What is evaluated and saved is the model so averaged; training itself continues with the whole change.
     """
 
     rate: float = 1e-4
@@ -474,22 +513,22 @@ class Config:
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
         """From the tables of a TOML file; raises InputError naming what is wrong."""
-        made = configured(cls, tables)
-        data = made.data
+        config = configured(cls, tables)
+        data = config.data
         if data.batch < 1 or not 0 <= data.hard <= data.negatives or data.negatives < 1 or data.words < 1:
             raise InputError(
                 f"[data] batch {data.batch}, negatives {data.negatives}, hard {data.hard}, words {data.words}; "
                 "expected 1 or more of each, and hard from 0 to negatives"
             )
-        if not 0 <= made.optimizer.share <= 1:
-            raise InputError(f"[optimizer] share {made.optimizer.share}; expected 0 (as it began) to 1 (as trained)")
+        if not 0 <= config.optimizer.share <= 1:
+            raise InputError(f"[optimizer] share {config.optimizer.share}; expected 0 (as it began) to 1 (as trained)")
         for name, value in (
-            ("[loss] margin", made.loss.margin),
-            ("[loss] l2", made.loss.l2),
-            ("[optimizer] rate", made.optimizer.rate),
+            ("[loss] margin", config.loss.margin),
+            ("[loss] l2", config.loss.l2),
+            ("[optimizer] rate", config.optimizer.rate),
         ):
             at_least(name, value, 0)
-        return made
+        return config
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop."""
@@ -499,7 +538,7 @@ class Config:
 class Pairs(NamedTuple):
     """Sentence pairs as rows of their languages' matrices: ``first``, ``second``; ``hard`` (n, hard) negatives of each.
 
-    ``group`` (n,): second sentences of the same words have the same number, and are no negatives of each other.
+    ``group`` (n,): second sentences of the same words have the same number, and are not negatives of each other.
     ``sums``: (n, dim) each, the sums of both sides' word vectors, at unit length.
     """
 
@@ -588,13 +627,15 @@ class BiCLATask:
     @torch.no_grad()
     def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
         """Loss and acc@1 on the held-out pairs, each with negatives that stay the same; ``score`` is -loss."""
-        found = []
+        precisions = []
         with self.averaged(self.config.optimizer.share):
             for at in range(0, len(self.dev.first), DEV):
                 rows = list(range(at, min(at + DEV, len(self.dev.first))))
                 with autocast():
-                    found.append(self._scores(self._batch(self.dev, rows, [self._held[row] for row in rows])).float())
-        scores = torch.cat(found)
+                    precisions.append(
+                        self._scores(self._batch(self.dev, rows, [self._held[row] for row in rows])).float()
+                    )
+        scores = torch.cat(precisions)
         loss = float(contrastive_loss(scores, self.config.loss.margin))
         return {"score": -loss, "loss": loss, "acc@1": float(_right(scores).mean())}
 
@@ -619,17 +660,25 @@ class BiCLATask:
     def _scores(self, batch: Batch) -> Tensor:
         """(m, 1 + K), the true pairs first."""
         times = 1 + self.config.data.negatives
-        encoded = self.module.encode(batch.sentences)
-        first, second = encoded.rows(0, batch.pairs).each(times), encoded.rows(batch.pairs, None)
-        scores: Tensor = self.module(first, second)
+        first, second = self._encoded(batch)
+        scores: Tensor = self.module(first.repeat(times), second)
         return scores.view(-1, times).float()
 
-    def _shared(self, batch: Batch) -> Tensor:
-        """(m, 1 + m (1 + K)), the true pairs first; -inf for what is no negative."""
+    def _encoded(self, batch: Batch) -> tuple[Encoded, Encoded]:
+        """The first sentences and the second ones."""
+        values, lengths = batch.sentences
+        if self.module.settings.separate:
+            sides = slice(0, batch.pairs), slice(batch.pairs, None)
+            first, second = (self.module.encode(Padded(values[s], lengths[s]), n) for n, s in enumerate(sides))
+            return first, second
         encoded = self.module.encode(batch.sentences)
-        scores = self.module.all_pairs(encoded.rows(0, batch.pairs), encoded.rows(batch.pairs, None)).float()
-        own = scores[:, :: 1 + self.config.data.negatives].diagonal()[:, None]  # (m, 1)
-        return torch.cat([own, scores.masked_fill(batch.mates.to(scores.device), -torch.inf)], 1)
+        return encoded.rows(0, batch.pairs), encoded.rows(batch.pairs, None)
+
+    def _shared(self, batch: Batch) -> Tensor:
+        """(m, 1 + m (1 + K)), the true pairs first; -inf for what is not a negative."""
+        scores = self.module.all_pairs(*self._encoded(batch)).float()
+        positive = scores[:, :: 1 + self.config.data.negatives].diagonal()[:, None]  # (m, 1)
+        return torch.cat([positive, scores.masked_fill(batch.mates.to(scores.device), -torch.inf)], 1)
 
     def _batch(self, pairs: Pairs, rows: Sequence[int], negatives: Sequence[Sequence[int]]) -> Batch:
         left, right = (space.matrix for space in self.spaces)
@@ -643,28 +692,28 @@ class BiCLATask:
         if not path.is_file():
             raise InputError(f"{path}: no such file; expected sentence pairs, the two languages separated by a tab")
         stop = [stop_words(language) if data.stop_words else frozenset() for language in self.languages]
-        kept = []
+        numbers = []
         for texts in ParallelText(path):
-            own = [content_words(text, each) for text, each in zip(texts, stop, strict=True)]
-            rows = [space.rows(each) for space, each in zip(self.spaces, own, strict=True)]
+            wordlists = [content_words(text, item) for text, item in zip(texts, stop, strict=True)]
+            rows = [space.rows(item) for space, item in zip(self.spaces, wordlists, strict=True)]
             if min(map(len, rows)) >= data.words:
-                kept.append((own, rows))
-        if len(kept) <= data.negatives:
+                numbers.append((wordlists, rows))
+        if len(numbers) <= data.negatives:
             raise InputError(
-                f"{path}: {len(kept)} pairs with {data.words} known words or more on both sides; expected more than "
+                f"{path}: {len(numbers)} pairs with {data.words} known words or more on both sides; expected more than "
                 f"{data.negatives}; give more text, other vectors, or a lower data.words"
             )
-        group = numbered(tuple(own[1]) for own, _ in kept)
-        first, second = (sums([own[side] for own, _ in kept], self.spaces[side]) for side in (0, 1))
+        group = numbered(tuple(wordlists[1]) for wordlists, _ in numbers)
+        first, second = (sums([wordlists[side] for wordlists, _ in numbers], self.spaces[side]) for side in (0, 1))
         hard = hardest(first, second, group, data.hard)
-        return Pairs([rows[0] for _, rows in kept], [rows[1] for _, rows in kept], group, hard, (first, second))
+        return Pairs([rows[0] for _, rows in numbers], [rows[1] for _, rows in numbers], group, hard, (first, second))
 
 
 def within(first: Floats, second: Floats) -> Floats:
     """(dim, dim), symmetric: a row times it is a row of a space in which mates, (n, dim) each, are more alike.
 
     (S + .1 tr S / dim)^(-1/4), with S the mean of d d^T over the mates' differences d: directions in which mates differ
-    count less (where none differ, it is the identity). It is the within-class covariance normalisation of Hatch,
+    count less. Where none differ, it is the identity. It is the within-class covariance normalisation of Hatch,
     Kajarekar and Stolcke (2006, "Within-class covariance normalization for SVM-based speaker recognition"), half way:
     theirs is the power -1/2.
     """
@@ -684,22 +733,22 @@ def hardest(first: Floats, second: Floats, group: Rows, count: int) -> Rows:
     most = len(group) - int(np.bincount(group).max())
     if most < count:
         raise InputError(f"{most} pairs with another second sentence; expected {count} or more to take negatives from")
-    found = np.empty((len(first), count), np.int64)
+    rows = np.empty((len(first), count), np.int64)
     for part, values in blocks(first, second):
         values[group[part][:, None] == group] = -np.inf
-        found[part] = topk(values, count)[0]
-    return found
+        rows[part] = topk(values, count)[0]
+    return rows
 
 
 def _negatives(pairs: Pairs, row: int, count: int, draw: np.random.Generator) -> list[int]:
     """The hard negatives of a pair and random ones, no two alike."""
     chosen: list[int] = pairs.hard[row].tolist()
-    own = pairs.group[row]
+    group = pairs.group[row]
     for _ in range(TRIES * count):
         if len(chosen) == count:
             return chosen
         other = int(draw.integers(len(pairs.group)))
-        if pairs.group[other] != own and other not in chosen:
+        if pairs.group[other] != group and other not in chosen:
             chosen.append(other)
     raise InputError(f"{len(pairs.group)} pairs: too few to draw {count} different negatives from; give more text")
 

@@ -2,10 +2,16 @@
 
 A phrase is its two ends, projected (eq. 1); phrase pairs of a batch are drawn together and all else apart (eq. 2-4);
 from the same two ends a linear layer tells phrases from other spans (eq. 5, 6); the losses are summed (eq. 7).
-Ours, each an option: a bias of the segmenter for each length in words; cosines with a temperature; every span of the
-batch's sentences as a negative, not the other phrases alone (that is what the phrase has to beat in an index, and a
-span costs one addition); spans with the positive's own wording left out of them; a contrast of whole sentences and one
-of the means of phrases; an anchor that keeps sentence vectors where they were.
+
+Ours, each an option:
+
+- A bias of the segmenter for each length in words.
+- Cosines with a temperature.
+- Every span of the batch's sentences as a negative: a phrase has to beat them in an index, and a span costs one
+  addition.
+- Spans with the positive's own wording left out of the negatives.
+- A contrast of whole sentences, and one of the means of phrases.
+- An anchor that keeps sentence vectors where they were.
 
 The training task: configuration, its data, its held-out figures, its model folder.
 """
@@ -26,23 +32,30 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from phrasemate.encode.heads import load_heads
-from phrasemate.encode.pca_projection import principal_axes
+from phrasemate.encode.heads import load_heads, principal_axes
 from phrasemate.errors import InputError, ModelError
+from phrasemate.training.ccpr_data import (
+    Alteration,
+    CrossContextSampling,
+    Example,
+    KnownPairs,
+    PairFile,
+    Schedule,
+    SpanBatch,
+    Spans,
+    collate,
+)
 from phrasemate.training.config import at_least, configured, expect, facts_of
-from phrasemate.training.cross_context import CrossContextSampling, KnownPairs
 from phrasemate.training.gradcache import chunked_backward
-from phrasemate.training.hf_encoder import Backbone, Batch, Tokenizer, longest_text, save_encoder
+from phrasemate.training.hf_encoder import EMBEDDINGS, Backbone, Batch, Tokenizer, longest_text, save_encoder
 from phrasemate.training.losses import balanced_bce, contrast, span_means
-from phrasemate.training.phrase_pair_data import Alteration, Example, PairFile, Schedule
-from phrasemate.training.span_batch import SpanBatch, Spans, collate
 from phrasemate.training.trainer import LoopSettings
 from phrasemate.utils.storage import save_arrays
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the loss is made of; the defaults are the paper's.
+    """Settings of the loss; the defaults are the paper's.
 
     ``lengths``: spans of 1, 2 ... so many words have a bias of their own in the segmenter, longer ones share the last
     (1: all share one, as in the paper). ``normalise`` and ``temperature``: cosines divided by it. ``negatives``:
@@ -51,7 +64,10 @@ class Settings:
     ``segment``: weight of the segmentation loss (beta, eq. 7); ``sentence`` and ``mean``: weights of the contrasts of
     sentences and of phrases as means of their token states, both with ``plain_temperature``. ``anchor``: weight of
     1 - cosine between a text's sentence vector and the one that the encoder had before training: what the training text
-    has little of is forgotten less.
+    has little of is forgotten less. ``context``: how much of its sentence a phrase vector takes in (see
+    `Model.span_vectors`; needs ``normalise``); 0: none. ``directions``: the losses of both directions (eq. 4) are
+    averaged, "mean", or added, "sum". ``balance``: phrases weigh as much as other spans (eq. 6) in the "batch", or in
+    each "sentence" by itself.
     """
 
     dim: int = 128
@@ -64,15 +80,30 @@ class Settings:
     sentence: float = 0.0
     mean: float = 0.0
     anchor: float = 0.0
+    context: float = 0.0
     plain_temperature: float = 0.05
+    directions: str = "mean"
+    balance: str = "batch"
 
     def __post_init__(self) -> None:
+        expect("[loss] directions", self.directions, ("mean", "sum"))
+        expect("[loss] balance", self.balance, ("batch", "sentence"))
         expect("[loss] negatives", self.negatives, ("phrases", "spans"))
         expect("[loss] same_wording", self.same_wording, ("negative", "ignored"))
-        for name, least in (("dim", 1), ("lengths", 1), ("segment", 0), ("sentence", 0), ("mean", 0), ("anchor", 0)):
+        for name, least in (
+            ("dim", 1),
+            ("lengths", 1),
+            ("segment", 0),
+            ("sentence", 0),
+            ("mean", 0),
+            ("anchor", 0),
+            ("context", 0),
+        ):
             at_least(f"[loss] {name}", getattr(self, name), least)
         if not (self.temperature > 0 and self.plain_temperature > 0):
             raise InputError("[loss] temperature and plain_temperature must be above 0")
+        if self.context and not self.normalise:
+            raise InputError(f"[loss] context {self.context} without normalise; set normalise = true")
 
 
 class PhraseModel(nn.Module):
@@ -114,11 +145,11 @@ class PhraseModel(nn.Module):
     @torch.no_grad()
     def load_heads(self, heads: Mapping[str, Tensor]) -> None:
         """Take over what `heads` gave; of a segmenter with fewer lengths, the last bias for those that it lacks."""
-        for name, own in self.heads().items():
-            given = heads[name]
+        for name, layer in self.heads().items():
+            values = heads[name]
             if name == "segment_bias":
-                given = given[torch.arange(len(own)).clamp(max=len(given) - 1)]
-            own.copy_(given)
+                values = values[torch.arange(len(layer)).clamp(max=len(values) - 1)]
+            layer.copy_(values)
 
     @torch.no_grad()
     def start_from_components(self, ends: Tensor) -> None:
@@ -163,7 +194,8 @@ class CCPR:
         settings, device = self.settings, states.device
         sides = [on_device(device, side) for side in (batch.source, batch.target)]
         pairs = torch.from_numpy(batch.pairs).to(device)
-        align, right = self.alignment(states, sides, pairs, batch.known)
+        contexts = self.contexts(states, batch.tokens) if settings.context else None
+        align, right = self.alignment(states, sides, pairs, batch.known_pairs, contexts)
         parts = {"align": align, "acc@1": right}
         total = align
         if settings.segment:
@@ -178,45 +210,54 @@ class CCPR:
         if settings.anchor:
             if before is None:
                 raise InputError(f"[loss] anchor {settings.anchor}, and no vectors of the encoder before training")
-            now = sentence_vectors(states, batch.tokens)[batch.anchored()]
+            now = self.sentence_vectors(states, batch.tokens)[batch.anchored()]
             parts["anchor"] = (1 - (now * before).sum(1)).mean()
             total = total + settings.anchor * parts["anchor"]
         return Losses(total, {"loss": total, **parts})
 
     def segmentation(self, states: Tensor, batch: SpanBatch, sides: list[dict[str, Tensor]]) -> Tensor:
-        """Eq. 5 and 6, over the spans of both sides; a bare term is no example of where phrases begin and end."""
+        """Eq. 5 and 6, over the spans of both sides; a bare term is not an example of where phrases begin and end."""
         counted = [side["text"] % (len(batch.tokens) // 2) < batch.sentences for side in sides]
         spans = [
             (side["first"][at], side["last"][at], side["length"][at]) for side, at in zip(sides, counted, strict=True)
         ]
-        logits = torch.cat([self.model.segments(states, *each) for each in spans])
-        return balanced_bce(logits, torch.cat([side["phrase"][at] for side, at in zip(sides, counted, strict=True)]))
+        logits = torch.cat([self.model.segments(states, *span) for span in spans])
+        phrases, texts = (
+            torch.cat([side[name][at] for side, at in zip(sides, counted, strict=True)]) for name in ("phrase", "text")
+        )
+        return balanced_bce(logits, phrases, texts if self.settings.balance == "sentence" else None)
 
     def alignment(
         self,
         states: Tensor,
         sides: list[dict[str, Tensor]],
         pairs: Tensor,
-        known: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+        known_pairs: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+        contexts: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Eq. 2-4: both directions, averaged; and the share that is right. ``known`` as in `SpanBatch`."""
-        found = []
+        """Eq. 2-4: both directions, averaged or added; and the share that is right.
+
+        ``known_pairs`` as in `SpanBatch`; ``contexts`` of `contexts`, with a context weight.
+        """
+        losses = []
         for side, other in ((0, 1), (1, 0)):
-            own, rival = sides[side], sides[other]
-            queries = self._vectors(states, own["first"][pairs[:, side]], own["last"][pairs[:, side]])
+            query, rival = sides[side], sides[other]
+            queries = self.vectors(states, query, pairs[:, side], contexts)
             chosen, positives = self._candidates(pairs[:, other], len(rival["first"]))
-            candidates = self._vectors(states, rival["first"][chosen], rival["last"][chosen])
+            candidates = self.vectors(states, rival, chosen, contexts)
             ignored = None
             if self.settings.same_wording == "ignored":
                 ignored = rival["wording"][chosen] == rival["wording"][pairs[:, other]][:, None]
-            if known is not None and len(known[side]):
+            if known_pairs is not None and len(known_pairs[side]):
                 shape = len(pairs), int(rival["wording"].max()) + 1
                 right_too = torch.zeros(shape, dtype=torch.bool, device=states.device)
-                right_too[tuple(torch.from_numpy(known[side].T).to(states.device))] = True
+                right_too[tuple(torch.from_numpy(known_pairs[side].T).to(states.device))] = True
                 right_too = right_too[:, rival["wording"][chosen]]
                 ignored = right_too if ignored is None else ignored | right_too
-            found.append(contrast(queries, candidates, positives, self.settings.temperature, ignored))
-        return (found[0].loss + found[1].loss) / 2, (found[0].right + found[1].right) / 2
+            losses.append(contrast(queries, candidates, positives, self.settings.temperature, ignored))
+        total = losses[0].loss + losses[1].loss
+        right = (losses[0].right + losses[1].right) / 2
+        return total if self.settings.directions == "sum" else total / 2, right
 
     def _candidates(self, positives: Tensor, spans: int) -> tuple[Tensor, Tensor]:
         """Which spans are candidates, and which of these are the positives."""
@@ -225,29 +266,45 @@ class CCPR:
         chosen, places = torch.unique(positives, return_inverse=True)
         return chosen, places
 
-    def _vectors(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
-        vectors = self.model.phrases(states, first, last)
-        return functional.normalize(vectors, dim=1) if self.settings.normalise else vectors
+    def vectors(self, states: Tensor, side: dict[str, Tensor], spans: Tensor, contexts: Tensor | None) -> Tensor:
+        """(spans, dim) vectors of some spans of a side, by number; ``contexts`` (texts, dim) with a weight."""
+        vectors = self.model.phrases(states, side["first"][spans], side["last"][spans])
+        if not self.settings.normalise:
+            return vectors
+        vectors = functional.normalize(vectors, dim=1)
+        if contexts is None:
+            return vectors
+        return functional.normalize(vectors + self.settings.context * contexts[side["text"][spans]], dim=1)
+
+    def contexts(self, states: Tensor, tokens: Batch) -> Tensor:
+        """(texts, dim) the mean of the unit vectors of all tokens of a text, as `Model.span_vectors` has it."""
+        numbers = torch.arange(len(states), device=states.device)
+        projected = functional.normalize(self.model.phrases(states, numbers, numbers), dim=1)
+        bounds = torch.from_numpy(tokens.bounds).to(states.device)
+        before, after = tokens.edges
+        first = bounds[:-1] + before
+        return span_means(projected, first, torch.maximum(bounds[1:] - after - 1, first))
 
     def sentences(self, states: Tensor, batch: SpanBatch) -> Tensor:
-        """Contrast of texts that translate each other, as the mean of all their token states, both directions."""
-        left, right = sentence_vectors(states, batch.tokens).chunk(2)
+        """Contrast of texts that translate each other, both directions."""
+        left, right = self.sentence_vectors(states, batch.tokens).chunk(2)
         return self._mutual(left[: batch.mates], right[: batch.mates])
+
+    def sentence_vectors(self, states: Tensor, tokens: Batch) -> Tensor:
+        """(texts, width) unit vectors of the texts of a batch: the mean of all token states, of a decoder the last."""
+        bounds = torch.from_numpy(tokens.bounds).to(states.device)
+        if self.model.backbone.causal:
+            return functional.normalize(states[bounds[1:] - 1].float(), dim=1)
+        return functional.normalize(span_means(states, bounds[:-1], bounds[1:] - 1), dim=1)
 
     def means(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> Tensor:
         """Contrast of phrases as means of their token states (how XPR represents them), both directions."""
         ends = [(side["first"][at], side["last"][at]) for side, at in zip(sides, pairs.T, strict=True)]
-        return self._mutual(*(functional.normalize(span_means(states, *each), dim=1) for each in ends))
+        return self._mutual(*(functional.normalize(span_means(states, *end), dim=1) for end in ends))
 
     def _mutual(self, left: Tensor, right: Tensor) -> Tensor:
-        own, temperature = torch.arange(len(left), device=left.device), self.settings.plain_temperature
-        return (contrast(left, right, own, temperature).loss + contrast(right, left, own, temperature).loss) / 2
-
-
-def sentence_vectors(states: Tensor, tokens: Batch) -> Tensor:
-    """(texts, width) unit vectors of the texts of a batch: the mean of all their token states."""
-    bounds = torch.from_numpy(tokens.bounds).to(states.device)
-    return functional.normalize(span_means(states, bounds[:-1], bounds[1:] - 1), dim=1)
+        labels, temperature = torch.arange(len(left), device=left.device), self.settings.plain_temperature
+        return (contrast(left, right, labels, temperature).loss + contrast(right, left, labels, temperature).loss) / 2
 
 
 def on_device(device: torch.device, spans: Spans) -> dict[str, Tensor]:
@@ -265,13 +322,18 @@ FIGURES = ("score", "acc@1", "sentences", "f1")
 class DataSettings:
     """Where phrase pairs come from and how batches are drawn (see `Schedule`, `Alteration`, `collate`).
 
-    ``positives``: "same": a phrase and its mate in the parallel sentence (CCPR); "elsewhere": a phrase and its mate in
-    another sentence pair, so the context decides nothing (the paper's baseline CPR). ``terms``: files of phrase pairs
-    without sentences (dictionaries), of which each batch gets ``term_batch``.
-    ``others``: pairs with a function word at an end, of each sentence pair (see `collate`).
-    ``crossed``, ``senses``, ``half_alone``: how many examples of each kind a batch gets beside its sentence pairs, two
-    for each of ``senses`` (see `phrasemate.training.cross_context`). ``known``: tables of wordings that are right for
-    each other, a pair a line, which are not used as each other's negatives.
+    Args:
+        files: Files of ``phrasemate pairs``, as patterns.
+        batch: Sentence pairs of a batch.
+        phrases: Phrase pairs of a batch.
+        positives: "same": a phrase and its mate in the parallel sentence (CCPR). "elsewhere": a phrase and its mate in
+            another sentence pair, so the context decides nothing (the paper's baseline CPR).
+        terms: Files of phrase pairs without sentences (dictionaries), of which each batch gets ``term_batch``.
+        others: Pairs with a function word at an end, of each sentence pair (see `collate`).
+        crossed, senses, half_alone: Examples of each kind that a batch gets beside its sentence pairs, two for each of
+            ``senses`` (see `phrasemate.training.ccpr_data`).
+        contrasts: Tables of wordings with two translations of different meaning, which ``senses`` needs.
+        known: Tables of wordings that are right for each other, a pair a line: never negatives of each other.
     """
 
     files: tuple[str, ...]
@@ -292,17 +354,27 @@ class DataSettings:
     crossed: int = 0
     senses: int = 0
     half_alone: int = 0
+    contrasts: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """``base``: a Hugging Face encoder, a folder or a name; ``head``: begin with "random", "components" (of phrases'
-    two ends), or "base": the heads that lie in the folder, an earlier run's ``model/``.
+    """The encoder, and what of it is trained.
+
+    Args:
+        base: A Hugging Face encoder, a folder or a name.
+        frozen: How many of the lowest layers are not trained.
+        embeddings: Whether the token table is "trained" or "frozen".
+        head: Begin with "random", "components" (of phrases' two ends), or "base": the heads that lie in the folder, an
+            earlier run's ``model/``.
+        attention: How transformers computes it, "eager" or "sdpa" (default: sdpa on a graphics card where the encoder
+            has it).
     """
 
     base: str
     frozen: int = 0
+    embeddings: str = "frozen"
     dropout: float = 0.2
     head: str = "random"
     attention: str = ""
@@ -334,15 +406,16 @@ class Config:
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
         """From the tables of a TOML file; raises InputError naming what is wrong."""
-        made = configured(cls, tables)
-        data, optimizer = made.data, made.optimizer
+        config = configured(cls, tables)
+        data, optimizer = config.data, config.optimizer
         expect("[data] positives", data.positives, ("same", "elsewhere"))
-        expect("[model] head", made.model.head, HEADS)
+        expect("[model] head", config.model.head, HEADS)
+        expect("[model] embeddings", config.model.embeddings, EMBEDDINGS)
         for table, settings, least in (
             ("data", data, {"batch": 1, "phrases": 1, "max_words": 1, "max_tokens": 3, "neighbours": 1, "dev": 1}),
             ("data", data, {"evenness": 0, "lower": 0, "plain": 0, "apart": 0, "term_batch": 0, "others": 0}),
             ("data", data, {"crossed": 0, "senses": 0, "half_alone": 0}),
-            ("model", made.model, {"frozen": 0, "dropout": 0}),
+            ("model", config.model, {"frozen": 0, "dropout": 0}),
             ("optimizer", optimizer, {"encoder": 0, "heads": 0, "segmenter": 0, "chunk": 1}),
         ):
             for name, value in least.items():
@@ -351,7 +424,7 @@ class Config:
             raise InputError(f"[data] terms {data.terms}, term_batch {data.term_batch}; expected both or neither")
         if data.terms and data.positives == "elsewhere":
             raise InputError('[data] terms with positives "elsewhere"; terms have no sentence, expected "same"')
-        return made
+        return config
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
@@ -387,18 +460,26 @@ class CCPRTask:
             )
         self.elsewhere = None
         if data.positives == "elsewhere" or data.crossed or data.senses or data.half_alone:
-            self.elsewhere = CrossContextSampling(self.files, self.schedule.dev, folder / "occurrences.npz")
+            self.elsewhere = CrossContextSampling(
+                self.files,
+                self.schedule.dev,
+                folder / "occurrences.npz",
+                _matching(folder, data.contrasts) if data.senses else (),
+            )
         self.known = KnownPairs(_matching(folder, data.known), folder / "known.npz") if data.known else None
         base = config.model.base
         self.tokenizer = Tokenizer(base, min(data.max_tokens, longest_text(base)))
         if not any(len(batch.pairs) for _, batch in self._held_out()):
-            held = f"the {len(self.schedule.dev)} held-out sentence pairs"
-            raise InputError(f"{folder}: no phrase pair in {held}; make the files again with phrasemate pairs")
+            held_out = f"the {len(self.schedule.dev)} held-out sentence pairs"
+            raise InputError(f"{folder}: no phrase pair in {held_out}; make the files again with phrasemate pairs")
         torch.manual_seed(config.loop.seed)
-        backbone = Backbone(base, config.model.frozen, config.model.dropout)
-        attention = config.model.attention or ("sdpa" if device == "cuda" else "eager")
+        backbone = Backbone(base, config.model.frozen, config.model.dropout, config.model.embeddings)
+        attention = config.model.attention or (
+            "" if device == "cuda" else "eager"
+        )  # "": transformers picks, sdpa first
         try:
-            backbone.encoder.set_attn_implementation(attention)
+            if attention:
+                backbone.encoder.set_attn_implementation(attention)
         except (ValueError, ImportError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"[model] attention: {attention!r}; expected eager or sdpa ({reason})") from error
@@ -472,7 +553,7 @@ class CCPRTask:
         if self.before is not None:
             anchored = batch.tokens.subset(batch.anchored())
             with torch.no_grad(), autocast():
-                before = sentence_vectors(self.before.states(anchored, chunk), anchored)
+                before = self.objective.sentence_vectors(self.before.states(anchored, chunk), anchored)
 
         def objective(states: Tensor) -> Tensor:
             losses = self.objective(states, batch, before)
@@ -500,26 +581,33 @@ class CCPRTask:
             with autocast():
                 states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
             on = [on_device(states.device, side) for side in (batch.source, batch.target)]
-            model = self.module
-            vectors = [functional.normalize(model.phrases(states, side["first"], side["last"]), dim=1) for side in on]
+            model, objective = self.module, self.objective
+            contexts = objective.contexts(states, batch.tokens) if self.config.loss.context else None
+            every = [torch.arange(len(side["first"]), device=states.device) for side in on]
+            vectors = [
+                functional.normalize(objective.vectors(states, side, spans, contexts), dim=1)
+                for side, spans in zip(on, every, strict=True)
+            ]
             queries.append(vectors[0][batch.pairs[:, 0]])
             golds.append(torch.from_numpy(batch.pairs[:, 1]) + offset)
             owners.append(rows[batch.source.text[batch.pairs[:, 0]], 0])
             spans.append(vectors[1])
             offset += len(vectors[1])
-            sentences.append(sentence_vectors(states, batch.tokens).chunk(2))
+            sentences.append(objective.sentence_vectors(states, batch.tokens).chunk(2))
             for side in on:
-                found = model.segments(states, side["first"], side["last"], side["length"]) > 0
-                hits += [float(x) for x in ((found & side["phrase"]).sum(), found.sum(), side["phrase"].sum())]
+                predicted = model.segments(states, side["first"], side["last"], side["length"]) > 0
+                hits += [float(x) for x in ((predicted & side["phrase"]).sum(), predicted.sum(), side["phrase"].sum())]
         right = _right(torch.cat(queries), torch.cat(spans), torch.cat(golds).to(states.device)).cpu().numpy()
         owner = np.concatenate(owners)
         left, other = (torch.cat(side) for side in zip(*sentences, strict=True))
-        own = torch.arange(len(left), device=left.device)
+        labels = torch.arange(len(left), device=left.device)
         by_file = {name: float(right[owner == i].mean()) for i, name in enumerate(self.names) if (owner == i).any()}
         return {
             "score": float(np.mean(list(by_file.values()))),
             "acc@1": float(right.mean()),
-            "sentences": float((_right(left, other, own).float().mean() + _right(other, left, own).float().mean()) / 2),
+            "sentences": float(
+                (_right(left, other, labels).float().mean() + _right(other, left, labels).float().mean()) / 2
+            ),
             "f1": float(2 * hits[0] / max(hits[1] + hits[2], 1)),
             **by_file,
         }
@@ -543,24 +631,24 @@ class CCPRTask:
         """(phrases, 2 x width): the two ends of phrases of 40 sentence pairs of each file, both sides."""
         rows = [(f, r) for f, file in enumerate(self.files) for r in range(0, len(file), max(len(file) // 40, 1))]
         self.module.eval()
-        found = []
+        ends = []
         for at in range(0, len(rows), DEV_SENTENCES):
             batch = self._collated([self.files[f][r] for f, r in rows[at : at + DEV_SENTENCES]], random.Random(0))
             states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
             for side in (batch.source, batch.target):
-                found.append(torch.cat([states[side.first[side.phrase]], states[side.last[side.phrase]]], 1))
-        return torch.cat(found)
+                ends.append(torch.cat([states[side.first[side.phrase]], states[side.last[side.phrase]]], 1))
+        return torch.cat(ends)
 
 
 def _heads(folder: Path, width: int, dim: int) -> dict[str, Tensor]:
     path = folder / "heads.safetensors"
     if not path.is_file():
         raise InputError(f"{path}: not found; head 'base' takes the model/ of an earlier run as its base")
-    found = load_heads(path, width, ModelError, "take the model/ of an earlier run as the base")
-    made = {name: torch.from_numpy(np.array(value)) for name, value in found.items()}
-    if made["bias"].shape != (dim,) or "segment_start" not in made:
-        raise InputError(f"{path}: {len(made['bias'])} dimensions; expected {dim}, and a segmenter")
-    return made
+    arrays = load_heads(path, width, ModelError, "take the model/ of an earlier run as the base")
+    tensors = {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
+    if tensors["bias"].shape != (dim,) or "segment_start" not in tensors:
+        raise InputError(f"{path}: {len(tensors['bias'])} dimensions; expected {dim}, and a segmenter")
+    return tensors
 
 
 def _matching(folder: Path, names: Sequence[str]) -> list[Path]:
@@ -573,12 +661,12 @@ def _matching(folder: Path, names: Sequence[str]) -> list[Path]:
     return paths
 
 
-def _right(queries: Tensor, candidates: Tensor, own: Tensor) -> Tensor:
+def _right(queries: Tensor, candidates: Tensor, positive: Tensor) -> Tensor:
     """(queries,) bool: no candidate but the query's own is as near as it; in blocks."""
-    blocks = zip(torch.split(queries, 512), torch.split(own, 512), strict=True)
+    blocks = zip(torch.split(queries, 512), torch.split(positive, 512), strict=True)
     return torch.cat([_beats(some @ candidates.T, places) for some, places in blocks])
 
 
-def _beats(scores: Tensor, own: Tensor) -> Tensor:
-    best: Tensor = (scores >= scores.gather(1, own[:, None]) - 1e-6).sum(1) == 1
+def _beats(scores: Tensor, positive: Tensor) -> Tensor:
+    best: Tensor = (scores >= scores.gather(1, positive[:, None]) - 1e-6).sum(1) == 1
     return best

@@ -18,17 +18,17 @@ SHIPPED = Path(__file__).parents[1] / "configs"
 T = TypeVar("T")
 
 
-def file_of(given: Path) -> Path:
+def file_of(source: Path) -> Path:
     """The file itself where there is one, else the one in `SHIPPED` that it names, with or without its ``.toml``.
 
     Raises InputError, with what there is, where it is neither.
     """
     shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"), key=lambda path: path.stem)}
-    if given.is_file():
-        return given
-    if given.parent == Path() and (name := given.name.removesuffix(".toml")) in shipped:
+    if source.is_file():
+        return source
+    if source.parent == Path() and (name := source.name.removesuffix(".toml")) in shipped:
         return shipped[name]
-    raise InputError(f"{given}: no such file; phrasemate comes with {', '.join(shipped)}")
+    raise InputError(f"{source}: no such file; phrasemate comes with {', '.join(shipped)}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     """The tables with ``table.key=value`` put in; a value is TOML, or else a string."""
-    made = {key: dict(_table(value, key)) for key, value in tables.items()}
+    changed = {key: dict(_table(value, key)) for key, value in tables.items()}
     for change in changes:
         name, sign, text = change.partition("=")
         table, dot, key = name.strip().partition(".")
@@ -51,8 +51,8 @@ def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, A
             value = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError):  # long numbers, deep brackets
             value = text.strip()
-        made.setdefault(table, {})[key] = value
-    return made
+        changed.setdefault(table, {})[key] = value
+    return changed
 
 
 def expect(name: str, value: str, among: Sequence[str]) -> None:
@@ -74,17 +74,17 @@ def configured(kind: type[T], tables: Mapping[str, Any]) -> T:
     unknown = sorted(set(tables) - set(kinds))
     if unknown:
         raise InputError(f"[{unknown[0]}]: unknown; expected {', '.join(kinds)}")
-    return kind(**{name: built(each, tables.get(name, {}), name) for name, each in kinds.items()})
+    return kind(**{name: built(item, tables.get(name, {}), name) for name, item in kinds.items()})
 
 
 def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
     """A dataclass from a table; raises InputError for an unknown key, a missing one or a wrong type."""
     hints, table = get_type_hints(kind), _table(table, name)
-    known = {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(table) - set(known))
+    types = {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(table) - set(types))
     if unknown:
-        raise InputError(f"[{name}] {unknown[0]}: unknown; expected some of {', '.join(known)}")
-    values = {key: _checked(value, known[key], f"[{name}] {key}") for key, value in table.items()}
+        raise InputError(f"[{name}] {unknown[0]}: unknown; expected some of {', '.join(types)}")
+    values = {key: _checked(value, types[key], f"[{name}] {key}") for key, value in table.items()}
     try:
         return kind(**values)
     except TypeError as error:
@@ -92,8 +92,9 @@ def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
 
 
 def facts_of(method: str, config: Any) -> dict[str, Any]:
-    """The settings of `configured` as plain data, but those of the loop; of a base only its name, wherever it lies, and
-    ``weights``, a hash of its files: two bases may have one name.
+    """The settings of `configured` as plain data, but those of the loop.
+
+    Of a base only its name, wherever it lies, and ``weights``, a hash of its files: two bases may have one name.
     """
     facts: dict[str, Any] = {"method": method}
     facts |= {name: value for name, value in asdict(config).items() if name != "loop"}
@@ -118,7 +119,7 @@ def _checked(value: Any, kind: Any, name: str) -> Any:
         if abs(value) <= sys.float_info.max:  # neither NaN nor infinite
             return float(value)
         raise InputError(f"{name}: {value}; expected a finite number")
-    if kind == tuple[str, ...] and isinstance(value, list) and all(isinstance(each, str) for each in value):
+    if kind == tuple[str, ...] and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value

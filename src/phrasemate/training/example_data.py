@@ -75,12 +75,12 @@ def contexts_of(
     lacking = 0
     for side in ("source", "target"):
         for pair in pairs:
-            found = () if bare else getattr(pair, f"{side}_examples")[: most or None]
+            sentences = () if bare else getattr(pair, f"{side}_examples")[: most or None]
             text = getattr(pair, side).strip()
             if not text:
                 raise InputError(f"{name}: {pair.source!r} and {pair.target!r}; expected two phrases, neither blank")
-            lacking += not found
-            phrases += found or [Phrase(text, 0, len(text))]
+            lacking += not sentences
+            phrases += sentences or [Phrase(text, 0, len(text))]
             owned.append(len(phrases))
     blocks = [_windows(phrases[at : at + BLOCK], tokenizer) for at in range(0, len(phrases), BLOCK)]
     ids, lengths, first, last = (np.concatenate(column) for column in zip(*blocks, strict=True))
@@ -98,27 +98,31 @@ def _hash(text: str) -> int:
 def _windows(phrases: Sequence[Phrase], tokenizer: Tokenizer) -> tuple[NDArray[np.int32], Integers, Integers, Integers]:
     """The tokens of the contexts, each cut to the tokenizer's longest length, how many each has, and the phrase's."""
     whole = tokenizer.uncut([phrase.context for phrase in phrases])
-    opening, closing = whole.bounds[:-1], whole.bounds[1:] - 1  # (contexts,) rows of the special tokens
+    before, after = whole.edges
+    opening, closing = whole.bounds[:-1], whole.bounds[1:] - after  # (contexts,) rows of the first special tokens
+    inner = opening + before
     first, last = _phrase_rows(whole, phrases)
     first = np.minimum(first, np.maximum(closing - 1, opening))  # no special token while there is another
     last = np.maximum(np.minimum(last, closing - 1), first)
-    most = tokenizer.max_tokens - 2
+    most = tokenizer.max_tokens - before - after
     room = np.maximum(most - (last + 1 - first), 0)
-    left = np.minimum(first - opening - 1, np.maximum(room - (closing - last - 1), (room + 1) // 2))
+    left = np.minimum(first - inner, np.maximum(room - (closing - last - 1), (room + 1) // 2))
     start = first - left
     stop = np.minimum(np.minimum(closing, start + most), last + 1 + room - left)
     edges = np.bincount(start, minlength=len(whole.ids) + 1) - np.bincount(stop, minlength=len(whole.ids) + 1)
-    kept = np.cumsum(edges[:-1]) > 0
-    kept[opening] = kept[closing] = True
+    inside = np.cumsum(edges[:-1]) > 0
+    for row in (*(opening + at for at in range(before)), *(closing + at for at in range(after))):
+        inside[row] = True
     last = np.minimum(last, np.maximum(stop - 1, first))
-    return whole.ids[kept].astype(np.int32), stop - start + 2, first - start + 1, last - start + 1
+    shift = before - start
+    return whole.ids[inside].astype(np.int32), stop + shift + after, first + shift, last + shift
 
 
 def _phrase_rows(whole: Batch, phrases: Sequence[Phrase]) -> tuple[Integers, Integers]:
     """The first and the last token of each phrase, as the encoder's runtime finds them."""
     starts, ends = whole.starts.astype(np.int32), whole.ends.astype(np.int32)
-    closing = whole.bounds[1:] - 1
-    starts[closing] = ends[closing] = [len(phrase.context) for phrase in phrases]
+    for at in range(1, whole.edges[1] + 1):
+        starts[whole.bounds[1:] - at] = ends[whole.bounds[1:] - at] = [len(phrase.context) for phrase in phrases]
     states = States(np.zeros((0, 0), np.float32), whole.bounds, starts, ends)
     spans = np.array([(phrase.start, phrase.end) for phrase in phrases], np.int32)
     return token_rows(states, np.arange(len(phrases)), spans[:, 0], spans[:, 1])

@@ -2,16 +2,17 @@
 
 An encoder is cut in two: `Lower` is frozen, `Upper` is trained. Of the topmost layer only the states of the wanted
 tokens are computed: the others are keys and values, which is a sixth of the work. The layers are those of
-`transformers` (BERT family); only the way through them is ours.
+`transformers` (BERT, RoBERTa, CamemBERT, XLM-R); only the way through them is ours. Encoders of other families, and
+those whose token table is trained, are not cut: `TokenNumbers` and `WholeEncoder` take the two places.
 
-`Feed` caches what `Lower` gives for contexts of phrases, one file for each split of a language pair, named by a hash of
-all that decides about its content (the weights of the lower layers, the tokens, the precision), so that many runs share
-it: half-precision floats, one row a token, mapped into memory. A file has its name only once it is complete; its last
-four bytes are the CRC-32 of those before, and one that does not match is made again.
+`Feed` caches what `Lower` gives for contexts of phrases: half-precision floats, one row a token, mapped into memory.
+There is one file for each split of a language pair. Its name is a hash of the weights of the lower layers, the tokens
+and the precision, so that many runs share it. A file has its name only once it is complete; its last four bytes are the
+CRC-32 of those before, and one that does not match is made again.
 
-`sentence_states` caches the token states of whole sentences for a re-ranker. A set of sentences has three files, named
-by a hash of the sentences and the encoder, so that many runs share them: KEY.values.npy (tokens, width) float16 without
-the special tokens, KEY.bounds.npy, KEY.vectors.npy, each with a checksum at its end.
+`sentence_states` caches the token states of whole sentences for a re-ranker, in three files: KEY.values.npy
+(tokens, width) float16 without the special tokens, KEY.bounds.npy, KEY.vectors.npy. KEY is a hash of the sentences and
+the encoder. Each file has a checksum at its end.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, NoReturn
 from zlib import crc32
 
 import numpy as np
@@ -33,30 +34,78 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from phrasemate.encode import Model
-from phrasemate.encode.pooling import pool_mean, unit
+from phrasemate.encode.export.hf_folder import FAMILIES
+from phrasemate.encode.export.traced_graph import keep_layers, layers_of
 from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.training.example_data import Contexts, Integers, Sampled
 from phrasemate.training.hf_encoder import Backbone, grouped, padded
 from phrasemate.utils.storage import atomic_file
 
 
-def halves(backbone: Backbone, frozen: int, layer: int = 0) -> tuple[Lower, Upper]:
+def halves(backbone: Backbone, frozen: int, layer: int = 0) -> tuple[Lower | TokenNumbers, Upper | WholeEncoder]:
     """The layers up to ``frozen`` (0: the token vectors), and those from there to ``layer`` (0: the last).
 
-    What is above is taken out of the encoder.
+    What is above is taken out of the encoder. An encoder of another family than those of the written graph, and one
+    whose token table is trained, is not cut: the second part is all of it.
 
-    Raises InputError where nothing is between the two, ModelUnsupported for an encoder of another build.
+    Raises InputError where nothing is between the two.
     """
-    encoder = backbone.encoder
+    encoder, depth = backbone.encoder, backbone.depth
+    layer = layer or depth
+    if not 0 <= frozen < layer <= depth:
+        raise InputError(f"frozen {frozen}, layer {layer}; expected 0 <= frozen < layer <= {depth}")
+    keep_layers(encoder, layer)
+    trained_table = any(value.requires_grad for value in encoder.get_input_embeddings().parameters())
+    if encoder.config.model_type not in FAMILIES or trained_table:
+        if frozen:
+            layers_of(encoder)[:frozen].requires_grad_(False)
+        return TokenNumbers(encoder), WholeEncoder(encoder)
     layers = list(encoder.encoder.layer)
-    layer = layer or len(layers)
-    if not 0 <= frozen < layer <= len(layers):
-        raise InputError(f"frozen {frozen}, layer {layer}; expected 0 <= frozen < layer <= {len(layers)}")
-    if not hasattr(layers[0], "attention") or not hasattr(layers[0].attention, "self"):
-        raise ModelUnsupported(f"{type(encoder).__name__}: its layers are built in another way; expected BERT or XLM-R")
-    encoder.encoder.layer = nn.ModuleList(layers[:layer])
-    encoder.config.num_hidden_layers = layer
-    return Lower(encoder.embeddings, layers[:frozen]), Upper(layers[frozen:layer])
+    return Lower(encoder.embeddings, layers[:frozen]), Upper(layers[frozen:])
+
+
+class TokenNumbers:
+    """Token numbers (texts, tokens), as they are: what an encoder that is not cut takes in."""
+
+    def __init__(self, encoder: Any) -> None:
+        self._parameter: Tensor = next(encoder.parameters())
+        self._name, self.width = type(encoder).__name__, int(encoder.config.hidden_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the encoder computes."""
+        return self._parameter.device
+
+    def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The numbers."""
+        return ids
+
+    def digest(self) -> NoReturn:
+        """Raises ModelUnsupported: this method has no frozen states to store."""
+        raise ModelUnsupported(
+            f"{self._name}: states of its lower layers are not kept; give model.kept = false (BERT, RoBERTa, CamemBERT "
+            "and XLM-R with frozen embeddings have them)"
+        )
+
+
+class WholeEncoder(nn.Module):
+    """Token numbers (texts, tokens) -> states of the last layer, of one stretch of tokens in each text."""
+
+    def __init__(self, encoder: Any) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, ids: Tensor, mask: Tensor, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Upper.forward`."""
+        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        rows, valid = _stretch(first, last)
+        return states.gather(1, rows[:, :, None].expand(-1, -1, states.shape[2])), valid
+
+
+def _stretch(first: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+    """(texts, longest) the tokens from ``first`` to ``last`` (texts,), inclusive, and which of these there are."""
+    rows = first[:, None] + torch.arange(int((last - first).max()) + 1, device=first.device)
+    return torch.minimum(rows, last[:, None]), rows <= last[:, None]
 
 
 class Lower(nn.Module):
@@ -77,7 +126,7 @@ class Lower(nn.Module):
 
     @torch.no_grad()
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """``mask`` (texts, tokens) bool: which are no padding."""
+        """``mask`` (texts, tokens) bool: which are not padding."""
         states: Tensor = self.embeddings(input_ids=ids)
         for layer in self.layers:
             states = layer_states(layer, states, states, mask)
@@ -85,11 +134,11 @@ class Lower(nn.Module):
 
     def digest(self) -> str:
         """SHA-256 of all its weights: equal digests, equal states."""
-        found = hashlib.sha256()
+        hasher = hashlib.sha256()
         for name, value in sorted(self.state_dict().items()):
-            found.update(f"{name} {tuple(value.shape)}\n".encode())
-            found.update(value.detach().cpu().float().contiguous().numpy().data)
-        return found.hexdigest()
+            hasher.update(f"{name} {tuple(value.shape)}\n".encode())
+            hasher.update(value.detach().cpu().float().contiguous().numpy().data)
+        return hasher.hexdigest()
 
 
 class Upper(nn.Module):
@@ -105,32 +154,31 @@ class Upper(nn.Module):
         """
         for layer in list(self.layers)[:-1]:
             states = layer_states(layer, states, states, mask)
-        rows = first[:, None] + torch.arange(int((last - first).max()) + 1, device=first.device)  # (texts, longest)
-        there = rows <= last[:, None]
-        rows = torch.minimum(rows, last[:, None])[:, :, None].expand(-1, -1, states.shape[2])
-        return layer_states(self.layers[-1], states.gather(1, rows), states, mask), there
+        rows, valid = _stretch(first, last)
+        queries = states.gather(1, rows[:, :, None].expand(-1, -1, states.shape[2]))
+        return layer_states(self.layers[-1], queries, states, mask), valid
 
 
 def layer_states(layer: Any, queries: Tensor, states: Tensor, mask: Tensor) -> Tensor:
     """(texts, n, width): the states after a layer of the tokens ``queries`` (texts, n, width) of the texts ``states``
-    (texts, tokens, width), of which ``mask`` (texts, tokens) are no padding.
+    (texts, tokens, width), of which ``mask`` (texts, tokens) are not padding.
     """
-    own = layer.attention.self
+    attention = layer.attention.self
 
     def split(values: Tensor) -> Tensor:  # (texts, heads, n, width of a head)
-        return values.reshape(*values.shape[:2], int(own.num_attention_heads), -1).transpose(1, 2)
+        return values.reshape(*values.shape[:2], int(attention.num_attention_heads), -1).transpose(1, 2)
 
-    q, k, v = split(own.query(queries)), split(own.key(states)), split(own.value(states))
-    seen = mask[:, None, None, :]
+    q, k, v = split(attention.query(queries)), split(attention.key(states)), split(attention.value(states))
+    visible = mask[:, None, None, :]
     if q.is_cuda:
-        share = own.dropout.p if own.training else 0.0
-        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, dropout_p=share)
+        share = attention.dropout.p if attention.training else 0.0
+        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=visible, dropout_p=share)
     else:  # faster there for short texts
-        scores = (q @ k.transpose(2, 3)).float() * own.attention_head_size**-0.5  # (texts, heads, n, tokens)
-        mixed = own.dropout(scores.masked_fill(~seen, -torch.inf).softmax(-1)).to(v.dtype) @ v
+        scores = (q @ k.transpose(2, 3)).float() * attention.attention_head_size**-0.5  # (texts, heads, n, tokens)
+        mixed = attention.dropout(scores.masked_fill(~visible, -torch.inf).softmax(-1)).to(v.dtype) @ v
     attended = layer.attention.output(mixed.transpose(1, 2).flatten(2), queries)
-    made: Tensor = layer.output(layer.intermediate(attended), attended)
-    return made
+    output: Tensor = layer.output(layer.intermediate(attended), attended)
+    return output
 
 
 BLOCK = 2_048  # contexts computed between two writes
@@ -140,9 +188,13 @@ Progress = Callable[[str, int, int], None]  # what is computed, contexts done, o
 
 
 class Piece(NamedTuple):
-    """Some contexts of a step, padded: ``values`` are token numbers (texts, tokens) or kept states (texts, tokens,
-    width); ``mask`` (texts, tokens) bool; ``first`` and ``last`` (texts,) the phrase's tokens; ``places`` (texts,):
-    which contexts of the step they are.
+    """Some contexts of a step, padded.
+
+    Args:
+        values: Token numbers (texts, tokens), or cached states (texts, tokens, width).
+        mask: (texts, tokens) bool.
+        first, last: (texts,) the phrase's tokens.
+        places: (texts,) which contexts of the step they are.
     """
 
     values: NDArray[Any]
@@ -153,7 +205,10 @@ class Piece(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """A piece on the device: ``states`` (texts, tokens, width) float32, and the rest of it."""
+    """A piece on the device: ``states`` (texts, tokens, width) float32, and the rest of it.
+
+    For an encoder that is not cut, ``states`` are the token numbers (texts, tokens).
+    """
 
     states: Tensor
     mask: Tensor
@@ -169,12 +224,17 @@ class Feed:
     """
 
     def __init__(
-        self, files: Sequence[Contexts], lower: Lower, padding: int, chunk: int, autocast: Callable[[], Any]
+        self,
+        files: Sequence[Contexts],
+        lower: Lower | TokenNumbers,
+        padding: int,
+        chunk: int,
+        autocast: Callable[[], Any],
     ) -> None:
         self.files, self.lower, self.padding, self.chunk, self.autocast = files, lower, padding, chunk, autocast
         self._kept: list[Halves] = []
 
-    def keep(self, folder: Path, precision: str, show: Progress = lambda what, done, total: None) -> None:
+    def keep(self, folder: Path, precision: str, show: Progress = lambda what, step, total: None) -> None:
         """From now on read the lower states of all contexts from files in ``folder``; those that lack are made.
 
         ``precision``: the name of what ``autocast`` computes in. Raises InputError where a file cannot be written.
@@ -182,22 +242,22 @@ class Feed:
         folder.mkdir(parents=True, exist_ok=True)
         weights = f"{self.lower.digest()} {precision}\n".encode()
         for contexts in self.files:
-            found = hashlib.sha256(weights)
+            hasher = hashlib.sha256(weights)
             for array in (contexts.ids, contexts.bounds):
-                found.update(np.ascontiguousarray(array).data)
-            path = folder / f"{contexts.name.replace(' ', '-')}-{found.hexdigest()[:16]}.npy"
+                hasher.update(np.ascontiguousarray(array).data)
+            path = folder / f"{contexts.name.replace(' ', '-')}-{hasher.hexdigest()[:16]}.npy"
             self._kept.append(self._opened(path, contexts, show))
 
     def pieces(self, sampled: Sampled) -> list[Piece]:
         """The contexts of a step, by length; needs no device."""
-        made = []
+        pieces = []
         for places, mask in grouped(sampled.bounds, self.chunk):
             if self._kept:
                 values: NDArray[Any] = self._gathered(sampled, places, mask)
             else:
                 values = padded(sampled.ids, sampled.bounds, places, mask, self.padding)[0]
-            made.append(Piece(values, mask, sampled.first[places], sampled.last[places], places))
-        return made
+            pieces.append(Piece(values, mask, sampled.first[places], sampled.last[places], places))
+        return pieces
 
     def inputs(self, piece: Piece) -> Inputs:
         """A piece on the device, in the states after the lower layers."""
@@ -206,7 +266,7 @@ class Feed:
         if not values.is_floating_point():
             with self.autocast():
                 values = self.lower(values, others[0])
-        return Inputs(values.float(), *others)
+        return Inputs(values.float() if values.is_floating_point() else values, *others)
 
     def _gathered(self, sampled: Sampled, places: Integers, mask: NDArray[np.bool_]) -> Halves:
         values = np.zeros((*mask.shape, self._kept[0].shape[1]), np.float16)
@@ -217,14 +277,14 @@ class Feed:
 
     def _opened(self, path: Path, contexts: Contexts, show: Progress) -> Halves:
         shape = (len(contexts.ids), self.lower.width)
-        kept = _read(path, shape)
-        if kept is None:
+        states = _read(path, shape)
+        if states is None:
             with FileLock(path.with_suffix(".lock")):  # another run may be at it
-                kept = _read(path, shape)
-                if kept is None:
+                states = _read(path, shape)
+                if states is None:
                     self._write(path, shape, contexts, show)
-                    kept = np.lib.format.open_memmap(path, mode="r")
-        return kept
+                    states = np.lib.format.open_memmap(path, mode="r")
+        return states
 
     def _write(self, path: Path, shape: tuple[int, int], contexts: Contexts, show: Progress) -> None:
         total = len(contexts.first)
@@ -242,8 +302,8 @@ class Feed:
         states = np.empty((len(ids), self.lower.width), np.float16)
         for places, mask in grouped(bounds, self.chunk):
             values, rows = padded(ids, bounds, places, mask, self.padding)
-            found = self.inputs(Piece(values, mask, places, places, places)).states
-            states[rows] = found.cpu().numpy()[mask]
+            outputs = self.inputs(Piece(values, mask, places, places, places)).states
+            states[rows] = outputs.cpu().numpy()[mask]
         return states
 
 
@@ -295,10 +355,10 @@ def _read(path: Path, shape: tuple[int, int]) -> Halves | None:
         with path.open("rb") as file:  # NumPy would make of a header that is not ours whatever it says
             if file.read(len(header)) != header or not checksum_holds(path):
                 return None
-        kept: Halves = np.lib.format.open_memmap(path, mode="r")
+        states: Halves = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError):
         return None
-    return kept
+    return states
 
 
 def _header(shape: tuple[int, int]) -> bytes:
@@ -327,7 +387,7 @@ class SentenceStates(NamedTuple):
 
 
 def sentence_states(
-    model: Model, texts: Sequence[str], folder: Path, progress: SentenceProgress = lambda done, total: None
+    model: Model, texts: Sequence[str], folder: Path, progress: SentenceProgress = lambda step, total: None
 ) -> SentenceStates:
     """The states of the sentences, read from the folder; made and written there where they are not, or not whole.
 
@@ -336,35 +396,39 @@ def sentence_states(
     folder.mkdir(parents=True, exist_ok=True)
     key = sha256("\n".join([FORMAT, model.hash, *texts]).encode("utf-8", "replace")).hexdigest()[:24]
     paths = {name: folder / f"{key}.{name}.npy" for name in ("vectors", "bounds", "values")}
-    found = _read_sentence_states(paths)
-    if found is None:
+    stored = _read_sentence_states(paths)
+    if stored is None:
         with FileLock(folder / f"{key}.lock"):  # another run may be at it
-            found = _read_sentence_states(paths)
-            if found is None:
-                made = _compute_sentence_states(model, texts, progress)
-                _write_sentence_states(paths, made)
-                found = _read_sentence_states(paths) or made  # mapped, not in memory
-    return found
+            stored = _read_sentence_states(paths)
+            if stored is None:
+                computed = _compute_sentence_states(model, texts, progress)
+                _write_sentence_states(paths, computed)
+                stored = _read_sentence_states(paths) or computed  # mapped, not in memory
+    return stored
 
 
-def _write_sentence_states(paths: dict[str, Path], made: SentenceStates) -> None:
+def _write_sentence_states(paths: dict[str, Path], states: SentenceStates) -> None:
     for name, path in paths.items():
         with checked_file(path) as file:
-            np.save(file, getattr(made, name))
+            np.save(file, getattr(states, name))
 
 
 def _compute_sentence_states(model: Model, texts: Sequence[str], progress: SentenceProgress) -> SentenceStates:
-    values, counts, vectors, done = [], [], [], 0
-    prefix = str(model.config.get("sentence_prefix", ""))
+    values, counts, vectors, completed = [], [], [], 0
+    prefix = model.sentence_prompt()
+    opening, closing = len(model.runtime.opening), len(model.runtime.closing)
     progress(0, len(texts))
     for states in model.token_states([prefix + text for text in texts]):
-        vectors.append(unit(pool_mean(states.values, states.bounds[:-1], states.bounds[1:] - 1)))
+        vectors.append(model.sentence_vectors(states, prefix))
+        edges = [states.bounds[:-1] + at for at in range(opening)] + [
+            states.bounds[1:] - 1 - at for at in range(closing)
+        ]
         inside = np.ones(len(states.values), np.bool_)
-        inside[states.bounds[:-1]] = inside[states.bounds[1:] - 1] = False
+        inside[np.concatenate(edges)] = False
         values.append(states.values[inside].astype(np.float16))
-        counts += (np.diff(states.bounds) - 2).tolist()
-        done += len(states.bounds) - 1
-        progress(done, len(texts))
+        counts += (np.diff(states.bounds) - opening - closing).tolist()
+        completed += len(states.bounds) - 1
+        progress(completed, len(texts))
     bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return SentenceStates(np.concatenate(values), bounds, np.concatenate(vectors))
 

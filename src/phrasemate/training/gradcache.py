@@ -1,8 +1,8 @@
 """Gradients of a batch that does not fit into memory: chunks, and the cache of their outputs (GradCache).
 
-A loss over all texts of a batch needs the gradients of all of them. With `cached_backward` (Gao et al., 2021, "Scaling
-Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3), each chunk is computed twice and only one
-is in memory: any number of negatives fits.
+A loss over all texts of a batch needs the gradients of all of them. `cached_backward` computes each chunk twice, and
+only one chunk is in memory, so any number of negatives fits. It is section 3 of Gao et al., 2021, "Scaling Deep
+Contrastive Learning Batch Size under Memory Limited Setup".
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 
 
-def gathered(found: Sequence[Tensor], rows: Sequence[Tensor]) -> Tensor:
+def gathered(outputs: Sequence[Tensor], rows: Sequence[Tensor]) -> Tensor:
     """What was computed in chunks, in the order of the batch; ``rows``: the places of each chunk's."""
-    states = torch.cat([each.float() for each in found])
+    states = torch.cat([item.float() for item in outputs])
     return torch.empty_like(states).index_copy(0, torch.cat(list(rows)), states)
 
 
@@ -40,7 +40,9 @@ def chunked_backward(
     """
     chunks = list(backbone.chunks(batch, tokens))
     rows = [chunk.rows for chunk in chunks]
-    return cached_backward(backbone, chunks, lambda found: objective(gathered(found, rows)), backbone.device, autocast)
+    return cached_backward(
+        backbone, chunks, lambda outputs: objective(gathered(outputs, rows)), backbone.device, autocast
+    )
 
 
 def cached_backward(
@@ -51,16 +53,16 @@ def cached_backward(
     autocast: Callable[[], Any] = nullcontext,
 ) -> Tensor:
     """The same of anything that is computed chunk by chunk: the loss of ``objective([compute(c) for c in chunks])``."""
-    randoms, found = [], []
+    randoms, outputs = [], []
     with torch.no_grad(), autocast():
         for chunk in chunks:
             randoms.append(_random_state(device))
-            found.append(compute(chunk))
-    for each in found:
-        each.requires_grad_()
-    loss = objective(found)
+            outputs.append(compute(chunk))
+    for item in outputs:
+        item.requires_grad_()
+    loss = objective(outputs)
     loss.backward()  # type: ignore[no-untyped-call]
-    for chunk, random, first in zip(chunks, randoms, found, strict=True):
+    for chunk, random, first in zip(chunks, randoms, outputs, strict=True):
         with _replayed(random, device), autocast():
             again = compute(chunk)
         again.backward(first.grad)  # type: ignore[no-untyped-call]

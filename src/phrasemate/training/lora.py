@@ -1,8 +1,8 @@
 """Teach a causal language model the form of a prompt: LoRA on a frozen model (CCPR, appendix C.3: 100 steps).
 
-Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", by the library peft: each linear layer W becomes
-W + (alpha / rank) B A with A (rank, in) and B (out, rank), of which only A and B are trained. The loss is the mean
-cross-entropy of the reference's tokens alone; those of the prompt carry none.
+Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", by the library peft. Each linear layer W becomes
+W + (alpha / rank) B A with A (rank, in) and B (out, rank); only A and B are trained. The loss is the mean cross-entropy
+of the reference's tokens alone; those of the prompt carry none.
 """
 
 from __future__ import annotations
@@ -113,11 +113,11 @@ def _in_one_line(base: str | Path, out: Path) -> Iterator[None]:
         reason = " ".join(str(error).split())
         raise InputError(f"{out}: cannot be written ({reason}); check free space and permissions") from error
     except (RuntimeError, MemoryError) as error:
-        said = short_of_memory(error)
-        if not said:
+        explanation = short_of_memory(error)
+        if not explanation:
             raise
         raise InputError(
-            f"{base}: the training stopped ({said}); give smaller batches, a lower max_tokens or a smaller model"
+            f"{base}: the training stopped ({explanation}); give smaller batches, a lower max_tokens or a smaller model"
         ) from error
 
 
@@ -125,7 +125,7 @@ def _trained(
     adapted: Any, items: Sequence[Encoded], settings: LoraSettings, out: Path, pad: int, device: str, progress: Progress
 ) -> list[float]:
     """The loss of each step."""
-    trained = [each for each in adapted.parameters() if each.requires_grad]
+    trained = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=settings.rate)
     out.mkdir(parents=True, exist_ok=True)
     losses = []
@@ -133,7 +133,7 @@ def _trained(
         for step, batch in enumerate(_batches(items, settings), 1):
             for group in optimiser.param_groups:
                 group["lr"] = settings.rate * _share(step, settings)
-            ids, mask, labels = (each.to(device) for each in padded(batch, pad))
+            ids, mask, labels = (item.to(device) for item in padded(batch, pad))
             loss = adapted(input_ids=ids, attention_mask=mask, labels=labels).loss
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
@@ -149,7 +149,7 @@ def _trained(
 
 def read_lessons(path: Path) -> list[dict[str, Any]]:
     """The objects of a file, each with messages or with prompt and completion. Raises InputError."""
-    found = []
+    lessons = []
     for number, line in numbered_lines(path):
         try:
             item = json.loads(line)
@@ -159,10 +159,10 @@ def read_lessons(path: Path) -> list[dict[str, Any]]:
             raise InputError(
                 f"{path}, line {number}: no messages, nor prompt and completion; use phrasemate mt prepare"
             )
-        found.append(item)
-    if not found:
+        lessons.append(item)
+    if not lessons:
         raise InputError(f"{path}: is empty; expected what phrasemate mt prepare writes")
-    return found
+    return lessons
 
 
 def _is_lesson(item: Any) -> bool:
@@ -173,7 +173,7 @@ def _is_lesson(item: Any) -> bool:
         return isinstance(item.get("prompt"), str) and isinstance(item.get("completion"), str)
     if not isinstance(messages, list) or not messages:
         return False
-    return all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in messages)
+    return all(isinstance(message, dict) and isinstance(message.get("content"), str) for message in messages)
 
 
 def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) -> tuple[list[Encoded], int]:
@@ -181,17 +181,17 @@ def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) ->
 
     Raises InputError where messages meet a tokenizer without a chat template, or nothing is short enough.
     """
-    found = []
+    lessons = []
     for item in items:
         prompt, reference = _parts(item, tokenizer)
         before = tokenizer(prompt, add_special_tokens=item.get("messages") is None)["input_ids"]
         after = tokenizer(reference, add_special_tokens=False)["input_ids"]
         end = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
-        found.append(Encoded([*before, *after, *end], len(before)))
-    kept = [each for each in found if len(each.ids) <= max_tokens]
-    if not kept:
-        raise InputError(f"all {len(found)} examples are longer than {max_tokens} tokens; raise max_tokens")
-    return kept, len(found) - len(kept)
+        lessons.append(Encoded([*before, *after, *end], len(before)))
+    short = [element for element in lessons if len(element.ids) <= max_tokens]
+    if not short:
+        raise InputError(f"all {len(lessons)} examples are longer than {max_tokens} tokens; raise max_tokens")
+    return short, len(lessons) - len(short)
 
 
 def _parts(item: dict[str, Any], tokenizer: Any) -> tuple[str, str]:
@@ -207,14 +207,14 @@ def _parts(item: dict[str, Any], tokenizer: Any) -> tuple[str, str]:
 
 def padded(batch: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
     """(ids, mask, labels), (items, longest) int64 each; labels are the ids where there is a loss."""
-    longest = max(len(each.ids) for each in batch)
+    longest = max(len(item.ids) for item in batch)
     ids = torch.full((len(batch), longest), pad)  # (items, longest)
     mask = torch.zeros_like(ids)
     labels = torch.full_like(ids, IGNORED)
-    for row, (own, first) in enumerate(batch):
-        ids[row, : len(own)] = torch.tensor(own)
-        mask[row, : len(own)] = 1
-        labels[row, first : len(own)] = ids[row, first : len(own)]
+    for row, (sequence, first) in enumerate(batch):
+        ids[row, : len(sequence)] = torch.tensor(sequence)
+        mask[row, : len(sequence)] = 1
+        labels[row, first : len(sequence)] = ids[row, first : len(sequence)]
     return ids, mask, labels
 
 
@@ -243,13 +243,13 @@ def _loaded(base: str | Path) -> tuple[Any, Any]:
     options["trust_remote_code"] = False  # transformers would ask on the terminal whether to run what the folder brings
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(base), trust_remote_code=False)
-        found: Any = AutoModelForCausalLM.from_pretrained(str(base), **options)
+        loaded_model: Any = AutoModelForCausalLM.from_pretrained(str(base), **options)
     except Exception as error:  # tokenizers raises bare Exceptions
         if short_of_memory(error):
             raise
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"{base}: no causal language model that transformers reads ({reason})") from None
-    model, info = found
+    model, info = loaded_model
     lacking = sorted(info["missing_keys"])
     if lacking:
         raise ModelError(

@@ -26,28 +26,37 @@ def contrast(
     """Softmax over the candidates: mean over queries q of -log exp(q.p/T) / sum_c exp(q.c/T).
 
     ``queries`` (n, dim), ``candidates`` (m, dim), ``positives`` (n,): which candidate is the query's own;
-    ``ignored`` (n, m) bool: candidates that are no negatives of a query (its positive always counts). Zero without
+    ``ignored`` (n, m) bool: candidates that are not negatives of a query (its positive always counts). Zero without
     queries.
     CCPR (Li et al. 2024, eq. 2 and 3) is T = 1 with all pairs of the batch as candidates.
     """
     logits = queries.float() @ candidates.float().T / temperature  # (n, m)
-    own = logits.gather(1, positives[:, None])  # (n, 1)
+    positive = logits.gather(1, positives[:, None])  # (n, 1)
     if ignored is not None:
-        logits = logits.masked_fill(ignored, -torch.inf).scatter(1, positives[:, None], own)
-    loss = torch.logsumexp(logits, 1) - own[:, 0]
+        logits = logits.masked_fill(ignored, -torch.inf).scatter(1, positives[:, None], positive)
+    loss = torch.logsumexp(logits, 1) - positive[:, 0]
     with torch.no_grad():
-        right = (logits >= own).sum(1) == 1
+        right = (logits >= positive).sum(1) == 1
     count = max(len(queries), 1)
     return Contrast(loss.sum() / count, right.float().sum() / count)
 
 
-def balanced_bce(logits: Tensor, positive: Tensor) -> Tensor:
+def balanced_bce(logits: Tensor, positive: Tensor, texts: Tensor | None = None) -> Tensor:
     """Binary cross-entropy in which positives and negatives weigh the same in all, however many there are.
 
     What CCPR (eq. 6) estimates by drawing as many non-phrases as phrases, without the noise of drawing.
-    ``logits`` (n,), ``positive`` (n,) bool. Zero where one of the two kinds is absent.
+    ``logits`` (n,), ``positive`` (n,) bool. Zero where one of the two kinds is absent. With ``texts`` (n,), the number
+    of each span's sentence, it is balanced in each sentence; one weighs as much as it has positives, and one without
+    either kind nothing.
     """
     losses = functional.binary_cross_entropy_with_logits(logits.float(), positive.float(), reduction="none")
+    if texts is not None:
+        count = int(texts.max()) + 1 if len(texts) else 1
+        phrases = torch.bincount(texts[positive], minlength=count)
+        others = torch.bincount(texts[~positive], minlength=count)
+        share = phrases * (others > 0)  # of each sentence
+        weights = torch.where(positive, 0.5 / phrases.clamp(min=1)[texts], 0.5 / others.clamp(min=1)[texts])
+        return (losses * weights * share[texts]).sum() / share.sum().clamp(min=1)
     both = positive.any() & ~positive.all()
     weights = torch.where(positive, 0.5 / positive.sum().clamp(min=1), 0.5 / (~positive).sum().clamp(min=1))
     return (losses * weights).sum() * both

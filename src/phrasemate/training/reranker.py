@@ -1,4 +1,4 @@
-"""Training side of the re-ranker: the network of `phrasemate.reranker.network` in torch, for padded batches.
+"""Training side of the re-ranker: the network of `phrasemate.reranker` in torch, for padded batches.
 
 The equations stand there; both give the same numbers, which a test holds. What is trained here: all of its arrays.
 The loss is listwise: the mate of a sentence against what the encoder itself ranks high (a softmax over the list).
@@ -28,9 +28,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.pooling import Head
 from phrasemate.errors import InputError
 from phrasemate.rank import numbered
-from phrasemate.reranker.folder import save_reranker
-from phrasemate.reranker.network import Arrays, Network
-from phrasemate.reranker.scorer import FIRST, NEIGHBOURS
+from phrasemate.reranker import FIRST, NEIGHBOURS, Arrays, Network, save_reranker
 from phrasemate.training.config import at_least, configured, facts_of
 from phrasemate.training.frozen_states import SentenceStates, sentence_states
 from phrasemate.training.trainer import LoopSettings
@@ -77,21 +75,23 @@ class Reranker(nn.Module):
 
     def projected(self, tokens: Tokens) -> Tensor:
         """(..., T, d) of unit length; padding, of which there may be more than tokens, is 0 and costs nothing."""
-        there = tokens.mask.bool()
-        made: Tensor = self.dropout(tokens.states[there] @ self.weights["project"] + self.weights["project_bias"])
-        placed: Tensor = made.new_zeros(*there.shape, made.shape[-1])
-        placed[there] = functional.normalize(made, dim=-1)
+        mask = tokens.mask.bool()
+        states: Tensor = self.dropout(tokens.states[mask] @ self.weights["project"] + self.weights["project_bias"])
+        placed: Tensor = states.new_zeros(*mask.shape, states.shape[-1])
+        placed[mask] = functional.normalize(states, dim=-1)
         return placed
 
-    def _crossed(self, own: Tensor, other: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
+    def _crossed(self, queries: Tensor, other: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
         """The weighted mean match (B, K) of a side's tokens, and its e (B, K, d), of unit length."""
         w = self.weights
-        m = torch.tanh(own @ w["match"] @ other.transpose(-1, -2) + w["match_bias"])  # (B, K, I, J); eq. 1
+        m = torch.tanh(queries @ w["match"] @ other.transpose(-1, -2) + w["match_bias"])  # (B, K, I, J); eq. 1
         logits = (m * w["sharpness"].exp()).masked_fill(theirs[..., None, :] == 0, -torch.inf)
         alpha = logits.softmax(-1)  # eq. 2
         hbar = alpha @ other  # (B, K, I, d); eq. 3
-        weight = ((own @ w["weigh"]) + torch.zeros_like(hbar[..., 0])).masked_fill(mine == 0, -torch.inf).softmax(-1)
-        match = (weight * (own * hbar).sum(-1)).sum(-1)
+        weight = (
+            ((queries @ w["weigh"]) + torch.zeros_like(hbar[..., 0])).masked_fill(mine == 0, -torch.inf).softmax(-1)
+        )
+        match = (weight * (queries * hbar).sum(-1)).sum(-1)
         gamma = torch.tanh(hbar @ w["attend"] + w["attend_bias"]) * mine  # (B, K, I); eq. 4
         return match, functional.normalize((gamma[..., None] * hbar).sum(-2), dim=-1)
 
@@ -110,11 +110,14 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class DataSettings:
-    """``pairs``: DATA/PAIR/train.tsv of each; those that have a dev.tsv are held out for the figures.
+    """Which sentence pairs, and how many of them.
 
-    ``batch``: lists of a step; ``candidates``: of a list, the mate and what the encoder ranks high besides;
-    ``tokens``: a sentence's first ones that are read here; ``dev``: sentences of each side of a dev.tsv that ask (0:
-    all).
+    Args:
+        pairs: DATA/PAIR/train.tsv of each; those that have a dev.tsv are held out for the figures.
+        batch: Lists of a step.
+        candidates: Of a list: the mate, and what the encoder ranks high besides.
+        tokens: How many of a sentence's first tokens are read in training.
+        dev: Sentences of each side of a dev.tsv that ask (0: all).
     """
 
     pairs: tuple[str, ...]
@@ -152,28 +155,28 @@ class Config:
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
         """From the tables of a TOML file; raises InputError naming what is wrong."""
-        made = configured(cls, tables)
-        data = made.data
+        config = configured(cls, tables)
+        data = config.data
         if (
             not data.pairs
             or data.batch < 1
             or data.candidates < 2
             or data.tokens < 1
-            or not 0 <= made.model.dropout < 1
+            or not 0 <= config.model.dropout < 1
         ):
             raise InputError(
                 f"[data] {len(data.pairs)} pairs, batch {data.batch}, candidates {data.candidates}, tokens "
-                f"{data.tokens}, [model] dropout {made.model.dropout}; expected 1 or more of each, 2 candidates, "
+                f"{data.tokens}, [model] dropout {config.model.dropout}; expected 1 or more of each, 2 candidates, "
                 "dropout from 0 to below 1"
             )
         for name, value in (
             ("[data] dev", data.dev),
-            ("[model] dim", made.model.dim),
-            ("[optimizer] rate", made.optimizer.rate),
-            ("[optimizer] mix_rate", made.optimizer.mix_rate),
+            ("[model] dim", config.model.dim),
+            ("[optimizer] rate", config.optimizer.rate),
+            ("[optimizer] mix_rate", config.optimizer.mix_rate),
         ):
             at_least(name, value, 0)
-        return made
+        return config
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop."""
@@ -183,19 +186,24 @@ class Config:
 class Asked(NamedTuple):
     """Sentences that ask: ``lists`` (n, K) of ``others``, the mate first; ``ignored`` (n, K): read as it does."""
 
-    own: SentenceStates
+    queries: SentenceStates
     others: SentenceStates
     lists: Rows
     ignored: NDArray[np.bool_]
 
 
 class Held(NamedTuple):
-    """One side of a held-out set: sentences ``rows`` (n,) of ``own`` ask, ``ids`` (n, K) of ``others`` are what the
-    encoder ranks highest; ``texts``: the others that read alike have one number.
+    """One side of a held-out set.
+
+    Args:
+        queries, others: States of both sides.
+        rows: (n,) the sentences of ``queries`` that ask.
+        ids: (n, K) what the encoder ranks highest among ``others``.
+        texts: One number for all ``others`` that read alike.
     """
 
     pair: str
-    own: SentenceStates
+    queries: SentenceStates
     others: SentenceStates
     rows: Rows
     ids: Rows
@@ -221,7 +229,7 @@ class RerankerTask:
         model: Model,
         states: Path,
         device: str = "cpu",
-        progress: Progress = lambda what, done, total: None,
+        progress: Progress = lambda what, step, total: None,
     ) -> None:
         self.config, self._model, self._device = config, model, device
         self._train: list[Asked] = []
@@ -232,10 +240,10 @@ class RerankerTask:
             path = data / pair / "dev.tsv"
             if path.is_file():
                 texts, sides = self._read(path, states, progress)
-                self._held += _held(pair, texts, sides, config.data.dev)
+                self._held += _held_out(pair, texts, sides, config.data.dev)
         if not self._held:
             raise InputError(f"{data}: no dev.tsv in {', '.join(config.data.pairs)}; expected one or more to choose by")
-        sizes = [len(each.lists) for each in self._train]
+        sizes = [len(item.lists) for item in self._train]
         self._places = np.array([(part, row) for part, size in enumerate(sizes) for row in range(size)])
         torch.manual_seed(config.loop.seed)
         self.module = Reranker(first_network(model, config.model.dim), config.model.dropout).to(device)
@@ -261,8 +269,8 @@ class RerankerTask:
         rows = self._places[[_order(seed, place // size, size)[place % size] for place in places]]
         parts = [(self._train[part], row) for part, row in rows.tolist()]
         return self._padded(
-            [(each.own, row, each.others, each.lists[row]) for each, row in parts],
-            np.stack([each.ignored[row] for each, row in parts]),
+            [(item.queries, row, item.others, item.lists[row]) for item, row in parts],
+            np.stack([item.ignored[row] for item, row in parts]),
         )
 
     def backward(self, batch: Batch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
@@ -278,43 +286,43 @@ class RerankerTask:
     @torch.no_grad()
     def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
         """MAP of each held-out set, both sides asking; the score is their mean."""
-        found: dict[str, list[float]] = {}
-        for each in self._held:
+        precisions: dict[str, list[float]] = {}
+        for item in self._held:
             with autocast():
-                scores = self._scored(each)
-            found.setdefault(each.pair, []).append(_precision(each, scores))
-        means = {pair: float(np.mean(values)) for pair, values in found.items()}
+                scores = self._scored(item)
+            precisions.setdefault(item.pair, []).append(_precision(item, scores))
+        means = {pair: float(np.mean(values)) for pair, values in precisions.items()}
         return {"score": float(np.mean(list(means.values()))), **means}
 
     def save(self, folder: Path) -> None:
         """See `load_reranker`."""
         save_reranker(self.module.network(), folder, self._model.hash, self.facts())
 
-    def _scored(self, each: Held) -> Floats:
+    def _scored(self, part_set: Held) -> Floats:
         """(n, K) scores."""
-        scores = np.empty(each.ids.shape, np.float32)
+        scores = np.empty(part_set.ids.shape, np.float32)
         for at in range(0, len(scores), SCORED):
             part = slice(at, at + SCORED)
-            asked = zip(each.rows[part].tolist(), each.ids[part], strict=True)
-            batch = self._padded([(each.own, row, each.others, ids) for row, ids in asked])
+            queries = zip(part_set.rows[part].tolist(), part_set.ids[part], strict=True)
+            batch = self._padded([(part_set.queries, row, part_set.others, ids) for row, ids in queries])
             scores[part] = self.module(batch.first, batch.second, batch.cosines).float().cpu().numpy()
         return scores
 
     def _padded(
         self,
-        asked: Sequence[tuple[SentenceStates, int, SentenceStates, Rows]],
+        queries: Sequence[tuple[SentenceStates, int, SentenceStates, Rows]],
         ignored: NDArray[np.bool_] | None = None,
     ) -> Batch:
         """Lists of one length, side by side."""
         most = self.config.data.tokens
-        first = _side_by_side([own.tokens(row)[:most] for own, row, _, _ in asked])
-        count = len(asked[0][3])
-        second = _side_by_side([others.tokens(at)[:most] for _, _, others, ids in asked for at in ids.tolist()])
-        cosines = np.stack([others.vectors[ids] @ own.vectors[row] for own, row, others, ids in asked])
+        first = _side_by_side([states.tokens(row)[:most] for states, row, _, _ in queries])
+        count = len(queries[0][3])
+        second = _side_by_side([others.tokens(at)[:most] for _, _, others, ids in queries for at in ids.tolist()])
+        cosines = np.stack([others.vectors[ids] @ states.vectors[row] for states, row, others, ids in queries])
         none = np.zeros(cosines.shape, np.bool_)
         return Batch(
-            Tokens(*(each.to(self._device) for each in first)),
-            Tokens(*(each.to(self._device).view(-1, count, *each.shape[1:]) for each in second)),
+            Tokens(*(item.to(self._device) for item in first)),
+            Tokens(*(item.to(self._device).view(-1, count, *item.shape[1:]) for item in second)),
             torch.from_numpy(cosines).to(self._device),
             torch.from_numpy(none if ignored is None else ignored).to(self._device),
         )
@@ -332,10 +340,10 @@ class RerankerTask:
         first_texts, second_texts = [row[0] for row in rows], [row[1] for row in rows]
         what = f"{path.parent.name} {path.stem}"
 
-        def kept(texts: list[str]) -> SentenceStates:
-            return sentence_states(self._model, texts, states, lambda done, total: progress(what, done, total))
+        def cached_states(texts: list[str]) -> SentenceStates:
+            return sentence_states(self._model, texts, states, lambda step, total: progress(what, step, total))
 
-        return (first_texts, second_texts), (kept(first_texts), kept(second_texts))
+        return (first_texts, second_texts), (cached_states(first_texts), cached_states(second_texts))
 
 
 def first_network(model: Model, dim: int = 0) -> Network:
@@ -352,53 +360,54 @@ def first_network(model: Model, dim: int = 0) -> Network:
 
 
 def lists(first: Floats, second: Floats, number: Rows, count: int) -> tuple[Rows, NDArray[np.bool_]]:
-    """(n, count) for each row of ``first``, (n, dim): its mate's in ``second``, which has the same row, then those with
-    the highest CSLS, best first; and which of these are no negatives, for they read as the mate does: ``number`` (n,)
-    says which read alike.
+    """(n, count) candidates for each row of ``first``, (n, dim), and which of them are not negatives.
+
+    The mate, which has the same row in ``second``, comes first, then those with the highest CSLS. What reads as the
+    mate does is not a negative: ``number`` (n,) is equal where texts read alike.
     """
-    found = np.empty((len(first), min(count, len(second))), np.int64)
+    ids = np.empty((len(first), min(count, len(second))), np.int64)
     penalties = csls_penalties(first, second, NEIGHBOURS)
     for part, values in blocks(first, second):
         values -= penalties
         values[np.arange(len(values)), np.arange(part.start, part.stop)] = np.inf
-        found[part] = topk(values, found.shape[1])[0]
-    ignored = number[found] == number[:, None]
+        ids[part] = topk(values, ids.shape[1])[0]
+    ignored = number[ids] == number[:, None]
     ignored[:, 0] = False
-    return found, ignored
+    return ids, ignored
 
 
 def _both(texts: tuple[list[str], list[str]], sides: tuple[SentenceStates, SentenceStates], count: int) -> list[Asked]:
     return [
-        Asked(own, others, *lists(own.vectors, others.vectors, numbered(read), count))
-        for own, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0]))
+        Asked(queries, others, *lists(queries.vectors, others.vectors, numbered(read), count))
+        for queries, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0]))
     ]
 
 
-def _held(
+def _held_out(
     pair: str, texts: tuple[list[str], list[str]], sides: tuple[SentenceStates, SentenceStates], most: int
 ) -> list[Held]:
-    found = []
-    for own, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0])):
+    sets = []
+    for queries, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0])):
         rows = np.unique(np.linspace(0, len(read) - 1, most or len(read)).astype(np.int64))
-        penalties = csls_penalties(own.vectors, others.vectors, NEIGHBOURS)
-        ids = nearest(own.vectors[rows], others.vectors, FIRST, penalties)[0]
-        found.append(Held(pair, own, others, rows, ids, numbered(read)))
-    return found
+        penalties = csls_penalties(queries.vectors, others.vectors, NEIGHBOURS)
+        ids = nearest(queries.vectors[rows], others.vectors, FIRST, penalties)[0]
+        sets.append(Held(pair, queries, others, rows, ids, numbered(read)))
+    return sets
 
 
-def _precision(each: Held, scores: Floats) -> float:
+def _precision(held_out: Held, scores: Floats) -> float:
     """Mean of 1 / rank of the first document that reads as the mate does; 0 where none is listed."""
-    ids = np.take_along_axis(each.ids, argsort_desc(scores), 1)
-    hits = each.texts[ids] == each.texts[each.rows][:, None]
+    ids = np.take_along_axis(held_out.ids, argsort_desc(scores), 1)
+    hits = held_out.texts[ids] == held_out.texts[held_out.rows][:, None]
     return float(np.where(hits.any(1), 1 / (hits.argmax(1) + 1.0), 0.0).mean())
 
 
 def _side_by_side(sentences: Sequence[NDArray[np.float16]]) -> Tokens:
     """(n, T, width) float32 and (n, T); a sentence without tokens is one of zeros."""
-    lengths = np.array([len(each) for each in sentences])
+    lengths = np.array([len(item) for item in sentences])
     values = np.zeros((len(sentences), max(1, lengths.max()), sentences[0].shape[1]), np.float32)
-    for row, each in zip(values, sentences, strict=True):
-        row[: len(each)] = each
+    for row, sentence in zip(values, sentences, strict=True):
+        row[: len(sentence)] = sentence
     mask = np.arange(values.shape[1]) < np.maximum(lengths, 1)[:, None]
     return Tokens(torch.from_numpy(values), torch.from_numpy(mask.astype(np.float32)))
 

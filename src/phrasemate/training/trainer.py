@@ -1,13 +1,12 @@
-"""What torch and NumPy raise where memory is short, on a GPU and on a CPU.
+"""The one training loop: steps, schedule, checkpoints that continue exactly, metrics, a model folder at the end.
 
-How long and how fast a training run goes.
+A run is a folder:
 
-The one training loop: steps, schedule, checkpoints that go on exactly, metrics, a model folder at the end.
-
-A run is a folder: ``config.json`` (what was asked for), ``metrics.jsonl`` (a line for each logged step and each
-evaluation), ``checkpoint/`` (weights, optimizer, random states; sealed with SHA-256), ``model/`` (a Hugging Face
-folder with ``heads.safetensors`` and ``training.json``, written at the end of the run and of every evaluation that is
-the best so far).
+- ``config.json``: what was asked for
+- ``metrics.jsonl``: a line for each logged step and each evaluation
+- ``checkpoint/``: weights, optimizer, random states; sealed with SHA-256
+- ``model/``: a Hugging Face folder with ``heads.safetensors`` and ``training.json``, written at the end of the run and
+  of every evaluation that is the best so far
 """
 
 from __future__ import annotations
@@ -22,18 +21,67 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from phrasemate.errors import CheckpointDamaged, InputError
-from phrasemate.training.checkpoint import Checkpoint
 from phrasemate.training.config import at_least, expect
-from phrasemate.utils.locks import give_back, take
-from phrasemate.utils.storage import swap_folder, write_text
+from phrasemate.utils.storage import acquire_lock, release_lock, sha256_of, swap_folder, sync, write_text
+
+TENSORS, FACTS = "state.safetensors", "state.json"
+
+
+class Checkpoint:
+    """``folder`` and the one before it, ``folder.old``, which is there only between two renames."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._old = folder.with_name(folder.name + ".old")
+
+    def exists(self) -> bool:
+        """Whether there is one (one that was being replaced counts)."""
+        return self.folder.is_dir() or self._old.is_dir()
+
+    def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Replace what was there, all of it or nothing."""
+        partial = self.folder.with_name(self.folder.name + ".part")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, partial / TENSORS)
+        content = {"facts": dict(facts), "tensors": sha256_of(partial / TENSORS)}
+        text = json.dumps(content | {"seal": _seal(content)}, indent=1) + "\n"
+        (partial / FACTS).write_text(text, encoding="utf-8")
+        swap_folder(partial, self.folder, self._old)
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors on the CPU, and the facts; raises CheckpointDamaged for anything but what was saved."""
+        folder = self.folder if self.folder.is_dir() else self._old
+        remedy = "remove it to start again"
+        try:
+            facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+            if "sha256" in facts:  # of a run that was started before facts were sealed
+                tensors = facts.pop("sha256")
+            else:
+                seal = facts.pop("seal")
+                if seal != _seal(facts):
+                    raise CheckpointDamaged(f"{folder / FACTS}: altered (another SHA-256); {remedy}")
+                facts, tensors = dict(facts["facts"]), facts["tensors"]
+            if tensors != sha256_of(folder / TENSORS):
+                raise CheckpointDamaged(f"{folder / TENSORS}: altered (another SHA-256); {remedy}")
+            return load_file(folder / TENSORS), facts
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError, SafetensorError) as error:
+            raise CheckpointDamaged(f"{folder}: not a readable checkpoint ({error}); {remedy}") from error
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
 
 _ON_CPU = "DefaultCPUAllocator: "  # a plain RuntimeError
 
@@ -43,23 +91,27 @@ def short_of_memory(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return " ".join(str(error).split()) or "out of memory"
     if isinstance(error, torch.OutOfMemoryError):
-        said = str(error) or "out of memory"
+        reason = str(error) or "out of memory"
     elif isinstance(error, RuntimeError) and _ON_CPU in str(error):
-        said = str(error).partition(_ON_CPU)[2]
+        reason = str(error).partition(_ON_CPU)[2]
     else:
         return ""
-    return said.splitlines()[0].split(". ")[0].removesuffix(".")
+    return reason.splitlines()[0].split(". ")[0].removesuffix(".")
 
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """See `phrasemate/configs/ccpr.toml` for each. Raises InputError for what makes no sense.
+    """The loop; see `phrasemate/configs/ccpr.toml` for each. Raises InputError for what makes no sense.
 
-    ``warmup`` counts steps; ``schedule`` is "cosine" or "linear", both down to zero at ``steps``, or "constant";
-    ``stop``: end at this step though the schedule goes on (0: at ``steps``), for a model that another run goes on from;
-    ``clip``: largest norm of the gradient (0: none); ``precision`` "bf16" (autocast) or "fp32"; ``log``, ``evaluate``,
-    ``checkpoint``: every so many steps (evaluate 0: at the end only); ``patience``: end when so many evaluations have
-    passed without a better score, and keep the best model instead of the last (0: never).
+    Args:
+        warmup: Steps until the highest rate.
+        schedule: "cosine" or "linear", both down to zero at ``steps``, or "constant".
+        stop: End at this step of the schedule (0: at ``steps``), for a model that another run continues from.
+        clip: Largest norm of the gradient (0: none).
+        precision: "bf16" (autocast) or "fp32".
+        log, evaluate, checkpoint: Every so many steps (evaluate 0: at the end only).
+        patience: End after so many evaluations without a better score, and keep the best model instead of the last (0:
+            never).
     """
 
     steps: int = 20_000
@@ -96,13 +148,17 @@ def learning_rate(step: int, settings: LoopSettings) -> float:
     """The share of the highest learning rate at a step, counted from 0."""
     if step < settings.warmup:
         return (step + 1) / settings.warmup
-    done = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
-    return {"cosine": (1 + math.cos(math.pi * done)) / 2, "linear": 1 - done, "constant": 1.0}[settings.schedule]
+    share = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
+    return {"cosine": (1 + math.cos(math.pi * share)) / 2, "linear": 1 - share, "constant": 1.0}[settings.schedule]
 
 
 B = TypeVar("B")
 Metrics = dict[str, float]
 NEWER = {"weights", "lines"}  # facts that older runs do not have
+NEWER_SETTINGS: dict[str, dict[str, Any]] = {
+    "model": {"embeddings": "frozen", "intra": "tanh", "separate": False},
+    "loss": {"directions": "mean", "balance": "batch"},
+}  # what older runs did where their facts do not say it
 
 
 class Event(NamedTuple):
@@ -152,7 +208,7 @@ class Remembering(Protocol):
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """The memory, kept in checkpoints; a run that goes on writes it back into these very tensors."""
+        """The memory, kept in checkpoints; a run that resumes writes it back into these very tensors."""
         ...
 
 
@@ -176,7 +232,7 @@ def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
 class Trainer(Generic[B]):
     """Runs a task in a folder, from its beginning or from its last checkpoint.
 
-    ``facts``: what was asked for; a folder that was begun with other facts is refused (InputError).
+    ``facts``: what was asked for; a folder that was started with other facts is refused (InputError).
     """
 
     def __init__(self, task: Task[B], settings: LoopSettings, folder: Path, facts: Mapping[str, Any]) -> None:
@@ -201,32 +257,34 @@ class Trainer(Generic[B]):
     def run(self, minutes: float = math.inf, progress: Callable[[Event], None] = lambda _: None) -> Metrics:
         """Train to the end, or for so many minutes; returns the last metrics.
 
-        Stops with a checkpoint when time is up, and on Ctrl-C, which waits for the end of the step and is then raised
-        again: in the middle of one, weights and random states belong to no step. Raises InputError if the folder
-        cannot be written (any more), if memory is short, or if another process trains in it; the run goes on from its
-        last checkpoint when it can. Raises CheckpointDamaged for one that is not whole.
+        Stops with a checkpoint when time is up, and on Ctrl-C. That waits for the end of the step and is then raised
+        again: in the middle of one, weights and random states belong to no step. Raises InputError if the folder cannot
+        be written, if memory is short, or if another process trains in it. The run continues from its last checkpoint
+        when it can. Raises CheckpointDamaged for a checkpoint that is not whole.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = take(self.folder / "train.lock", f"{self.folder}: another run is at work there; wait for its end")
+            lock = acquire_lock(
+                self.folder / "train.lock", f"{self.folder}: another run is at work there; wait for its end"
+            )
             try:
                 return self._run(minutes, progress)
             finally:
-                give_back(lock)
+                release_lock(lock)
         except BrokenPipeError:  # of who listens to the progress
             raise
         except (OSError, SafetensorError) as error:
             reason = " ".join(str(error).split())
             raise InputError(
                 f"{self.folder}: the run stopped ({reason}); check free space, memory and permissions, then give the "
-                "command again: it goes on from the last checkpoint"
+                "command again: it continues from the last checkpoint"
             ) from error
         except (RuntimeError, MemoryError) as error:
-            said = short_of_memory(error)
-            if not said:
+            explanation = short_of_memory(error)
+            if not explanation:
                 raise
             raise InputError(
-                f"{self.folder}: the run stopped ({said}); give a smaller data.batch (for ccpr and xpr "
+                f"{self.folder}: the run stopped ({explanation}); give a smaller data.batch (for ccpr and xpr "
                 "also a lower optimizer.chunk or optimizer.cached = true) and another folder"
             ) from error
 
@@ -256,15 +314,19 @@ class Trainer(Generic[B]):
         path = self.folder / "config.json"
         if path.exists():
             try:
-                begun = dict(json.loads(path.read_text(encoding="utf-8")))
-                begun["loop"] = {**asdict(LoopSettings()), **begun["loop"]}  # a setting newer than the run
+                first_facts = dict(json.loads(path.read_text(encoding="utf-8")))
+                first_facts["loop"] = {**asdict(LoopSettings()), **first_facts["loop"]}  # a setting newer than the run
+                for table, settings in NEWER_SETTINGS.items():
+                    defaults = {name: value for name, value in settings.items() if name in self.facts.get(table, {})}
+                    if table in first_facts:
+                        first_facts[table] = {**defaults, **first_facts[table]}
                 for name in NEWER & self.facts.keys():
-                    begun.setdefault(name, self.facts[name])
+                    first_facts.setdefault(name, self.facts[name])
             except (ValueError, TypeError, KeyError) as error:
                 raise CheckpointDamaged(f"{path}: not readable ({error}); give another folder") from error
-            if begun != self.facts:
-                wrong = ", ".join(_differences(begun, self.facts))
-                raise InputError(f"{self.folder}: begun with other settings ({wrong}); give another folder")
+            if first_facts != self.facts:
+                wrong = ", ".join(_differences(first_facts, self.facts))
+                raise InputError(f"{self.folder}: started with other settings ({wrong}); give another folder")
         else:
             write_text(path, json.dumps(self.facts, indent=1) + "\n")
         if self._checkpoint.exists():
@@ -275,7 +337,7 @@ class Trainer(Generic[B]):
                     raise
                 raise CheckpointDamaged(
                     f"{self._checkpoint.folder}: not one of this run ({type(error).__name__}: {_first_line(error)}); "
-                    "remove it to begin anew"
+                    "remove it to start again"
                 ) from error
         else:
             torch.manual_seed(self.settings.seed)
@@ -309,21 +371,21 @@ class Trainer(Generic[B]):
     def _batches(self, step: int) -> list[B]:
         if step >= self.settings.end:
             return []
-        each = self.settings.accumulate
-        return [self.task.batch(step * each + i) for i in range(each)]
+        count = self.settings.accumulate
+        return [self.task.batch(step * count + i) for i in range(count)]
 
     def _one_step(self, batches: list[B]) -> Metrics:
         for group in self.optimizer.param_groups:
             group["lr"] = group["highest"] * learning_rate(self.step, self.settings)
-        found: Metrics = {}
+        metrics: Metrics = {}
         for batch in batches:
             for name, value in self.task.backward(batch, self.autocast, 1 / len(batches)).items():
-                found[name] = found.get(name, 0.0) + (value if name == "tokens" else value / len(batches))
+                metrics[name] = metrics.get(name, 0.0) + (value if name == "tokens" else value / len(batches))
         norm = nn.utils.clip_grad_norm_(list(self.named.values()), self.settings.clip or math.inf)
         if not math.isfinite(norm):
             raise InputError(
                 f"step {self.step + 1}: the gradient is {float(norm)} ("
-                + _shown(found)
+                + _format_metrics(metrics)
                 + "); give lower learning rates "
                 f"or more warm-up, and another folder; {self.folder} is as it was at its last checkpoint"
             )
@@ -331,7 +393,7 @@ class Trainer(Generic[B]):
         self.optimizer.zero_grad(set_to_none=True)
         if isinstance(self.task, Remembering):
             self.task.stepped()
-        return found | {"norm": float(norm)}
+        return metrics | {"norm": float(norm)}
 
     @contextmanager
     def autocast(self) -> Iterator[None]:
@@ -353,24 +415,24 @@ class Trainer(Generic[B]):
         if not due or self.evaluated == self.step:
             return
         self.task.module.eval()
-        found = self.task.evaluate(self.autocast)
+        metrics = self.task.evaluate(self.autocast)
         self.task.module.train()
-        self._write({"step": self.step, **{f"dev {name}": value for name, value in found.items()}})
-        better = found["score"] > self.best
+        self._write({"step": self.step, **{f"dev {name}": value for name, value in metrics.items()}})
+        better = metrics["score"] > self.best
         self.stale = 0 if better else self.stale + 1
         if better or (self.step >= self.settings.end and not self.settings.patience):
-            self.best = max(self.best, found["score"])
-            self._export(found)
+            self.best = max(self.best, metrics["score"])
+            self._export(metrics)
         self.evaluated = self.step
 
-    def _export(self, found: Metrics) -> None:
-        made, place, old = (self.folder / name for name in ("model.part", "model", "model.old"))
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir()
-        self.task.save(made)
-        facts = {**self.facts, "step": self.step, "minutes": round(self.seconds / 60, 1), "dev": found}
-        (made / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-        swap_folder(made, place, old)  # a kill may leave none for a moment, but never half of one
+    def _export(self, metrics: Metrics) -> None:
+        partial, place, old = (self.folder / name for name in ("model.part", "model", "model.old"))
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        self.task.save(partial)
+        facts = {**self.facts, "step": self.step, "minutes": round(self.seconds / 60, 1), "dev": metrics}
+        (partial / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        swap_folder(partial, place, old)  # a kill may leave none for a moment, but never half of one
 
     def _write(self, line: Mapping[str, Any]) -> None:
         rounded = {key: round(value, 5) if isinstance(value, float) else value for key, value in line.items()}
@@ -387,7 +449,10 @@ class Trainer(Generic[B]):
         tensors["random/cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
-        lines = (self.folder / "metrics.jsonl").stat().st_size if (self.folder / "metrics.jsonl").exists() else 0
+        log, lines = self.folder / "metrics.jsonl", 0
+        if log.exists():
+            sync(log)  # a checkpoint that outlives a power cut counts on these lines
+            lines = log.stat().st_size
         facts: dict[str, Any] = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
         facts |= {"seconds": self.seconds, "metrics": lines, "sums": self._sums}
         self._checkpoint.save(tensors, facts)
@@ -416,7 +481,7 @@ class Trainer(Generic[B]):
         if min(self.step, self.evaluated, self.stale, lines) < 0 or not 0 <= self.seconds < math.inf:
             raise ValueError(f"step {self.step}, {self.seconds} seconds, {lines} bytes of metrics")
         if math.isnan(self.best):
-            raise ValueError("the best score is no number")
+            raise ValueError("the best score is not a number")
         with (self.folder / "metrics.jsonl").open("ab") as file:
             file.truncate(min(file.tell(), lines))  # what came after the checkpoint will come again
 
@@ -426,19 +491,19 @@ def _interrupts() -> Iterator[list[int]]:
     """Collects the first Ctrl-C instead of raising it; a second one is raised at once. Elsewhere than in the main
     thread there is none.
     """
-    seen: list[int] = []
+    signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield seen
+        yield signals
         return
     before = signal.getsignal(signal.SIGINT)
 
     def note(number: int, _: object) -> None:
-        seen.append(number)
+        signals.append(number)
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, note)
     try:
-        yield seen
+        yield signals
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -447,7 +512,7 @@ def _first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), "").split(". ")[0]
 
 
-def _shown(metrics: Metrics) -> str:
+def _format_metrics(metrics: Metrics) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in metrics.items() if name != "tokens")
 
 

@@ -1,17 +1,17 @@
 """XPR: Zheng et al. 2022, "Cross-Lingual Phrase Retrieval" (ACL): a phrase is what it is in its example sentences.
 
 Representation (eq. 1, 2): encode m sentences that contain the phrase, each by itself; the mean of the states of the
-phrase's tokens, then the mean over the sentences. XPCO (eq. 3, 4): of N phrase pairs, each phrase, projected and at
-unit length, has to find its mate among the N phrases of the other language, which a momentum encoder has encoded; both
-directions are added. Algorithm 1: draw pairs and sentences; encode with both encoders; a step of Adam on the one; the
-other moves a thousandth of the way after it. MoCo (section 5.7): negatives from a queue of earlier steps.
+phrase's tokens, then the mean over the sentences. XPCO (eq. 3, 4): each of N phrases, projected and at unit length, has
+to find its mate among the N phrases of the other language. A momentum encoder has encoded these; both directions are
+added. Algorithm 1: draw pairs and sentences; encode with both encoders; a step of Adam on the one; the other moves a
+thousandth of the way after it. MoCo (section 5.7): negatives from a queue of earlier steps.
 
 Each piece is an option. Where the paper and its released code differ, the defaults are the paper's:
 
 - The projection is applied to the phrase's vector; the code applies it to the token states (``place`` "tokens").
 - One momentum update a step; the code makes one in each of the two directions.
 - Negatives come from the batch; the code's MoCo adds a queue to it (``negatives`` "both"), one for both languages,
-  begun with random vectors. Ours has one for each side, and begins empty.
+  started with random vectors. Ours has one for each side, and begins empty.
 - Without momentum, the code lets the gradient through the targets (``targets`` "same"); "stopped" does not.
 
 Ours: a projection that begins as the identity (``start``), and pairs that share a wording, of which neither is a
@@ -39,13 +39,23 @@ from torch.nn import functional
 from phrasemate.dataset.jsonl import language_pairs
 from phrasemate.encode.model_folder import HEADS
 from phrasemate.errors import InputError
+from phrasemate.training.ccpr_data import Schedule
 from phrasemate.training.config import at_least, configured, expect, facts_of
 from phrasemate.training.example_data import Contexts, Sampled, read_contexts, sampled
-from phrasemate.training.frozen_states import Feed, Inputs, Lower, Piece, Progress, Upper, halves
+from phrasemate.training.frozen_states import (
+    Feed,
+    Inputs,
+    Lower,
+    Piece,
+    Progress,
+    TokenNumbers,
+    Upper,
+    WholeEncoder,
+    halves,
+)
 from phrasemate.training.gradcache import cached_backward, gathered
-from phrasemate.training.hf_encoder import Backbone, Tokenizer, longest_text, save_encoder
+from phrasemate.training.hf_encoder import EMBEDDINGS, Backbone, Tokenizer, longest_text, save_encoder
 from phrasemate.training.losses import Contrast, contrast, span_means
-from phrasemate.training.phrase_pair_data import Schedule
 from phrasemate.training.trainer import LoopSettings, autocast
 from phrasemate.utils.storage import save_arrays
 
@@ -76,9 +86,10 @@ class Settings:
 class Projection(nn.Module):
     """The projection head: two linear layers with a ReLU between them, width -> ``inner`` x width -> width.
 
-    ``place``: "pooled" projects a phrase's vector (paper), "tokens" each state before the mean (code). ``start``:
-    "random", or "identity": as ReLU(x) - ReLU(-x) = x, two rows of the first layer for each number can pass it on
-    unchanged, so that phrases are found before the first step.
+    Args:
+        place: "pooled" projects a phrase's vector (paper), "tokens" each state before the mean (code).
+        start: "random", or "identity": as ReLU(x) - ReLU(-x) = x, two rows of the first layer for each number pass it
+            on unchanged, and phrases are retrieved before the first step.
     """
 
     def __init__(self, width: int, place: str = "pooled", inner: int = 4, start: str = "random") -> None:
@@ -92,8 +103,8 @@ class Projection(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """(..., width) -> (..., width)."""
-        made: Tensor = self.outer(functional.relu(self.inner(vectors)))
-        return made
+        output: Tensor = self.outer(functional.relu(self.inner(vectors)))
+        return output
 
     @torch.no_grad()
     def _begin_as_identity(self, width: int) -> None:
@@ -112,19 +123,19 @@ class Projection(nn.Module):
 
 
 class PhraseEncoder(nn.Module):
-    """f(.; theta): contexts of phrases -> unit vectors. What `halves` leaves below is no part of theta."""
+    """f(.; theta): contexts of phrases -> unit vectors. What `halves` leaves below is not part of theta."""
 
-    def __init__(self, upper: Upper, head: Projection | None = None) -> None:
+    def __init__(self, upper: Upper | WholeEncoder, head: Projection | None = None) -> None:
         super().__init__()
         self.upper, self.head = upper, head
 
     def contexts(self, inputs: Inputs, projected: bool = True) -> Tensor:
         """Eq. 1: (texts, width), each the mean of the states of its phrase's tokens."""
-        states, there = self.upper(inputs.states, inputs.mask, inputs.first, inputs.last)  # (texts, longest, width)
+        states, valid = self.upper(inputs.states, inputs.mask, inputs.first, inputs.last)  # (texts, longest, width)
         if projected and self.head is not None and self.head.place == "tokens":
             states = self.head(states)
-        kept = there[:, :, None]
-        mean: Tensor = (states.float() * kept).sum(1) / kept.sum(1)
+        mask = valid[:, :, None]
+        mean: Tensor = (states.float() * mask).sum(1) / mask.sum(1)
         return mean
 
     def phrases(self, contexts: Tensor, owner: Tensor, projected: bool = True) -> Tensor:
@@ -148,15 +159,16 @@ class PhraseEncoder(nn.Module):
     ) -> Tensor:
         """Both, of all pieces of a step; ``autocast`` is the precision of the encoder."""
         with autocast():
-            found = [self.contexts(each, projected) for each in inputs]
-        return self.phrases(gathered(found, [each.places for each in inputs]), owner, projected)
+            states = [self.contexts(input_, projected) for input_ in inputs]
+        return self.phrases(gathered(states, [input_.places for input_ in inputs]), owner, projected)
 
 
 @torch.no_grad()
 def momentum_update(slow: nn.Module, fast: nn.Module, momentum: float) -> None:
     """theta_m <- mu theta_m + (1 - mu) theta (algorithm 1)."""
     for old, new in zip(slow.parameters(), fast.parameters(), strict=True):
-        old.mul_(momentum).add_(new, alpha=1 - momentum)
+        if new.requires_grad:
+            old.mul_(momentum).add_(new, alpha=1 - momentum)
 
 
 class Queue:
@@ -183,8 +195,8 @@ class Queue:
 
     def filled(self) -> tuple[Tensor, Tensor]:
         """(2, n, dim) vectors and (2, n) wordings of the n <= size pairs that are in it."""
-        there = min(int(self.count), self.size)
-        return self.vectors[:, :there], self.wordings[:, :there]
+        filled = min(int(self.count), self.size)
+        return self.vectors[:, :filled], self.wordings[:, :filled]
 
 
 class XPR:
@@ -206,19 +218,19 @@ class XPR:
         keys: Tensor = self.slow(inputs, owner, autocast=autocast)
         return keys
 
-    def loss(self, own: Tensor, keys: Tensor | None, wordings: Tensor) -> Contrast:
+    def loss(self, mates: Tensor, keys: Tensor | None, wordings: Tensor) -> Contrast:
         """Eq. 4: the sum of both directions; and how often, on average, the mate is found first.
 
         ``own`` and ``keys`` (2N, width): sources, then targets, by the encoder and by the momentum encoder.
         """
         if keys is None:
-            keys = own if self.settings.targets == "same" else own.detach()
-        queries, candidates = (x.reshape(2, -1, x.shape[1]) for x in (own, keys))  # (2, N, width)
+            keys = mates if self.settings.targets == "same" else mates.detach()
+        queries, candidates = (x.reshape(2, -1, x.shape[1]) for x in (mates, keys))  # (2, N, width)
         worded = wordings.reshape(2, -1)  # (2, N)
-        found = [self._direction(queries[side], candidates, worded, 1 - side) for side in (0, 1)]
+        losses = [self._direction(queries[side], candidates, worded, 1 - side) for side in (0, 1)]
         if self.queue is not None:
             self.queue.push(candidates, worded)
-        return Contrast(found[0].loss + found[1].loss, (found[0].right + found[1].right) / 2)
+        return Contrast(losses[0].loss + losses[1].loss, (losses[0].right + losses[1].right) / 2)
 
     def _direction(self, queries: Tensor, keys: Tensor, wordings: Tensor, other: int) -> Contrast:
         """Eq. 3: -log exp(p_i . q_i / T) / sum_j exp(p_i . q_j / T), the mean over the phrases p_i of one side.
@@ -226,16 +238,16 @@ class XPR:
         ``queries`` (N, width); ``keys`` (2, N, width), of which those of the side ``other`` are searched.
         """
         candidates, read = keys[other], wordings
-        own = torch.arange(len(queries), device=queries.device)
+        labels = torch.arange(len(queries), device=queries.device)
         if self.queue is not None:
             vectors, older = self.queue.filled()
             candidates, read = torch.cat([candidates, vectors[other]]), torch.cat([read, older], 1)
-        ignored = torch.zeros(len(own), len(candidates), dtype=torch.bool, device=own.device)
+        ignored = torch.zeros(len(labels), len(candidates), dtype=torch.bool, device=labels.device)
         if self.settings.negatives == "queue":
-            ignored[:, : len(own)] = True  # of the batch a phrase's own mate alone
+            ignored[:, : len(labels)] = True  # of the batch a phrase's own mate alone
         if self.settings.same_wording == "ignored":
             ignored |= (wordings[:, :, None] == read[:, None, :]).any(0)
-        return contrast(queries, candidates, own, self.settings.temperature, ignored)
+        return contrast(queries, candidates, labels, self.settings.temperature, ignored)
 
     def stepped(self) -> None:
         """After a step of the optimizer: the momentum update."""
@@ -244,12 +256,13 @@ class XPR:
 
     def state(self) -> dict[str, Tensor]:
         """What a run has to remember beside the trained weights."""
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         if self.slow is not None:
-            found |= {f"slow/{name}": value for name, value in self.slow.named_parameters()}
+            trained = {name for name, value in self.encoder.named_parameters() if value.requires_grad}
+            tensors |= {f"slow/{name}": value for name, value in self.slow.named_parameters() if name in trained}
         if self.queue is not None:
-            found |= {f"queue/{name}": getattr(self.queue, name) for name in ("vectors", "wordings", "count")}
-        return found
+            tensors |= {f"queue/{name}": getattr(self.queue, name) for name in ("vectors", "wordings", "count")}
+        return tensors
 
 
 DEV_PAIRS = 128  # encoded at once
@@ -257,11 +270,16 @@ DEV_PAIRS = 128  # encoded at once
 
 @dataclass(frozen=True)
 class DataSettings:
-    """``pairs``: the language pairs of the data set, such as "de-en" (none: all that it has); several are mixed in each
-    batch, drawn in proportion to their length to the power ``evenness``. ``batch``: phrase pairs a step; ``examples``:
-    sentences a phrase, drawn anew whenever it comes (0: the bare phrase is its own context), of its first ``pool``
-    ones (0: all). ``dev_pairs``: other pairs to measure on; ``dev``: their first so many phrase pairs (0: all), with
-    the first ``dev_examples`` sentences of each.
+    """Which phrase pairs and sentences, and how batches are drawn.
+
+    Args:
+        pairs: Language pairs of the data set, such as "de-en" (none: all). Several are mixed in each batch, drawn in
+            proportion to their length to the power ``evenness``.
+        batch: Phrase pairs a step.
+        examples: Sentences a phrase, drawn again whenever it comes (0: the bare phrase is its own context).
+        pool: Draw from the first so many sentences of a phrase (0: all).
+        dev_pairs: Other language pairs to measure on.
+        dev: Their first so many phrase pairs (0: all), with the first ``dev_examples`` sentences of each.
     """
 
     pairs: tuple[str, ...] = ()
@@ -277,15 +295,23 @@ class DataSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """``base``: a Hugging Face encoder, a folder or a name; ``layer``: whose states a phrase is made of (0: the last;
-    those above are dropped); ``frozen``: how many of the lowest layers are not trained, nor is the token table;
-    ``kept``: their states are computed once and kept in files. ``projection``: "pooled", "tokens" or "none", ``inner``
-    and ``start``: see `Projection`; ``keep_head``: whether it is used in retrieval, or in training alone.
+    """The encoder, what of it is trained, and the projection.
+
+    Args:
+        base: A Hugging Face encoder, a folder or a name.
+        layer: Whose states make a phrase (0: the last; those above are dropped).
+        frozen: How many of the lowest layers are not trained.
+        embeddings: Whether the token table is "trained" or "frozen".
+        kept: The states of the frozen layers are computed once and cached in files (of BERT, RoBERTa, CamemBERT and
+            XLM-R with frozen embeddings).
+        projection: "pooled", "tokens" or "none"; ``inner`` and ``start``: see `Projection`.
+        keep_head: Whether the projection is used in retrieval, or in training alone.
     """
 
     base: str
     layer: int = 0
     frozen: int = 0
+    embeddings: str = "frozen"
     kept: bool = False
     dropout: float = 0.1
     projection: str = "pooled"
@@ -296,9 +322,14 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """``encoder`` and ``heads``: highest learning rates; ``epochs``: passes over the pairs (0: `loop.steps` counts),
-    and ``warmup``, the share of the steps that is warm-up (0: `loop.warmup` counts); ``chunk``: padded tokens computed
-    at once; ``cached``: cached gradients.
+    """Rates, and how a step is computed.
+
+    Args:
+        encoder, heads: Highest learning rates.
+        epochs: Passes over the pairs (0: `loop.steps` counts).
+        warmup: The share of the steps that is warm-up (0: `loop.warmup` counts).
+        chunk: Padded tokens computed at once.
+        cached: Cached gradients.
     """
 
     encoder: float = 2e-5
@@ -322,36 +353,37 @@ class Config:
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
         """From the tables of a TOML file; raises InputError naming what is wrong."""
-        made = configured(cls, tables)
-        expect("[model] projection", made.model.projection, ("pooled", "tokens", "none"))
+        config = configured(cls, tables)
+        expect("[model] projection", config.model.projection, ("pooled", "tokens", "none"))
+        expect("[model] embeddings", config.model.embeddings, EMBEDDINGS)
         for name, value, least in (
-            ("[data] batch", made.data.batch, 2),
-            ("[data] examples", made.data.examples, 0),
-            ("[data] max_tokens", made.data.max_tokens, 3),
-            ("[data] pool", made.data.pool, 0),
-            ("[data] evenness", made.data.evenness, 0),
-            ("[data] dev", made.data.dev, 0),
-            ("[data] dev_examples", made.data.dev_examples, 0),
-            ("[model] inner", made.model.inner, 2),
-            ("[loss] queue", made.loss.queue, 1),
-            *((f"[optimizer] {name}", value, 0) for name, value in asdict(made.optimizer).items()),
-            ("[optimizer] chunk", made.optimizer.chunk, 1),
+            ("[data] batch", config.data.batch, 2),
+            ("[data] examples", config.data.examples, 0),
+            ("[data] max_tokens", config.data.max_tokens, 3),
+            ("[data] pool", config.data.pool, 0),
+            ("[data] evenness", config.data.evenness, 0),
+            ("[data] dev", config.data.dev, 0),
+            ("[data] dev_examples", config.data.dev_examples, 0),
+            ("[model] inner", config.model.inner, 2),
+            ("[loss] queue", config.loss.queue, 1),
+            *((f"[optimizer] {name}", value, 0) for name, value in asdict(config.optimizer).items()),
+            ("[optimizer] chunk", config.optimizer.chunk, 1),
         ):
             at_least(name, value, least)
-        if made.optimizer.warmup > 1:
+        if config.optimizer.warmup > 1:
             raise InputError(
-                f"[optimizer] warmup: {made.optimizer.warmup}; expected a share of the steps, 1 at most (loop.warmup "
+                f"[optimizer] warmup: {config.optimizer.warmup}; expected a share of the steps, 1 at most (loop.warmup "
                 "counts steps)"
             )
-        if made.loss.temperature <= 0 or not 0 <= made.loss.momentum <= 1:
+        if config.loss.temperature <= 0 or not 0 <= config.loss.momentum <= 1:
             raise InputError("[loss] temperature must be above 0, and momentum from 0 to 1")
-        return made
+        return config
 
     def loop_over(self, pairs: int) -> LoopSettings:
         """The loop, with ``epochs`` and ``warmup`` counted out for so many phrase pairs."""
-        loop, each = self.loop, self.data.batch * self.loop.accumulate
+        loop, step_pairs = self.loop, self.data.batch * self.loop.accumulate
         if self.optimizer.epochs:
-            loop = replace(loop, steps=max(1, round(self.optimizer.epochs * pairs / each)))
+            loop = replace(loop, steps=max(1, round(self.optimizer.epochs * pairs / step_pairs)))
         if self.optimizer.warmup:
             loop = replace(loop, warmup=max(1, round(self.optimizer.warmup * loop.steps)))
         return loop
@@ -376,9 +408,9 @@ class XPRTask:
         self,
         config: Config,
         folder: Path,
-        kept: Path,
+        cache: Path,
         device: str = "cpu",
-        show: Progress = lambda what, done, total: None,
+        show: Progress = lambda what, step, total: None,
     ) -> None:
         self.config = config
         base = config.model.base
@@ -404,14 +436,14 @@ class XPRTask:
         precise = partial(autocast, device, self.loop.precision)
         self.feed = Feed([*self.train, *self.dev], lower, padding, config.optimizer.chunk, precise)
         if config.model.kept:
-            self.feed.keep(kept, self.loop.precision, show)
+            self.feed.keep(cache, self.loop.precision, show)
 
     @property
     def remarks(self) -> list[str]:
         """What a user should know of the data."""
         data = self.config.data
-        asked = [*self.train, *(self.dev if data.dev_examples else ())] if data.examples else []
-        return [_lacking(each) for each in asked if each.bare]
+        phrases = [*self.train, *(self.dev if data.dev_examples else ())] if data.examples else []
+        return [_lacking(item) for item in phrases if item.bare]
 
     def _read(self, folder: Path) -> tuple[list[Contexts], list[Contexts]]:
         data = self.config.data
@@ -426,10 +458,10 @@ class XPRTask:
         ]
         return train, dev
 
-    def _build(self, device: str) -> Lower:
+    def _build(self, device: str) -> Lower | TokenNumbers:
         model = self.config.model
         torch.manual_seed(self.loop.seed)
-        self.backbone = Backbone(model.base, 0, model.dropout)
+        self.backbone = Backbone(model.base, 0, model.dropout, model.embeddings)
         lower, upper = halves(self.backbone, model.frozen, model.layer)
         width = self.backbone.width
         head = None if model.projection == "none" else Projection(width, model.projection, model.inner, model.start)
@@ -440,7 +472,7 @@ class XPRTask:
 
     def facts(self) -> dict[str, Any]:
         """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
-        counts = {each.name: each.pairs for each in self.feed.files}
+        counts = {file.name: file.pairs for file in self.feed.files}
         return {**facts_of("xpr", self.config), "pooling": "mean", "phrase pairs": counts}
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
@@ -452,8 +484,8 @@ class XPRTask:
     def batch(self, number: int) -> Batch:
         """See `Task.batch`."""
         draw = random.Random(self.loop.seed * 1_000_003 + number)
-        found = sampled(self.train, self.schedule.train[number].tolist(), self.config.data.examples or 1, draw)
-        return Batch(found, self.feed.pieces(found))
+        inputs = sampled(self.train, self.schedule.train[number].tolist(), self.config.data.examples or 1, draw)
+        return Batch(inputs, self.feed.pieces(inputs))
 
     def backward(self, batch: Batch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
         """See `Task.backward`: encode with both encoders, XPCO, the gradient (algorithm 1)."""
@@ -463,9 +495,9 @@ class XPRTask:
         keys = self.method.keys(inputs, owner, autocast)
         parts: dict[str, float] = {}
 
-        def objective(found: Sequence[Tensor]) -> Tensor:
-            own = self.module.phrases(gathered(found, [each.places for each in inputs]), owner)
-            loss, right = self.method.loss(own, keys, wordings)
+        def objective(states: Sequence[Tensor]) -> Tensor:
+            queries = self.module.phrases(gathered(states, [input_.places for input_ in inputs]), owner)
+            loss, right = self.method.loss(queries, keys, wordings)
             parts.update({"loss": float(loss.detach()), "acc@1": float(right)})
             return loss * scale
 
@@ -473,8 +505,8 @@ class XPRTask:
             cached_backward(self.module.contexts, inputs, objective, device, autocast)
         else:
             with autocast():
-                found = [self.module.contexts(each) for each in inputs]
-            objective(found).backward()  # type: ignore[no-untyped-call]
+                states = [self.module.contexts(input_) for input_ in inputs]
+            objective(states).backward()  # type: ignore[no-untyped-call]
         return {"tokens": len(batch.sampled.ids), **parts}
 
     def stepped(self) -> None:
@@ -492,7 +524,7 @@ class XPRTask:
         ``score`` and ``acc@1`` are the mean over language pairs of the mean of the directions; what reads as the mate
         is right. Of a data set that has a pair of languages both ways round, the second one's figures name it.
         """
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         scores = []
         for number, contexts in enumerate(self.dev):
             vectors = self.held_out(number, autocast)  # (2, pairs, width)
@@ -501,22 +533,22 @@ class XPRTask:
             pair = contexts.name.split()[0]
             source, _, target = pair.rpartition("-")
             for name, right in zip((f"{source}>{target}", f"{target}>{source}"), rights, strict=True):
-                found[f"{name} ({pair})" if name in found else name] = right
+                figures[f"{name} ({pair})" if name in figures else name] = right
             scores.append(sum(rights) / 2)
-        return {"score": float(np.mean(scores)), "acc@1": float(np.mean(scores)), **found}
+        return {"score": float(np.mean(scores)), "acc@1": float(np.mean(scores)), **figures}
 
     @torch.no_grad()
     def held_out(self, file: int, autocast: Callable[[], Any]) -> Tensor:
         """(2, pairs, width): one language pair's held-out phrases as retrieval has them, sources and targets."""
-        made = []
+        sums = []
         rows = [(len(self.train) + file, row) for row in range(self.dev[file].pairs)]
         for at in range(0, len(rows), DEV_PAIRS):
             some = sampled(self.feed.files, rows[at : at + DEV_PAIRS], 0, None)
             inputs = [self.feed.inputs(piece) for piece in self.feed.pieces(some)]
             owner = torch.from_numpy(some.owner).to(inputs[0].states.device)
             vectors = self.module(inputs, owner, self.config.model.keep_head, autocast)
-            made.append(vectors.reshape(2, -1, vectors.shape[1]).cpu())
-        return torch.cat(made, 1)
+            sums.append(vectors.reshape(2, -1, vectors.shape[1]).cpu())
+        return torch.cat(sums, 1)
 
     def save(self, folder: Path) -> None:
         """A Hugging Face folder; with ``heads.safetensors`` where a projection is kept for retrieval."""

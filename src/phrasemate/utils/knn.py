@@ -1,8 +1,8 @@
 """Nearest neighbours: the k greatest numbers of each row, exact k-NN in blocks, CSLS, and an inverted file of codes.
 
-`topk` orders by falling number and then by column, without sorting what cannot be among the greatest. Of each group of
-columns only the greatest is looked at first. At least k columns reach the k-th of these, so what is less is left out in
-one quick pass. Numbers may be infinite; a NaN would hide its group and is not allowed.
+`topk` orders by number, highest first, and then by column, without sorting what cannot be among the greatest. Of each
+group of columns only the greatest is looked at first. At least k columns reach the k-th of these, so what is less is
+left out in one quick pass. Numbers may be infinite; a NaN would hide its group and is not allowed.
 
 `nearest` works in blocks: no matrix of all similarities is ever held. CSLS (Conneau et al. 2018, section 2.3):
 csls(x, z) = 2 cos(x, z) - r(x) - r(z), r being the mean cosine with the k nearest of the other side. A word that is
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.utils.machine import load_faiss
 
 Floats = NDArray[np.float32]
 Columns = NDArray[np.int64]
@@ -39,7 +40,7 @@ def topk(values: Floats, k: int) -> tuple[Columns, Floats]:
 
 
 def argsort_desc(values: Floats) -> Columns:
-    """(rows, n) columns by falling value, of equal values the first one first.
+    """(rows, n) columns by value, highest first; of equal values the first one first.
 
     A stable argsort in a quarter of its time: value and column are sorted as one number.
     """
@@ -89,17 +90,17 @@ BLOCK = 20_000_000  # similarities held at once: 80 MB
 Rows = NDArray[np.int64]
 
 
-def blocks(x: Floats, z: Floats, held: Floats | None = None) -> Iterator[tuple[slice, Floats]]:
-    """Rows of x, and their inner products with all of z: (slice, (rows, len(z)) float32, to be written over).
+def blocks(x: Floats, z: Floats, similarities: Floats | None = None) -> Iterator[tuple[slice, Floats]]:
+    """Rows of x with their inner products with all of z: (slice, (rows, len(z)) float32, free to overwrite).
 
-    ``held`` (len(x), len(z)): all of them, where they have been computed already.
+    ``similarities`` (len(x), len(z)): all of them, where they have been computed already.
     """
     if x.shape[1] != z.shape[1]:
         raise InputError(f"vectors of {x.shape[1]} and of {z.shape[1]} dimensions; expected as many")
     size = max(1, BLOCK // max(1, len(z)))
     for at in range(0, len(x), size):
         part = slice(at, min(at + size, len(x)))
-        yield part, x[part] @ z.T if held is None else np.array(held[part], order="C")
+        yield part, x[part] @ z.T if similarities is None else np.array(similarities[part], order="C")
 
 
 def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -> tuple[Rows, Floats]:
@@ -119,14 +120,14 @@ def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -
     return rows, values
 
 
-def neighbour_means(x: Floats, z: Floats, k: int = 10, held: Floats | None = None) -> Floats:
-    """(len(x),) r(x): the mean inner product of each row of x with its k nearest of z; ``held`` as in `blocks`.
+def neighbour_means(x: Floats, z: Floats, k: int = 10, similarities: Floats | None = None) -> Floats:
+    """(len(x),) r(x): the mean inner product of each row of x with its k nearest of z; ``similarities`` as in `blocks`.
 
     Raises InputError for k below 1.
     """
     _check_k(k)
     means = np.empty(len(x), np.float32)
-    for part, products in blocks(x, z, held):
+    for part, products in blocks(x, z, similarities):
         means[part] = topk(products, min(k, len(z)))[1].mean(1)
     return means
 
@@ -193,7 +194,7 @@ class ExactSearch:
             self._vectors[at : at + _BLOCK] = vectors[at : at + _BLOCK]
 
     def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
-        import faiss
+        faiss = load_faiss()
 
         scores, ids = faiss.knn(queries, self._vectors, min(k, len(self._vectors)), metric=faiss.METRIC_INNER_PRODUCT)
         return ids.astype(np.int32), scores
@@ -202,14 +203,15 @@ class ExactSearch:
 class ApproximateSearch:
     """An inverted file of 4-bit product codes, whose candidates are compared in float16.
 
-    ``samples`` (q, dim): with these queries the number of cells that are looked into is doubled until ``recall`` (of
-    their ``k`` nearest, against exact search) is at least `RECALL`; when all are, more candidates are compared.
+    ``samples`` (q, dim): with these queries the number of cells that are searched is doubled until ``recall`` (of their
+    ``k`` nearest, against exact search) is at least `RECALL`. When all cells are searched, more candidates are
+    compared.
     """
 
     def __init__(
         self, vectors: Halves, samples: Floats, k: int, progress: Callable[[int], None] = lambda _: None
     ) -> None:
-        import faiss
+        faiss = load_faiss()
 
         count, dim = vectors.shape
         self._mean = _mean_vector(vectors)  # taken off: codes then tell vectors apart instead of their common part
@@ -241,7 +243,7 @@ class ApproximateSearch:
                 self._factor *= 2
 
     def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
-        import faiss
+        faiss = load_faiss()
 
         cells, parameters = faiss.SearchParametersIVF(), faiss.IndexRefineSearchParameters()
         cells.nprobe, parameters.k_factor, parameters.base_index_params = self.probes, float(self._factor), cells
@@ -258,7 +260,7 @@ def _mean_vector(vectors: Halves) -> Floats:
 
 def _exact_blocks(vectors: Halves, queries: Floats, k: int) -> NDArray[np.int64]:
     """(q, k) rows, without all of the vectors in memory."""
-    import faiss
+    faiss = load_faiss()
 
     ids = np.zeros((len(queries), 0), np.int64)
     scores = np.zeros((len(queries), 0), np.float32)
@@ -269,11 +271,3 @@ def _exact_blocks(vectors: Halves, queries: Floats, k: int) -> NDArray[np.int64]
         columns, scores = topk(scores, min(k, scores.shape[1]))
         ids = np.take_along_axis(ids, columns, 1)
     return ids
-
-
-def use_threads(threads: int | None) -> None:
-    """Let FAISS compute with so many threads."""
-    import faiss
-
-    if threads is not None:
-        faiss.omp_set_num_threads(threads)

@@ -1,10 +1,13 @@
-"""Storage that survives a crash: atomic files and folders, sealed folders of weights, resumable files and sums.
+"""Storage that survives a crash: atomic files and folders, sealed folders of weights, resumable files and sums, locks.
 
 A file or folder is written beside its place, flushed to the disk, and renamed; the renaming is flushed, too. A reader
 sees the old content or the new one.
 
 A sealed folder has ``weights.safetensors``, and ``config.json`` that seals it. A configuration is accepted only if it
 is byte for byte what would be written for its content, weights only if they have the SHA-256 that it names.
+
+A lock stands beside what one process at a time may write. The system frees the lock of a process that dies; its file
+stays, and the next holder takes it.
 """
 
 from __future__ import annotations
@@ -20,14 +23,42 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
-from phrasemate.utils.locks import give_back, take
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+
+def acquire_lock(path: Path, refusal: str, seconds: float = 0) -> BaseFileLock:
+    """The lock at ``path``, at once or within some seconds.
+
+    Raises InputError, which says ``refusal``, if another process has it until then.
+    """
+    from filelock import FileLock, Timeout  # it loads asyncio: only writers pay for that
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=seconds)
+    except Timeout:
+        raise InputError(refusal) from None
+    return lock
+
+
+def release_lock(lock: BaseFileLock) -> None:
+    """Let others have it.
+
+    The file goes first: who has opened it, and gets the lock of a file that has no name, tries again (filelock does).
+    The other way round it could be the file of the next holder that goes, and a third would hold the lock as well.
+    """
+    Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()
+
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
@@ -105,10 +136,12 @@ class Seal(NamedTuple):
     remedy: str
 
     def write(self, folder: Path, weights: bytes, content: Mapping[str, Any]) -> None:
-        """Weights and configuration into a folder that is there; ``content`` is plain data."""
-        (folder / WEIGHTS).write_bytes(weights)
+        """Write weights and configuration into a folder that is there, and flush both; ``content`` is plain data."""
+        with atomic_file(folder / WEIGHTS, "wb") as file:
+            file.write(weights)
         seal = {"format": self.format, "version": self.version, "sha256": hashlib.sha256(weights).hexdigest()}
-        (folder / CONFIG).write_bytes(_written({**content, **seal}))
+        with atomic_file(folder / CONFIG, "wb") as file:
+            file.write(_written({**content, **seal}))
 
     def read(self, folder: Path) -> tuple[dict[str, Any], str]:
         """The content of the configuration, and its hash (64 hex digits), which stands for the folder.
@@ -165,7 +198,7 @@ def is_entry(value: Any, kinds: Mapping[str, type]) -> bool:
 def _written(content: Mapping[str, Any]) -> bytes:
     """The one form of a configuration."""
     text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    return text.encode("utf-8", "surrogatepass")  # half a character is no UTF-8: it equals no file
+    return text.encode("utf-8", "surrogatepass")  # half a character is not UTF-8: it equals no file
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str] | None = None) -> None:
@@ -199,15 +232,15 @@ _HALVES = re.compile("[\ud800-\udfff]")
 def check_new(path: Path, force: bool = False, folder: bool = False) -> None:
     """Raises InputError unless a file, or ``folder``, may be made at ``path``: to be asked before long work.
 
-    The folder around it must be there, and itself not, unless ``force`` allows to write over it; a folder is not
-    written over by a file.
+    The folder around it must be there, and itself not, unless ``force`` allows overwriting it; a folder is not
+    replaced by a file.
     """
     if not folder and (not path.name or path.is_dir()):
         raise InputError(f"{path}: is a folder; expected the name of a file")
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path.parent}: no such folder; make it first")
     if path.exists() and not force:
-        raise InputError(f"{path}: is there already; take another name, or --force to write it anew")
+        raise InputError(f"{path}: already exists; take another name, or add --force to overwrite it")
 
 
 class NewFile:
@@ -258,13 +291,13 @@ _BLOCK = 1 << 20
 
 
 class ResumableFile:
-    """Lines go to ``PATH.part``; `finish` gives it its name. ``done`` is the number of lines that are there already.
+    """Lines go to ``PATH.part``; `finish` gives it its name. ``done`` is the number of lines that already exist.
 
-    A stopped run is continued at its last whole line, if ``settings`` are those it was begun with (they lie beside it,
-    in ``PATH.part.json``) and there are no more than ``most``. ``force`` writes over a finished file, and starts anew
-    where what was begun does not fit. A context manager; one process at a time.
-    Raises InputError for a name that no plain file can have, if the finished file is there, the settings differ, too
-    many lines are there, or another process is writing.
+    A stopped run resumes at its last whole line. Its ``settings`` must be those of the first run (they lie beside it,
+    in ``PATH.part.json``), and it must have no more than ``most`` lines. ``force`` overwrites a finished file, and
+    starts again where what was started does not fit. A context manager; one process at a time. Raises InputError for a
+    name that no plain file can have, if the finished file is there, the settings differ, too many lines are there, or
+    another process is writing.
     """
 
     def __init__(
@@ -278,19 +311,19 @@ class ResumableFile:
         self.part = self.path.with_name(self.path.name + ".part")
         self._facts = self.path.with_name(self.path.name + ".part.json")
         refusal = f"{self.path}: another process is writing it; wait for it to end"
-        self._lock = take(self.path.with_name(self.path.name + ".part.lock"), refusal)
+        self._lock = acquire_lock(self.path.with_name(self.path.name + ".part.lock"), refusal)
         try:
             resumed = self.part.exists() and self.part.stat().st_size > 0
-            self.done = self._done(dict(settings), force) if resumed else 0
+            self.done = self._resume(dict(settings), force) if resumed else 0
             if not self.done:
                 self._begin(dict(settings))
             self._file = self.part.open("a", encoding="utf-8", newline="\n")
         except BaseException:
-            give_back(self._lock)
+            release_lock(self._lock)
             raise
 
     def written(self) -> Iterator[str]:
-        """The lines that are there already; what is not UTF-8 in them is U+FFFD."""
+        """The lines that already exist; what is not UTF-8 in them is U+FFFD."""
         with self.part.open(encoding="utf-8", errors="replace", newline="\n") as file:
             for _, line in zip(range(self.done), file, strict=False):
                 yield line.rstrip("\n")
@@ -308,12 +341,13 @@ class ResumableFile:
         self._facts.unlink(missing_ok=True)
 
     def _begin(self, settings: dict[str, str]) -> None:
-        """No lines stand beside settings that they were not made with, whenever it is killed."""
+        """Start with no lines; none ever stand beside settings that they were not made with, even after a power cut."""
         self.part.unlink(missing_ok=True)
-        self._facts.write_text(json.dumps(settings, indent=1) + "\n", "ascii")  # names may be of any bytes
+        sync(self.part.parent)
+        write_text(self._facts, json.dumps(settings, indent=1) + "\n")  # in ASCII: names may be of any bytes
         self.part.touch()
 
-    def _done(self, settings: dict[str, str], force: bool) -> int:
+    def _resume(self, settings: dict[str, str], force: bool) -> int:
         try:
             return self._continue(settings)
         except InputError:
@@ -322,27 +356,30 @@ class ResumableFile:
             return 0
 
     def _continue(self, settings: dict[str, str]) -> int:
-        """Cut the last line if it is not whole, and count; raises InputError where the settings differ."""
+        """Cut what is not a whole line, and count the lines; raises InputError where the settings differ."""
         try:
             before = json.loads(self._facts.read_text("utf-8"))
         except (OSError, ValueError, RecursionError):
             before = None
         if not isinstance(before, dict):
-            raise InputError(f"{self.part}: cannot tell how it was begun; --force starts anew")
+            raise InputError(f"{self.part}: cannot tell how it was started; --force starts again")
         keys = sorted(key for key in before.keys() | settings.keys() if before.get(key) != settings.get(key))
         if keys:
             changes = ", ".join(f"{key} {before.get(key)}, now {settings.get(key)}" for key in keys)
-            raise InputError(f"{self.part} was begun with {changes}; give the same again, or --force to start anew")
+            raise InputError(f"{self.part} was started with {changes}; give the same again, or --force to start again")
         lines = whole = at = 0
         with self.part.open("rb+") as file:
             while block := file.read(_BLOCK):
+                block, hole, _ = block.partition(b"\0")  # zeros are what a power cut leaves of lines that it took
                 lines += block.count(b"\n")
                 whole = at + block.rindex(b"\n") + 1 if b"\n" in block else whole
                 at += len(block)
+                if hole:
+                    break
             file.truncate(whole)
         if self._most is not None and lines > self._most:
             raise InputError(
-                f"{self.part}: {lines:,} lines; expected at most {self._most:,}, as the text has: --force starts anew"
+                f"{self.part}: {lines:,} lines; expected at most {self._most:,}, as the text has: --force starts again"
             )
         return lines
 
@@ -356,10 +393,10 @@ class ResumableFile:
             if kind is None:
                 self._file.close()
             else:
-                with suppress(OSError):  # of a full disk: what ended the run is told
+                with suppress(OSError):  # of a full disk: the error that ended the run is reported
                     self._file.close()
         finally:
-            give_back(self._lock)
+            release_lock(self._lock)
 
 
 SAVE_SECONDS = 30.0  # between two saves
@@ -369,9 +406,9 @@ _MOST_SENTENCES = 1 << 53  # sentences are fewer
 class ResumableSum:
     """A context manager around the sum: ``sums`` gets what is in the file, ``done`` says how far that is.
 
-    ``path`` None keeps nothing. ``facts`` tell what is being summed: raises InputError if the file was begun with
-    others. The state is saved when it is left, in peace or with an exception (Ctrl-C, too): the file goes when what is
-    made of the sums is kept, which is the caller's part.
+    ``path`` None keeps nothing. ``facts`` tell what is being summed: raises InputError if the file was started with
+    others. The state is saved when the block is left, with an exception (Ctrl-C, too) or without. The caller deletes
+    the file once the result is stored.
     """
 
     def __init__(self, path: Path | None, facts: Mapping[str, Any], sums: NDArray[np.float32]) -> None:
@@ -380,11 +417,11 @@ class ResumableSum:
         self._saved, self._whole = time.monotonic(), True
         self._kept = self.done = self._load() if path is not None and path.exists() else 0
 
-    def add(self, done: int, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+    def add(self, count: int, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
         """Add vectors to their rows, after which the sums are of the first ``done`` sentences; now and then saved."""
         self._whole = False  # Ctrl-C may come between the two
         np.add.at(self._sums, rows, vectors)
-        self.done = done
+        self.done = count
         self._whole = True
         if time.monotonic() - self._saved >= SAVE_SECONDS:
             self._save()
@@ -411,22 +448,22 @@ class ResumableSum:
         try:
             with safe_open(self._path, "numpy") as file:
                 about, sums = file.metadata() or {}, file.get_tensor("sums")
-            done = int(about["done"])
-            intact = about["crc"] == self._checksum(done, sums, about["facts"])
+            count = int(about["done"])
+            intact = about["crc"] == self._checksum(count, sums, about["facts"])
         except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:  # of other floats
-            raise InputError(f"{self._path}: not a readable state ({error}); delete it to start anew") from error
+            raise InputError(f"{self._path}: not a readable state ({error}); delete it to start again") from error
         if not intact:
-            raise InputError(f"{self._path}: altered, its checksum does not hold; delete it to start anew")
-        if not 0 <= done < _MOST_SENTENCES or sums.dtype != self._sums.dtype or not np.isfinite(sums).all():
-            raise InputError(f"{self._path}: makes no sense; delete it to start anew")
+            raise InputError(f"{self._path}: altered, its checksum does not hold; delete it to start again")
+        if not 0 <= count < _MOST_SENTENCES or sums.dtype != self._sums.dtype or not np.isfinite(sums).all():
+            raise InputError(f"{self._path}: makes no sense; delete it to start again")
         if about.get("facts") != self._facts or sums.shape != self._sums.shape:
-            raise InputError(f"{self._path}: was begun with other texts or settings; delete it to start anew")
+            raise InputError(f"{self._path}: was started with other texts or settings; delete it to start again")
         self._sums[:] = sums
-        return done
+        return count
 
     @staticmethod
-    def _checksum(done: int, sums: NDArray[np.float32], facts: str) -> str:
-        return f"{crc32(sums.tobytes(), crc32(f'{done} {facts}'.encode())):08x}"
+    def _checksum(count: int, sums: NDArray[np.float32], facts: str) -> str:
+        return f"{crc32(sums.tobytes(), crc32(f'{count} {facts}'.encode())):08x}"
 
     def __enter__(self) -> ResumableSum:
         return self

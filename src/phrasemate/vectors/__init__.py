@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from phrasemate.utils.knn import csls_penalties, nearest, neighbour_means
-from phrasemate.vectors.alignment import METHODS, Mapped, map_supervised, map_unsupervised
-from phrasemate.vectors.distill import DistilSettings, distil, learn_projection, mean_states, project
-from phrasemate.vectors.fasttext import read_fasttext, write_fasttext
-from phrasemate.vectors.induction import Induction, induce
-from phrasemate.vectors.lexicon import entries, pair_rows, read_lexicon
-from phrasemate.vectors.oov import cover
-from phrasemate.vectors.procrustes import procrustes, symmetric_maps
-from phrasemate.vectors.vecmap import Learnt, SelfLearning
+from phrasemate.vectors.alignment import (
+    METHODS,
+    Learnt,
+    Mapped,
+    SelfLearning,
+    map_supervised,
+    map_unsupervised,
+    procrustes,
+    symmetric_maps,
+)
+from phrasemate.vectors.bilingual_lexicon import Induction, entries, induce, pair_rows, read_lexicon
+from phrasemate.vectors.distill import DistilSettings, cover, distil, learn_projection, mean_states, project
 from phrasemate.vectors.vocabulary import Sentences, tokens
-from phrasemate.vectors.word_vectors import Projection, WordVectors
+from phrasemate.vectors.word_vectors import Projection, WordVectors, read_fasttext, write_fasttext
 
 __all__ = [
     "METHODS",

@@ -1,8 +1,13 @@
-"""Static vectors of words from an encoder: what the states of a word have in common over several sentences.
+"""Static word vectors distilled from an encoder: what the states of a word share over several sentences.
 
-A word's vector is the mean, over several sentences, of the mean of its tokens' states (at unit length, so that each
-sentence counts alike), reduced to fewer numbers by a linear projection and scaled to unit length. The encoder's space
-is the same for all its languages; with one projection for all so is that of the words, and no mapping is needed.
+A word's vector is the mean, over several sentences, of the mean of its tokens' states. Each sentence's mean has unit
+length, so that all count alike. A linear projection makes the vector shorter, and it is scaled to unit length. The
+encoder's space is the same for all its languages; with one projection for all, so is that of the words, and no mapping
+is needed.
+
+A word without a sentence (a name, a rare inflection, a compound) is encoded by itself. The states of words that stand
+alone all differ from those of words in sentences in the same way, so the mean of such words is subtracted. Without
+that, a sum of vectors tells first of all how many words were encoded alone.
 """
 
 from __future__ import annotations
@@ -16,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import Model
-from phrasemate.encode.pca_projection import principal_axes
+from phrasemate.encode.heads import principal_axes
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 from phrasemate.utils.storage import ResumableSum
-from phrasemate.vectors.sample_sentences import Contexts, sample_contexts
-from phrasemate.vectors.vocabulary import Progress, count_words
+from phrasemate.vectors.vocabulary import Contexts, Progress, count_words, sample_contexts
 from phrasemate.vectors.word_vectors import Projection, WordVectors
 
 BATCH = 20_000  # characters of sentences that are encoded at once
@@ -64,19 +69,27 @@ def distil(
     partial: Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> WordVectors:
-    """A vector for each of the most frequent words of ``texts``, unit length; the projection comes along.
+    """A vector for each of the most frequent words of some texts, unit length; the projection comes along.
 
-    ``space``: vectors of an earlier run, of any language, whose projection is used; without it one to ``dim`` numbers
-    is learnt from these words. ``partial``: a file for what is done, so that a run that was stopped goes on there; it
-    is not needed any more when the vectors are saved.
-    Raises InputError for a ``dim`` above the encoder's width or above the number of words, a ``space`` of another
-    model, pooling or layer, and texts without words or that can be read only once.
+    Args:
+        model: Model that encodes the sentences.
+        texts: Sentences, that can be read several times.
+        settings: How many words and sentences, and which states.
+        dim: Numbers of a vector.
+        space: Vectors of an earlier run, of any language, whose projection is used; None learns one from these words.
+        language: Language of the texts.
+        partial: File for what is done, so that a stopped run resumes there. It is not needed any more when the vectors
+            are saved.
+        progress: Called with what is being done, how much of it is done, and of how much.
+
+    Raises InputError for a ``dim`` above the encoder's width or above the number of words, and for a ``space`` of
+    another model, pooling or layer. Texts without words, or that can be read only once, raise it too.
     """
     settings = settings or DistilSettings()
     _check_dim(dim if space is None else 1, _width(model, settings.pooling), "the width of what is reduced")
-    known = None if space is None else shared_projection(space, model, settings.pooling, settings.layer)
+    projection = None if space is None else shared_projection(space, model, settings.pooling, settings.layer)
     states = mean_states(model, texts, settings, language, partial, progress)
-    return project(states, known or learn_projection([states], dim))
+    return project(states, projection or learn_projection([states], dim))
 
 
 def mean_states(
@@ -101,9 +114,9 @@ def mean_states(
     )
     sums = np.zeros((len(index), width), np.float32)
     with ResumableSum(partial, facts, sums) as unfinished:
-        for done, batch in _batches(texts, chosen, unfinished.done):
-            unfinished.add(done, *_vectors(model, batch, settings))
-            progress("encoding", done, vocabulary.sentences)
+        for number, batch in _batches(texts, chosen, unfinished.done):
+            unfinished.add(number, *_vectors(model, batch, settings))
+            progress("encoding", number, vocabulary.sentences)
     sums /= np.bincount(chosen.word, minlength=len(index))[:, None]
     return WordVectors(vocabulary.words, sums, language, np.array(vocabulary.counts, np.int64), facts)
 
@@ -131,17 +144,17 @@ def _batches(texts: Iterable[str], chosen: Contexts, first: int) -> Iterator[tup
     """The chosen sentences from number ``first`` on, each with its occurrences, and how many of all are done then."""
     starts = np.searchsorted(chosen.sentence, np.arange(first, int(chosen.sentence.max(initial=-1)) + 2))
     batch: Batch = []
-    size, done = 0, first
-    for done, text in enumerate(islice(texts, first, first + len(starts) - 1), first + 1):
-        low, high = starts[done - first - 1], starts[done - first]
+    size, number = 0, first
+    for number, text in enumerate(islice(texts, first, first + len(starts) - 1), first + 1):
+        low, high = starts[number - first - 1], starts[number - first]
         if low < high:
             batch.append((text, Contexts(*(column[low:high] for column in chosen))))
             size += len(text)
         if size >= BATCH:
-            yield done, batch
+            yield number, batch
             batch, size = [], 0
     if batch:
-        yield done, batch
+        yield number, batch
 
 
 def _vectors(model: Model, batch: Batch, settings: DistilSettings) -> tuple[NDArray[np.int64], Floats]:
@@ -180,3 +193,45 @@ def shared_projection(space: WordVectors, model: Model, pooling: str, layer: int
         if (was := space.facts.get(key)) != now:
             raise InputError(f"the vectors that give the space are of {key} {was}, not {now}; use the same for both")
     return space.projection
+
+
+SAMPLE = 1_000  # words read alone whose mean is taken off, at least
+WORDS_AT_ONCE = 4_096  # words encoded at once
+
+
+def cover(
+    vectors: WordVectors, model: Model, words: Iterable[str], progress: Progress = lambda *_: None
+) -> WordVectors:
+    """``vectors`` and, after them, one for each of the ``words`` that they lack, as the words are written here::
+
+        v(w) = unit(P(x_w) - mean over u of P(x_u))
+
+    x_w is the mean of the word's token states when it is encoded by itself, P the projection of ``vectors``, and u goes
+    over the new words. Where these are fewer than 1,000, it also goes over the first words of ``vectors``, read in the
+    same way. Counts of new words are 0. Raises InputError for vectors that were not distilled from this ``model``.
+    """
+    pooling, layer = vectors.facts.get("pooling", "mean"), vectors.facts.get("layer")
+    projection = shared_projection(vectors, model, pooling, layer)
+    added = [word for word in dict.fromkeys(words) if word.strip() and word not in vectors]
+    if not added:
+        return vectors
+    alike = vectors.words[: max(0, SAMPLE - len(added))]
+    states = _alone(model, [*added, *alike], projection, pooling, layer, progress)
+    matrix = np.concatenate([vectors.matrix, unit(states[: len(added)] - states.mean(0, dtype=np.float64))])
+    counts = None if vectors.counts is None else np.append(vectors.counts, np.zeros(len(added), np.int64))
+    facts = {key: value for key, value in vectors.facts.items() if key != "hash"}
+    facts["covered"] = int(facts.get("covered", 0)) + len(added)
+    return WordVectors([*vectors.words, *added], matrix, vectors.language, counts, facts, projection)
+
+
+def _alone(
+    model: Model, words: list[str], projection: Projection, pooling: str, layer: int | None, progress: Progress
+) -> Floats:
+    """(words, dim): the projected states of each word without a sentence."""
+    states = np.empty((len(words), projection.bias.size), np.float32)
+    for at in range(0, len(words), WORDS_AT_ONCE):
+        progress("words without a sentence", at, len(words))
+        some = [Phrase(word, 0, len(word)) for word in words[at : at + WORDS_AT_ONCE]]
+        states[at : at + WORDS_AT_ONCE] = projection(model.encode(some, pooling, layer))
+    progress("words without a sentence", len(words), len(words))
+    return states

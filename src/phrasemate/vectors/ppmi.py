@@ -44,10 +44,18 @@ def train_ppmi(
     language: str = "",
     progress: Progress = lambda *_: None,
 ) -> WordVectors:
-    """A vector of unit length for each of the most frequent words of ``texts``, which are gone through twice.
+    """A vector of unit length for each of the most frequent words of some texts, which are read twice.
 
     Memory holds the pairs of words that occur together: 12 bytes each, so some 2 GB for 50,000 words of a billion-word
-    text. Raises MissingExtra without scipy, InputError for texts too small for ``dim`` or that can be read only once.
+    text.
+
+    Args:
+        texts: Sentences, that can be read several times.
+        settings: How many words, and the numbers of the method.
+        language: Language of the texts.
+        progress: Called with what is being done, how much of it is done, and of how much.
+
+    Raises MissingExtra without scipy, InputError for texts too small for ``dim`` or that can be read only once.
     """
     settings = settings or PPMISettings()
     _scipy()
@@ -65,8 +73,8 @@ def train_ppmi(
     matrix = _reduced(_positive_information(counts, settings), settings)
     facts = {**asdict(settings), "method": "PPMI and SVD", "sentences": vocabulary.sentences, "text": vocabulary.digest}
     facts |= {"words": len(index), "pairs": int(counts.nnz)}
-    found = WordVectors(vocabulary.words, matrix, language, np.array(vocabulary.counts, np.int64), facts)
-    return found.normalised()
+    vectors = WordVectors(vocabulary.words, matrix, language, np.array(vocabulary.counts, np.int64), facts)
+    return vectors.normalised()
 
 
 def _cooccurrences(texts: Iterable[str], index: dict[str, int], window: int, total: int, progress: Progress) -> Any:
@@ -75,10 +83,10 @@ def _cooccurrences(texts: Iterable[str], index: dict[str, int], window: int, tot
     counts = sparse.csr_array((len(index), len(index)), dtype=np.float32)
     for rows in _rows(texts, index, window, total, progress):
         for distance in range(1, window + 1):
-            left, right = rows[:-distance], rows[distance:]
-            both = (left >= 0) & (right >= 0)
+            before, right = rows[:-distance], rows[distance:]
+            both = (before >= 0) & (right >= 0)
             weights = np.full(int(both.sum()), (window + 1 - distance) / window, np.float32)
-            counts = counts + sparse.csr_array((weights, (left[both], right[both])), shape=counts.shape)
+            counts = counts + sparse.csr_array((weights, (before[both], right[both])), shape=counts.shape)
     return counts + counts.T
 
 
@@ -104,13 +112,13 @@ def _positive_information(counts: Any, settings: PPMISettings) -> Any:
     words = counts.sum(axis=1)  # (words,)
     neighbours = words**settings.smoothing
     neighbours /= max(neighbours.sum(), 1e-12)
-    found = counts.tocoo()
-    row, column = found.coords
-    found.data = np.log(found.data / (words[row] * neighbours[column] * settings.shift))
-    found.data = np.maximum(found.data, 0).astype(np.float32)
-    found = found.tocsr()
-    found.eliminate_zeros()
-    return found
+    cells = counts.tocoo()
+    row, column = cells.coords
+    cells.data = np.log(cells.data / (words[row] * neighbours[column] * settings.shift))
+    cells.data = np.maximum(cells.data, 0).astype(np.float32)
+    cells = cells.tocsr()
+    cells.eliminate_zeros()
+    return cells
 
 
 def _reduced(matrix: Any, settings: PPMISettings) -> NDArray[np.float32]:

@@ -1,11 +1,19 @@
-"""The words of a text as word vectors know them: found in any script, lower-cased, counted with a bound on memory."""
+"""Words of a text, counted with a bound on memory, and a random sample of sentences for each of them.
+
+Every sentence draws a number; a word keeps the sentences with the smallest numbers among those that contain it. That is
+a uniform sample without replacement for each word. All words look at the same numbers, so they share sentences
+(coordinated bottom-k samples, Cohen and Kaplan 2007), and far fewer have to be encoded.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.text import words
@@ -69,9 +77,9 @@ def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progr
     sentences = total = dropped = 0
     state = sha256()
     for sentences, text in enumerate(texts, 1):
-        found = [word for word, _, _ in tokens(text)]
-        counts.update(found)
-        total += len(found)
+        tokens_of_text = [word for word, _, _ in tokens(text)]
+        counts.update(tokens_of_text)
+        total += len(tokens_of_text)
         state.update(text.encode("utf-8", "surrogatepass") + b"\n")
         while len(counts) > HELD:
             dropped += 1
@@ -84,3 +92,73 @@ def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progr
     return Vocabulary(
         tuple(word for _, word in best), tuple(-count for count, _ in best), sentences, total, state.hexdigest()
     )
+
+
+CHUNK = 1_000_000  # occurrences between two merges
+
+Ints = NDArray[np.int64]
+
+
+class Contexts(NamedTuple):
+    """Occurrences by sentence, then by place: row of the ``word``, number of the ``sentence`` (from 0), ``start`` and
+    ``end`` in it; (n,) int64 each.
+    """
+
+    word: Ints
+    sentence: Ints
+    start: Ints
+    end: Ints
+
+
+def sample_contexts(
+    texts: Iterable[str],
+    index: Mapping[str, int],
+    most: int,
+    least: int | None = None,
+    seed: int = 0,
+    total: int = 0,
+    progress: Progress = lambda *_: None,
+) -> Contexts:
+    """Up to ``most`` sentences for each word of ``index`` (its row), with the word's first place in each.
+
+    ``least`` (default: ``most``): a sentence has to be among that many first ones of some word; beyond its ``least``, a
+    word gets only sentences that are there for another. Rare words are what costs, and so they cost less.
+    """
+    draw = np.random.default_rng(seed)
+    sample = np.empty((0, 4), np.int64), np.empty(0)
+    rows: list[tuple[int, int, int, int]] = []
+    numbers: list[float] = []
+    for sentence, text in enumerate(texts):
+        number, rows_of_text = float(draw.random()), set()
+        for word, start, end in tokens(text):
+            row = index.get(word)
+            if row is not None and row not in rows_of_text:
+                rows_of_text.add(row)
+                rows.append((row, sentence, start, end))
+                numbers.append(number)
+        if len(rows) > CHUNK:
+            sample, rows, numbers = _smallest(sample, rows, numbers, most), [], []
+        if sentence % EVERY == EVERY - 1:
+            progress("choosing contexts", sentence + 1, total)
+    occurrences, _ = _smallest(sample, rows, numbers, most)
+    sentences = occurrences[_rank(occurrences) < (most if least is None else least), 1]
+    occurrences = occurrences[np.isin(occurrences[:, 1], sentences)]
+    return Contexts(*occurrences[np.lexsort((occurrences[:, 2], occurrences[:, 1]))].T)
+
+
+def _smallest(
+    sample: tuple[Ints, NDArray[np.float64]], rows: list[tuple[int, int, int, int]], numbers: list[float], most: int
+) -> tuple[Ints, NDArray[np.float64]]:
+    """Of each word the ``most`` occurrences in sentences of the smallest numbers."""
+    every = np.concatenate([sample[0], np.array(rows, np.int64).reshape(-1, 4)])
+    drawn = np.concatenate([sample[1], numbers])
+    order = np.lexsort((drawn, every[:, 0]))
+    every, drawn = every[order], drawn[order]
+    among = _rank(every) < most
+    return every[among], drawn[among]
+
+
+def _rank(sorted_rows: Ints) -> Ints:
+    """How many rows of the same word stand before each; the rows are in the order of their words."""
+    words = sorted_rows[:, 0]
+    return np.arange(len(words)) - np.searchsorted(words, words)

@@ -1,4 +1,4 @@
-"""Static vectors of words: the record, its preparation for a mapping, and its sealed folder.
+"""Static vectors of words: the record, its preparation for a mapping, its sealed folder, and fastText files.
 
 ::
 
@@ -6,29 +6,34 @@
     vectors.safetensors  matrix (words, dim) float32; counts (words,) int64 and the projection where there are any
     MANIFEST.json        language, how they were made, size and SHA-256 of the others; its own SHA-256 is their hash
 
-A folder is written complete under another name and then renamed, the one before first, which goes last; a manifest is
-accepted only if it is byte for byte what would be written for its content, its own checksum included. Nothing is
-deleted but what is ours: a folder that holds other files is refused.
+A folder is written complete under another name and then renamed; the previous folder is renamed first and deleted last.
+A manifest is accepted only if it is byte for byte what would be written for its content, its own checksum included.
+Nothing is deleted but what is ours: a folder that holds other files is refused.
+
+fastText text vectors (.vec, .vec.gz): a line with the number of words and of dimensions, then a word a line.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
-from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
-from phrasemate.utils.storage import check_new, save_arrays, swap_folder
+from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported, ReadError
+from phrasemate.text.error_policy import Damage, Skipped
+from phrasemate.text.text_file import TextFile
+from phrasemate.utils.storage import NewFile, check_new, save_arrays, swap_folder
 
 FORMAT = "phrasemate-vectors"
 VERSION = 1
@@ -48,27 +53,27 @@ def write_folder(
     Raises InputError as `check_free` does.
     """
     check_free(folder, force)
-    made = begun(folder)
+    partial = new_folder(folder)
     text = json.dumps(list(words), ensure_ascii=False, indent=0) + "\n"
-    (made / WORDS).write_bytes(text.encode("utf-8", "surrogatepass"))
-    save_arrays(made / VECTORS, arrays)
-    content = _sealed(dict(facts), {name: _entry(made / name) for name in (VECTORS, WORDS)})
-    (made / MANIFEST).write_bytes(content)
-    put(made, folder)
+    (partial / WORDS).write_bytes(text.encode("utf-8", "surrogatepass"))
+    save_arrays(partial / VECTORS, arrays)
+    content = _sealed(dict(facts), {name: _entry(partial / name) for name in (VECTORS, WORDS)})
+    (partial / MANIFEST).write_bytes(content)
+    put(partial, folder)
     return sha256(content).hexdigest()
 
 
-def begun(folder: Path) -> Path:
+def new_folder(folder: Path) -> Path:
     """An empty folder beside it, in which it is made."""
-    made = _beside(folder, ".new")
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir()
-    return made
+    partial = _beside(folder, ".new")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    return partial
 
 
-def put(made: Path, folder: Path) -> None:
+def put(partial: Path, folder: Path) -> None:
     """Swap the finished folder in; delete the old one last."""
-    swap_folder(made, folder.resolve(), _beside(folder, ".old"))
+    swap_folder(partial, folder.resolve(), _beside(folder, ".old"))
 
 
 def _beside(folder: Path, suffix: str) -> Path:
@@ -84,12 +89,12 @@ def _beside(folder: Path, suffix: str) -> Path:
 
 def _strangers(folder: Path) -> Iterator[str]:
     """The names of what no word vectors have in their folder."""
-    for found in sorted(folder.iterdir()):
-        side = found.name.removesuffix(".new").removesuffix(".old") in SIDES
-        if side and found.is_dir() and not found.is_symlink():
-            yield from (f"{found.name}/{name}" for name in _strangers(found))
-        elif not found.is_file() or not (found.name in (WORDS, VECTORS, MANIFEST) or PARTIAL.fullmatch(found.name)):
-            yield found.name
+    for entry in sorted(folder.iterdir()):
+        side = entry.name.removesuffix(".new").removesuffix(".old") in SIDES
+        if side and entry.is_dir() and not entry.is_symlink():
+            yield from (f"{entry.name}/{name}" for name in _strangers(entry))
+        elif not entry.is_file() or not (entry.name in (WORDS, VECTORS, MANIFEST) or PARTIAL.fullmatch(entry.name)):
+            yield entry.name
 
 
 def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[str, Any], str]:
@@ -121,9 +126,9 @@ def check_free(folder: Path, force: bool = False) -> None:
     for suffix in (".new", ".old"):
         _beside(folder, suffix)
     if folder.exists() and not any((folder / place / MANIFEST).is_file() for place in ("", *SIDES)):
-        raise InputError(f"{folder}: holds no word vectors, so it is not written over; take another name")
+        raise InputError(f"{folder}: holds no word vectors, so it is not overwritten; take another name")
     if folder.exists() and (other := next(_strangers(folder), None)):
-        raise InputError(f"{folder}: holds {other!r}, too, so it is not written over; move that, or take another name")
+        raise InputError(f"{folder}: holds {other!r}, too, so it is not overwritten; move that, or take another name")
 
 
 def _entry(path: Path) -> dict[str, Any]:
@@ -136,7 +141,7 @@ def _sealed(facts: Any, files: Any) -> bytes:
     content = {"format": FORMAT, "version": VERSION, "facts": facts, "files": files}
     seal = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     text = json.dumps(content | {"seal": seal}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    return text.encode("utf-8", "surrogatepass")  # half a character is no UTF-8: it equals no file
+    return text.encode("utf-8", "surrogatepass")  # half a character is not UTF-8: it equals no file
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
@@ -148,26 +153,26 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     raw = path.read_bytes()
     try:
         content = json.loads(raw)
-        own = isinstance(content, dict) and raw == _sealed(content.get("facts"), content.get("files"))
+        is_sealed = isinstance(content, dict) and raw == _sealed(content.get("facts"), content.get("files"))
     except (ValueError, RecursionError) as error:
         raise ModelDamaged(f"{path}: not readable as JSON ({error}); {REMEDY}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        seen = content.get("format") if isinstance(content, dict) else content
-        raise ModelUnsupported(f"{path}: of format {seen!r}, expected {FORMAT!r}; give a folder of word vectors")
+        format_name = content.get("format") if isinstance(content, dict) else content
+        raise ModelUnsupported(f"{path}: of format {format_name!r}, expected {FORMAT!r}; give a folder of word vectors")
     version, facts, files = (content.get(name) for name in ("version", "facts", "files"))
     if isinstance(version, int) and version > VERSION:
         raise ModelUnsupported(f"{path}: version {version}, this phrasemate reads up to {VERSION}; upgrade phrasemate")
-    if not isinstance(facts, dict) or not isinstance(files, dict) or not own:
+    if not isinstance(facts, dict) or not isinstance(files, dict) or not is_sealed:
         raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {REMEDY}")
     return content, sha256(raw).hexdigest()
 
 
 def _check(path: Path, entry: Any) -> None:
     try:
-        found = _entry(path)
+        embedding = _entry(path)
     except OSError as error:
         raise ModelDamaged(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from error
-    if found != entry:
+    if embedding != entry:
         raise ModelDamaged(f"{path}: truncated or altered (not what {MANIFEST} says); {REMEDY}")
 
 
@@ -193,6 +198,10 @@ class WordVectors:
     ``counts`` (words,): how often each occurred, where that is known; ``facts``: how they were made; ``projection``:
     what turned an encoder's states into them, for other languages to share.
     Raises InputError if the shapes differ, a word is empty or occurs twice, or a number is not finite.
+
+    >>> vectors = WordVectors(("bank", "bench"), np.eye(2, dtype=np.float32), "en")
+    >>> vectors.index["bench"], vectors.dim
+    (1, 2)
     """
 
     words: Sequence[str]
@@ -263,11 +272,13 @@ class WordVectors:
 
     def using(self, matrix: Floats, **facts: Any) -> WordVectors:
         """The same words with other vectors, and more facts; the projection no longer belongs to them."""
-        own = {name: value for name, value in self.facts.items() if name != "hash"}  # that of the folder they are from
-        return replace(self, matrix=matrix, facts={**own, **facts}, projection=None)
+        own_facts = {
+            name: value for name, value in self.facts.items() if name != "hash"
+        }  # that of the folder they are from
+        return replace(self, matrix=matrix, facts={**own_facts, **facts}, projection=None)
 
     def save(self, folder: str | Path, force: bool = False) -> str:
-        """Write a sealed folder; returns its hash. Raises InputError if it is there already, unless ``force``."""
+        """Write a sealed folder; returns its hash. Raises InputError if it already exists, unless ``force``."""
         arrays: dict[str, NDArray[Any]] = {"matrix": self.matrix}
         if self.counts is not None:
             arrays["counts"] = self.counts
@@ -283,7 +294,7 @@ class WordVectors:
         """
         words, arrays, facts, digest = read_folder(Path(folder))
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise ModelDamaged(f"{folder}: the words are no list of texts; {REMEDY}")
+            raise ModelDamaged(f"{folder}: the words are not a list of texts; {REMEDY}")
         language = str(facts.pop("language", ""))
         facts["hash"] = digest
         try:
@@ -293,3 +304,139 @@ class WordVectors:
             return cls(words, arrays["matrix"], language, arrays.get("counts"), facts, projection)
         except (InputError, KeyError) as error:
             raise ModelDamaged(f"{folder}: makes no sense ({error}); {REMEDY}") from error
+
+
+_DIGITS = 19  # of a count that means something
+_UNWRITABLE = re.compile("[ \0\n\r\ud800-\udfff]")
+_EVERY = 1000  # rows between two calls of progress
+_FIX = "fix or delete the line, or use --on-error skip"
+_COUNT = "copy it again, fix line 1 or use --on-error skip"
+
+
+def read_fasttext(
+    path: str | Path,
+    limit: int | None = None,
+    language: str = "",
+    skipped: list[Skipped] | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> WordVectors:
+    """Read fastText text vectors; the file is read as a stream, the numbers go into one matrix.
+
+    Args:
+        path: File, .vec or .vec.gz.
+        limit: Words to read; None for all.
+        language: Language of the words.
+        skipped: List that takes what cannot be used; None raises for it.
+        progress: Called with the words read, and of how many.
+
+    A word that occurs again is passed over: the first is the more frequent. Raises ReadError, naming file and line, for
+    a bad header, a row of another length or a bad number. It is raised, too, for another number of rows than the header
+    says, text that is not UTF-8, and damaged gzip data.
+    """
+    if limit is not None and limit < 1:
+        raise InputError(f"limit {limit}; expected 1 or more")
+    path, damage = Path(path), Damage(skipped is not None)
+    file = TextFile(path, str(path), path.suffix == ".gz", "utf-8", damage)
+    lines = file.lines()
+    count, dim = _header(file, lines)
+    matrix = _room(file, min(count, limit or count), dim)
+    words: dict[str, None] = {}
+    rows = 0
+    for number, text in lines:
+        if rows == count:
+            file.broken(number, f"a row more than the {count:,} that line 1 says", _COUNT)
+            break
+        rows += 1
+        row = _row(file, number, text, dim)
+        if row is not None and row[0] not in words:
+            matrix[len(words)] = row[1]
+            words[row[0]] = None
+            if len(words) % _EVERY == 0:
+                progress(len(words), len(matrix))
+            if len(words) == limit:
+                break
+    if rows < count and len(words) != limit:
+        file.broken(0, f"ends after {rows:,} rows, but line 1 says {count:,}", _COUNT)
+    if skipped is not None:
+        skipped += damage.skipped()
+    if not words:
+        raise ReadError(str(path), 0, "no word with a vector in it", "give another file")
+    progress(len(words), len(words))
+    return WordVectors(tuple(words), matrix[: len(words)], language, facts={"method": "fastText", "file": path.name})
+
+
+def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) -> None:
+    """Write fastText text vectors, complete or not at all, with seven significant digits a number.
+
+    Args:
+        vectors: Vectors to write.
+        path: File to write, packed where the name ends in .gz.
+        force: Whether a file that exists is replaced.
+
+    Raises InputError if the file exists or cannot be written. A word with white space that would split it, with U+0000
+    or with half of a surrogate pair raises it too.
+    """
+    path = Path(path)
+    check_new(path, force)
+    if bad := next(filter(_UNWRITABLE.search, vectors.words), None):
+        raise InputError(f"the word {bad!r} holds a space, a line end, U+0000 or half a character; take it out")
+    with NewFile(path, binary=True) as new:
+        raw = cast("IO[bytes]", new.stream)
+        if path.suffix != ".gz":
+            return raw.writelines(_lines(vectors))
+        with gzip.GzipFile(path.name, "wb", fileobj=raw) as packed:
+            packed.writelines(_lines(vectors))
+    return None
+
+
+def _lines(vectors: WordVectors) -> Iterable[bytes]:
+    yield f"{len(vectors)} {vectors.dim}\n".encode()
+    for word, row in zip(vectors.words, vectors.matrix, strict=True):
+        yield f"{word} {' '.join(format(value, '.7g') for value in row.tolist())}\n".encode()
+
+
+def _header(file: TextFile, lines: Iterator[tuple[int, str]]) -> tuple[int, int]:
+    """The number of words and of dimensions; a file without them cannot be read at all."""
+    number, text = next(lines, (0, ""))
+    cells = text.split()
+    numbers = len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < _DIGITS for cell in cells)
+    if numbers and int(cells[0]) * int(cells[1]):
+        return int(cells[0]), int(cells[1])
+    if not number:
+        for item in file.damage.skipped():
+            raise ReadError(item.file, item.line, item.reason, "give another file")
+        raise ReadError(file.name, 0, "an empty file", "expected fastText text vectors (.vec)")
+    excerpt = text if len(text) < 40 else text[:39] + "…"
+    raise ReadError(
+        file.name,
+        number,
+        f"begins with {excerpt!r}",
+        "expected the number of words and of dimensions, such as '200000 300' (GloVe files lack that line: add it)",
+    )
+
+
+def _room(file: TextFile, rows: int, dim: int) -> Floats:
+    try:
+        return np.empty((rows, dim), np.float32)
+    except (MemoryError, ValueError) as error:
+        reason = f"announces {rows:,} words of {dim:,} dimensions, more than the memory holds"
+        raise ReadError(file.name, 1, reason, "fix the line or give a limit") from error
+
+
+def _row(file: TextFile, number: int, text: str, dim: int) -> tuple[str, Floats] | None:
+    """The word and its vector; None if the row is damaged and that is allowed."""
+    cells = text.rstrip(" ").split(" ")
+    if len(cells) != dim + 1:
+        file.bad(number, f"{len(cells) - 1:,} numbers, expected {dim:,}", _FIX)
+    elif not cells[0]:
+        file.bad(number, "no word before the numbers", _FIX)
+    else:
+        try:
+            with np.errstate(over="ignore"):  # what is too great becomes infinite, and shows below
+                vector = np.array(cells[1:], np.float32)
+            if np.isfinite(vector).all():
+                return cells[0], vector
+            file.bad(number, "a number that is not finite", _FIX)
+        except ValueError:
+            file.bad(number, "something that is not a number among the numbers", _FIX)
+    return None

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
+from phrasemate.encode.export import traced_graph
 from phrasemate.encode.export.hf_folder import (
+    FAMILIES,
     additive,
     averaged,
     check_weights,
+    family_of,
     read_config,
     read_heads,
     read_tokenizer,
@@ -24,17 +29,30 @@ from phrasemate.encode.export.hf_folder import (
     read_weights,
 )
 from phrasemate.encode.export.onnx_graph import build_graph
+from phrasemate.encode.export.sentence_folder import SentenceFolder, read_sentence_folder
 from phrasemate.encode.export.smoothquant import TEXTS, smoothing_of
-from phrasemate.encode.heads import Arrays, segmenter_of
-from phrasemate.encode.pca_projection import add_projection
-from phrasemate.encode.runtime import load_tokenizer
+from phrasemate.encode.heads import Arrays, add_projection, segmenter_of
+from phrasemate.encode.runtime import EmbeddingTable, load_tokenizer, quantise
 from phrasemate.encode.segmenter import MAX_WORDS_LEARNED, THRESHOLD, check_options
-from phrasemate.encode.token_table import EmbeddingTable, quantise
+from phrasemate.encode.sentence_head import SentenceHead
 from phrasemate.errors import InputError, ModelError
 from phrasemate.utils.storage import save_arrays, swap_folder
 
-DIM = 192  # the smallest at which retrieval is as good as with the two ends in full (docs/decisions.md)
+DIM = 192  # the smallest at which retrieval is as good as with the two ends in full (docs/decisions)
 DEFAULTS = ("cls", "ends", "mean")  # what a phrase may be without a projection
+GRAPHS = ("auto", "written", "traced")
+BITS = (4, 8, 16)
+
+
+class _Encoder(NamedTuple):
+    """What a graph and a token table come of: sizes, and ``write``, which puts both into a folder."""
+
+    width: int
+    depth: int
+    tokens: int
+    positions: int
+    causal: bool
+    write: Callable[[Path, list[int]], None]
 
 
 def export_model(
@@ -46,7 +64,11 @@ def export_model(
     layers: Sequence[int] = (),
     pooling: str | None = None,
     sentence_prefix: str = "",
-    embedding_bits: int = 4,
+    context_weight: float | None = None,
+    prompt: str | None = None,
+    graph: str = "auto",
+    precision: str = "int8",
+    embedding_bits: int | None = None,
     smooth: bool = True,
     project: Iterable[str] | None = None,
     dim: int = DIM,
@@ -59,26 +81,49 @@ def export_model(
 ) -> str:
     """Write the model folder ``out``; returns its hash.
 
-    A ``heads.safetensors`` in ``folder`` comes along (see `phrasemate.encode.heads`), and its ``training.json`` becomes
-    part of the signature.
+    ``folder`` is a Hugging Face encoder or a sentence-transformers folder, whose pooling, layers, prompts and longest
+    text come along. So does a ``heads.safetensors`` in it (see `phrasemate.encode.heads`); its ``training.json``
+    becomes part of the signature.
 
-    ``base`` and ``share``: average the weights, ``share`` of ``folder`` and the rest of ``base``, the encoder that its
-    training began with (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models"): what the training text lacks
-    is not forgotten. The heads are not averaged. ``layers``: which layers' states the file gives (1 to depth, or 0 for
-    the input of the first; the last is always there). ``pooling``: what a phrase is by default, when there are no
-    ``heads`` (see `pca_projection`); None: what ``training.json`` says, else "ends". ``embedding_bits``: 4
-    or 8 for each value of the token table. ``smooth``: even out what goes into the products before it is rounded to
-    int8 (see `smoothquant`); it costs seconds. ``project``: plain text from which `add_projection`
-    learns one to ``dim`` numbers. ``segment_threshold``, ``max_words``: what the trained segmenter does by default (see
-    `SegmentOptions`). ``signature``: how the weights were made, kept in the configuration. ``licence``: a file to put
-    beside the weights.
+    Args:
+        folder: the encoder.
+        out: the folder to write.
+        base: the encoder that the training of ``folder`` began with: average the weights of both (Wortsman et al.
+            2022, "Robust fine-tuning of zero-shot models"), so that what the training text lacks is not forgotten.
+        share: of the weights of ``folder`` in that average. The heads are not averaged.
+        layers: which layers' states the file gives (1 to depth, or 0 for the input of the first) beside the last.
+        pooling: what a phrase is by default, without ``heads`` (see `heads.add_projection`). None: what
+            ``training.json`` says, else "ends".
+        sentence_prefix: what is put before a sentence; not beside the prompts of a sentence-transformers folder.
+        context_weight: how much of its sentence a trained head's phrase vector takes in (see `Model.span_vectors`).
+            None: as in training.
+        prompt: the name of the prompt of a sentence-transformers folder that is the default.
+        graph: "written" by us (`onnx_graph`: BERT, RoBERTa, CamemBERT, XLM-R), "traced" from torch (`traced_graph`:
+            what transformers loads), or "auto": written where that is possible and ``precision`` is "int8".
+        precision: of the weights, "int8", "fp16" or "fp32"; with fp32 the runtime computes in it, too.
+        embedding_bits: 4, 8 or 16 for each value of the token table. None: 4, or 8 with a traced graph.
+        smooth: even out what goes into the products of a written graph before it is rounded to int8.
+        project: plain text from which `add_projection` learns a projection to ``dim`` numbers.
+        dim: numbers of that projection.
+        segment_threshold: what the trained segmenter does by default (see `SegmentOptions`).
+        max_words: the same, of a phrase.
+        name: of the model; default: that of ``out``.
+        signature: how the weights were made, kept in the configuration.
+        licence: a file to put beside the weights.
+        force: replace an existing ``out``.
 
     Raises ModelError when the folder is not usable, ModelUnsupported for other architectures, InputError for bad
     options; an existing ``out`` is replaced only with ``force``. Nothing is left behind when it fails.
     """
     folder, out = Path(folder), Path(out)
-    if pooling not in (None, *DEFAULTS) or embedding_bits not in (4, 8):
-        raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4 or 8")
+    if pooling not in (None, *DEFAULTS) or embedding_bits not in (None, *BITS):
+        raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4, 8 or 16")
+    if graph not in GRAPHS or precision not in names.PRECISIONS or (graph == "written" and precision != "int8"):
+        expected = f"{'|'.join(GRAPHS)} and {'|'.join(names.PRECISIONS)}, a written graph in int8"
+        raise InputError(f"graph {graph!r} in {precision!r}; expected {expected}")
+    context_weight = _context(read_training(folder)) if context_weight is None else context_weight
+    if context_weight < 0 or (context_weight and not (folder / names.HEADS).is_file()):
+        raise InputError(f"context weight {context_weight}: expected 0 or more, and {names.HEADS} in {folder}")
     if out.exists() and not force:
         raise InputError(f"{out}: exists; give another place, or --force to replace it")
     if folder.resolve().is_relative_to(out.resolve()):
@@ -87,58 +132,135 @@ def export_model(
         raise InputError(f"{out}: exists and is not a model folder, so it is not replaced; give another place")
     if licence is not None and not Path(licence).is_file():
         raise InputError(f"{licence}: no such file; expected the licence of the weights")
+    if base is None and share != 1:
+        raise InputError(f"share {share} without a base; name the encoder that the training began with")
+    sentences = read_sentence_folder(folder)
+    source = sentences.encoder if sentences else folder
+    mixed = (Path(base), share) if base is not None else None
+    written = graph == "written" or (graph == "auto" and precision == "int8" and family_of(source) in FAMILIES)
+    encoder = (
+        _written(source, mixed, embedding_bits or 4, smooth)
+        if written
+        else _traced(source, mixed, embedding_bits or 8, precision)
+    )
+    carried, heads = _layers(layers, encoder.depth), read_heads(folder, encoder.width)
+    if heads and project is not None:
+        raise InputError(f"{folder / names.HEADS}: has a trained projection, so none is learned; leave out --project")
+    segmenter = _segmenter(heads, folder, segment_threshold, max_words)
+    training = read_training(folder)
+    history = {**training, **({"share": share} if base is not None else {}), **(signature or {})}
+    tokenizer, common = read_tokenizer(source, encoder.tokens, sentences is not None and sentences.lower)
+    head, max_tokens = _sentence_head(sentences, encoder, prompt, sentence_prefix)
+    with _folder(out.parent), tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
+        target = Path(scratch) / out.name
+        target.mkdir()
+        (target / names.TOKENIZER).write_bytes(tokenizer)
+        encoder.write(target, carried)
+        if heads:
+            shutil.copyfile(folder / names.HEADS, target / names.HEADS)
+        if head is not None:
+            head.save(target)
+        if licence is not None:
+            shutil.copyfile(licence, target / Path(licence).name)
+        config = {
+            "format": names.FORMAT,
+            "version": names.folder_version(path.name for path in target.iterdir()),
+            "name": name or out.name,
+            "width": encoder.width,
+            "depth": encoder.depth,
+            "layers": carried,
+            "max_tokens": max_tokens,
+            "pooling": pooling or _pooling(training, folder),
+            "sentence_prefix": sentence_prefix,
+            **({"context_weight": context_weight} if context_weight else {}),
+            **({"sentence": head.entry()} if head is not None else {}),
+            **({"precision": precision} if not written else {}),
+            **segmenter,
+            "common_words": common,
+            "signature": history,
+        }
+        (target / names.CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        digest = names.write_manifest(target)
+        if project is not None:
+            digest = add_projection(target, project, dim)
+        swap_folder(target, out, Path(scratch) / "old")
+    return digest
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[None]:
+    """Make a folder and its parents; remove those again, as far as they are empty, when what follows fails."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
+        raise
+
+
+def _written(folder: Path, base: tuple[Path, float] | None, bits: int, smooth: bool) -> _Encoder:
+    """The encoder as the graph that we write node by node."""
     source, weights = read_config(folder), read_weights(folder)
     if base is not None:
-        weights = averaged(weights, read_weights(Path(base)), share, Path(base))
-    elif share != 1:
-        raise InputError(f"share {share} without a base; name the encoder that the training began with")
+        weights = averaged(weights, read_weights(base[0]), base[1], base[0])
     width, depth = int(source["hidden_size"]), int(source["num_hidden_layers"])
     table = weights["embeddings.word_embeddings.weight"]
     if table.shape[1:] != (width,):
         raise ModelError(f"{folder}: hidden_size {width}, and token vectors of shape {table.shape}; not of one model")
     check_weights(source, weights, folder)
-    kept, heads = _layers(layers, depth), read_heads(folder, width)
-    if heads and project is not None:
-        raise InputError(f"{folder / names.HEADS}: has a trained projection, so none is learned; leave out --project")
-    segmenter = _segmenter(heads, folder, segment_threshold, max_words)
-    training = read_training(folder)
-    made_how = {**training, **({"share": share} if base is not None else {}), **(signature or {})}
-    positions = additive(source, weights)
-    tokenizer, common = read_tokenizer(folder, len(table))
-    graph, arrays = build_graph(source, weights, kept), quantise(table, embedding_bits)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
-        made = Path(scratch) / out.name
-        made.mkdir()
-        (made / names.TOKENIZER).write_bytes(tokenizer)
-        save_arrays(made / names.EMBEDDINGS, {**arrays, "additive": positions})
+    positions, arrays = additive(source, weights), quantise(table, bits)
+
+    def write(target: Path, carried: list[int]) -> None:
+        graph = build_graph(source, weights, carried)
+        save_arrays(target / names.EMBEDDINGS, {**arrays, "additive": positions})
         if smooth:
-            graph = build_graph(source, weights, kept, smoothing_of(graph, depth, _inputs(made)))
-        (made / names.ENCODER).write_bytes(graph)
-        if heads:
-            shutil.copyfile(folder / names.HEADS, made / names.HEADS)
-        if licence is not None:
-            shutil.copyfile(licence, made / Path(licence).name)
-        config = {
-            "format": names.FORMAT,
-            "version": names.VERSION,
-            "name": name or out.name,
-            "width": width,
-            "depth": depth,
-            "layers": kept,
-            "max_tokens": len(positions),
-            "pooling": pooling or _pooling(training, folder),
-            "sentence_prefix": sentence_prefix,
-            **segmenter,
-            "common_words": common,
-            "signature": made_how,
-        }
-        (made / names.CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        digest = names.write_manifest(made)
-        if project is not None:
-            digest = add_projection(made, project, dim)
-        swap_folder(made, out, Path(scratch) / "old")
-    return digest
+            graph = build_graph(source, weights, carried, smoothing_of(graph, depth, _inputs(target)))
+        (target / names.ENCODER).write_bytes(graph)
+
+    return _Encoder(width, depth, len(table), len(positions), False, write)
+
+
+def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision: str) -> _Encoder:
+    """The encoder as OpenVINO's converter makes it of torch."""
+    encoder = traced_graph.load_encoder(folder)
+    if base is not None:
+        if not 0 <= base[1] <= 1:
+            raise InputError(f"share {base[1]}; expected 0 (the base alone) to 1 (the trained weights alone)")
+        traced_graph.average_weights(encoder, traced_graph.load_encoder(base[0]), base[1], base[0])
+    config = encoder.config
+    table = traced_graph.token_vectors(encoder, int(encoder.get_input_embeddings().weight.shape[0]))
+    if not np.isfinite(table.sum(dtype=np.float64)):
+        raise ModelError(f"{folder}: a token vector is not finite, expected numbers; train it again")
+    arrays = quantise(table, bits)
+
+    def write(target: Path, carried: list[int]) -> None:
+        save_arrays(target / names.EMBEDDINGS, {**arrays, "additive": np.zeros((0, table.shape[1]), np.float32)})
+        traced_graph.trace_encoder(encoder, carried, table, precision, target)
+
+    positions = min(traced_graph.longest_text(config), traced_graph.MOST_TOKENS)
+    causal = traced_graph.is_causal(config)
+    return _Encoder(int(config.hidden_size), int(config.num_hidden_layers), len(table), positions, causal, write)
+
+
+def _sentence_head(
+    sentences: SentenceFolder | None, encoder: _Encoder, prompt: str | None, prefix: str
+) -> tuple[SentenceHead | None, int]:
+    """What makes a sentence vector, and the longest text. Of a decoder the last token stands for a sentence."""
+    if sentences is None:
+        if prompt is not None:
+            raise InputError(f"prompt {prompt!r}: only sentence-transformers folders have prompts by name")
+        if not encoder.causal:
+            return None, encoder.positions
+        prompts = {"sentence": prefix} if prefix else {}
+        head = SentenceHead(("lasttoken",), prompts=prompts, default_prompt="sentence" if prefix else None)
+        return head, encoder.positions
+    if prefix:
+        raise InputError(f"sentence prefix {prefix!r} beside the prompts of {sentences.encoder}; name one by --prompt")
+    head = sentences.head if prompt is None else replace(sentences.head, default_prompt=prompt)
+    return head, min(encoder.positions, sentences.max_tokens or encoder.positions)
 
 
 def _inputs(folder: Path) -> Iterator[NDArray[np.float32]]:
@@ -149,10 +271,17 @@ def _inputs(folder: Path) -> Iterator[NDArray[np.float32]]:
 
 
 def _layers(layers: Iterable[int], depth: int) -> list[int]:
-    kept = sorted({*layers, depth})
-    if kept[0] < 0 or kept[-1] > depth:
-        raise InputError(f"layers {kept}: expected numbers from 0 to {depth}")
-    return kept
+    carried = sorted({*layers, depth})
+    if carried[0] < 0 or carried[-1] > depth:
+        raise InputError(f"layers {carried}: expected numbers from 0 to {depth}")
+    return carried
+
+
+def _context(training: Mapping[str, Any]) -> float:
+    """The weight of the sentence in a phrase's vector in the training; 0 where it is not told."""
+    loss = training.get("loss")
+    weight = loss.get("context", 0.0) if isinstance(loss, dict) else 0.0
+    return float(weight) if isinstance(weight, int | float) else 0.0
 
 
 def _pooling(training: Mapping[str, Any], folder: Path) -> str:

@@ -20,6 +20,7 @@ from safetensors.numpy import load_file
 
 from phrasemate.encode.heads import Arrays, load_heads
 from phrasemate.encode.model_folder import HEADS
+from phrasemate.encode.runtime import special_tokens
 from phrasemate.encode.segmenter import common_pieces
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 
@@ -41,8 +42,12 @@ Floats = NDArray[np.float32]
 Weights = dict[str, Floats]
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """The configuration; ModelUnsupported for other families, ModelError when it is not whole."""
+def family_of(folder: Path) -> str:
+    """The ``model_type`` of a folder.
+
+    Raises ModelError where no configuration says it, ModelUnsupported for a BERT with relative positions, which
+    transformers has given up.
+    """
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -51,10 +56,19 @@ def read_config(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
     family = config.get("model_type") if isinstance(config, dict) else None
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise ModelUnsupported(f"{path}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
+    if not isinstance(family, str):
+        raise ModelUnsupported(f"{path}: model_type {family!r}; expected the name of an architecture")
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise ModelUnsupported(f"{path}: relative positions; expected position_embedding_type 'absolute'")
+    return family
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration; ModelUnsupported for other families, ModelError when it is not whole."""
+    path, family = folder / "config.json", family_of(folder)
+    if family not in FAMILIES:
+        raise ModelUnsupported(f"{path}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
+    config = json.loads(path.read_text(encoding="utf-8"))
     least = {"hidden_size": 1, "num_attention_heads": 1, "num_hidden_layers": 1}
     if FAMILIES[family]:
         least["pad_token_id"] = 0
@@ -73,7 +87,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Weights:
     """``share`` of the weights and the rest of the base's, one by one; what is equal in both stays so to the bit.
 
-    Raises InputError for a share that is none, ModelError where the base (of ``folder``) is another architecture.
+    Raises InputError for a share outside 0 to 1, ModelError where the base (of ``folder``) is another architecture.
     """
     if not 0 <= share <= 1:
         raise InputError(f"share {share}; expected 0 (the base alone) to 1 (the trained weights alone)")
@@ -81,8 +95,8 @@ def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Wei
     for name, value in weights.items():
         if base[name].shape != value.shape:
             raise ModelError(f"{folder}: {name} has the shape {base[name].shape}, expected {value.shape}; not its base")
-    made = {name: _mixed(value, base[name], share) for name, value in weights.items()}
-    return _Complete(made, folder)
+    mixed = {name: _mixed(value, base[name], share) for name, value in weights.items()}
+    return _Complete(mixed, folder)
 
 
 def _mixed(value: Floats, base: Floats, share: float) -> Floats:
@@ -129,7 +143,7 @@ class _Complete(Weights):
 
 
 def check_weights(config: Mapping[str, Any], weights: Weights, folder: Path) -> None:
-    """Raises ModelError for a tensor of another shape than the configuration says, or of values that are no numbers."""
+    """Raise ModelError for a tensor whose shape differs from the configuration, or that holds NaN or infinity."""
     for name, shape in _shapes(config, weights):
         value = weights[name]
         if value.shape != shape:
@@ -172,10 +186,11 @@ def additive(config: Mapping[str, Any], weights: Weights) -> NDArray[np.float32]
     return np.ascontiguousarray(positions)
 
 
-def read_tokenizer(folder: Path, rows: int) -> tuple[bytes, list[str]]:
+def read_tokenizer(folder: Path, rows: int, lower: bool = False) -> tuple[bytes, list[str]]:
     """tokenizer.json, compact and compressed, and the words that its scores tell to be frequent.
 
-    A Unigram's scores are written as the float32 numbers that they are. ``rows``: how many tokens have a vector.
+    A Unigram's scores are written as the float32 numbers that they are. ``rows``: how many tokens have a vector;
+    ``lower``: lower-case texts first.
     """
     path = folder / "tokenizer.json"
     try:
@@ -190,6 +205,9 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[bytes, list[str]]:
         raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
     _check_tokenizer(path, text, rows)
     value.update(truncation=None, padding=None)
+    if lower:
+        normalizers = [{"type": "Lowercase"}, *([value["normalizer"]] if value.get("normalizer") else [])]
+        value["normalizer"] = {"type": "Sequence", "normalizers": normalizers}
     common: set[str] = set()
     if value.get("model", {}).get("type") == "Unigram":
         common = common_pieces(value["model"]["vocab"])
@@ -203,12 +221,12 @@ def tokenizer_settings(tokenizer: bytes) -> dict[str, str]:
     """tokenizer_config.json for a tokenizer.json; without it, transformers guesses the kind from the architecture."""
     from tokenizers import Tokenizer
 
-    made = Tokenizer.from_buffer(tokenizer)
-    found = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    loaded = Tokenizer.from_buffer(tokenizer)
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
     for name, looks in SPECIAL.items():
-        there = [look for look in looks if made.token_to_id(look) is not None]
-        found |= {name: there[0]} if there else {}
-    return found
+        present = [look for look in looks if loaded.token_to_id(look) is not None]
+        settings |= {name: present[0]} if present else {}
+    return settings
 
 
 def _check_tokenizer(path: Path, text: str, rows: int) -> None:
@@ -219,11 +237,12 @@ def _check_tokenizer(path: Path, text: str, rows: int) -> None:
     except Exception as error:  # the library raises a bare Exception
         raise ModelError(f"{path}: not a tokenizer ({error}); download the folder again") from error
     tokenizer.no_padding()  # some folders pad every text
-    largest, special = max(tokenizer.get_vocab().values(), default=0), len(tokenizer.encode("").ids)
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    opening, closing = special_tokens(tokenizer)
     if largest >= rows:
         raise ModelError(f"{path}: has token {largest}, the weights hold {rows} vectors; both must be of one model")
-    if special != 2:
-        raise ModelUnsupported(f"{path}: adds {special} special tokens to a text, expected 2, one at each end")
+    if not opening + closing:
+        raise ModelUnsupported(f"{path}: adds no special token to a text, expected one at least")
 
 
 def read_heads(folder: Path, width: int) -> Arrays:

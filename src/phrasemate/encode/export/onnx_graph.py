@@ -1,7 +1,7 @@
 """BERT's transformer as an ONNX graph, written node by node: no tracing, no torch, the same bytes every time.
 
-BERT, RoBERTa, CamemBERT and XLM-R differ before the first layer only (how positions are counted), which the token
-table takes in; from there on they are one stack of post-norm layers.
+BERT, RoBERTa, CamemBERT and XLM-R differ before the first layer only: in how positions are counted, which the token
+table takes in. From there on they are one stack of post-norm layers.
 
 Weights are int8 with one float32 scale a column (an output value), so the file is a quarter of float32's; the runtime
 decides how to multiply by them. What a layer norm gives may be smoothed (`phrasemate.encode.export.smoothquant`).
@@ -37,7 +37,7 @@ def build_graph(
     Inputs ``embeddings`` (batch, tokens, dim) float32, the sum of token, position and type vectors, and ``mask``
     (batch, tokens) float32, 1 for a token and 0 for padding. Outputs ``layer_N`` (batch, tokens, dim) float32 for each
     of ``layers``. ``config`` and the names in ``weights`` are Hugging Face's, without the architecture's prefix.
-    ``smoothing``: for layer norms by name, what they give in place of their states; the outputs stay the same.
+    ``smoothing``: for layer norms by name, what they give instead of their states; the outputs stay the same.
     """
     graph = _Graph(config, weights, smoothing or {})
     graph.stack(layers)

@@ -1,11 +1,11 @@
 """Activations that are rounded well: each channel shifted and scaled before a product, and the weights to match.
 
 The runtime rounds what goes into a product to int8, some numbers of a token at a time, by the largest of them. After a
-layer norm a few channels are ten times as large as the others, which then keep two or three bits. So the norm gives
-z = (x - shift) / scale, and what reads it takes that back: the product in its W and b, the sum with what was before in
-a factor and in the b of what is added to it. But for rounding nothing changes, and no step is added. Scales as in
-SmoothQuant (Xiao et al., 2023), shifts as in Outlier Suppression+ (Wei et al., 2023), both learned from a few
-sentences; here from how a channel spreads, not from its largest value: that is as good, and needs less text.
+layer norm a few channels are ten times as large as the others, which then keep two or three bits. So the norm gives z =
+(x - shift) / scale, and what reads it reverses that. The product does so in its W and b, the residual sum in a factor
+and in the b of the summand. But for rounding nothing changes, and no step is added. Scales as in SmoothQuant (Xiao et
+al., 2023), shifts as in Outlier Suppression+ (Wei et al., 2023), both learned from a few sentences. Here they come from
+the spread of a channel, not from its largest value: that is as good, and needs less text.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TEXTS = (
 
 
 class Smoothing(NamedTuple):
-    """z = (x - shift) / scale in place of x; each (width,) float32."""
+    """z = (x - shift) / scale instead of x; each (width,) float32."""
 
     shift: NDArray[np.float32]
     scale: NDArray[np.float32]
@@ -79,9 +79,9 @@ def smoothing_of(graph: bytes, depth: int, texts: Iterable[NDArray[np.float32]])
     states: dict[str, list[NDArray[np.float32]]] = {norm: [] for norm in norms}
     for text in texts:
         answer = compiled({"embeddings": text[None], "mask": np.ones((1, len(text)), np.float32)})
-        for norm, found in states.items():
-            found.append(answer[states_of(norm)][0].copy())
-    return {norm: Smoothing.of(np.concatenate(found)) for norm, found in states.items()}
+        for norm, blocks in states.items():
+            blocks.append(answer[states_of(norm)][0].copy())
+    return {norm: Smoothing.of(np.concatenate(blocks)) for norm, blocks in states.items()}
 
 
 def norms_of(depth: int) -> list[str]:

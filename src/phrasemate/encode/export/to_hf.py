@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings
 from phrasemate.encode.export.onnx_graph import ACTIVATIONS
+from phrasemate.encode.export.sentence_folder import write_sentence_folder
 from phrasemate.encode.export.smoothquant import norms_of
-from phrasemate.encode.runtime import load_tokenizer, tokenizer_bytes
-from phrasemate.encode.token_table import EmbeddingTable
-from phrasemate.errors import InputError, MissingExtra, ModelDamaged
+from phrasemate.encode.runtime import EmbeddingTable, load_tokenizer, tokenizer_bytes
+from phrasemate.encode.sentence_head import Layer, SentenceHead, load_sentence_head
+from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
 from phrasemate.utils.storage import save_arrays, swap_folder
 
 QUERY, KEY, VALUE = "query", "key", "value"
@@ -29,15 +30,18 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
     """Write the encoder of a model folder as a Hugging Face folder (a BertModel in float32) with its heads.
 
     The weights are what the runtime multiplies by: the int8 codes and 4- or 8-bit token vectors, each times its scale.
-    Exporting the result again gives the same token table and, to a step of int8, the same weights; of a model of
-    the RoBERTa family comes a BertModel that computes the same. ``training.json`` keeps how the weights were made.
+    sentence-transformers loads the folder, too, with the model's pooling and prompts. Exporting the result again gives
+    the same token table and, to a step of int8, the same weights. A model of the RoBERTa family becomes a BertModel
+    that computes the same. ``training.json`` keeps how the weights were made.
 
-    Raises ModelError and its kinds for a folder that is no whole model, InputError when ``out`` exists.
+    Raises ModelError and its kinds for a folder that is not a whole model, InputError when ``out`` exists.
     """
     folder, out = Path(folder), Path(out)
     if out.exists():
         raise InputError(f"{out}: exists; give another place")
     config, _ = names.check_folder(folder)
+    if not (folder / names.ENCODER).exists():
+        raise ModelUnsupported(f"{folder}: its graph was traced; take the encoder that it was exported from")
     constants, nodes = _graph(folder / names.ENCODER)
     table = EmbeddingTable(folder / names.EMBEDDINGS)
     load_tokenizer(folder / names.TOKENIZER)
@@ -50,18 +54,27 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
         raise ModelDamaged(f"{folder}: {names.CONFIG} and graph do not fit ({reason}); {names.REMEDY}") from error
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
-        made = Path(scratch) / out.name
-        made.mkdir()
-        save_arrays(made / "model.safetensors", weights, {"format": "pt"})
-        (made / "tokenizer.json").write_bytes(tokenizer)
+        partial = Path(scratch) / out.name
+        partial.mkdir()
+        save_arrays(partial / "model.safetensors", weights, {"format": "pt"})
+        (partial / "tokenizer.json").write_bytes(tokenizer)
         settings = tokenizer_settings(tokenizer)
-        _write(made / "tokenizer_config.json", settings | {"model_max_length": len(table.additive)})
+        _write(partial / "tokenizer_config.json", settings | {"model_max_length": int(config["max_tokens"])})
         padding = {"pad_token_id": _number(tokenizer, settings.get("pad_token"))}
-        _write(made / "config.json", architecture | padding)
-        _write(made / TRAINING, config.get("signature") or {})
+        _write(partial / "config.json", architecture | padding)
+        _write(partial / TRAINING, config.get("signature") or {})
+        max_tokens = int(config["max_tokens"])
+        head = load_sentence_head(folder, config, names.REMEDY) or _mean_head(str(config.get("sentence_prefix", "")))
+        write_sentence_folder(partial, head, int(config["width"]), max_tokens)
         if (folder / names.HEADS).exists():
-            shutil.copyfile(folder / names.HEADS, made / names.HEADS)
-        swap_folder(made, out, Path(scratch) / "old")
+            shutil.copyfile(folder / names.HEADS, partial / names.HEADS)
+        swap_folder(partial, out, Path(scratch) / "old")
+
+
+def _mean_head(prefix: str) -> SentenceHead:
+    """What a model without a head of its own does: the mean of all states, at unit length."""
+    prompts, default = ({"sentence": prefix}, "sentence") if prefix else ({}, None)
+    return SentenceHead(prompts=prompts, default_prompt=default, layers=(Layer("normalize"),))
 
 
 def _graph(path: Path) -> tuple[dict[str, NDArray[Any]], list[Any]]:
@@ -72,7 +85,7 @@ def _graph(path: Path) -> tuple[dict[str, NDArray[Any]], list[Any]]:
         raise MissingExtra("onnx", "train") from error
     try:
         graph = onnx.load(path, load_external_data=False).graph
-        return {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}, list(graph.node)
+        return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}, list(graph.node)
     except Exception as error:  # of protobuf, of the checker, of NumPy
         reason = " ".join(str(error).split())[:200]
         raise ModelDamaged(f"{path}: not a readable graph ({reason}); {names.REMEDY}") from error

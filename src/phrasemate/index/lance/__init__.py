@@ -1,7 +1,7 @@
-"""An index of Lance tables, in a folder or on object storage; docs/scale.md explains it."""
+"""An index of Lance tables, in a folder or on object storage; docs/how-to/many-machines.md explains it."""
 
 from __future__ import annotations
 
-from phrasemate.index.lance.uri import is_tables
+from phrasemate.index.lance.tables import is_tables
 
 __all__ = ["is_tables"]

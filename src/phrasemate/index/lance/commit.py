@@ -25,14 +25,14 @@ def read(tables: Tables) -> tuple[Head, int]:
     """The head of an index and the version of ``state`` that it is. Raises IndexMissing, IndexDamaged."""
     table = tables.open(STATE)
     with translate_errors(tables.place):
-        found = table.to_table()["state"].to_pylist()
-    if len(found) != 1:
-        raise IndexDamaged(f"{tables.place}: {len(found)} rows in the table state, expected 1; build the index again")
-    return Head.from_json(found[0], tables.place), int(table.version)
+        rows = table.to_table()["state"].to_pylist()
+    if len(rows) != 1:
+        raise IndexDamaged(f"{tables.place}: {len(rows)} rows in the table state, expected 1; build the index again")
+    return Head.from_json(rows[0], tables.place), int(table.version)
 
 
 def create(tables: Tables, model: IndexModel, segment: dict[str, Any]) -> None:
-    """Make the tables of an empty index; a killed ``create`` is begun again. Raises IndexExists."""
+    """Make the tables of an empty index; a killed ``create`` starts again. Raises IndexExists."""
     with suppress(IndexMissing):
         read(tables)
         raise _made_there(tables)
@@ -56,21 +56,21 @@ def staged(tables: Tables, first: int, version: int | None = None) -> list[Shard
     """The shards that workers have committed, from number ``first`` on."""
     table = tables.open(SHARDS, version)
     with translate_errors(tables.place):
-        found = table.to_table(columns=["shard"], filter=f"number >= {first}")["shard"].to_pylist()
-    return sorted((Shard.from_json(text, tables.place) for text in found), key=lambda shard: shard.number)
+        texts = table.to_table(columns=["shard"], filter=f"number >= {first}")["shard"].to_pylist()
+    return sorted((Shard.from_json(text, tables.place) for text in texts), key=lambda shard: shard.number)
 
 
 def in_force(tables: Tables, head: Head) -> list[Shard]:
     """The shards that are in the index. Of those with one number it is the first: the other was committed later."""
-    found: dict[int, Shard] = {}
+    shards: dict[int, Shard] = {}
     for shard in staged(tables, 0, head.versions[SHARDS]):
         if shard.number < head.shards:
-            found.setdefault(shard.number, shard)
-    return list(found.values())
+            shards.setdefault(shard.number, shard)
+    return list(shards.values())
 
 
 class Writer:
-    """The one that may change an index: it writes itself into the head, and whoever was there before is refused.
+    """Writer with fencing: it writes itself into the head, and every earlier writer gets IndexLocked.
 
     So nothing is left locked when a driver dies. All that this one changes becomes visible with `_commit`.
     """
@@ -84,14 +84,14 @@ class Writer:
         versions = {name: tables.go_back(name, version) for name, version in self.head.versions.items() if name in DATA}
         self.head = replace(self.head, versions=self.head.versions | versions)
         self._kept = {shard.attempt for shard in in_force(tables, self.head)}
-        # a table that was made anew, or whose rows an overtaken writer dropped
+        # a table that was rebuilt, or whose rows an overtaken writer dropped
         if not self._kept <= {attempt for _, attempt in _attempts(tables.open(SHARDS))}:
             tables.go_back(SHARDS, self.head.versions[SHARDS])
 
-    def publish(self, shards: Sequence[Shard], known: dict[int, tuple[int, int]]) -> None:
-        """Take shards with the next numbers into the index, and what they replace out of it.
+    def publish(self, shards: Sequence[Shard], document_counts: dict[int, tuple[int, int]]) -> None:
+        """Add the shards with the next numbers to the index, and remove the documents that they replace.
 
-        ``known``: sentences and phrases of each document that may be replaced.
+        ``document_counts``: sentences and phrases of each document that may be replaced.
         """
         self._may_go_on()
         head = self.head
@@ -113,13 +113,13 @@ class Writer:
         )
         for old in dict.fromkeys(piece.replaces for piece in pieces if piece.replaces is not None):
             if old not in head.deleted:
-                head = self._without(head, old, *known[old])
-        kept = self._kept | {shard.attempt for shard in shards}
-        self._commit(replace(head, versions=head.versions | {SHARDS: self._settled(kept, head.shards)}))
-        self._kept = kept
+                head = self._without(head, old, *document_counts[old])
+        attempts = self._kept | {shard.attempt for shard in shards}
+        self._commit(replace(head, versions=head.versions | {SHARDS: self._settled(attempts, head.shards)}))
+        self._kept = attempts
 
     def delete(self, documents: Iterable[tuple[int, int, int]]) -> None:
-        """Take documents out, all or none: the id of each, its sentences and its phrases."""
+        """Remove documents, all or none; given as the id of each, its sentences and its phrases."""
         self._may_go_on()
         head = self.head
         for document in documents:
@@ -131,7 +131,7 @@ class Writer:
         self._commit(replace(self.head, extras=self.head.extras | {key: value}))
 
     def pin(self, versions: dict[str, int]) -> None:
-        """Put other versions of the tables of data, that say the same, in force.
+        """Point the index at compacted, equivalent versions of its data tables.
 
         Shards that are not in the index are dropped, to be made again: what comes next may clean their files away.
         """
@@ -140,8 +140,8 @@ class Writer:
     def _without(self, head: Head, document: int, sentences: int, phrases: int) -> Head:
         versions = dict(head.versions)
         for name in DATA:
-            taken = partial(self.tables.delete, name, f"document = {document}")
-            versions[name] = self._changed(name, versions[name], taken)
+            deletion = partial(self.tables.delete, name, f"document = {document}")
+            versions[name] = self._changed(name, versions[name], deletion)
         return replace(
             head,
             versions=versions,
@@ -152,14 +152,14 @@ class Writer:
         )
 
     def _changed(self, name: str, version: int, change: Callable[[int], int]) -> int:
-        """What ``change`` makes of a version of a table; once more if a writer that was overtaken came between."""
+        """Apply ``change`` to a version of a table; again if a writer that was overtaken came between."""
         try:
             return change(version)
         except IndexLocked:
             self._may_go_on()
             return change(self.tables.go_back(name, version))
 
-    def _settled(self, kept: set[str], below: int = _ALL) -> int:
+    def _settled(self, attempts: set[str], below: int = _ALL) -> int:
         """The version of ``shards`` that holds, of the numbers below one, these attempts and no others.
 
         Workers may commit at any time, those of a driver that was overtaken too: so a version is looked at, and taken
@@ -168,26 +168,26 @@ class Writer:
         self._tidy()
         while True:
             table = self.tables.open(SHARDS)
-            found = _attempts(table)
-            others = [attempt for number, attempt in found if number < below and attempt not in kept]
+            stored = _attempts(table)
+            others = [attempt for number, attempt in stored if number < below and attempt not in attempts]
             if not others:
                 break
             self._may_go_on()
             with translate_errors(self.tables.place):
                 table.delete("attempt IN (" + ", ".join(map(_quoted, others)) + ")")
-        if not kept <= {attempt for _, attempt in found}:
+        if not attempts <= {attempt for _, attempt in stored}:
             raise IndexLocked(f"{self.tables.place}: another process has dropped shards; give the same command again")
         return int(table.version)
 
     def _tidy(self) -> None:
-        """Put the rows of ``shards`` together now and then: readers open each file."""
+        """Compact ``shards`` now and then: readers open each file of it."""
         table = self.tables.open(SHARDS)
         if len(table.get_fragments()) > _LOOSE:
             with translate_errors(self.tables.place):
                 table.optimize.compact_files()
 
     def _may_go_on(self) -> None:
-        """Raises IndexLocked if another writer has come since: asked before tables are changed that are now its own."""
+        """Raise IndexLocked if another writer has taken over, before tables are changed that now belong to it."""
         head, version = read(self.tables)
         if version != self._version:
             raise self._overtaken(head)
@@ -196,7 +196,7 @@ class Writer:
         return IndexLocked(f"{self.tables.place}: {head.writer} has taken over; wait until it has finished")
 
     def _commit(self, head: Head) -> None:
-        """Put a head in force. Raises IndexLocked if another writer has come since."""
+        """Commit a head. Raises IndexLocked if another writer has come since."""
         package = lance()
         head = replace(head, generation=head.generation + 1)
         fragments = [
@@ -204,7 +204,7 @@ class Writer:
         ]
         with translate_errors(self.tables.place):
             try:
-                made = package.LanceDataset.commit(
+                dataset = package.LanceDataset.commit(
                     self.tables.uri(STATE),
                     package.LanceOperation.Overwrite(schema(STATE, head.dim), fragments),
                     read_version=self._version,
@@ -212,13 +212,13 @@ class Writer:
                 )
             except package.commit.CommitConflictError as error:
                 raise self._overtaken(read(self.tables)[0]) from error
-        self.head, self._version = head, int(made.version)
+        self.head, self._version = head, int(dataset.version)
 
 
 def _attempts(table: Any) -> list[tuple[int, str]]:
     """The number and the attempt of each row of ``shards``."""
-    found = table.to_table(columns=["number", "attempt"])
-    return list(zip(found["number"].to_pylist(), found["attempt"].to_pylist(), strict=True))
+    rows = table.to_table(columns=["number", "attempt"])
+    return list(zip(rows["number"].to_pylist(), rows["attempt"].to_pylist(), strict=True))
 
 
 def _quoted(text: str) -> str:

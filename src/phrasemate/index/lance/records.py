@@ -1,22 +1,36 @@
-"""What the driver, its workers and the readers of an index tell each other: plain records and their JSON."""
+"""Records that the driver, its workers and the readers of an index exchange, and how a worker makes a shard.
+
+A shard has the rows that the index of one machine has for its sentences.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from time import perf_counter
 from typing import Any, NamedTuple
+from uuid import uuid4
 from zlib import crc32
 
+import numpy as np
+from numpy.typing import NDArray
+
 from phrasemate.errors import IndexDamaged, IndexUnsupported
-from phrasemate.index.lance.tables import DATA, SHARDS
+from phrasemate.index import row_codec
+from phrasemate.index.ingest import extracted
+from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, SHARDS, Tables, schema
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import State
+from phrasemate.index.transactions import validated
+from phrasemate.index.types import IndexModel, PhraseSet
 
 FORMAT = "phrasemate-lance"
 VERSION = 1
+PLACES = 32  # bits of the key of a phrase that say its place in the shard
 MOST = 1 << 53  # ids and counts are less, and so are exact as floats
 WORDS_KEY = "words"
 LOWERING = 4  # of the table of texts: one that was made by another lowering is made again
@@ -74,8 +88,8 @@ class Order(NamedTuple):
 
     @staticmethod
     def key_of(recipe: str, number: int, first_sentence: int, pieces: tuple[Piece, ...], sizes: list[int]) -> str:
-        said = json.dumps([recipe, number, first_sentence, pieces, sizes])
-        return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+        content = json.dumps([recipe, number, first_sentence, pieces, sizes])
+        return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +108,8 @@ class Recipe:
     @property
     def digest(self) -> str:
         """Over all that a shard's rows depend on."""
-        said = json.dumps([self.model_hash, self.dim, self.segment, sorted(self.frequent)], sort_keys=True)
-        return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+        content = json.dumps([self.model_hash, self.dim, self.segment, sorted(self.frequent)], sort_keys=True)
+        return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +139,21 @@ class Shard:
         content = _opened(text, place, "a row of shards")
         with _possible(place, "a row of shards"):
             content["pieces"] = tuple(Piece(*piece) for piece in content["pieces"])
-            made = cls(**content)
-            _expect(made._is_possible())
-            return made
+            shard = cls(**content)
+            _expect(shard._is_possible())
+            return shard
 
     @property
     def adds_up(self) -> bool:
         """Whether its pieces are all of it."""
-        counts = [sum(each) for each in zip((0, 0), *(piece.counts for piece in self.pieces), strict=True)]
+        counts = [sum(column) for column in zip((0, 0), *(piece.counts for piece in self.pieces), strict=True)]
         return counts == [self.sentences, self.phrases]
 
     def is_of(self, order: Order) -> bool:
         """Whether it is what was asked for: a key alone can be made up."""
         pieces = tuple(piece._replace(phrases=0) for piece in self.pieces)
-        asked = order.key, order.number, order.first_sentence, order.sentences, order.pieces
-        return (self.key, self.number, self.first_sentence, self.sentences, pieces) == asked and self.adds_up
+        expected = order.key, order.number, order.first_sentence, order.sentences, order.pieces
+        return (self.key, self.number, self.first_sentence, self.sentences, pieces) == expected and self.adds_up
 
     def _is_possible(self) -> bool:
         """Whether types and counts are such as are written: a forger can make checksums, too."""
@@ -152,7 +166,7 @@ class Shard:
             and _are_counts(*numbers, *(piece.replaces or 0 for piece in self.pieces))
             and all(isinstance(piece.complete, bool) for piece in self.pieces)
             and set(self.fragments) == set(DATA)
-            and all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists)
+            and all(isinstance(values, list) and all(isinstance(text, str) for text in values) for values in lists)
             and isinstance(self.seconds, int | float)
         )
 
@@ -210,9 +224,9 @@ class Head:
         content = _opened(text, place, "the table state")
         with _possible(place, "the table state"):
             content["deleted"] = tuple(content["deleted"])
-            made = cls(**content)
-            _expect(made._is_possible())
-            return made
+            head = cls(**content)
+            _expect(head._is_possible())
+            return head
 
     def _is_possible(self) -> bool:
         """As that of a shard."""
@@ -251,10 +265,10 @@ class Stamp(NamedTuple):
     @classmethod
     def of(cls, head: Head) -> Stamp | None:
         """None: there is no text index."""
-        kept = head.extras.get(WORDS_KEY)
-        if kept is None or kept.get("lowering") != LOWERING:
+        entry = head.extras.get(WORDS_KEY)
+        if entry is None or entry.get("lowering") != LOWERING:
             return None
-        return cls(kept["version"], kept["sentences"])
+        return cls(entry["version"], entry["sentences"])
 
 
 def _sealed(content: dict[str, Any]) -> str:
@@ -288,9 +302,97 @@ def _opened(text: str, place: str, what: str) -> dict[str, Any]:
         intact = False
     if not intact:
         raise IndexDamaged(f"{place}: {what} does not match its checksum; restore it or build the index again")
-    if (seen := (body.pop("format", None), body.pop("version", None))) != (FORMAT, VERSION):
+    if (header := (body.pop("format", None), body.pop("version", None))) != (FORMAT, VERSION):
         raise IndexUnsupported(
-            f"{place}: is of format {seen[0]} {seen[1]}, expected {FORMAT} {VERSION}; use a matching version of "
+            f"{place}: is of format {header[0]} {header[1]}, expected {FORMAT} {VERSION}; use a matching version of "
             f"phrasemate"
         )
     return body
+
+
+class ShardRows(NamedTuple):
+    """The rows of a shard, as Arrow tables by the name of their table."""
+
+    tables: dict[str, Any]
+    phrases: dict[int, int]  # of each document
+    seconds: float  # in the encoder
+
+
+def make_shard(order: Order, model: IndexModel, recipe: Recipe) -> ShardRows:
+    """Encode the chunks of a shard, each in one call of the model, as `phrasemate.index.ingest` does."""
+    sentences: list[tuple[Any, ...]] = []
+    codes: list[NDArray[np.int8]] = []
+    owners: Counter[int] = Counter()
+    seconds, first = 0.0, 0
+    for chunk in order.chunks:
+        start = perf_counter()
+        phrase_sets = extracted(model, [row.text for row in chunk], recipe.frequent, recipe.segment)
+        seconds += perf_counter() - start
+        for row, phrases in zip(chunk, phrase_sets, strict=True):
+            sentence_codes = _codes(phrases, row.text, recipe.dim)
+            sentences.append(_sentence(order.first_sentence + len(sentences), row, first, phrases, sentence_codes))
+            codes.append(sentence_codes)
+            owners[row.document] += len(sentence_codes)
+            first += len(sentence_codes)
+    return ShardRows(_tables(order, sentences, codes, recipe.dim), dict(owners), seconds)
+
+
+def _codes(phrases: PhraseSet, text: str, dim: int) -> NDArray[np.int8]:
+    checked = validated(phrases, text, dim)
+    return row_codec.quantise(checked.vectors) if len(checked.starts) else np.zeros((0, dim), np.int8)
+
+
+def _sentence(identity: int, row: Row, first: int, phrases: PhraseSet, codes: NDArray[np.int8]) -> tuple[Any, ...]:
+    """In the order of the columns."""
+    text, metadata = row_codec.encode_text(row.text), row_codec.encode_metadata(row.metadata)
+    spans = row_codec.pack_spans(phrases.starts, phrases.ends, phrases.scores)
+    numbers = (identity, row.document, row.position, row.line, first, len(codes))
+    crc = row_codec.checksum(b"sentence", numbers, text, metadata, spans)
+    codes_crc = row_codec.checksum(b"vectors", (identity, row.document, first, len(codes)), codes.tobytes())
+    return (*numbers, text, metadata, spans, crc, codes_crc)
+
+
+def _tables(
+    order: Order, sentences: Sequence[tuple[Any, ...]], codes: Sequence[NDArray[np.int8]], dim: int
+) -> dict[str, Any]:
+    import pyarrow as pa
+
+    texts = schema(SENTENCES, dim)
+    columns = list(zip(*sentences, strict=True)) or [()] * len(texts)
+    together = np.concatenate([np.zeros((0, dim), np.int8), *codes])
+    keys = (order.number << PLACES) + np.arange(len(together))
+    documents = np.repeat(np.array(columns[1], np.int64), [len(codes_of_sentence) for codes_of_sentence in codes])
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(together.astype(np.float16).ravel()), dim)
+    return {
+        SENTENCES: pa.table(list(map(pa.array, columns, texts.types)), schema=texts),
+        PHRASES: pa.table([pa.array(keys), pa.array(documents), vectors], schema=schema(PHRASES, dim)),
+    }
+
+
+def write_shard(tables: Tables, order: Order, shard_rows: ShardRows) -> Shard:
+    """Write the rows of a shard to where nobody sees them yet."""
+    fragments = {
+        name: tables.write(name, shard_rows.tables[name]) if shard_rows.tables[name].num_rows else [] for name in DATA
+    }
+    counted = tuple(piece._replace(phrases=shard_rows.phrases.get(piece.document, 0)) for piece in order.pieces)
+    phrases = sum(shard_rows.phrases.values())
+    attempt = uuid4().hex
+    return Shard(
+        order.number,
+        order.key,
+        attempt,
+        order.first_sentence,
+        order.sentences,
+        phrases,
+        counted,
+        fragments,
+        shard_rows.seconds,
+    )
+
+
+def commit_shard(tables: Tables, shard: Shard) -> None:
+    """Commit a shard that is written: from here on it is there, whole, whatever becomes of the worker."""
+    import pyarrow as pa
+
+    columns = {"number": shard.number, "key": shard.key, "attempt": shard.attempt, "shard": shard.to_json()}
+    tables.add(SHARDS, pa.table({name: [value] for name, value in columns.items()}, schema=schema(SHARDS, 0)))

@@ -1,38 +1,191 @@
-"""Reading an index of Lance tables, by the methods that `phrasemate.index.store.Store` has for readers."""
+"""Read an index of Lance tables, by the methods that `phrasemate.index.store.Store` has for readers.
+
+`Layout` says which ids the shards hold, and which documents. A sentence's id counts the input, so it is in its row. A
+phrase's id depends on how many phrases precede its shard, which is known only when the earlier shards are made. So the
+row of a phrase says shard and place, and `Layout` computes the id.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from threading import RLock
 from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import row_codec
-from phrasemate.index.lance.commit import read
-from phrasemate.index.lance.ids import Layout
-from phrasemate.index.lance.records import MOST, Stamp
+from phrasemate.index.exact import Runs
+from phrasemate.index.lance.commit import in_force, read
+from phrasemate.index.lance.records import MOST, PLACES, Head, Piece, Shard, Stamp
 from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, WORDS, Tables, translate_errors
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
 from phrasemate.index.types import DocumentInfo
 from phrasemate.utils.storage import is_entry
 
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Sentences of one document that follow each other, and their phrases: the first of each, and how many."""
+
+    document: int
+    position: int
+    first_sentence: int
+    sentences: int
+    first_phrase: int
+    phrases: int
+
+
+class Layout:
+    """Ids and documents of all shards in force."""
+
+    def __init__(self, head: Head, shards: Sequence[Shard], place: str) -> None:
+        if len(shards) != head.shards or [shard.number for shard in shards] != list(range(head.shards)):
+            raise IndexDamaged(
+                f"{place}: {len(shards)} shards found, expected {head.shards}, each once; build the index again"
+            )
+        self.head, self._place = head, place
+        counts = np.array([[shard.sentences, shard.phrases] for shard in shards], np.int64).reshape(-1, 2)
+        bases = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(counts, axis=0)])
+        self.sentences, self.phrases = bases[:, 0].copy(), bases[:, 1].copy()  # (shards + 1,) before each shard
+        self.documents: dict[int, DocumentInfo] = {}  # the live ones
+        self.stretches: dict[int, list[Stretch]] = {}  # of every document
+        self._held: list[Stretch] = []  # those of sentences, by id
+        self._reached: dict[int, int] = {}  # how many sentences of each document were met
+        for shard, first, first_phrase in zip(shards, *(base.tolist() for base in bases.T), strict=False):
+            if shard.first_sentence != first or not shard.adds_up:
+                raise self._damaged(f"shard {shard.number} and its pieces do not fit the shards before it")
+            self._take(shard, first_phrase)
+        deleted = sorted(
+            (stretch for document in head.deleted for stretch in self.stretches.get(document, ())),
+            key=lambda stretch: stretch.first_sentence,
+        )
+        self.dead_sentences = _runs([(stretch.first_sentence, stretch.sentences) for stretch in deleted])
+        self.dead_phrases = _runs([(stretch.first_phrase, stretch.phrases) for stretch in deleted])
+        self._firsts = np.array([stretch.first_sentence for stretch in self._held], np.int64)
+        self._check()
+
+    @classmethod
+    def read(cls, tables: Tables, head: Head) -> Layout:
+        """Raises IndexDamaged."""
+        return cls(head, in_force(tables, head), tables.place)
+
+    def _take(self, shard: Shard, phrase: int) -> None:
+        sentence = shard.first_sentence
+        for piece in shard.pieces:
+            stretch = Stretch(piece.document, piece.position, sentence, piece.sentences, phrase, piece.phrases)
+            self.stretches.setdefault(piece.document, []).append(stretch)
+            if piece.sentences:
+                if piece.position != (reached := self._reached.get(piece.document, 0)):
+                    raise self._damaged(f"document {piece.document} continues at {piece.position}, expected {reached}")
+                self._reached[piece.document] = reached + piece.sentences
+                self._held.append(stretch)
+            document = self.documents.get(piece.document)
+            if document is not None and (document.name, document.language, document.digest) != piece[1:4]:
+                raise self._damaged(f"document {piece.document} has two names or contents")
+            if piece.document not in self.head.deleted:
+                self.documents[piece.document] = _grown(self.documents.get(piece.document), piece)
+            sentence, phrase = sentence + piece.sentences, phrase + piece.phrases
+
+    def _damaged(self, what: str) -> IndexDamaged:
+        return IndexDamaged(f"{self._place}: {what}; build the index again")
+
+    def _check(self) -> None:
+        state = self.head.state
+        matching = (
+            len(self.documents),
+            sum(document.sentences for document in self.documents.values()),
+            sum(document.phrases for document in self.documents.values()),
+            int(self.sentences[-1]),
+            int(self.phrases[-1]),
+        )
+        expected = (state.documents, state.sentences, state.phrases, state.next_sentence, state.next_phrase)
+        if matching != expected:
+            raise self._damaged(f"its shards hold {matching}, its head says {expected}")
+        if max(self.stretches, default=-1) >= state.next_document:
+            raise self._damaged(f"its shards hold document {max(self.stretches)}, expected less than the head's next")
+
+    def ids(self, keys: Ids) -> Ids:
+        """Map keys of phrases to their ids."""
+        if keys.dtype != np.int64:  # some are missing
+            raise self._damaged("a phrase without a key was found")
+        shards = keys >> PLACES
+        if len(keys) and (shards.min() < 0 or shards.max() >= self.head.shards):
+            raise self._damaged(
+                f"a phrase of shard {int(shards.max())} was found, expected less than {self.head.shards}"
+            )
+        ids = np.asarray(self.phrases[shards] + (keys & ((1 << PLACES) - 1)), np.int64)
+        if (ids >= self.phrases[shards + 1]).any():
+            raise self._damaged("a phrase beyond the last one of its shard was found")
+        return ids
+
+    def base(self, sentence: int) -> int:
+        """The first phrase of a sentence's shard."""
+        return int(self.phrases[int(np.searchsorted(self.sentences, sentence, "right")) - 1])
+
+    def holder(self, sentence: int) -> Stretch | None:
+        """Find the stretch that holds a sentence."""
+        at = int(np.searchsorted(self._firsts, sentence, "right")) - 1
+        return self._held[at] if at >= 0 and sentence < self.head.next_sentence else None
+
+    def shard_of(self, phrase: int) -> tuple[int, int]:
+        """The number of a phrase's shard, and its place there."""
+        number = bisect_right(self.phrases, phrase) - 1
+        return number, phrase - int(self.phrases[number])
+
+    def place(self, sentence: int) -> int:
+        """Where a live sentence stands among the rows that are not deleted."""
+        return sentence - self.dead_sentences.below(sentence)
+
+    def sentence_at(self, document: int, position: int) -> int | None:
+        """The id of a sentence by its place in a document."""
+        for stretch in self.stretches.get(document, ()):
+            if 0 <= position - stretch.position < stretch.sentences:
+                return stretch.first_sentence + position - stretch.position
+        return None
+
+
+def _grown(document: DocumentInfo | None, piece: Piece) -> DocumentInfo:
+    sentences, phrases = (0, 0) if document is None else (document.sentences, document.phrases)
+    return DocumentInfo(
+        piece.document,
+        piece.name,
+        piece.language,
+        piece.digest,
+        piece.complete,
+        sentences + piece.sentences,
+        phrases + piece.phrases,
+    )
+
+
+def _runs(pairs: list[tuple[int, int]]) -> Runs:
+    """Merge neighbouring runs of ids."""
+    merged: list[list[int]] = []
+    for first, count in pairs:
+        if merged and sum(merged[-1]) == first:
+            merged[-1][1] += count
+        elif count:
+            merged.append([first, count])
+    return Runs(np.array(merged, np.int64).reshape(-1, 2))
+
+
 LOOK_SECONDS = 1.0  # between two looks for a newer state
 _SHARDS = 256  # of which it is held in memory where each sentence's phrases begin: 200 kB each
 _BATCH = 8192
 _COLUMNS = ["id", "document", "position", "line", "first", "phrases", "text", "metadata", "spans", "crc"]
 
-Ids = NDArray[np.int64]
-
 
 class Moment(NamedTuple):
-    """One state of the index: where everything is, and the tables at the versions that belong to it."""
+    """State of the index at one moment: its layout, and its tables at the versions that belong to it."""
 
     layout: Layout
     tables: dict[str, Any]
@@ -46,14 +199,14 @@ class LanceStore:
         self.lock = RLock()
         self.readonly = False
         self._depth = 0
-        self._firsts: OrderedDict[int, tuple[Ids, Ids]] = OrderedDict()
+        self._firsts: LRUCache[int, tuple[Ids, Ids]] = LRUCache(_SHARDS)
         self._looked = monotonic()
         self.moment = self._read()
         self._generation = self.moment.layout.head.generation
         self.dim = self.moment.layout.head.dim
 
     def close(self) -> None:
-        """Nothing is held open: Lance reads what it is asked for."""
+        """Do nothing: Lance holds no file open."""
 
     def damaged(self, what: str) -> IndexDamaged:
         return IndexDamaged(f"{self.path}: {what}; restore the tables from a copy or build the index again")
@@ -61,7 +214,7 @@ class LanceStore:
     # -- states
 
     def refresh(self) -> None:
-        """Look for a newer state at the next snapshot, however short ago the last look was."""
+        """Check for a newer state at the next snapshot, however recent the last check was."""
         self._looked = -LOOK_SECONDS
 
     @contextmanager
@@ -92,19 +245,19 @@ class LanceStore:
             self._generation = max(self._generation + 1, self.moment.layout.head.generation)
         self._looked = monotonic()
 
-    def _same_model(self, found: Manifest) -> None:
-        if (found.model_hash, found.dim) != (self.moment.layout.head.model_hash, self.dim):
+    def _same_model(self, manifest: Manifest) -> None:
+        if (manifest.model_hash, manifest.dim) != (self.moment.layout.head.model_hash, self.dim):
             raise ModelMismatch(
-                f"{self.path}: has been made anew with another model, {found.model_name} ({found.model_hash[:12]}), "
-                f"since it was opened; open it again"
+                f"{self.path}: has been rebuilt with another model, {manifest.model_name} "
+                f"({manifest.model_hash[:12]}), since it was opened; open it again"
             )
 
     def _read(self) -> Moment:
         head, _ = read(self.tables)
         layout = Layout.read(self.tables, head)
         tables = {name: self.tables.open(name, head.versions[name]) for name in DATA}
-        if (found := tables[PHRASES].schema.field("vector").type.list_size) != head.dim:
-            raise self.damaged(f"vectors of {found} numbers, {head.dim} in the head")
+        if (width := tables[PHRASES].schema.field("vector").type.list_size) != head.dim:
+            raise self.damaged(f"vectors of {width} numbers, {head.dim} in the head")
         if (stamp := Stamp.of(head)) is not None:
             with suppress(IndexMissing):  # derived from the sentences, which are read instead
                 tables[WORDS] = self.tables.open(WORDS, stamp.version)
@@ -124,15 +277,15 @@ class LanceStore:
         return None if table is None or stamp is None else (table, stamp.sentences)
 
     def state(self) -> State:
-        """The counts. The generation grows even where the index was deleted and made anew: no two moments share it."""
+        """The counts. The generation grows even where the index was deleted and rebuilt: no two moments share it."""
         return self.layout.head.state._replace(generation=self._generation)
 
     def extra(self, key: str, **kinds: type) -> dict[str, Any] | None:
         """A stored JSON object with entries of these kinds (see `Head.from_json`), or None."""
-        found: dict[str, Any] | None = self.layout.head.extras.get(key)
-        if found is not None and not is_entry(found, kinds):
+        entry: dict[str, Any] | None = self.layout.head.extras.get(key)
+        if entry is not None and not is_entry(entry, kinds):
             raise self.damaged(f"the entry {key!r} of the table state is none of phrasemate's")
-        return found
+        return entry
 
     # -- documents
 
@@ -142,10 +295,10 @@ class LanceStore:
             yield self.layout.documents[identity]
 
     def document(self, identity: int) -> DocumentInfo:
-        found = self.layout.documents.get(identity)
-        if found is None:
+        document = self.layout.documents.get(identity)
+        if document is None:
             raise self.damaged(f"document {identity} is missing")
-        return found
+        return document
 
     # -- sentences
 
@@ -160,15 +313,15 @@ class LanceStore:
             if not 0 <= phrase < top:
                 raise InputError(f"no phrase {phrase}: ids of this index are below {top}")
         dead = self.layout.dead_phrases.contains(np.array(phrases, np.int64))
-        wanted = [None if gone else self._holder(phrase) for phrase, gone in zip(phrases, dead, strict=True)]
-        ids = sorted({identity for identity in wanted if identity is not None})
-        found = {row.id: row for row in self.sentences(ids)}
-        for phrase, identity in zip(phrases, wanted, strict=True):
+        holders = [None if is_dead else self._holder(phrase) for phrase, is_dead in zip(phrases, dead, strict=True)]
+        ids = sorted({identity for identity in holders if identity is not None})
+        rows = {row.id: row for row in self.sentences(ids)}
+        for phrase, identity in zip(phrases, holders, strict=True):
             if identity is not None:
-                row = found[identity]
+                row = rows[identity]
                 if not row.first_phrase <= phrase < row.first_phrase + row.phrases:
                     raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
-        return [None if identity is None else found[identity] for identity in wanted]
+        return [None if identity is None else rows[identity] for identity in holders]
 
     def vectors_of(self, phrases: Sequence[int]) -> NDArray[np.int8]:
         """(phrases, dim) int8 of ascending phrase ids, all read at once. Raises InputError for a deleted one."""
@@ -177,8 +330,8 @@ class LanceStore:
         ids, dead, top = np.array(phrases, np.int64), self.layout.dead_phrases, self.state().next_phrase
         if ids[0] < 0 or ids[-1] >= top:
             raise InputError(f"no phrase {ids[0] if ids[0] < 0 else ids[-1]}: ids of this index are below {top}")
-        if (gone := ids[dead.contains(ids)]).size:
-            raise InputError(f"phrase {gone[0]} was deleted; search again")
+        if (deleted := ids[dead.contains(ids)]).size:
+            raise InputError(f"phrase {deleted[0]} was deleted; search again")
         table = self._take(PHRASES, [phrase - dead.below(phrase) for phrase in phrases], ["key", "vector"])
         if not np.array_equal(self.layout.ids(table["key"].to_numpy()), ids):
             raise self.damaged("some phrases are not where they belong")
@@ -189,9 +342,6 @@ class LanceStore:
         number, place = self.layout.shard_of(phrase)
         if number not in self._firsts:
             self._firsts[number] = self._first_phrases(number)
-            if len(self._firsts) > _SHARDS:
-                self._firsts.popitem(last=False)
-        self._firsts.move_to_end(number)
         ids, firsts = self._firsts[number]
         at = int(np.searchsorted(firsts, place, "right")) - 1
         if at < 0:
@@ -204,30 +354,30 @@ class LanceStore:
         table = self._take(
             SENTENCES, range(self.layout.place(low), self.layout.place(high)), ["id", "first", "phrases"]
         )
-        held = table["phrases"].to_numpy() > 0
-        return table["id"].to_numpy()[held], table["first"].to_numpy()[held]
+        nonempty = table["phrases"].to_numpy() > 0
+        return table["id"].to_numpy()[nonempty], table["first"].to_numpy()[nonempty]
 
     def _take(self, name: str, places: Sequence[int], columns: list[str]) -> Any:
         with translate_errors(self.path):
             return self._full(name, self.table(name).take(list(places), columns=columns))
 
-    def _full(self, name: str, found: Any) -> Any:
+    def _full(self, name: str, values: Any) -> Any:
         """Some rows of a table. Raises IndexDamaged where one lacks a value."""
-        if any(column.null_count for column in found.columns):
+        if any(column.null_count for column in values.columns):
             raise self.damaged(f"a row of the table {name} lacks a value")
-        return found
+        return values
 
     def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
         """Sentences by id, in the order of the ids. Raises IndexDamaged for one that is missing."""
-        wanted = [int(identity) for identity in ids]
+        identities = [int(identity) for identity in ids]
         top, dead = self.state().next_sentence, self.layout.dead_sentences
-        for identity in wanted:
+        for identity in identities:
             if not 0 <= identity < top or dead.contains(np.array([identity]))[0]:
                 raise self.damaged(f"sentence {identity} is missing")
-        if not wanted:
+        if not identities:
             return
-        table = self._take(SENTENCES, [self.layout.place(identity) for identity in wanted], _COLUMNS)
-        for identity, row in zip(wanted, self._rows(table), strict=True):
+        table = self._take(SENTENCES, [self.layout.place(identity) for identity in identities], _COLUMNS)
+        for identity, row in zip(identities, self._rows(table), strict=True):
             if row.id != identity:
                 raise self.damaged(f"sentence {identity} is missing")
             yield row
@@ -249,14 +399,14 @@ class LanceStore:
     def batches(self, name: str, columns: list[str], where: str | None = None) -> Iterator[Any]:
         """A table from its first row to its last, or the rows of a condition, some thousand rows at a time."""
         with translate_errors(self.path):
-            found = self.table(name).to_batches(columns=columns, filter=where, batch_size=_BATCH, scan_in_order=True)
-            yield from (self._full(name, batch) for batch in found)
+            batches = self.table(name).to_batches(columns=columns, filter=where, batch_size=_BATCH, scan_in_order=True)
+            yield from (self._full(name, batch) for batch in batches)
 
     def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
         """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""
         around = range(sentence.position - count, sentence.position + count + 1)
-        found = (self.layout.sentence_at(sentence.document, position) for position in around)
-        yield from self.sentences(identity for identity in found if identity is not None)
+        neighbours = (self.layout.sentence_at(sentence.document, position) for position in around)
+        yield from self.sentences(identity for identity in neighbours if identity is not None)
 
     def _rows(self, table: Any) -> Iterator[SentenceRow]:
         for raw in zip(*(table[name].to_pylist() for name in _COLUMNS), strict=True):
@@ -266,10 +416,10 @@ class LanceStore:
             identity, document, position, line, first, phrases = numbers
             first += self._base(*numbers)
             try:
-                known = row_codec.decode_text(text), row_codec.decode_metadata(metadata)
+                decoded = row_codec.decode_text(text), row_codec.decode_metadata(metadata)
             except (ValueError, RecursionError) as error:
                 raise self.damaged(f"text or metadata of sentence {identity} are none of phrasemate's") from error
-            yield SentenceRow(identity, document, position, line, first, phrases, *known, spans)
+            yield SentenceRow(identity, document, position, line, first, phrases, *decoded, spans)
 
     def _base(self, identity: int, document: int, position: int, line: int, first: int, phrases: int) -> int:
         """The first phrase of a sentence's shard. Raises IndexDamaged for a row that its shard cannot hold."""
@@ -290,13 +440,13 @@ class LanceStore:
     def vectors(self, first_phrase: int = 0, document: int | None = None) -> Iterator[list[VectorRow]]:
         """Blocks of rows with a phrase id of ``first_phrase`` or above, or those of one document, by sentence id."""
         for block, _ in self.checked_vectors():
-            kept = [row for row in block if row.first_phrase >= first_phrase and document in (None, row.document)]
-            if kept:
-                yield kept
+            selected = [row for row in block if row.first_phrase >= first_phrase and document in (None, row.document)]
+            if selected:
+                yield selected
 
     def checked_vectors(self) -> Iterator[tuple[list[VectorRow], list[bool]]]:
         """All vectors, a row for each sentence that has some, and whether each is as it was written."""
-        held, at, end = np.zeros((0, self.dim), np.int8), 0, 0
+        buffered, at, end = np.zeros((0, self.dim), np.int8), 0, 0
         phrases = self.batches(PHRASES, ["vector"])
         for batch in self.batches(SENTENCES, ["id", "document", "first", "phrases", "codes_crc"]):
             block, right = [], []
@@ -305,14 +455,14 @@ class LanceStore:
                 if count < 0 or not end <= base + first < MOST:
                     raise self.damaged(f"the vectors of sentence {identity} are out of order")
                 end = base + first + count
-                while len(held) - at < count and (more := next(phrases, None)) is not None:
-                    held, at = np.concatenate([held[at:], codes_of(more["vector"], self.dim)]), 0
-                codes, at = held[at : at + count].tobytes(), at + count
+                while len(buffered) - at < count and (more := next(phrases, None)) is not None:
+                    buffered, at = np.concatenate([buffered[at:], codes_of(more["vector"], self.dim)]), 0
+                codes, at = buffered[at : at + count].tobytes(), at + count
                 if count:
                     block.append(VectorRow(identity, document, first + base, count, codes))
                     right.append(row_codec.same(crc, b"vectors", (identity, document, first, count), codes))
             yield block, right
-        if at != len(held) or next(phrases, None) is not None:
+        if at != len(buffered) or next(phrases, None) is not None:
             raise self.damaged("there are more vectors than the sentences have phrases")
 
     # -- deleted phrases

@@ -1,19 +1,34 @@
-"""The Lance tables of an index: their columns, and the few things that are done to them.
+"""The Lance tables of an index: where they are, their columns, how they are opened and changed, and compaction.
 
 Lance commits a table at a time, and a table whose rows are appended keeps every version. So a row of ``state`` names
 the version of each other table that is in force: one commit of ``state`` changes all of them at once.
+
+Compaction merges small files without moving rows, for a row's place in the table says which sentence or phrase it is.
+Lance orders a table by the numbers of its files, and its own compaction gives new files new numbers. So rows would move
+behind files that are left as they are (Lance issue 3465). Here everything behind the first rewritten file is rewritten
+too, in order; mostly that is the few small files at the end.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexExists, IndexLocked, IndexMissing, MissingExtra
+from phrasemate.errors import (
+    IndexDamaged,
+    IndexError_,
+    IndexExists,
+    IndexLocked,
+    IndexMissing,
+    InputError,
+    MissingExtra,
+)
 
 STATE, SHARDS, SENTENCES, PHRASES, WORDS = "state", "shards", "sentences", "phrases", "words"
 DATA = (SENTENCES, PHRASES)
@@ -35,8 +50,8 @@ def lance() -> Any:
 def schema(name: str, dim: int) -> Any:
     """The columns of a table.
 
-    A row of ``phrases`` is one phrase: ``key`` is its shard's number and its place there (shard << 32 | place), and
-    ``vector`` the numbers of its 8-bit code, which float16 holds exactly: Lance indexes floats only. ``words`` is
+    A row of ``phrases`` is one phrase. ``key`` is its shard's number and its place there (shard << 32 | place).
+    ``vector`` has the numbers of its 8-bit code, which float16 holds exactly: Lance indexes floats only. ``words`` is
     derived from ``sentences``: texts in lower case, for Lance's index of trigrams.
     """
     import pyarrow as pa
@@ -69,12 +84,12 @@ def translate_errors(place: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        said = " ".join(str(error).split(", /home/")[0].split())
-        if "was not found" in said:
+        message = " ".join(str(error).split(", /home/")[0].split())
+        if "was not found" in message:
             raise IndexMissing(
                 f"no index at {place}; make one with: phrasemate index --cluster ADDRESS TEXT -o {place}"
             ) from error
-        raise IndexError_(f"{place}: {said[:300]}; check the place, its credentials and free space") from error
+        raise IndexError_(f"{place}: {message[:300]}; check the place, its credentials and free space") from error
 
 
 class Tables:
@@ -88,14 +103,14 @@ class Tables:
         return f"{self.place}/{name}.lance"
 
     def open(self, name: str, version: int | None = None) -> Any:
-        """A table as it is, or as it was at a version. Raises IndexMissing, and IndexDamaged for other columns.
+        """Open a table, at its latest or at a given version. Raises IndexMissing, and IndexDamaged for other columns.
 
         Of an index it is `STATE` that may be missing; where another is (but `WORDS`, which is derived), so is a part.
         """
         try:
             with translate_errors(self.place):
-                found = self._lance.dataset(self.uri(name), version=version, storage_options=self.options)
-                columns = {field.name: field.type for field in found.schema}
+                dataset = self._lance.dataset(self.uri(name), version=version, storage_options=self.options)
+                columns = {field.name: field.type for field in dataset.schema}
         except IndexMissing as error:
             if name in (STATE, WORDS):
                 raise
@@ -106,25 +121,25 @@ class Tables:
         expected = schema(name, getattr(columns.get("vector"), "list_size", 0))
         if columns != {field.name: field.type for field in expected}:
             raise IndexDamaged(f"{self.place}: the table {name} has other columns than ours; build the index again")
-        return found
+        return dataset
 
     def create(self, name: str, dim: int) -> int:
-        """An empty table, in the place of an empty one if need be; its version. Raises IndexExists."""
+        """Create an empty table, replacing an empty one if need be; returns its version. Raises IndexExists."""
         try:
-            return self.anew(name, dim, "create")
+            return self.create_empty(name, dim, "create")
         except IndexError_ as error:
             if "already exists" not in str(error):
                 raise
         if self.open(name).count_rows():
             raise IndexExists(f"{self.place}: the table {name} holds rows of another index; choose another place")
-        return self.anew(name, dim)
+        return self.create_empty(name, dim)
 
-    def anew(self, name: str, dim: int, mode: str = "overwrite") -> int:
-        """An empty table in the place of what is there; its version."""
+    def create_empty(self, name: str, dim: int, mode: str = "overwrite") -> int:
+        """Replace a table by an empty one; returns its version."""
         empty = schema(name, dim).empty_table()
         with translate_errors(self.place):
-            made = self._lance.write_dataset(empty, self.uri(name), mode=mode, storage_options=self.options)
-        return int(made.version)
+            dataset = self._lance.write_dataset(empty, self.uri(name), mode=mode, storage_options=self.options)
+        return int(dataset.version)
 
     def add(self, name: str, table: Any) -> None:
         """Append rows in one commit; any number of processes may do so at once."""
@@ -137,7 +152,7 @@ class Tables:
         ``most``: rows of a file.
         """
         with translate_errors(self.place):
-            made = self._lance.fragment.write_fragments(
+            fragments = self._lance.fragment.write_fragments(
                 table,
                 self.uri(name),
                 schema=table.schema,
@@ -145,15 +160,15 @@ class Tables:
                 max_rows_per_file=most,
                 storage_options=self.options,
             )
-        return [json.dumps(fragment.to_json()) for fragment in made]
+        return [json.dumps(fragment.to_json()) for fragment in fragments]
 
     def whole(self, name: str, fragments: Sequence[str]) -> bool:
         """Whether the files of what `write` wrote are there: Lance removes those that no version names after a week."""
         from lance.file import LanceFileSession
 
         with translate_errors(self.place):
-            held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
-            files = [file.path for fragment in held for file in fragment.files]
+            metadata = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
+            files = [file.path for fragment in metadata for file in fragment.files]
             folder = LanceFileSession(f"{self.uri(name)}/data", storage_options=self.options)
             return all("/" not in file and folder.contains(file) for file in files)
 
@@ -161,20 +176,20 @@ class Tables:
         """Commit what `write` wrote behind what the table held at ``version``; the new version."""
         if not fragments:
             return version
-        held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
+        files = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
         with translate_errors(self.place):
-            made = self._lance.LanceDataset.commit(
-                self.uri(name), self._lance.LanceOperation.Append(held), version, storage_options=self.options
+            dataset = self._lance.LanceDataset.commit(
+                self.uri(name), self._lance.LanceOperation.Append(files), version, storage_options=self.options
             )
-        return self._next(int(made.version), version)
+        return self._next(int(dataset.version), version)
 
     def replace(self, name: str, numbers: Sequence[int], fragments: Sequence[str], version: int) -> int:
-        """Commit what `write` wrote in place of the files of these numbers, behind all others; the new version."""
-        held = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
-        change = self._lance.LanceOperation.Update(removed_fragment_ids=list(numbers), new_fragments=held)
+        """Commit what `write` wrote instead of the files of these numbers, behind all others; the new version."""
+        files = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
+        change = self._lance.LanceOperation.Update(removed_fragment_ids=list(numbers), new_fragments=files)
         with translate_errors(self.place):
-            made = self._lance.LanceDataset.commit(self.uri(name), change, version, storage_options=self.options)
-        return self._next(int(made.version), version)
+            dataset = self._lance.LanceDataset.commit(self.uri(name), change, version, storage_options=self.options)
+        return self._next(int(dataset.version), version)
 
     def delete(self, name: str, where: str, version: int) -> int:
         """Delete rows of what the table held at ``version``; the new version."""
@@ -183,11 +198,13 @@ class Tables:
             table.delete(where)
         return self._next(int(self.open(name).version), version)
 
-    def _next(self, made: int, version: int) -> int:
-        """Lance puts a commit behind those of others; behind those of a writer that we follow it must not be."""
-        if made != version + 1:
+    def _next(self, version_made: int, version: int) -> int:
+        """Check the version of a commit: Lance puts it behind those of others, which must not be of a writer that was
+        overtaken.
+        """
+        if version_made != version + 1:
             raise IndexLocked(f"{self.place}: another process writes to this index; wait until it has finished")
-        return made
+        return version_made
 
     def go_back(self, name: str, version: int) -> int:
         """Make the table as it was at ``version``, if a writer that was killed has gone on since; its version now."""
@@ -197,3 +214,94 @@ class Tables:
                 old.restore()
                 return int(old.version)
         return version
+
+
+COMPACT_ROWS = 1 << 20  # of a file that is made here
+_SMALL_ROWS = COMPACT_ROWS // 2  # rows from which a file is left as it is
+_LOOSE = 100  # small files before large ones that are put up with: all behind them would have to be rewritten
+
+
+def first_rewritten(sizes: Sequence[int], small: int, loose: int) -> int | None:
+    """Find the first file to be rewritten, with all behind it, from the rows of each; None: none is.
+
+    The one behind the last file of ``small`` rows or more, if two or more follow; the first smaller one, if there are
+    more than ``loose`` of them.
+    """
+    few = [at for at, size in enumerate(sizes) if size < small]
+    if len(few) > loose:
+        return few[0]
+    last = max((at for at, size in enumerate(sizes) if size >= small), default=-1)
+    return last + 1 if len(sizes) - last > 2 else None
+
+
+def compact(tables: Tables, name: str) -> int:
+    """Merge small files and drop their deleted rows; returns the table's new version.
+
+    Lance's indexes know nothing of the rewritten rows until they are brought up to date. Raises IndexError_.
+    """
+    table = tables.open(name)
+    with translate_errors(tables.place):
+        files = sorted(table.get_fragments(), key=lambda file: file.fragment_id)
+        first = first_rewritten([file.count_rows() for file in files], _SMALL_ROWS, _LOOSE)
+        if first is None:
+            return int(table.version)
+        chosen = files[first:]
+        rows = table.scanner(fragments=chosen, scan_in_order=True, batch_size=8192).to_reader()
+    return tables.replace(
+        name, [file.fragment_id for file in chosen], tables.write(name, rows, COMPACT_ROWS), table.version
+    )
+
+
+SCHEMES = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_",), "abfss": ("AZURE_",)}  # and whose variables count
+_URI = re.compile(r"^([a-z][a-z0-9+]+):/+(?=[^/])")
+_SETTINGS = re.compile(r"^(AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION|ENDPOINT|"
+                       r"ENDPOINT_URL|ALLOW_HTTP|VIRTUAL_HOSTED_STYLE_REQUEST)|GOOGLE_\w+|AZURE_\w+)$")  # fmt: skip
+
+
+def place_of(path: str | os.PathLike[str]) -> str:
+    """A URI as it was meant (a ``Path`` has made ``s3:/bucket`` of ``s3://bucket``), or the absolute path of a folder.
+
+    Raises InputError for a kind of place that is unknown.
+    """
+    text = os.fspath(path)
+    match = _URI.match(text)
+    if match is None:
+        return str(Path(text).absolute())
+    scheme, rest = match[1], text[match.end() :].rstrip("/")
+    if scheme == "file":
+        return f"/{rest}"
+    if scheme not in SCHEMES:
+        schemes = ", ".join(f"{name}://" for name in SCHEMES)
+        raise InputError(f"{text}: no place for an index; expected a folder, or one of {schemes}")
+    return f"{scheme}://{rest}"
+
+
+def is_remote(place: str) -> bool:
+    """Whether a place is object storage, not a folder."""
+    return "://" in place
+
+
+def is_tables(path: str | os.PathLike[str]) -> bool:
+    """Whether an index of Lance tables stands there, or can only be one; asks no network."""
+    match = _URI.match(os.fspath(path))
+    if match is not None:
+        return match[1] in SCHEMES or match[1] == "file"
+    return (Path(path) / "state.lance").is_dir()
+
+
+def options_for(place: str) -> dict[str, str]:
+    """Lance's storage options from the usual environment variables (AWS_…, GOOGLE_…, AZURE_…); none for a folder.
+
+    The driver hands them to its workers, whose own environment may lack them.
+    """
+    if not is_remote(place):
+        return {}
+    prefixes = SCHEMES[place.split(":")[0]]
+    options = {
+        name.lower(): value
+        for name, value in os.environ.items()
+        if value and name.startswith(prefixes) and _SETTINGS.match(name)
+    }
+    if options.get("aws_endpoint_url", options.get("aws_endpoint", "")).startswith("http://"):
+        options.setdefault("aws_allow_http", "true")
+    return options

@@ -1,4 +1,4 @@
-"""The concordance page: HTML for people, beside the REST service for programs. docs/concordance.md explains it."""
+"""The concordance page: HTML for people, beside the REST service for programs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,35 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from phrasemate.concordance import FORMATS, write
+from phrasemate.concordance import write
 from phrasemate.errors import PhrasemateError
-from phrasemate.server.cancellation import work
+from phrasemate.glossary import Glossary
+from phrasemate.lookup import ORDERS as LOOKUP_ORDERS
+from phrasemate.lookup import WAYS, lookup
+from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.document import add_document
-from phrasemate.server.page.queries import Answer, Catalogue, Readings, answer, excerpt, reading_of
-from phrasemate.server.page.render import STATIC, environment, html
-from phrasemate.server.page.url_state import State, parse
+from phrasemate.server.page.glossary import add_glossary
+from phrasemate.server.page.queries import (
+    STATIC,
+    Answer,
+    Catalogue,
+    Readings,
+    State,
+    answer,
+    environment,
+    excerpt,
+    html,
+    parse,
+    reading_of,
+)
+from phrasemate.server.page.term_review import add_document
+from phrasemate.server.page.tools import add_tools
 from phrasemate.server.settings import Settings
 
 __all__ = ["failed", "routes"]
 
+TABLES = ("tsv", "xlsx")  # of an answer: what was chosen of it is downloaded from the glossary
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}  # the version is in the address
 _TYPES = {
     "tsv": "text/tab-separated-values; charset=utf-8",
@@ -41,8 +57,9 @@ def failed(refusal: Refusal, path: str = "") -> Response:
     return page
 
 
-def routes(library: Library, settings: Settings) -> APIRouter:
-    """The addresses ``/``, ``/sentence``, ``/download/FORMAT``, ``/document`` and ``/static/NAME``.
+def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRouter:
+    """The addresses ``/``, ``/sentence``, ``/download/FORMAT``, ``/document``, ``/glossary``, ``/tools`` and
+    ``/static/NAME``.
 
     Raises MissingExtra.
     """
@@ -53,53 +70,76 @@ def routes(library: Library, settings: Settings) -> APIRouter:
     @router.get("/")
     async def page(request: Request) -> Response:
         """The text, its phrases, and the answer for the one that is chosen."""
-        known = await catalogue.facts()
-        shown: dict[str, Any] = {"settings": settings, "known": known, "formats": FORMATS}
+        facts = await catalogue.facts()
+        shared: dict[str, Any] = {"settings": settings, "known": facts, "formats": TABLES, "public": settings.public}
         try:
             state = parse(request.query_params, library.names, settings)
-            reading = await reading_of(library, state, known, readings)
+            reading = await reading_of(library, state, facts, readings)
             if state.at is None and len(reading.shown) == 1 and len(reading.pieces()) == 1:
                 state = replace(state, at=reading.shown[0][:2])  # a phrase without a sentence
-            found = await answer(library, state, known, reading) if state.at else None
+            column_answer = await answer(library, state, facts, reading) if state.at else None
         except PhrasemateError as error:
             refusal = refusal_of(error)
-            kept = request.query_params.get("q", "")
-            made = html(
-                "page.html", refusal.status, **shown, state=State("", library.names[:1]), text=kept, refusal=refusal
+            query = request.query_params.get("q", "")
+            problem = html(
+                "page.html", refusal.status, **shared, state=State("", library.names[:1]), text=query, refusal=refusal
             )
-            made.headers.update(refusal.headers)
-            return made
-        values = {**shown, "state": state, "text": state.text, "reading": reading, "answer": found}
+            problem.headers.update(refusal.headers)
+            return problem
+        values = {**shared, "state": state, "text": state.text, "reading": reading, "answer": column_answer}
+        values["entries"] = glossary.of(column_answer.phrase.text) if column_answer else []
         return await work(library, partial(html, "page.html", **values))  # it takes long for many lines
+
+    @router.get("/text")
+    async def text(request: Request) -> Response:
+        """Where a text itself stands: frequency, neighbours, lines."""
+        facts = await catalogue.facts()
+        fields = {name: request.query_params.get(name, "") for name in ("q", "in", "how", "sort", "doc")}
+        values: dict[str, Any] = {"known": facts, "fields": fields, "ways": WAYS, "orders": LOOKUP_ORDERS}
+        values |= {"lookup": None, "refusal": None, "public": settings.public}
+        query, name = fields["q"].strip(), fields["in"] or library.names[0]
+        if not query:
+            return html("text.html", **values)
+        documents = [fields["doc"]] if fields["doc"] else None
+        options = (fields["how"] or WAYS[0], fields["sort"] or LOOKUP_ORDERS[0], 200, documents, None, name)
+        try:
+            if len(query) > settings.sentence_characters:
+                raise Refusal("too_long", f"a text of at most {settings.sentence_characters} characters is looked up")
+            values["lookup"] = await work(
+                library, library.ask, name, lambda searcher: lookup(searcher.index, query, *options, go_on)
+            )
+        except PhrasemateError as error:
+            values["refusal"] = refusal_of(error)
+        return html("text.html", values["refusal"].status if values["refusal"] else 200, **values)
 
     @router.get("/sentence")
     async def sentence(request: Request) -> Response:
         """A hit's sentence between its neighbours."""
-        given = request.query_params
-        number = given.get("phrase", "")
+        parameters = request.query_params
+        number = parameters.get("phrase", "")
         try:
             if not (number.isascii() and number.isdigit() and len(number) < 19):
                 raise Refusal("invalid", "phrase: expected the number of a phrase")
-            found = await excerpt(library, given.get("in", ""), int(number), given.get("is", ""))
+            sentence_excerpt = await excerpt(library, parameters.get("in", ""), int(number), parameters.get("is", ""))
         except PhrasemateError as error:
             return failed(refusal_of(error))
-        return html("sentence.html", excerpt=found)
+        return html("sentence.html", excerpt=sentence_excerpt, public=settings.public)
 
     @router.get("/download/{format_}")
     async def download(format_: str, request: Request) -> Response:
         """The answer as a file."""
         try:
-            if format_ not in FORMATS:
-                raise Refusal("not_found", f"no format {format_[:20]!r}; expected one of {', '.join(FORMATS)}")
+            if format_ not in TABLES:
+                raise Refusal("not_found", f"no format {format_[:20]!r}; expected one of {', '.join(TABLES)}")
             state = parse(request.query_params, library.names, settings)
             if state.at is None:
                 raise Refusal("invalid", "choose a phrase first: there is nothing to download")
-            known = await catalogue.facts()
-            found = await answer(library, state, known, await reading_of(library, state, known, readings))
-            body = await work(library, _file, format_, found, state.speaks)
+            facts = await catalogue.facts()
+            column_answer = await answer(library, state, facts, await reading_of(library, state, facts, readings))
+            body = await work(library, _file, format_, column_answer, state.speaks)
         except PhrasemateError as error:
             return failed(refusal_of(error))
-        name = re.sub(r"[^A-Za-z0-9]+", "-", found.phrase.text).strip("-")[:40] or "phrases"
+        name = re.sub(r"[^A-Za-z0-9]+", "-", column_answer.phrase.text).strip("-")[:40] or "phrases"
         headers = {"Content-Disposition": f'attachment; filename="{name}.{format_}"'}
         return Response(body, headers=headers, media_type=_TYPES[format_])
 
@@ -111,13 +151,15 @@ def routes(library: Library, settings: Settings) -> APIRouter:
         return Response(body, headers=_FOREVER, media_type=type_)
 
     add_document(router, library, settings, catalogue, _TYPES)
+    add_glossary(router, settings, glossary)
+    add_tools(router, settings)
     return router
 
 
-def _file(format_: str, found: Answer, language: str) -> bytes:
+def _file(format_: str, column_answer: Answer, language: str) -> bytes:
     """The bytes of a download; the file lives for a moment, under a name of ours."""
-    columns = [panel.column for panel in found.panels if panel.column is not None]
+    columns = [panel.column for panel in column_answer.panels if panel.column is not None]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"answer.{format_}"
-        write(path, found.phrase.text, columns, language)
+        write(path, column_answer.phrase.text, columns, language)
         return path.read_bytes()

@@ -1,34 +1,242 @@
-"""What a page needs from the indexes, gathered by the workers."""
+"""Address -> what a page shows: the state in the address, the answers that worker threads gather, and the HTML.
+
+Templates escape everything that they show.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from hashlib import sha256
+from importlib.resources import files
 from threading import Lock
+from typing import Any
+from urllib.parse import urlencode
 from zlib import crc32
 
-from phrasemate.concordance import Column, Reading, arranged, column, in_sentence, merged, read
-from phrasemate.errors import PhrasemateError
-from phrasemate.index import Index
-from phrasemate.query import marked
-from phrasemate.search import Searcher
-from phrasemate.server.cancellation import work
+from cachetools import LRUCache
+from starlette.datastructures import QueryParams
+from starlette.responses import HTMLResponse
+
+from phrasemate.concordance import ORDERS, Column, Reading, arranged, clip, column, in_sentence, merged, read
+from phrasemate.errors import MissingExtra, PhrasemateError, QueryError
+from phrasemate.index import BaseIndex
+from phrasemate.lexicon import Equivalent, Lexicon
+from phrasemate.lookup import Lookup, lookup
+from phrasemate.query import marked, parse_query
+from phrasemate.search import DOUBT, Searcher
+from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.url_state import State
+from phrasemate.server.settings import Settings
+from phrasemate.text import words
 from phrasemate.types import Hit, Phrase, Sentence, Span
+
+_HOME = files("phrasemate.server.page")
+_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+STATIC = {
+    name: ((_HOME / "static" / name).read_bytes(), _TYPES[name.rpartition(".")[2]])
+    for name in ("glossary.js", "icon.svg", "page.css", "page.js", "terms.js", "tools.js")
+}
+_VERSIONS = {name: sha256(body).hexdigest()[:12] for name, (body, _) in STATIC.items()}
+_UNSHOWABLE = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
+_SEPARATOR = re.compile(r"[/\\]")
+CONTEXT = 140  # characters on each side of a line: more than the widest window shows
+EVIDENCE = 60  # the same, of a sentence in a list of terms
+
+
+def html(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """The page of a template; what cannot be shown or encoded becomes U+FFFD."""
+    text = environment().get_template(template).render(values)
+    return HTMLResponse(_UNSHOWABLE.sub("\ufffd", text), status)
+
+
+def direction(texts: Iterable[str] | str) -> str:
+    """Which way a text runs: "rtl" if most letters are of a right-to-left script, else "ltr"."""
+    balance = 0
+    for character in "".join([texts] if isinstance(texts, str) else texts)[:2_000]:
+        kind = unicodedata.bidirectional(character)
+        balance += (kind in ("R", "AL")) - (kind == "L")
+    return "rtl" if balance > 0 else "ltr"
+
+
+def link_query(values: Mapping[str, object]) -> str:
+    """The query of a link, as `urllib.parse.urlencode` writes it; what cannot be encoded becomes U+FFFD."""
+    return urlencode({name: _UNSHOWABLE.sub("\ufffd", str(value)) for name, value in values.items()})
+
+
+@lru_cache(maxsize=1)
+def environment() -> Any:
+    """The templates. Raises MissingExtra."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError:
+        raise MissingExtra("jinja2", "serve") from None
+    templates = Environment(
+        loader=PackageLoader("phrasemate.server.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.globals["DOUBT"] = DOUBT
+    templates.filters |= {
+        "base": lambda name: _SEPARATOR.split(name)[-1] or name,
+        "dir": direction,
+        "is_space": str.isspace,
+        "left": lambda line: clip(line.left, CONTEXT, "end"),
+        "same": same,
+        "right": lambda line: clip(line.right, CONTEXT, "start"),
+        "grouped": lambda number: f"{number:,}",
+        "urlencode": link_query,
+        "tail": lambda text: clip(text, EVIDENCE, "end"),
+        "head": lambda text: clip(text, EVIDENCE, "start"),
+        "times": lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}",
+        "close": lambda score: f"{max(score, 0):.2f}",
+        "percent": lambda share: f"{100 * min(max(share, 0), 1):.0f} %",
+        "upper_first": lambda text: text[:1].upper() + text[1:].removesuffix("."),
+        "wide": lambda score: f"{100 * min(max(score, 0), 1):.0f}%",
+    }
+    templates.globals["static"] = lambda name: f"/static/{name}?v={_VERSIONS[name]}"
+    return templates
+
+
+GROUPS, LINES = 8, 5  # that are shown before more are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """``text`` has LF line ends and no marks; ``at`` is the phrase that is asked about, ``marked`` what was in marks.
+
+    ``indexes`` are never none; ``together``: as one; ``speaks``: the language of the text, for downloads.
+    """
+
+    text: str
+    indexes: tuple[str, ...]
+    at: tuple[int, int] | None = None
+    marked: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    together: bool = False
+    order: str = "score"
+    documents: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    speaks: str = ""
+    groups: int = GROUPS
+    lines: int = LINES
+
+    def fields(self, *without: str) -> Iterator[tuple[str, str]]:
+        """Names and values as an address has them, those in ``without`` and all defaults left out."""
+        if self.text:
+            yield from self._fields_of("q", [self.text], without)
+        if self.at is not None:
+            yield from self._fields_of("at", [f"{self.at[0]}-{self.at[1]}"], without)
+        yield from self._fields_of("in", self.indexes, without)
+        yield from self._fields_of("view", ["one"] * self.together, without)
+        yield from self._fields_of("sort", [self.order] * (self.order != "score"), without)
+        yield from self._fields_of("doc", self.documents, without)
+        yield from self._fields_of("lang", self.languages, without)
+        yield from self._fields_of("from", [self.speaks] * bool(self.speaks), without)
+        yield from self._fields_of("k", [str(self.groups)] * (self.groups != GROUPS), without)
+        yield from self._fields_of("lines", [str(self.lines)] * (self.lines != LINES), without)
+
+    def query(self, **changes: Any) -> str:
+        """The part of an address after "?", with some fields of the state changed."""
+        return urlencode(list(replace(self, **changes).fields()))
+
+    @staticmethod
+    def _fields_of(name: str, values: Sequence[str], without: Sequence[str]) -> Iterator[tuple[str, str]]:
+        return ((name, value) for value in values if name not in without)
+
+
+def parse(parameters: QueryParams, names: Sequence[str], settings: Settings) -> State:
+    """The state that an address asks for. Raises Refusal: too long, or what no page of ours would ask."""
+    text = "\n".join(parameters.get("q", "").replace("\r\n", "\n").split("\r"))
+    if len(text) > settings.characters:
+        raise Refusal(
+            "too_long", f"the text has {len(text):,} characters; {settings.characters:,} are the most at a time"
+        )
+    at = _pair(parameters.get("at", ""))
+    text, marked = (text, ()) if at else _unmarked(text)  # places of our addresses count in a text without marks
+    at = at or (marked[0] if marked else None)
+    if at is not None and at[1] > len(text):
+        raise Refusal("invalid", f"at={at[0]}-{at[1]} is outside of the text, which has {len(text):,} characters")
+    chosen = tuple(dict.fromkeys(parameters.getlist("in")))
+    for name in chosen:
+        if name not in names:
+            raise Refusal("unknown_index", f"there is no index {name[:100]!r}; there are: {', '.join(names)}")
+    order = parameters.get("sort") or "score"
+    if order not in ORDERS:
+        raise Refusal("invalid", f"sort={order[:40]!r}; expected one of {', '.join(ORDERS)}")
+    return State(
+        text,
+        tuple(name for name in names if name in chosen) or tuple(names[:1]),
+        at,
+        marked,
+        parameters.get("view") == "one",
+        order,
+        _several(parameters, "doc", settings.filters),
+        _several(parameters, "lang", settings.filters),
+        parameters.get("from", "").strip()[:35],
+        _number(parameters, "k", GROUPS, settings.k),
+        _number(parameters, "lines", LINES, settings.contexts),
+    )
+
+
+def _unmarked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """The text without ``[[ ]]``, and what was in them; as it is where the marks make no sense, or there are none."""
+    if "[[" not in text:
+        return text, ()
+    try:
+        parsed = parse_query(text)
+    except QueryError:
+        return text, ()
+    return parsed.text, tuple((phrase.start, phrase.end) for phrase in parsed.phrases)
+
+
+def _pair(value: str) -> tuple[int, int] | None:
+    start, dash, end = value.partition("-")
+    if not value:
+        return None
+    if not (dash and start.isascii() and start.isdigit() and end.isascii() and end.isdigit() and len(value) < 20):
+        raise Refusal("invalid", f"at={value[:40]!r}; expected the first and the last character, as 12-31")
+    if int(start) >= int(end):
+        raise Refusal("invalid", f"at={value!r} marks nothing")
+    return int(start), int(end)
+
+
+def _several(parameters: QueryParams, name: str, most: int) -> tuple[str, ...]:
+    values = tuple(dict.fromkeys(value for value in parameters.getlist(name) if value))
+    if len(values) > most:
+        raise Refusal("too_long", f"{len(values)} values of {name}; {most} are the most")
+    return values
+
+
+def _number(parameters: QueryParams, name: str, default: int, most: int) -> int:
+    value = parameters.get(name, "")
+    if not value:
+        return default
+    if not (value.isascii() and value.isdigit() and len(value) < 9 and 1 <= int(value) <= most):
+        raise Refusal("invalid", f"{name}={value[:20]!r}; expected a number from 1 to {most}")
+    return int(value)
+
 
 log = logging.getLogger("phrasemate.server")
 
+EQUIVALENTS = 12  # of the user's dictionaries that are shown
+PLACES, BRIEFLY = 3, 0.1  # of a text that stands in an index as it is: lines that are shown, and seconds to look
 LISTED = 500  # documents that are offered for a filter; another name can still be typed
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is in an index; ``documents`` at most `LISTED` names, ``problem`` what keeps it from being used."""
+    """What is in an index; ``documents`` are at most `LISTED` names, folders first.
+
+    ``problem`` says what keeps it from being used.
+    """
 
     name: str
     sentences: int = 0
@@ -49,12 +257,26 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All about one phrase: ``others`` are longer, shorter and crossing phrases; ``remark`` what was done otherwise."""
+    """All about one phrase.
+
+    Attributes:
+        others: Longer, shorter and crossing phrases.
+        remark: What was done otherwise than asked.
+        listed: What the user's dictionaries give.
+        itself: Where the phrase stands in the texts of an index, in their own language, if it does.
+    """
 
     phrase: Phrase
     panels: tuple[Panel, ...]
     others: tuple[Span, ...] = ()
     remark: str = ""
+    listed: tuple[Equivalent, ...] = ()
+    itself: tuple[str, Lookup] | None = None
+
+    @property
+    def same_language(self) -> bool:
+        """Whether the phrase is in the language of the texts: it is of several words and stands there as it is."""
+        return self.itself is not None and len(words(self.phrase.text)) > 1
 
     @property
     def longest(self) -> int:
@@ -76,34 +298,33 @@ class Readings:
     """The texts that were read lately, so that a click on a phrase does not segment its text again."""
 
     def __init__(self, most: int = 64) -> None:
-        self._most, self._kept, self._lock = most, OrderedDict[tuple[str, str], Reading](), Lock()
+        self._cache: LRUCache[tuple[str, str], Reading] = LRUCache(most)
+        self._lock = Lock()
 
     def of(self, text: str, searcher: Searcher) -> Reading:
         """The text, read by the model of the searcher's index."""
         key = (searcher.index.manifest.model_hash, text)
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        made = read(text, searcher.model)
+            cached: Reading | None = self._cache.get(key)
+        if cached is not None:
+            return cached
+        reading = read(text, searcher.model)
         with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return made
+            self._cache[key] = reading
+        return reading
 
 
-async def reading_of(library: Library, state: State, known: Sequence[Facts], readings: Readings) -> Reading:
+async def reading_of(library: Library, state: State, facts: Sequence[Facts], readings: Readings) -> Reading:
     """The text in the model of the first index that is asked and can be used."""
     if not state.text.strip():
         return Reading(state.text, (), ())
-    usable = [fact.name for fact in known if fact.name in state.indexes and not fact.problem]
+    usable = [fact.name for fact in facts if fact.name in state.indexes and not fact.problem]
     name = (usable or state.indexes)[0]
-    made: Reading = await work(library, library.ask, name, lambda searcher: readings.of(state.text, searcher))
+    reading: Reading = await work(library, library.ask, name, lambda searcher: readings.of(state.text, searcher))
     if not state.marked:
-        return made
-    shown = [span for span in made.shown if not any(span.start < b and a < span.end for a, b in state.marked)]
-    return replace(made, shown=tuple(sorted([*shown, *(Span(*pair) for pair in state.marked)])))
+        return reading
+    spans = [span for span in reading.shown if not any(span.start < b and a < span.end for a, b in state.marked)]
+    return replace(reading, shown=tuple(sorted([*spans, *(Span(*pair) for pair in state.marked)])))
 
 
 class Catalogue:
@@ -111,55 +332,89 @@ class Catalogue:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._kept: dict[str, tuple[Index, int, Facts]] = {}
+        self._kept: dict[str, tuple[BaseIndex, int, Facts]] = {}
 
     async def facts(self) -> list[Facts]:
         """Of every index, in their order."""
-        return list(await asyncio.gather(*map(self._asked, self._library.names)))
+        return list(await asyncio.gather(*map(self._fetch, self._library.names)))
 
-    async def _asked(self, name: str) -> Facts:
+    async def _fetch(self, name: str) -> Facts:
         try:
-            found: Facts = await work(self._library, self._library.ask, name, lambda searcher: self._of(name, searcher))
+            facts: Facts = await work(self._library, self._library.ask, name, lambda searcher: self._of(name, searcher))
         except Exception as error:
             return Facts(name, problem=_reason(name, error))
-        return found
+        return facts
 
     def _of(self, name: str, searcher: Searcher) -> Facts:
         index = searcher.index
         with index.store.reading() as state:
-            kept = self._kept.get(name)
-            if kept is not None and kept[0] is index and kept[1] == state.generation:
-                return kept[2]
+            entry = self._kept.get(name)
+            if entry is not None and entry[0] is index and entry[1] == state.generation:
+                return entry[2]
             documents = index.documents()
-        made = Facts(
+        facts = Facts(
             name,
             sum(document.sentences for document in documents),
-            tuple(document.name for document in documents[:LISTED]),
+            _offered([document.name for document in documents]),
             tuple(sorted({document.language for document in documents})),
             index.manifest.model_hash,
         )
-        self._kept[name] = (index, state.generation, made)
-        return made
+        self._kept[name] = (index, state.generation, facts)
+        return facts
 
 
-async def answer(library: Library, state: State, known: Sequence[Facts], reading: Reading) -> Answer:
-    """The phrase of the state, in each of its indexes. Raises InputError for a phrase that is none."""
+def _offered(names: Sequence[str]) -> tuple[str, ...]:
+    """The folders of documents, which a filter takes as domains, and then the documents; not all of many."""
+    folders = sorted({name[: at + 1] for name in names for at, sign in enumerate(name[:-1]) if sign == "/" and at})
+    return tuple([*folders, *names][:LISTED])
+
+
+async def answer(library: Library, state: State, facts: Sequence[Facts], reading: Reading) -> Answer:
+    """The phrase of the state, in each of its indexes. Raises InputError for an invalid phrase."""
     assert state.at is not None
     phrase = in_sentence(state.text, *state.at)
-    asked = [fact for fact in known if fact.name in state.indexes]
-    panels = list(await asyncio.gather(*(_panel(library, state, fact, phrase) for fact in asked)))
+    chosen = [fact for fact in facts if fact.name in state.indexes]
+    panels = list(await asyncio.gather(*(_panel(library, state, fact, phrase) for fact in chosen)))
     remark = ""
-    if state.together and len(asked) > 1:
-        if len({fact.model for fact in asked if not fact.problem}) > 1:
+    if state.together and len(chosen) > 1:
+        if len({fact.model for fact in chosen if not fact.problem}) > 1:
             remark = "These indexes were built with different models, whose scores do not compare: here side by side."
         else:
             panels = _together(panels)
     panels = await work(library, _arranged, panels, state.order)
-    return Answer(phrase, tuple(panels), tuple(reading.others(*state.at)), remark)
+    languages = {language for fact in chosen for language in fact.languages if language}
+    listed = await work(library, _listed, library.dictionaries, phrase.text, languages, state.speaks)
+    itself = await _itself(library, state, phrase) if phrase.text.strip() == state.text.strip() else None
+    return Answer(phrase, tuple(panels), tuple(reading.others(*state.at)), remark, listed, itself)
+
+
+async def _itself(library: Library, state: State, phrase: Phrase) -> tuple[str, Lookup] | None:
+    """The first of the chosen indexes in which a text stands as it is, with its places; not for long."""
+    if len(phrase.text) > library.settings.sentence_characters:
+        return None
+    for name in state.indexes:
+
+        def ask(searcher: Searcher, name: str = name) -> Lookup:
+            return lookup(searcher.index, phrase.text, most=PLACES, name=name, progress=go_on, seconds=BRIEFLY)
+
+        try:
+            places = await work(library, library.ask, name, ask)
+        except PhrasemateError:
+            continue  # the column of that index says why
+        if places.count:
+            return name, places
+    return None
+
+
+def _listed(dictionaries: Sequence[Lexicon], wording: str, languages: set[str], spoken: str) -> tuple[Equivalent, ...]:
+    """What dictionaries give for a wording in the languages of the indexes; all if these are unknown."""
+    equivalents = (one for dictionary in dictionaries for one in dictionary.equivalents(wording, spoken))
+    fitting = [one for one in equivalents if not one.language or not languages or one.language in languages]
+    return tuple(fitting[:EQUIVALENTS])
 
 
 def _arranged(panels: Sequence[Panel], order: str) -> list[Panel]:
-    return [replace(each, column=each.column and arranged(each.column, order)) for each in panels]
+    return [replace(panel, column=panel.column and arranged(panel.column, order)) for panel in panels]
 
 
 def _together(panels: Sequence[Panel]) -> list[Panel]:
@@ -184,14 +439,14 @@ async def _panel(library: Library, state: State, fact: Facts, phrase: Phrase) ->
         return column(fact.name, result)
 
     try:
-        found: Column = await work(library, library.ask, fact.name, ask)
+        column_result: Column = await work(library, library.ask, fact.name, ask)
     except Exception as error:  # the other indexes still answer
         return Panel(fact.name, problem=_reason(fact.name, error))
-    return Panel(fact.name, found)
+    return Panel(fact.name, column_result)
 
 
 def _reason(name: str, error: Exception) -> str:
-    """What is said of an index that does not answer; what nobody foresaw is logged."""
+    """Message about an index that does not answer; what nobody foresaw is logged."""
     if not isinstance(error, PhrasemateError):
         log.error("index %s", name, exc_info=error)
     return refusal_of(error).message
@@ -207,7 +462,7 @@ def _nothing(state: State, fact: Facts) -> str:
 
 
 def same(hit: Hit) -> str:
-    """What tells a hit from another that has its id later: in an index made anew, or where documents were deleted."""
+    """What tells a hit from another that has its id later: in a rebuilt index, or where documents were deleted."""
     return f"{crc32(f'{hit.start}-{hit.end} {hit.context}'.encode('utf-8', 'surrogatepass')):08x}"
 
 
@@ -225,5 +480,5 @@ async def excerpt(library: Library, index: str, phrase: int, expected: str = "",
             raise Refusal("not_found", f"{index} has changed since it was asked: ask again")
         return Excerpt(index, hit, before, after)
 
-    found: Excerpt = await work(library, library.ask, index, of)
-    return found
+    result: Excerpt = await work(library, library.ask, index, of)
+    return result

@@ -1,4 +1,4 @@
-"""The terms of a document as a person reviews them: a form of rows, and the file of what was kept."""
+"""Terms of a document: uploaded or pasted, reviewed on a page as a form of rows, written as a file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,24 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from phrasemate.errors import InputError
+from fastapi import APIRouter, Request
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import Response
+
+from phrasemate.errors import InputError, PhrasemateError
+from phrasemate.search import Searcher
+from phrasemate.server.cancellation import go_on, work
+from phrasemate.server.errors import Refusal, refusal_of
+from phrasemate.server.indexes import Library
+from phrasemate.server.page.queries import Catalogue, html
+from phrasemate.server.schemas import form_of
+from phrasemate.server.settings import Settings
+from phrasemate.server.uploads import SUFFIXES, uploaded
+from phrasemate.terms import DocumentTerm, TermSettings, document_terms
 from phrasemate.text import Term, TermPair, folded, write_pairs
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
@@ -41,15 +55,15 @@ def rows_of(form: Mapping[str, Any], most: int) -> list[Row]:
     """The rows of a form that was sent, in their order. Raises InputError for what our page does not send."""
     rows = []
     for number in range(most):
-        given = {name: form.get(f"{name}-{number}", "") for name in FIELDS}
-        given["verdict"] = given["verdict"] or "undecided"
-        if not all(isinstance(value, str) for value in given.values()):
+        fields = {name: form.get(f"{name}-{number}", "") for name in FIELDS}
+        fields["verdict"] = fields["verdict"] or "undecided"
+        if not all(isinstance(value, str) for value in fields.values()):
             raise InputError(f"row {number}: a file, expected text")
-        if given["verdict"] not in _VERDICTS:
-            raise InputError(f"row {number}: the verdict {given['verdict'][:20]!r}; expected accepted or rejected")
-        if not given["term"].strip():
+        if fields["verdict"] not in _VERDICTS:
+            raise InputError(f"row {number}: the verdict {fields['verdict'][:20]!r}; expected accepted or rejected")
+        if not fields["term"].strip():
             break
-        rows.append(Row(**{name: value.strip() for name, value in given.items()}))
+        rows.append(Row(**{name: value.strip() for name, value in fields.items()}))
     return rows
 
 
@@ -59,15 +73,15 @@ def file_of(format_: str, rows: Sequence[Row], language: str = "", undecided: bo
     A row without an equivalent stays in a list of terms and is left out of a translation memory. Raises InputError for
     another format, MissingExtra.
     """
-    kept = [row for row in rows if row.verdict == "accepted" or (undecided and row.verdict == "undecided")]
+    chosen = [row for row in rows if row.verdict == "accepted" or (undecided and row.verdict == "undecided")]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"terms.{format_}"
         if format_ == "tmx":
-            write_units(path, _units(kept, language), (language, ""))
+            write_units(path, _units(chosen, language), (language, ""))
         elif format_ in FILES:
-            write_pairs(path, _pairs(kept, language))
+            write_pairs(path, _pairs(chosen, language))
         else:
-            raise InputError(f"{format_[:20]!r} is no format here; expected one of {', '.join(FILES)}")
+            raise InputError(f"{format_[:20]!r} is not a format here; expected one of {', '.join(FILES)}")
         return path.read_bytes()
 
 
@@ -76,8 +90,8 @@ def _pairs(rows: Sequence[Row], language: str) -> Iterator[TermPair]:
         evidence = row.evidence if _holds(row.evidence, row.equivalent) else ""  # or it was of another candidate
         source = Term(row.term, language, f"t{number}", contexts=(row.context,) if row.context else ())
         target = Term(row.equivalent, row.spoken, f"t{number}", contexts=(evidence,) if evidence else ())
-        said = {"count": row.count, "verdict": row.verdict, "target_context": evidence}
-        yield TermPair(source, target, _cosine(row.score), said)
+        metadata = {"count": row.count, "verdict": row.verdict, "target_context": evidence}
+        yield TermPair(source, target, _cosine(row.score), metadata)
 
 
 def _cosine(score: str) -> float | None:
@@ -92,5 +106,90 @@ def _holds(sentence: str, phrase: str) -> bool:
 def _units(rows: Sequence[Row], language: str) -> Iterator[Unit]:
     for row in rows:
         if row.equivalent:
-            said = {name: text for name, text in (("context", row.context), ("verdict", row.verdict)) if text}
-            yield Unit((Side(row.term, language), Side(row.equivalent, row.spoken)), said)
+            notes = {name: text for name, text in (("context", row.context), ("verdict", row.verdict)) if text}
+            yield Unit((Side(row.term, language), Side(row.equivalent, row.spoken)), notes)
+
+
+MOST = (50, 100, 200, 500)  # terms that can be asked for
+DEFAULT = 100
+CANDIDATES = 5
+
+
+def add_document(
+    router: APIRouter, library: Library, settings: Settings, catalogue: Catalogue, types: dict[str, str]
+) -> None:
+    """The addresses ``/document`` and ``/document/terms``; ``types``: content types of the files."""
+    common: dict[str, Any] = {"settings": settings, "suffixes": SUFFIXES, "files": FILES, "choices": MOST}
+
+    @router.get("/document")
+    async def ask() -> Response:
+        return html("document.html", **common, known=await catalogue.facts(), asked=Asked())
+
+    @router.post("/document")
+    async def terms(request: Request) -> Response:
+        """The terms of what was sent."""
+        form_data = Asked()
+        try:
+            async with form_of(request, settings, files=1) as form:
+                form_data = Asked(form, library)
+                content = await form_data.content()
+            rows = await work(library, library.ask, form_data.index, lambda s: form_data.terms(s, content, settings))
+        except PhrasemateError as error:
+            refusal = refusal_of(error)
+            facts = await catalogue.facts()
+            page = html("document.html", refusal.status, **common, known=facts, asked=form_data, refusal=refusal)
+            page.headers.update(refusal.headers)
+            return page
+        values = {**common, "known": await catalogue.facts(), "asked": form_data, "terms": rows}
+        return await work(library, partial(html, "document.html", **values))
+
+    @router.post("/document/terms")
+    async def download_terms(request: Request) -> Response:
+        """The reviewed terms as a file."""
+        fields = len(FIELDS) * settings.terms + 20
+        async with form_of(request, settings, files=0, fields=fields) as form:
+            format_, rows = str(form.get("format", "")), rows_of(form, settings.terms)
+            language, undecided = str(form.get("from", "")).strip()[:35], form.get("keep") == "undecided"
+        body = await work(library, file_of, format_, rows, language, undecided)
+        headers = {"Content-Disposition": f'attachment; filename="terms.{format_}"'}
+        return Response(body, headers=headers, media_type=types[format_])
+
+
+class Asked:
+    """What the form of the page asks for."""
+
+    def __init__(self, form: FormData | None = None, library: Library | None = None) -> None:
+        self._form = form or FormData()
+        self.index = self._text("in")
+        self.language, self.target = self._text("from")[:35], self._text("lang")[:35]
+        self.text = self._text("text")
+        file = self._form.get("file")
+        self._file = file if isinstance(file, UploadFile) and file.filename else None
+        self.name = self._file.filename if self._file and self._file.filename else "text.txt"
+        most = self._text("most") or str(DEFAULT)
+        if most not in map(str, MOST):
+            raise Refusal("invalid", f"most={most[:20]!r}; expected one of {', '.join(map(str, MOST))}")
+        self.most = int(most)
+        if library is not None and self.index not in library.names:
+            if self.index:
+                raise Refusal("unknown_index", f"there is no index {self.index[:100]!r}")
+            self.index = library.names[0]
+
+    async def content(self) -> bytes:
+        """The document, or the text in its place. Raises Refusal if there is neither."""
+        if self._file is not None:
+            return await self._file.read()
+        if not self.text.strip():
+            raise Refusal("invalid", "no document was sent: choose a file, or paste a text")
+        return self.text.encode("utf-8", "replace")
+
+    def terms(self, searcher: Searcher, content: bytes, settings: Settings) -> list[DocumentTerm]:
+        """Found, ranked and looked up; called by a worker."""
+        how = TermSettings(most=min(self.most, settings.terms), k=CANDIDATES, contexts=2)
+        languages = [self.target] if self.target else None
+        with uploaded(self.name, content, settings, self.language) as documents:
+            return document_terms(documents, searcher, how, languages=languages, progress=go_on)
+
+    def _text(self, name: str) -> str:
+        value = self._form.get(name, "")
+        return value if isinstance(value, str) else ""

@@ -35,7 +35,7 @@ class Archive:
             raise self.error(f"{len(members):,} files in the archive; expected at most {MEMBERS:,}")
         for member in members:
             if member.filename.startswith(("/", "\\")) or ".." in member.filename.replace("\\", "/").split("/"):
-                raise self.error(f"a member named {_shown(member.filename)}, which leads out of the archive")
+                raise self.error(f"a member named {_short(member.filename)}, which leads out of the archive")
         self._members = {member.filename.lower(): member for member in members}
         self._read: set[str] = set()
 
@@ -51,48 +51,48 @@ class Archive:
 
         And if it was read before: a small document could have a large member read a thousand times.
         """
-        found = self._members.get(member.lower())
-        if found is None:
-            raise self.error(f"no {_shown(member)} in the archive; expected {self.what}")
-        if found.filename in self._read:
-            raise self.error(f"{_shown(member)} in it stands for several parts; expected one")
-        self._read.add(found.filename)
-        if found.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            method = f"method {found.compress_type} of ZIP"
-            raise self.error(f"{_shown(member)} is packed by {method}; expected deflate (8), as Office documents have")
-        if found.file_size > MEMBER or found.file_size > max(_SMALL, RATIO * found.compress_size):
-            sizes = f"{found.file_size:,} bytes out of {found.compress_size:,}"
+        info = self._members.get(member.lower())
+        if info is None:
+            raise self.error(f"no {_short(member)} in the archive; expected {self.what}")
+        if info.filename in self._read:
+            raise self.error(f"{_short(member)} in it stands for several parts; expected one")
+        self._read.add(info.filename)
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            method = f"method {info.compress_type} of ZIP"
+            raise self.error(f"{_short(member)} is packed by {method}; expected deflate (8), as Office documents have")
+        if info.file_size > MEMBER or info.file_size > max(_SMALL, RATIO * info.compress_size):
+            sizes = f"{info.file_size:,} bytes out of {info.compress_size:,}"
             limits = f"{MEMBER:,} and {RATIO} times"
-            raise self.error(f"{_shown(member)} unpacks to {sizes}; expected at most {limits}", "split the document")
-        self._left -= found.file_size
+            raise self.error(f"{_short(member)} unpacks to {sizes}; expected at most {limits}", "split the document")
+        self._left -= info.file_size
         if self._left < 0:
             together = f"{TOGETHER:,} bytes together, and to more than {RATIO} times the document's size"
             raise self.error(f"files in it unpack to more than {together}", "split the document")
         try:
-            with self._zip.open(found) as stream:
+            with self._zip.open(info) as stream:
                 while block := stream.read(_BLOCK):
                     yield block
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
             raise self.error(
-                f"{_shown(member)} in it cannot be unpacked ({error})", "copy or download it again"
+                f"{_short(member)} in it cannot be unpacked ({error})", "copy or download it again"
             ) from None
 
     def related(self, part: str = "") -> list[dict[str, str]]:
         """What a part (none: the document) refers to within the archive: "id", "kind" and "member" of each."""
         folder, base = posixpath.split(part)
         member = posixpath.join(folder, "_rels", base + ".rels")
-        found = list(_Relations(self.name).read(self.blocks(member))) if member in self else []
-        for relation in found:
+        relations = list(_Relations(self.name).read(self.blocks(member))) if member in self else []
+        for relation in relations:
             joined = posixpath.normpath(posixpath.join("/", folder, relation["member"]))
             relation["member"] = joined.lstrip("/")
-        return found
+        return relations
 
     def main(self, otherwise: str) -> str:
         """The member that is the document itself."""
         return next((r["member"] for r in self.related() if r["kind"] == "officeDocument"), otherwise)
 
 
-def _shown(member: str) -> str:
+def _short(member: str) -> str:
     """The name of a member, fit for an error whatever it holds."""
     return ascii(member[:80])[1:-1]
 
@@ -128,10 +128,10 @@ def archive(file: TextFile, what: str) -> Iterator[Archive]:
             with zipfile.ZipFile(_Wary(cast(Any, stored))) as zipped:
                 yield Archive(zipped, file.name, what, file.path.stat().st_size)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, NotImplementedError) as error:
-        seen = f"not a ZIP archive, as an Office document is ({error})"
+        problem = f"not a ZIP archive, as an Office document is ({error})"
         if begins.startswith(b"\xd0\xcf\x11\xe0"):
-            seen = "an old or encrypted Office document"
-        raise ReadError(file.name, 0, f"{seen}; expected {what}", f"{_SEND}, without a password") from None
+            problem = "an old or encrypted Office document"
+        raise ReadError(file.name, 0, f"{problem}; expected {what}", f"{_SEND}, without a password") from None
     except OSError as error:
         reason = f"cannot be read ({error.strerror or error})"
         raise ReadError(file.name, 0, reason, "check the path and its permissions") from None

@@ -12,17 +12,152 @@ from typing import Any
 from phrasemate import __version__
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage
-from phrasemate.text.formats.tmx import TmxStream, TmxWriter
-from phrasemate.text.formats.units import Unit, listed, speaks
+from phrasemate.text.formats.localization import po_units
+from phrasemate.text.formats.ttx import TtxStream
+from phrasemate.text.formats.units import Side, Unit, listed, speaks
 from phrasemate.text.formats.xliff import XliffStream, XliffWriter
-from phrasemate.text.formats.xml_writer import XmlFile
+from phrasemate.text.formats.xml import Attributes, CodedStream, XmlFile, gap_of_name, spaced
 from phrasemate.text.text_file import TextFile
+
+_CODES = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})  # what they hold is markup of the original, not text
+_COST = 100  # characters that an element counts for, beside its text
+_OF_UNIT = (
+    *("tuid", "srclang", "segtype", "datatype", "usagecount", "lastusagedate", "creationtool", "creationtoolversion"),
+    *("creationdate", "creationid", "changedate", "changeid", "o-encoding", "o-tmf"),
+)
+_OF_SIDE = tuple(name for name in _OF_UNIT if name not in ("tuid", "srclang", "segtype"))
+
+
+class TmxStream(CodedStream[Unit]):
+    """The units of a translation memory, with every language.
+
+    Attributes of ``tu`` and ``tuv`` are metadata under their names, ``note`` under "note" and each ``prop`` under its
+    type. Where that is the name of an attribute, "prop:" stands before it. Several of one name are a list.
+    """
+
+    what = "TMX"
+    root = frozenset({"tmx"})
+
+    def __init__(self, name: str, encoding: str | None = None) -> None:
+        super().__init__(name, encoding)
+        self._line = 0
+        self._key = self._text_of_side = self._spoken = ""
+        self._unit: dict[str, Any] = {}
+        self._side: dict[str, Any] | None = None
+        self._sides: list[Side] = []
+        self._inside = False
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if tag == "tu":
+            self._unit, self._side, self._sides, self._inside = self._metadata(attributes), None, [], True
+            self._line = self.line
+        elif not self._inside:
+            return
+        elif tag == "tuv":
+            self._side, self._text_of_side = self._metadata(attributes), ""
+            self._spoken = self.language(attributes) or self._side.pop("lang", "")
+        elif tag == "seg":
+            self._hear()
+        elif tag in _CODES:
+            pair = attributes.get("i", "") if tag in ("bpt", "ept") else ""
+            self.begin_code(gap_of_name(attributes.get("type", "")), pair)
+        elif tag in ("note", "prop"):
+            self._key = _key(attributes.get("type", ""), self._side is not None) if tag == "prop" else "note"
+            self.charge(len(self._key))
+            self._hear()
+
+    def end(self, tag: str) -> None:
+        if not self._inside:
+            return
+        if tag == "seg":
+            self._text_of_side, self.listening = spaced(self.coded()), False
+        elif tag in _CODES:
+            self.end_code()
+        elif tag in ("note", "prop"):
+            self.listening = False
+            _add(self._unit if self._side is None else self._side, self._key, spaced(self.coded()).strip())
+        elif tag == "tuv":
+            if self._sides:  # metadata of the unit go with each side
+                self.charge(sum(len("".join(value)) for value in self._unit.values()))
+            self._sides.append(Side(self._text_of_side, self._spoken, self._side or {}))
+            self._side = None
+        elif tag == "tu":
+            self._inside = False
+            self.give(Unit(tuple(self._sides), self._unit, self._line))
+
+    def _hear(self) -> None:
+        self.charge(_COST)
+        self.hear()
+
+    def _metadata(self, attributes: Attributes) -> dict[str, Any]:
+        self.charge(_COST + sum(map(len, attributes.values())))
+        return {name: value for name, value in attributes.items() if name != "xml:lang"}
+
+
+def _key(type_: str, of_side: bool) -> str:
+    """The name of a property in the metadata, distinct from the names of attributes and notes."""
+    names = _OF_SIDE if of_side else (*_OF_UNIT, "lang")
+    return f"prop:{type_}" if type_ in names or type_ == "note" or not type_ else type_
+
+
+def _add(metadata: dict[str, Any], key: str, value: str) -> None:
+    if not value:
+        return
+    if key not in metadata:
+        metadata[key] = value
+    elif isinstance(metadata[key], list):
+        metadata[key].append(value)
+    else:
+        metadata[key] = [metadata[key], value]
+
+
+class TmxWriter:
+    """Units into a TMX 1.4 file, one by one."""
+
+    def __init__(self, file: XmlFile, source_language: str, version: str) -> None:
+        self._file = file
+        file.write('<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n')
+        file.write(
+            f'<header creationtool="phrasemate" creationtoolversion={file.attribute(version)} segtype="sentence" '
+        )
+        file.write('o-tmf="phrasemate" adminlang="en" datatype="plaintext" ')
+        file.write(f"srclang={file.attribute(source_language or '*all*')}/>\n<body>\n")
+
+    def write(self, unit: Unit) -> None:
+        file = self._file
+        file.write(f"<tu{self._attributes(unit.metadata, _OF_UNIT)}>{''.join(self._notes(unit.metadata, _OF_UNIT))}\n")
+        for side in unit.sides:
+            language = f" xml:lang={file.attribute(side.language or 'und')}"
+            file.write(f"<tuv{language}{self._attributes(side.metadata, _OF_SIDE)}>")
+            file.write("".join(self._notes(side.metadata, _OF_SIDE)))
+            file.write(f"<seg>{file.text(side.text)}</seg></tuv>\n")
+        file.write("</tu>\n")
+
+    def finish(self) -> None:
+        self._file.write("</body>\n</tmx>\n")
+
+    def _attributes(self, metadata: Mapping[str, Any], names: tuple[str, ...]) -> str:
+        return "".join(f" {name}={self._file.attribute(str(metadata[name]))}" for name in names if name in metadata)
+
+    def _notes(self, metadata: Mapping[str, Any], attributes: tuple[str, ...]) -> Iterator[str]:
+        """Notes and properties: all that is not an attribute."""
+        for key, value in metadata.items():
+            for item in value if isinstance(value, list | tuple) else [value]:
+                text = self._file.text(str(item))
+                if key == "note":
+                    yield f"<note>{text}</note>"
+                elif key not in attributes:
+                    yield f"<prop type={self._file.attribute(key.removeprefix('prop:'))}>{text}</prop>"
+
 
 BILINGUAL: Mapping[str, str] = {
     ".mqxliff": "xliff",
+    ".po": "po",
+    ".pot": "po",
     ".mxliff": "xliff",
     ".sdlxliff": "xliff",
     ".tmx": "tmx",
+    ".ttx": "ttx",
     ".xlf": "xliff",
     ".xliff": "xliff",
 }
@@ -33,10 +168,10 @@ _BLANK_LINES = re.compile(r"\n{2,}")
 
 
 def read_units(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterator[Unit]:
-    """The units of a translation memory (.tmx) or a document in translation (.xlf, .xliff, .sdlxliff, .mqxliff,
-    .mxliff; each also with .gz), as a stream: all languages, texts as they are, without inline markup.
+    """The units of a translation memory or a document in translation, as a stream.
 
-    ``encoding`` other than UTF-8 overrules what the file says of itself. Raises ReadError.
+    Read are .tmx, .xlf, .xliff, .sdlxliff, .mqxliff and .mxliff, each also with .gz: all languages, texts as they are,
+    without inline markup. ``encoding`` other than UTF-8 overrules what the file says of itself. Raises ReadError.
     """
     path, format_ = Path(path), format_of(path)
     if not format_:
@@ -46,15 +181,19 @@ def read_units(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterato
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """Either "tmx" or "xliff", or nothing, by the name of a file."""
+    """Either "po", "tmx", "ttx" or "xliff", or nothing, by the name of a file."""
     path = Path(path)
     return BILINGUAL.get((path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower(), "")
 
 
+_STREAMS: Mapping[str, type[CodedStream[Unit]]] = {"tmx": TmxStream, "ttx": TtxStream, "xliff": XliffStream}
+
+
 def stream_units(file: TextFile, format_: str) -> Iterator[Unit]:
-    """The units of a file of the format "tmx" or "xliff". Raises ReadError."""
-    stream = TmxStream if format_ == "tmx" else XliffStream
-    return stream(file.name, None if file.encoding == "utf-8" else "utf-8").read(file.blocks())
+    """The units of a file of the format "po", "tmx", "ttx" or "xliff". Raises ReadError."""
+    if format_ == "po":
+        return po_units(file)
+    return _STREAMS[format_](file.name, None if file.encoding == "utf-8" else "utf-8").read(file.blocks())
 
 
 def chosen(units: Iterable[Unit], language: str, name: str) -> Iterator[tuple[Unit, int]]:
@@ -62,21 +201,21 @@ def chosen(units: Iterable[Unit], language: str, name: str) -> Iterator[tuple[Un
 
     Without a language, all sides must be in the same one. Raises ReadError that lists the languages there are.
     """
-    seen: dict[str, None] = {}
+    languages: dict[str, None] = {}
     rest = iter(units)
-    given = False
+    is_match = False
     for unit in rest:
-        seen.update(dict.fromkeys(side.language for side in unit.sides) if len(seen) < _NAMED else {})
-        if not language and len(seen) > 1:
+        languages.update(dict.fromkeys(side.language for side in unit.sides) if len(languages) < _NAMED else {})
+        if not language and len(languages) > 1:
             ahead = (side.language for more in islice(rest, _LOOKED_AT) for side in more.sides)
-            reason = f"texts in several languages ({listed(chain(seen, ahead))}); expected one"
+            reason = f"texts in several languages ({listed(chain(languages, ahead))}); expected one"
             raise ReadError(name, unit.line, reason, "choose one with --lang")
         for at, side in enumerate(unit.sides):
             if speaks(side.language, language) or not language:
-                given = True
+                is_match = True
                 yield unit, at
-    if not given and seen:
-        reason = f"no text in {language!r}; the languages here are {listed(seen)}"
+    if not is_match and languages:
+        reason = f"no text in {language!r}; the languages here are {listed(languages)}"
         raise ReadError(name, 0, reason, "choose one of them with --lang")
 
 
@@ -91,22 +230,33 @@ def read_bilingual(
     """
     if bool(source) != bool(target):
         raise InputError(f"languages {source!r} and {target!r}; expected both or none")
-    given, seen, order = 0, dict[str, None](), dict[str, None]()  # languages: of text; as sides stand, empty ones too
+    count, held_languages, order = (
+        0,
+        dict[str, None](),
+        dict[str, None](),
+    )  # languages: of text; as sides stand, empty ones too
     for unit in read_units(path, encoding):
         sides = [side for side in unit.sides if side.text.strip()]
-        seen.update(dict.fromkeys(side.language for side in sides) if len(seen) < _NAMED else {})
+        held_languages.update(dict.fromkeys(side.language for side in sides) if len(held_languages) < _NAMED else {})
         order.update(dict.fromkeys(side.language for side in unit.sides) if len(order) < _NAMED else {})
-        if not source and len(seen) > 2:
-            reason = f"texts in several languages ({listed(seen)}); expected two"
+        if not source and len(held_languages) > 2:
+            reason = f"texts in several languages ({listed(held_languages)}); expected two"
             raise ReadError(str(path), unit.line, reason, "choose two with --langs, source first")
-        wanted = (source, target) if source else tuple(language for language in order if language in seen)
-        found = [next((side for side in sides if speaks(side.language, one)), None) for one in wanted]
-        if len(found) == 2 and found[0] is not None and found[1] is not None and found[0] is not found[1]:
-            given += 1
-            yield one_line(found[0].text), one_line(found[1].text)
-    if not given:
+        pair_languages = (
+            (source, target) if source else tuple(language for language in order if language in held_languages)
+        )
+        pair_sides = [next((side for side in sides if speaks(side.language, one)), None) for one in pair_languages]
+        if (
+            len(pair_sides) == 2
+            and pair_sides[0] is not None
+            and pair_sides[1] is not None
+            and pair_sides[0] is not pair_sides[1]
+        ):
+            count += 1
+            yield one_line(pair_sides[0].text), one_line(pair_sides[1].text)
+    if not count:
         reason = f"no pair of texts in {source or 'one'!s} and {target or 'another language'}"
-        languages = f"; the languages here are {listed(seen)}" if seen else ""
+        languages = f"; the languages here are {listed(held_languages)}" if held_languages else ""
         raise ReadError(str(path), 0, reason + languages, "check the file, or choose two languages with --langs")
 
 
@@ -144,16 +294,16 @@ def write_units(
         ("", "1.4") if suffix == ".tmx" else ("", "1.2", "2.0")
     ):
         raise InputError(f"{path}, version {version or 'any'}: expected .tmx (1.4), .xlf or .xliff (1.2 or 2.0)")
-    held = iter(units)
-    first = next(held, None)
-    known: list[str] = list(languages or (side.language for side in (first.sides if first else ())))[:2]
-    known += [""] * (2 - len(known))
+    stream = iter(units)
+    first = next(stream, None)
+    pair: list[str] = list(languages or (side.language for side in (first.sides if first else ())))[:2]
+    pair += [""] * (2 - len(pair))
     with XmlFile(path) as file:
         writer: Any
         if suffix == ".tmx":
-            writer = TmxWriter(file, known[0], __version__)
+            writer = TmxWriter(file, pair[0], __version__)
         else:
-            writer = XliffWriter(file, known, version or "1.2", path.stem)
-        for unit in chain([first] if first else [], held):
+            writer = XliffWriter(file, pair, version or "1.2", path.stem)
+        for unit in chain([first] if first else [], stream):
             writer.write(unit)
         writer.finish()

@@ -1,4 +1,4 @@
-"""The text of Word documents (docx): paragraphs, headings, cells of tables, footnotes and endnotes, in their order."""
+"""Word documents (docx): paragraphs, headings, cells of tables, footnotes, endnotes and equations, in their order."""
 
 from __future__ import annotations
 
@@ -7,23 +7,112 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from phrasemate.text.formats.archive import Archive, archive
-from phrasemate.text.formats.equations import Equation
-from phrasemate.text.formats.symbols import symbol
 from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.text_file import TextFile
+
+# Places 0x20 to 0xFF. Symbol is Adobe's encoding of that name; 0x6D, mu, is mostly written before a unit.
+_SYMBOL = (
+    " !∀#∃%&∍()∗+,−./0123456789:;<=>?"
+    "≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_"
+    "‾αβχδεφγηιϕκλµνοπθρστυϖωξψζ{|}∼�"
+    "��������������������������������"
+    "€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵"
+    "ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓"
+    "⋄⟨®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪�⟩∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭�"
+)
+# As in the proposal by which Unicode 7 took these characters (L2/11-052R).
+_WINGDINGS = (
+    " 🖉✂✁👓🕭🕮🕯🕿✆🖂🖃📪📫📬📭📁📂📄🗏🗐🗄⌛🖮🖰🖲🖳🖴🖫🖬✇✍"
+    "🖎✌👌👍👎☜☞☝☟🖐☺😐☹💣☠🏳🏱✈☼💧❄🕆✞🕈✠✡☪☯🕉☸♈♉"
+    "♊♋♌♍♎♏♐♑♒♓🙰🙵●🔾■🞏🞐❑❒🞟⧫◆❖⬥⮽⮹⌘🏵🏶🙶🙷�"
+    "🄋①②③④⑤⑥⑦⑧⑨⑩🄌❶❷❸❹❺❻❼❽❾❿🙢🙠🙡🙣🙞🙜🙝🙟·•"
+    "⬝⭘🞆🞈◉◎🔿▪◻🟂✦★✶✴✹✵⯐⌖⟡⌑⯑✪✰🕐🕑🕒🕓🕔🕕🕖🕗🕘"
+    "🕙🕚🕛⮰⮱⮲⮳⮴⮵⮶⮷🙪🙫🙕🙔🙗🙖🙐🙑🙒🙓⌫⌦⮘⮚⮙⮛⮈⮊⮉⮋🡨"
+    "🡪🡩🡫🡬🡭🡯🡮🡸🡺🡹🡻🡼🡽🡿🡾⇦⇨⇧⇩⬄⇳⬁⬀⬃⬂🢬🢭🗶✔🗷🗹�"
+)
+_FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
+_HEXADECIMAL = re.compile("[0-9a-fA-F]{1,6}")
+
+
+def in_symbols(font: str, text: str) -> str:
+    """A text in Unicode that is written in a symbol font, such as "m" in Symbol; others stay as they are."""
+    if font.strip().lower() in _FONTS:
+        return "".join(symbol(font, ord(character)) for character in text)
+    return text
+
+
+def symbol(font: str, place: int) -> str:
+    """The character at a place of a font; U+FFFD where that is not known.
+
+    ``place``: as in ``w:char`` of Word (0xF06D); those of symbol fonts may have 0xF000 added.
+    """
+    table = _FONTS.get(font.strip().lower(), "")
+    if table and (0x20 <= place <= 0xFF or 0xF020 <= place <= 0xF0FF):
+        return table[place % 0x1000 - 0x20]
+    outside = 0xD800 <= place < 0xF900 or not 0x20 <= place < 0x110000  # halves of pairs, private places of a font
+    return "\ufffd" if outside else chr(place)
+
+
+_SCRIPTS = {"sub": "_", "sup": "^"}
+_PROPERTIES = {"naryPr": "∫", "dPr": "(", "radPr": "√"}
+
+
+class Equation:
+    """Gives the signs that the elements of an equation stand for, as they come, beside its text."""
+
+    def __init__(self) -> None:
+        self._sign = ""  # before the next text, if there is any within the element
+        self._character: str | None = None
+        self._ends: list[str] = []  # what closes the brackets that are open
+        self._end = ""
+
+    def start(self, name: str, value: str | None) -> str:
+        """What stands where an element begins; ``value`` is its m:val."""
+        if name == "den":
+            return "/"
+        if name in _SCRIPTS:
+            self._sign = _SCRIPTS[name]
+        elif name in _PROPERTIES:
+            self._character, self._end = None, ")"
+        elif name in ("begChr", "chr"):
+            self._character = value or ""
+        elif name == "endChr":
+            self._end = value or ""
+        elif name == "d":
+            self._ends.append("")
+        return ""
+
+    def end(self, name: str) -> str:
+        """What stands where it ends."""
+        if name in _SCRIPTS:
+            self._sign = ""
+        elif name == "d":
+            return self._ends.pop() if self._ends else ""
+        elif name in _PROPERTIES:
+            if name == "dPr" and self._ends:
+                self._ends[-1] = self._end
+            return _PROPERTIES[name] if self._character is None else self._character
+        return ""
+
+    def text(self, text: str) -> str:
+        """A text with the sign before it."""
+        sign, self._sign = (self._sign, "") if text else ("", self._sign)
+        return sign + text
+
 
 _WHAT = "a Word document (docx)"
 _WORD = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
     "http://purl.oclc.org/ooxml/wordprocessingml/main",
 )
-_MATH = (
+MATH = (
     "http://schemas.openxmlformats.org/officeDocument/2006/math",
     "http://purl.oclc.org/ooxml/officeDocument/math",
 )
-_FALLBACK = "http://schemas.openxmlformats.org/markup-compatibility/2006 Fallback"  # the same text, for old programs
-_UNHEARD = frozenset({_FALLBACK, "del", "moveFrom", "rt"})  # also what was deleted or moved away, and reading aids
+FALLBACK = "http://schemas.openxmlformats.org/markup-compatibility/2006 Fallback"  # the same text, for old programs
+_UNHEARD = frozenset({FALLBACK, "del", "moveFrom", "rt"})  # also what was deleted or moved away, and reading aids
 _REMOVED = frozenset({"del", "moveFrom"})  # in the properties of a paragraph: its mark is gone, it joins the next one
+_HIDING = frozenset({"specVanish", "vanish"})  # the same: the mark is hidden
 _SIGNS = {"br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t", "tab": "\t"}
 _HEADING = re.compile(r"heading (\d)|(title)$")
 _BASES = 20  # styles that are based on one another
@@ -109,7 +198,7 @@ class _Styles(XmlStream[tuple[str, _Style]]):
 
 
 class _Paragraph:
-    """A paragraph that is being read. ``joins``: its mark is deleted, so that it goes on in the next one."""
+    """A paragraph that is being read. ``joins``: its mark is deleted, so that it continues in the next one."""
 
     def __init__(self, pieces: list[str], place: dict[str, Any]) -> None:
         self.pieces, self.place, self.joins, self.hidden = pieces, place, False, False
@@ -124,13 +213,17 @@ class _Body(XmlStream[Paragraph]):
         self._styles, self._muted, self._count = styles, 0, 0
         self._open: list[_Paragraph] = []  # the innermost last
         self._runs: list[bool] = []  # whether each run that is open is hidden
-        self._joined: dict[int, list[str]] = {}  # texts that go on in the next paragraph, by the depth of paragraphs
+        self._joined: dict[int, list[str]] = {}  # texts that continue in the next paragraph, by the depth of paragraphs
         self._tables: list[dict[str, int]] = []
-        self._equation = Equation()
+        self._dead_rows: set[int] = set()  # the depth of each row that is open and was deleted
+        self._equation, self._font = Equation(), ""
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        if tag in _REMOVED and self.path[-3:-1] == ["pPr", "rPr"] and self._open:
-            self._open[-1].joins = True
+        if tag in _REMOVED | _HIDING and self.path[-3:-1] == ["pPr", "rPr"] and self._open:
+            self._open[-1].joins |= tag in _REMOVED or _is_on(attributes)
+        if tag == "del" and self.path[-2] == "trPr":
+            self._dead_rows.add(len(self.path) - 2)
+            self._muted += 1
         if tag in _UNHEARD:
             self._muted += 1
         elif self._muted:
@@ -143,10 +236,14 @@ class _Body(XmlStream[Paragraph]):
             self._open.append(_Paragraph(self._joined.pop(len(self._open), []), place))
         elif tag == "r":
             self._runs.append(bool(self._open) and self._open[-1].hidden)
+            self._font = ""
         elif tag in ("rStyle", "vanish"):
             self._hide(tag, attributes)
+        elif tag == "rFonts" and self.path[-3:-1] == ["r", "rPr"]:
+            self._font = _value(attributes, "ascii") or _value(attributes, "hAnsi")
         elif tag == "sym":
-            self._put(symbol(_value(attributes, "font"), _value(attributes, "char")))
+            code = _value(attributes, "char")
+            self._put(symbol(_value(attributes, "font"), int(code, 16) if _HEXADECIMAL.fullmatch(code) else 0))
         elif tag in _SIGNS:
             if self.path[-2] == "r":
                 self._put(_SIGNS[tag])
@@ -160,6 +257,9 @@ class _Body(XmlStream[Paragraph]):
     def end(self, tag: str) -> None:
         if tag in _UNHEARD:
             self._muted -= 1
+        elif tag == "tr" and len(self.path) + 1 in self._dead_rows:
+            self._dead_rows.discard(len(self.path) + 1)
+            self._muted -= 1
         elif self._muted:
             return
         elif tag == "t":
@@ -172,9 +272,9 @@ class _Body(XmlStream[Paragraph]):
             self._flush(len(self._open))
         elif " " in tag:
             uri, _, name = tag.rpartition(" ")
-            if uri in _MATH and name == "t":
+            if uri in MATH and name == "t":
                 self._heard_text(self._equation)
-            elif uri in _MATH:
+            elif uri in MATH:
                 self._put(self._equation.end(name))
         if tag == "tbl":
             self._tables.pop()
@@ -182,8 +282,8 @@ class _Body(XmlStream[Paragraph]):
     def _heard_text(self, equation: Equation | None = None) -> None:
         self.listening = False
         if self._open:
-            text = self.taken()
-            self._open[-1].pieces.append(equation.text(text) if equation else text)
+            text = self.take_text()
+            self._open[-1].pieces.append(equation.text(text) if equation else in_symbols(self._font, text))
 
     def _end_paragraph(self, paragraph: _Paragraph) -> None:
         if paragraph.joins:
@@ -194,7 +294,7 @@ class _Body(XmlStream[Paragraph]):
             self.settle()
 
     def _flush(self, depth: int) -> None:
-        """Gives what would go on in a paragraph that does not come."""
+        """Gives what would continue in a paragraph that does not come."""
         if (text := "".join(self._joined.pop(depth, []))).strip():
             self.ready.append((text, {}))
 
@@ -204,7 +304,7 @@ class _Body(XmlStream[Paragraph]):
     def _put(self, text: str) -> None:
         if text and self._is_shown():
             self.add(text)
-            self._open[-1].pieces.append(self.taken())
+            self._open[-1].pieces.append(self.take_text())
 
     def _hide(self, tag: str, attributes: Attributes) -> None:
         if self._runs and self.path[-3:-1] == ["r", "rPr"]:
@@ -214,7 +314,7 @@ class _Body(XmlStream[Paragraph]):
 
     def _math(self, tag: str, attributes: Attributes) -> None:
         uri, _, name = tag.rpartition(" ")
-        if uri not in _MATH:
+        if uri not in MATH:
             return
         if name == "t":
             self.listening = self._is_shown()

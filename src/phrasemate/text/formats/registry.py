@@ -14,8 +14,20 @@ from phrasemate.errors import ReadError
 from phrasemate.text.formats.bilingual import chosen, paragraphs, stream_units
 from phrasemate.text.formats.docx import docx_paragraphs
 from phrasemate.text.formats.html import html_paragraphs
-from phrasemate.text.formats.tables import csv_rows, tsv_rows
-from phrasemate.text.formats.xlsx import COLUMNS, sheet_rows
+from phrasemate.text.formats.localization import json_texts, properties_texts, subtitle_texts, yaml_texts
+from phrasemate.text.formats.mail import mail_paragraphs
+from phrasemate.text.formats.markup import docbook_paragraphs, markdown_paragraphs, rtf_paragraphs
+from phrasemate.text.formats.publications import (
+    epub_paragraphs,
+    idml_paragraphs,
+    ods_rows,
+    opendocument_paragraphs,
+    pdf_paragraphs,
+    pptx_paragraphs,
+)
+from phrasemate.text.formats.tables import COLUMNS, csv_rows, sheet_rows, tsv_rows
+from phrasemate.text.formats.units import Unit
+from phrasemate.text.formats.wrapped import wrapped_paragraphs
 from phrasemate.text.sentences import split_sentences
 from phrasemate.text.term_lists import stream_terms
 from phrasemate.text.text_file import LINE_LIMIT, TextFile
@@ -43,7 +55,7 @@ class Options:
         common = [format_, self.lines, self.lang, self.encoding]
         if format_ == "jsonl":
             return [*common, self.text_field]
-        return [*common, str(self.column)] if format_ in ("csv", "tsv", "xlsx") else common
+        return [*common, str(self.column)] if format_ in ("csv", "ods", "tsv", "xlsx") else common
 
 
 class Record(NamedTuple):
@@ -65,16 +77,16 @@ def sentences(file: TextFile, format_: str, options: Options) -> Iterator[Senten
         if not whole:
             continue
         empty = False
-        held: list[str] = []
+        texts: list[str] = []
         if not (trouble := _too_large(text, metadata)):
-            held = [whole] if options.lines == "sentence" else _split(text, options.lang)
-            trouble = _too_often(len(held), metadata)
+            texts = [whole] if options.lines == "sentence" else _split(text, options.lang)
+            trouble = _too_often(len(texts), metadata)
         if trouble:
             file.bad(line, *trouble)
             if file.given_up(line):
                 return
             continue
-        for sentence in held:
+        for sentence in texts:
             yield Sentence(sentence, line, metadata)
     if empty and file.unharmed:
         file.broken(0, "no text in it; expected at least one line", "remove the file or use --on-error skip")
@@ -113,7 +125,10 @@ def _records(file: TextFile, format_: str, options: Options) -> Iterator[Record]
 
 
 def _plain(file: TextFile, options: Options) -> Iterator[Record]:
-    for line, text in file.lines():
+    lines = file.lines()
+    if options.lines != "sentence":
+        lines = wrapped_paragraphs(lines, guess=options.lines != "wrapped")
+    for line, text in lines:
         yield Record(line, text, {})
 
 
@@ -123,7 +138,7 @@ def _json_lines(file: TextFile, options: Options) -> Iterator[Record]:
             continue
         try:
             record = _parsed(raw)
-            text = _taken(record, options.text_field)
+            text = _text_field(record, options.text_field)
         except ValueError as error:
             file.bad(line, str(error))
         else:
@@ -161,7 +176,7 @@ def _nesting(raw: str) -> int:
     return deepest
 
 
-def _taken(record: dict[str, Any], field: str) -> str:
+def _text_field(record: dict[str, Any], field: str) -> str:
     """Takes the text out of a record, which keeps the other fields."""
     if field not in record:
         raise ValueError(f"no field {field!r}; the fields here are {_named(record)} (choose one with --text-field)")
@@ -174,7 +189,7 @@ def _taken(record: dict[str, Any], field: str) -> str:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"broken JSON ({name} is no JSON number)")
+    raise ValueError(f"broken JSON ({name} is not a JSON number)")
 
 
 def _finite(digits: str) -> float:
@@ -190,8 +205,10 @@ def _kind(value: object) -> str:
 
 def _named(names: Any) -> str:
     """The first few names, quoted."""
-    held = list(names)
-    return ", ".join(repr(name[:60]) for name in held[:12]) + (" …" if len(held) > 12 else "") if held else "none"
+    columns = list(names)
+    return (
+        ", ".join(repr(name[:60]) for name in columns[:12]) + (" …" if len(columns) > 12 else "") if columns else "none"
+    )
 
 
 def _separated(file: TextFile, options: Options) -> Iterator[Record]:
@@ -202,18 +219,22 @@ def _comma_separated(file: TextFile, options: Options) -> Iterator[Record]:
     return _column(file, options, ((line, cells, {}) for line, cells in csv_rows(file)))
 
 
-def _workbook(file: TextFile, options: Options) -> Iterator[Record]:
+def _workbook(read: Callable[[TextFile], Iterator[tuple[str, int, list[str]]]]) -> Reader:
     """Each sheet is a table; a row that ends before the column has an empty cell there."""
-    if isinstance(options.column, int) and options.column > COLUMNS:
-        reason = f"column {options.column:,} of a workbook; expected at most {COLUMNS:,}"
-        return file.broken(0, reason, "move it to the left or choose another --column")
-    for sheet, rows in groupby(sheet_rows(file), lambda row: row[0]):
-        width = options.column if isinstance(options.column, int) else COLUMNS
-        cells = ((line, row + [""] * (width - len(row)), {"sheet": sheet}) for _, line, row in rows)
-        yield from _column(file, options, cells)
-        if file.ended:  # a sheet without the column: what is listed is all from there on
-            break
-    return None
+
+    def records(file: TextFile, options: Options) -> Iterator[Record]:
+        if isinstance(options.column, int) and options.column > COLUMNS:
+            reason = f"column {options.column:,} of a workbook; expected at most {COLUMNS:,}"
+            return file.broken(0, reason, "move it to the left or choose another --column")
+        for sheet, rows in groupby(read(file), lambda row: row[0]):
+            width = options.column if isinstance(options.column, int) else COLUMNS
+            cells = ((line, row + [""] * (width - len(row)), {"sheet": sheet}) for _, line, row in rows)
+            yield from _column(file, options, cells)
+            if file.ended:  # a sheet without the column: what is listed is all from there on
+                break
+        return None
+
+    return records
 
 
 def _column(
@@ -224,16 +245,19 @@ def _column(
         if isinstance(number, str):
             if number not in (names := [name.strip() for name in row]):
                 sheet = f" in the sheet {metadata['sheet']!r}" if "sheet" in metadata else ""
-                there = _named(name for name in names if name)
-                reason = f"no column {_named([number])}{sheet}; the columns here are {there}"
+                column_names = _named(name for name in names if name)
+                reason = f"no column {_named([number])}{sheet}; the columns here are {column_names}"
                 return file.broken(line, reason, "choose one with --column NAME, or by number from 1")
             number = names.index(number) + 1
         elif number <= len(row):
             yield Record(line, row[number - 1], metadata)
         else:
             columns = f"{len(row)} column" + "s" * (len(row) > 1)
-            file.bad(line, f"{columns}; expected at least {number}", "mend the row or choose another --column")
+            file.bad(line, f"{columns}; expected at least {number}", "fix the row or choose another --column")
     return None
+
+
+TRANSLATION = 2_000  # characters of the other sides of a unit that are kept with each
 
 
 def _units(format_: str) -> Reader:
@@ -242,21 +266,31 @@ def _units(format_: str) -> Reader:
     def read(file: TextFile, options: Options) -> Iterator[Record]:
         for unit, at in chosen(stream_units(file, format_), options.lang, file.name):
             side = unit.sides[at]
-            yield Record(unit.line, paragraphs(side.text), {**unit.metadata, **side.metadata})
+            metadata = {**unit.metadata, **side.metadata}
+            if translation := _other_sides(unit, at):
+                metadata["translation"] = translation
+            yield Record(unit.line, paragraphs(side.text), metadata)
 
     return read
 
 
+def _other_sides(unit: Unit, at: int) -> str:
+    """What a unit says in other languages than that of its side ``at``; long texts are cut."""
+    language = unit.sides[at].language
+    texts = (side.text for place, side in enumerate(unit.sides) if place != at and side.language != language)
+    return " | ".join(" ".join(text.split()) for text in texts if text.strip())[:TRANSLATION]
+
+
 def _term_base(file: TextFile, options: Options) -> Iterator[Record]:
     """Terms, and the definitions and contexts of their concepts."""
-    given: tuple[str, set[str]] = ("", set())
+    concept: tuple[str, set[str]] = ("", set())
     for number, term in enumerate(stream_terms(file, options.lang), 1):
-        if not term.id or term.id != given[0]:
-            given = term.id, set()
+        if not term.id or term.id != concept[0]:
+            concept = term.id, set()
         for kind, texts in (("term", (term.text,)), ("definition", (term.definition,)), ("context", term.contexts)):
             for text in texts:
-                if text not in given[1]:
-                    given[1].add(text)
+                if text not in concept[1]:
+                    concept[1].add(text)
                     yield Record(number, paragraphs(text), {"id": term.id, "kind": kind})
 
 
@@ -267,13 +301,29 @@ def _paragraphs(read: Callable[[TextFile], Iterator[tuple[int, str, dict[str, An
 Reader = Callable[[TextFile, Options], Iterator[Record]]
 FORMATS: Mapping[str, Reader] = {
     "csv": _comma_separated,
+    "docbook": _paragraphs(docbook_paragraphs),
     "docx": _paragraphs(docx_paragraphs),
+    "eml": _paragraphs(mail_paragraphs),
+    "epub": _paragraphs(epub_paragraphs),
     "html": _paragraphs(html_paragraphs),
+    "idml": _paragraphs(idml_paragraphs),
+    "json": _paragraphs(json_texts),
     "jsonl": _json_lines,
+    "md": _paragraphs(markdown_paragraphs),
+    "odf": _paragraphs(opendocument_paragraphs),
+    "ods": _workbook(ods_rows),
+    "pdf": _paragraphs(pdf_paragraphs),
+    "po": _units("po"),
+    "pptx": _paragraphs(pptx_paragraphs),
+    "properties": _paragraphs(properties_texts),
+    "rtf": _paragraphs(rtf_paragraphs),
+    "subtitles": _paragraphs(subtitle_texts),
     "tbx": _term_base,
     "tmx": _units("tmx"),
     "tsv": _separated,
+    "ttx": _units("ttx"),
     "txt": _plain,
     "xliff": _units("xliff"),
-    "xlsx": _workbook,
+    "xlsx": _workbook(sheet_rows),
+    "yaml": _paragraphs(yaml_texts),
 }

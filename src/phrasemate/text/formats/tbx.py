@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from phrasemate.text.formats.codes import CodedStream, gap_of_name, spaced
 from phrasemate.text.formats.units import Term
-from phrasemate.text.formats.xml import Attributes
-from phrasemate.text.formats.xml_writer import XmlFile
+from phrasemate.text.formats.xml import Attributes, CodedStream, XmlFile, gap_of_name, spaced
 
 _CORE = "urn:iso:std:iso:30042:ed-2"
 _CONCEPTS, _SECTIONS = frozenset({"termEntry", "conceptEntry"}), frozenset({"langSet", "langSec"})
@@ -30,7 +28,7 @@ Noted = dict[str, list[str]]
 
 
 class TbxStream(CodedStream[Term]):
-    """The terms of a term base, concept by concept: what is said of a concept is said of each of its terms."""
+    """The terms of a term base, concept by concept: each term gets the metadata of its concept."""
 
     what = "TBX"
     root = frozenset({"martif", "tbx"})
@@ -39,7 +37,7 @@ class TbxStream(CodedStream[Term]):
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)
         self._id = self._spoken = self._category = self._group = self._term = ""
-        self._levels: list[Noted] = []  # what is said of the concept, of it in this language, of this term
+        self._levels: list[Noted] = []  # metadata of the concept, of it in this language, of this term
         self._found: list[tuple[str, str, list[Noted]]] = []
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -117,13 +115,13 @@ class TbxStream(CodedStream[Term]):
 
 
 def _term(text: str, language: str, concept: str, levels: list[Noted]) -> Term:
-    said: Noted = {}
+    notes: Noted = {}
     for level in reversed(levels):
         for category, texts in level.items():
-            said.setdefault(category, []).extend(texts)
-    definition, note = "\n".join(said.pop("definition", [])), "\n".join(said.pop("note", []))
-    contexts = tuple(said.pop("context", []))
-    metadata = {category: texts[0] if len(texts) == 1 else texts for category, texts in said.items()}
+            notes.setdefault(category, []).extend(texts)
+    definition, note = "\n".join(notes.pop("definition", [])), "\n".join(notes.pop("note", []))
+    contexts = tuple(notes.pop("context", []))
+    metadata = {category: texts[0] if len(texts) == 1 else texts for category, texts in notes.items()}
     return Term(text, language, concept, definition, note, contexts, metadata)
 
 
@@ -131,42 +129,42 @@ def write_concepts(file: XmlFile, concepts: Iterable[Iterable[Term]], version: i
     """Writes a term base of TBX-Basic, concept by concept: version 3 (ISO 30042:2019) or 2 (MARTIF)."""
     names = _NAMES[version]
     file.write(_HEADS[version].format(language=file.attribute(language or "en")))
-    taken: dict[str, int] = {}
+    identifiers: dict[str, int] = {}
     for number, terms in enumerate(concepts, 1):
-        held = list(terms)
-        file.write(f"<{names['concept']} id={file.attribute(_identifier(held, number, taken))}>\n")
-        for spoken in dict.fromkeys(term.language for term in held):
+        concept_terms = list(terms)
+        file.write(f"<{names['concept']} id={file.attribute(_identifier(concept_terms, number, identifiers))}>\n")
+        for spoken in dict.fromkeys(term.language for term in concept_terms):
             file.write(f"<{names['section']} xml:lang={file.attribute(spoken or 'und')}>\n")
-            for term in held:
+            for term in concept_terms:
                 if term.language == spoken:
-                    file.write(f"<{names['term']}>" + "".join(_said(file, term)) + f"</{names['term']}>\n")
+                    file.write(f"<{names['term']}>" + "".join(_notes(file, term)) + f"</{names['term']}>\n")
             file.write(f"</{names['section']}>\n")
         file.write(f"</{names['concept']}>\n")
     file.write(f"</body></text>\n</{names['root']}>\n")
 
 
-def _identifier(terms: list[Term], number: int, taken: dict[str, int]) -> str:
+def _identifier(terms: list[Term], number: int, identifiers: dict[str, int]) -> str:
     """What names the concept: the terms' own id, changed to what XML allows (an NCName) and to one that is free.
 
-    ``taken``: the names that are not free, and by how many concepts each was wanted.
+    ``identifiers``: the names that are not free, and by how many concepts each was wanted.
     """
-    own = next((term.id for term in terms if term.id), "") or f"c{number}"
-    own = name = _NO_NAME.sub("_", own if _BEGIN.match(own) else f"c{own}")
-    while name in taken:
-        taken[own] += 1
-        name = f"{own}-{taken[own]}"
-    taken[name] = 1
+    identifier = next((term.id for term in terms if term.id), "") or f"c{number}"
+    identifier = name = _NO_NAME.sub("_", identifier if _BEGIN.match(identifier) else f"c{identifier}")
+    while name in identifiers:
+        identifiers[identifier] += 1
+        name = f"{identifier}-{identifiers[identifier]}"
+    identifiers[name] = 1
     return name
 
 
-def _said(file: XmlFile, term: Term) -> Iterator[str]:
+def _notes(file: XmlFile, term: Term) -> Iterator[str]:
     """The elements of a term, in the order that the schema of TBX-Basic has."""
     yield f"<term>{file.text(term.text)}</term>"
     for category, value in _listed(term.metadata):
         if category in _TERM_NOTES:
             yield f'<termNote type="{category}">{file.text(value)}</termNote>'
-    said = [("definition", term.definition)] * bool(term.definition) + [("context", text) for text in term.contexts]
-    for category, value in said + [("subjectField", v) for c, v in _listed(term.metadata) if c == "subjectField"]:
+    notes = [("definition", term.definition)] * bool(term.definition) + [("context", text) for text in term.contexts]
+    for category, value in notes + [("subjectField", v) for c, v in _listed(term.metadata) if c == "subjectField"]:
         yield f'<descrip type="{category}">{file.text(value)}</descrip>'
     for category, value in _listed(term.metadata):
         if category == "source":
@@ -177,8 +175,8 @@ def _said(file: XmlFile, term: Term) -> Iterator[str]:
 
 def _listed(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for category, value in metadata.items():
-        for each in value if isinstance(value, list | tuple) else [value]:
-            yield category, str(each)
+        for item in value if isinstance(value, list | tuple) else [value]:
+            yield category, str(item)
 
 
 _TERM_NOTES = frozenset(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from phrasemate.text.icu import full_tag
+from phrasemate.text.sentences import full_tag
 
 _NO_LANGUAGE = ("mul", "und", "x", "zxx")
 _NORWEGIAN = ("no", "nor")  # Bokmål and Nynorsk
@@ -36,7 +36,7 @@ class Term:
     """A word or phrase that names a concept in one language.
 
     ``id`` is that of the concept, which the terms of several languages share. ``contexts`` are sentences that hold
-    the term; ``metadata`` has what else was said of it ("partOfSpeech", "subjectField", ...), strings or lists of them.
+    the term; ``metadata`` has its other properties ("partOfSpeech", "subjectField", ...), strings or lists of them.
     """
 
     text: str
@@ -63,27 +63,27 @@ class TermPair:
 
 def listed(languages: Iterable[str]) -> str:
     """Language tags for an error: at most fifty, each once, on one line, whatever they hold."""
-    shown = {" ".join(language.split())[:30] or "(none)" for language in languages}
-    return ", ".join(sorted(shown)[:50])
+    tags = {" ".join(language.split())[:30] or "(none)" for language in languages}
+    return ", ".join(sorted(tags)[:50])
 
 
 @lru_cache(maxsize=1 << 12)
-def speaks(tag: str, wanted: str) -> bool:
+def speaks(tag: str, expected: str) -> bool:
     """Whether a language tag is the wanted one or a variety of it: "en-GB" is "en", and all are "*".
 
     RFC 4647, section 3.3.1 (basic filtering), "_" taken for "-". Besides, other codes of a language are the same ("iw"
-    is "he", "eng" is "en"), Bokmål is Norwegian, and a script that is likely need not be written: "zh-Hant-TW" is
+    is "he", "eng" is "en"), and Bokmål is Norwegian. A script that is likely need not be written: "zh-Hant-TW" is
     "zh-TW". So say the likely subtags of CLDR.
     """
-    tag, wanted = (text.strip().lower().replace("_", "-") for text in (tag, wanted))
-    if wanted == "*" or tag == wanted or (wanted != "" and tag.startswith(wanted + "-")):
+    tag, expected = (text.strip().lower().replace("_", "-") for text in (tag, expected))
+    if expected == "*" or tag == expected or (expected != "" and tag.startswith(expected + "-")):
         return True
-    if not {tag.partition("-")[0], wanted.partition("-")[0]}.isdisjoint(("", *_NO_LANGUAGE)):
+    if not {tag.partition("-")[0], expected.partition("-")[0]}.isdisjoint(("", *_NO_LANGUAGE)):
         return False
-    (language, script, rest), (wanted_language, wanted_script, wanted_rest) = map(_parts, (tag, wanted))
-    plain = "-" not in wanted
+    (language, script, rest), (wanted_language, wanted_script, wanted_rest) = map(_parts, (tag, expected))
+    plain = "-" not in expected
     return (
-        (language == wanted_language or (wanted.partition("-")[0] in _NORWEGIAN and language == "nn"))
+        (language == wanted_language or (expected.partition("-")[0] in _NORWEGIAN and language == "nn"))
         and (script == wanted_script or plain)
         and rest[: len(wanted_rest)] == wanted_rest
     )

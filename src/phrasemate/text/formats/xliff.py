@@ -7,10 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from phrasemate.errors import InputError
-from phrasemate.text.formats.codes import CodedStream, gap_of_content, gap_of_name, spaced, wider
 from phrasemate.text.formats.units import Side, Unit
-from phrasemate.text.formats.xml import NAME, NAMES, Attributes
-from phrasemate.text.formats.xml_writer import XmlFile
+from phrasemate.text.formats.xml import (
+    NAME,
+    NAMES,
+    Attributes,
+    CodedStream,
+    XmlFile,
+    gap_of_content,
+    gap_of_id,
+    gap_of_name,
+    spaced,
+    wider,
+)
 
 _OLD = frozenset({f"urn:oasis:names:tc:xliff:document:1.{minor}" for minor in (1, 2)})
 _NEW = frozenset({f"urn:oasis:names:tc:xliff:document:2.{minor}" for minor in (0, 1, 2)})
@@ -18,8 +27,11 @@ _UNITS, _SIDES = frozenset({"trans-unit", "unit"}), frozenset({"seg-source", "so
 _HOLDERS = frozenset({"ignorable", "segment", "trans-unit"})
 _CODES = frozenset({"bpt", "ept", "it", "ph"})  # in 1.2 they hold markup of the original, in 2.0 nothing
 _PAIRS = frozenset({"g", "pc"})  # with text of the document between their ends
-_CONTENTS = ("disp", "dispEnd", "equiv", "equivEnd", "equiv-text")
+_HALVES = frozenset({"bpt", "bx", "ec", "ept", "ex", "sc"})  # one of two codes around such text
+_ALONE = frozenset({"bx", "ec", "ex", "sc", "x"})
+_CONTENTS = ("disp", "dispEnd", "dispStart", "equiv", "equivEnd", "equivStart", "equiv-text")
 _REFERENCES = ("dataRef", "dataRefEnd", "dataRefStart")
+_SAYING = frozenset({*_CONTENTS, *_REFERENCES, "ctype", "subType"})  # attributes that tell what a code is
 _SDL = "http://sdl.com/FileTypes/SdlXliff/1.0 "
 _CONTROL = re.compile("([\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff])")
 _STATES = {
@@ -114,13 +126,13 @@ class XliffStream(CodedStream[Unit]):
     def _begin_side(self, tag: str, attributes: Attributes) -> None:
         self._side, self._held[tag], self._cut[tag] = tag, [], {}
         self._state = attributes.get("state", self._state)
-        if own := self.language(attributes):
-            self._spoken["target" if tag == "target" else "source"] = own
+        if language_tag := self.language(attributes):
+            self._spoken["target" if tag == "target" else "source"] = language_tag
         self._paired.clear()
-        self._hear(len(self._state) + len(own))
+        self._hear(len(self._state) + len(language_tag))
 
-    def _hear(self, kept: int = 0) -> None:
-        self.charge(_COST + kept)
+    def _hear(self, start: int = 0) -> None:
+        self.charge(_COST + start)
         self._mark = (0, "")
         self.hear()
 
@@ -134,10 +146,11 @@ class XliffStream(CodedStream[Unit]):
         elif self.listening and tag == "cp":
             self.add(_character(attributes.get("hex", "")))
         elif tag in _CODES or tag == "sub":
-            self.begin_code(self._gap_of(attributes))
+            self.begin_code(self._gap_of(attributes), _pair(tag, attributes))
         else:
             gap = self._gap_of(attributes)
-            self.leave_gap(gap)
+            is_unknown = tag in _ALONE and not attributes.keys() & _SAYING
+            self.leave_gap(gap, _pair(tag, attributes), is_unknown)
             if tag in _PAIRS:
                 self._paired.append(gap)
 
@@ -158,10 +171,11 @@ class XliffStream(CodedStream[Unit]):
         gaps = [gap_of_name(attributes[name]) for name in ("ctype", "subType") if name in attributes]
         gaps += [gap_of_content(attributes[name]) for name in _CONTENTS if name in attributes]
         gaps += [self._gaps_of_data.get(attributes[name], "") for name in _REFERENCES if name in attributes]
-        return wider(*gaps, self._gaps_of_tags.get(attributes.get("id", ""), ""))
+        name = attributes.get("id", "")
+        return wider(*gaps, self._gaps_of_tags.get(name, gap_of_id(name)))
 
     def _described(self, tag: str, attributes: Attributes) -> None:
-        """What is said of an original code within its definition."""
+        """The meaning of an original code within its definition."""
         if tag == "cp":
             self.add(_character(attributes.get("hex", "")))
         elif tag.startswith(_SDL):
@@ -213,12 +227,18 @@ class XliffStream(CodedStream[Unit]):
         notes: dict[str, Any] = (
             {"note": self._notes[0] if len(self._notes) == 1 else self._notes} if self._notes else {}
         )
-        said = sum(map(len, common.values())) + sum(map(len, self._notes))
-        self.charge(said * max(0, len(self._found) - 1))  # it goes with each segment
+        size = sum(map(len, common.values())) + sum(map(len, self._notes))
+        self.charge(size * max(0, len(self._found) - 1))  # it goes with each segment
         for segment, sides in self._found:
             self.ready.append(Unit(sides, common | ({"segment": segment} if segment else {}) | notes, self._line))
         self._unit = {}
         self.settle()
+
+
+def _pair(tag: str, attributes: Attributes) -> str:
+    """What two codes have in common that open and close: the id in 1.2, that of the first in 2.0; else nothing."""
+    names = (attributes[name] for name in ("rid", "startRef", "id") if attributes.get(name))
+    return next(names, "") if tag in _HALVES else ""
 
 
 def _character(hexadecimal: str) -> str:
@@ -250,8 +270,8 @@ class XliffWriter:
         if not 1 <= len(unit.sides) <= 2 or any(
             side.language != language for side, language in zip(unit.sides, self._languages, strict=False)
         ):
-            seen = ", ".join(side.language or "(none)" for side in unit.sides) or "no language"
-            raise InputError(f"a unit in {seen}; an XLIFF file has {' and '.join(self._languages)} throughout")
+            languages = ", ".join(side.language or "(none)" for side in unit.sides) or "no language"
+            raise InputError(f"a unit in {languages}; an XLIFF file has {' and '.join(self._languages)} throughout")
         self._count += 1
         self._old(unit) if self._version == "1.2" else self._new(unit)
 
@@ -279,7 +299,7 @@ class XliffWriter:
         file.write("</segment>\n</unit>\n")
 
     def _name(self, unit: Unit, attribute: str) -> str:
-        """The name of a unit; units are numbered anew, for ids must not repeat."""
+        """The name of a unit; units are numbered again, for ids must not repeat."""
         name = unit.metadata.get("name") or unit.metadata.get("id") or unit.metadata.get("tuid")
         return f" {attribute}={self._file.attribute(str(name))}" if name else ""
 

@@ -1,5 +1,7 @@
 """XML from strangers, as a stream of bounded size: no entities, no DTD from elsewhere, no network, no tree.
 
+The writer escapes texts and attributes, and its file appears whole or not at all.
+
 The parser is expat, of the standard library. What a document may cost is limited here, once, for all formats.
 """
 
@@ -7,16 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from html import unescape
 from itertools import chain, islice
 from typing import Generic, TypeVar
 from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
 
 from phrasemate.errors import ReadError
-from phrasemate.text.sniff import other_encoding
+from phrasemate.text.text_file import other_encoding
+from phrasemate.utils.storage import NewFile
 
 DEPTH = 500  # elements within one another
 TOKEN = 1_000_000  # bytes of one tag, comment or declaration (of the DTD with all that is in it): expat keeps it whole
-OFFICE_TOKEN = 16_000_000  # the same in an Office document: Word puts whole drawings into attributes
+OFFICE_TOKEN = 32_000_000  # the same in an Office document: Word puts whole drawings into attributes
 NAMES = 10_000  # different names of elements and attributes: expat keeps each; namespaces that are declared at once
 NAME = 1000  # characters of one of them, and of the URI of a namespace
 UNIT = 4_000_000  # characters of one entry with all that belongs to it
@@ -32,7 +37,7 @@ Attributes = Mapping[str, str]
 class XmlStream(Generic[Item]):
     """One pass over a document: a format fills ``ready`` from `start` and `end`, `read` gives out what is in it.
 
-    Text is kept only while ``listening``; `taken` gives it and starts anew. ``root`` is what the document must begin
+    Text is kept only while ``listening``; `taken` gives it and starts again. ``root`` is what the document must begin
     with, ``what`` names the format in errors, ``namespaces`` are those whose elements come by their local name; other
     ones come as "URI name". Without ``namespaces``, names come as they are written. ``encoding`` overrules what the
     document says of itself.
@@ -48,7 +53,7 @@ class XmlStream(Generic[Item]):
         self.ready: list[Item] = []
         self.path: list[str] = []
         self._text: list[str] = []
-        self._cost = self._declared = self._fed = self._known = 0
+        self._cost = self._declared = self._fed = self._known = self._unended = 0
         self._rooted, self._tail = False, b""
         self._tags: dict[str, str] = {}  # full names of elements, by those that are written, where the parser is
         self._keys: dict[str, str] = {}  # of attributes
@@ -67,9 +72,9 @@ class XmlStream(Generic[Item]):
     def read(self, blocks: Iterable[bytes]) -> Iterator[Item]:
         """What the format makes of the document, up to where it is damaged.
 
-        Raises ReadError for what is no such document, or costs too much.
+        Raises ReadError for what is not such a document, or costs too much.
         """
-        for block in chain(blocks, [b""]):
+        for block in chain(self._gathered(blocks), [b""]):
             try:
                 self._feed(block, final=not block)
             except ReadError:
@@ -77,6 +82,17 @@ class XmlStream(Generic[Item]):
                 raise
             yield from self.ready
             self.ready.clear()
+
+    def _gathered(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """The blocks, joined while a tag is open to twice its size so far: expat reads it again from its beginning."""
+        gathered = bytearray()
+        for block in blocks:
+            gathered += block
+            if len(gathered) >= self._unended:
+                yield bytes(gathered)
+                gathered.clear()
+        if gathered:
+            yield bytes(gathered)
 
     @property
     def line(self) -> int:
@@ -87,7 +103,7 @@ class XmlStream(Generic[Item]):
         """The value of xml:lang."""
         return (attributes.get(_LANGUAGE) or attributes.get("xml:lang") or "").strip()
 
-    def taken(self) -> str:
+    def take_text(self) -> str:
         """The text since the last call."""
         text = "".join(self._text)
         self._text.clear()
@@ -135,7 +151,7 @@ class XmlStream(Generic[Item]):
             self._begins(tag)
         self.path.append(tag)
         if len(self.path) > DEPTH:
-            raise self.error(f"elements nested more than {DEPTH} deep", f"give {self.what}, not deeper than it allows")
+            raise self.error(f"elements nested more than {DEPTH} deep", "fix the file with the program that made it")
         self.start(tag, attributes)
 
     def _end(self, name: str) -> None:
@@ -148,7 +164,7 @@ class XmlStream(Generic[Item]):
     def _begins(self, tag: str) -> None:
         self._rooted = True
         if tag not in self.root:
-            begins = f"the document begins with <{_shown(tag)}>"
+            begins = f"the document begins with <{_short_name(tag)}>"
             expected = " or ".join(f"<{root}>" for root in sorted(self.root))
             raise self.error(f"{begins}; expected {expected} of {self.what}", "give the file the suffix of its format")
 
@@ -173,7 +189,7 @@ class XmlStream(Generic[Item]):
     def _declare(self, prefix: str, uri: str) -> None:
         if len(uri) > NAME or len(self._before) >= NAMES:
             reason = f"a namespace of more than {NAME:,} characters, or more than {NAMES:,} of them at once"
-            raise self.error(reason, f"give ordinary {self.what}")
+            raise self.error(reason, "fix the file with the program that made it")
         self._before.append((len(self.path) + 1, prefix, self._uris.get(prefix, "")))
         self._bind(prefix, uri)
 
@@ -197,8 +213,8 @@ class XmlStream(Generic[Item]):
             return name
         uri = self._uris.get(prefix, "")
         if prefix and not uri:
-            reason = f"not well-formed XML (the prefix of {_shown(name)!r} is not declared)"
-            raise self.error(reason, "mend the file with the program that made it")
+            reason = f"not well-formed XML (the prefix of {_short_name(name)!r} is not declared)"
+            raise self.error(reason, "fix the file with the program that made it")
         return f"{uri} {local}"
 
     def _heard(self, text: str) -> None:
@@ -219,10 +235,11 @@ class XmlStream(Generic[Item]):
             raise ReadError(self.name, 1, reason, "give it with --encoding, or convert the file to UTF-8") from None
         self._fed += len(block)
         self._tail = block[-8:]
-        begun = parser.CurrentByteIndex if self._rooted else 0  # what comes before the first element counts as one
-        if not final and self._fed - begun > self.token:
+        start = parser.CurrentByteIndex if self._rooted else 0  # what comes before the first element counts as one
+        self._unended = self._fed - parser.CurrentByteIndex
+        if not final and self._fed - start > self.token:
             reason = f"a tag, comment or declaration of more than {self.token:,} bytes"
-            raise self.error(reason, f"give ordinary {self.what}")
+            raise self.error(reason, "copy the text into a new file with the program that made it")
         self.charge(0)
         self._check_names()
 
@@ -234,16 +251,16 @@ class XmlStream(Generic[Item]):
         elif new and any(len(name) > NAME for name in islice(reversed(self._names), new)):
             reason = f"a name of an element or attribute of more than {NAME:,} characters"
         if reason:
-            raise self.error(reason, f"give ordinary {self.what}")
+            raise self.error(reason, "fix the file with the program that made it")
 
     def _entity(self, name: str, *_: object) -> None:
-        shown = _shown(name)
-        reason = f"declares an entity ({shown!r}); entities are not read, for they can name files or grow without end"
+        label = _short_name(name)
+        reason = f"declares an entity ({label!r}); entities are not read, for they can name files or grow without end"
         raise self.error(reason, "write out what it stands for and remove the declaration")
 
     def _unknown_entity(self, name: str, is_parameter: bool) -> None:
         sign = "%" if is_parameter else "&"
-        reason = f"the entity {sign}{_shown(name)}; is not one of XML's own, and no DTD is read"
+        reason = f"the entity {sign}{_short_name(name)}; is not one of XML's own, and no DTD is read"
         raise self.error(reason, "write the character itself")
 
     def _attribute_declared(self, *_: object) -> None:
@@ -254,7 +271,7 @@ class XmlStream(Generic[Item]):
     def _translated(self, error: expat.ExpatError, block: bytes, final: bool) -> ReadError:
         """What expat says, with the line, and the likely cause."""
         what = expat.ErrorString(error.code)
-        where = f" within <{_shown(self.path[-1])}>" if self.path else ""
+        where = f" within <{_short_name(self.path[-1])}>" if self.path else ""
         if final and self._fed == 0:
             return ReadError(self.name, 0, f"an empty file; expected {self.what}", "remove the file")
         if final:
@@ -268,7 +285,7 @@ class XmlStream(Generic[Item]):
         if wrong:
             return ReadError(self.name, error.lineno, *wrong)
         reason = f"not well-formed XML at column {error.offset + 1}{where} ({what})"
-        return ReadError(self.name, error.lineno, reason, "mend the file with the program that made it")
+        return ReadError(self.name, error.lineno, reason, "fix the file with the program that made it")
 
 
 _ENCODING = frozenset({expat.errors.codes[expat.errors.XML_ERROR_UNKNOWN_ENCODING]})
@@ -279,7 +296,7 @@ def _is_declaration(attribute: str) -> bool:
     return attribute == "xmlns" or attribute.startswith("xmlns:")
 
 
-def _shown(name: str) -> str:
+def _short_name(name: str) -> str:
     """A name without its namespace, at a length that fits into an error."""
     return name.rpartition(" ")[2][:_SHOWN]
 
@@ -291,7 +308,7 @@ def _declared(block: bytes) -> str:
 
 
 def _not_utf8(raw: bytes, at: int, offset: int) -> tuple[str, str] | None:
-    """Reason and remedy if the byte that expat did not like (``raw[at]``) is no UTF-8, though it was taken for it."""
+    """Reason and remedy if the byte that expat did not like (``raw[at]``) is not UTF-8, though it was taken for it."""
     try:
         raw[max(0, at) : at + 4].decode()
     except UnicodeDecodeError as error:
@@ -303,10 +320,199 @@ def _not_utf8(raw: bytes, at: int, offset: int) -> tuple[str, str] | None:
 def kind_of(raw: bytes) -> str:
     """The format of a document that begins so: "tmx", "tbx", "xliff", "html" or nothing."""
     head = raw[:_HEAD].replace(b"\0", b"").lower().lstrip(b"\xef\xbb\xbf\xfe\xff \t\r\n")
-    found = _ROOT.search(head) if head.startswith(b"<") else None
-    return _KINDS[found[1]] if found else ""
+    match = _ROOT.search(head) if head.startswith(b"<") else None
+    return _KINDS[match[1]] if match else ""
 
 
 _HEAD = 4096
 _ROOT = re.compile(rb"<(?:!doctype\s+)?(html|martif|tbx|tmx|xliff)[\s>]")  # a page may leave its element out
 _KINDS = {b"html": "html", b"martif": "tbx", b"tbx": "tbx", b"tmx": "tmx", b"xliff": "xliff"}
+
+
+_UNWRITABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # XML 1.0, production 2
+_LINE_END = {"\r": "&#13;"}  # a bare one would be read as a line feed (XML 1.0, section 2.11)
+
+
+def writable(text: str) -> str:
+    """The text with U+FFFD for each character that XML cannot hold: most control characters, halves of pairs."""
+    return _UNWRITABLE.sub("\ufffd", text)
+
+
+class XmlFile(NewFile):
+    """A `NewFile` of XML: what is written is markup, `text` and `attribute` make texts fit for it."""
+
+    def __enter__(self) -> XmlFile:
+        self.write('<?xml version="1.0" encoding="UTF-8"?>\n')
+        return self
+
+    @staticmethod
+    def text(text: str) -> str:
+        return escape(writable(text), _LINE_END)
+
+    @staticmethod
+    def attribute(text: str) -> str:
+        """With quotation marks around it."""
+        return quoteattr(writable(text))
+
+
+# "display: block", "table", "list-item" and their kin (WHATWG HTML, section 15.3)
+CELLS = frozenset({"td", "th"})
+BLOCKS = CELLS | frozenset(
+    {"address", "article", "aside", "blockquote", "body", "caption", "center", "col", "colgroup", "dd"}
+    | {"details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form"}
+    | {"frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html", "legend", "li"}
+    | {"listing", "main", "menu", "nav", "noembed", "noframes", "ol", "optgroup", "option", "p", "plaintext"}
+    | {"pre", "search", "section", "summary", "table", "tbody", "tfoot", "thead", "title", "tr", "ul", "xmp"}
+)
+BREAKS = frozenset({"br", "cr", "hardreturn", "lb", "lf", "linebreak", "newline", "softreturn"})
+SPACES = frozenset({"nbsp", "ptab", "space", "tab"})
+
+
+# A gap is a string of these two, which no text holds: nothing, a space, a line break, or two for a paragraph.
+_SPACE, _LINE = "\udc00", "\udc01"
+_UNKNOWN = "\udc02"  # a code that says nothing of itself: a space between a full stop and a capital
+_WHITE = re.compile(rf"[\s{_SPACE}{_LINE}]+")
+_BETWEEN_SENTENCES = re.compile(rf"(?<=[^\W\d_][.!?…]){_UNKNOWN}+(?=([^\W\d_]))")
+_TAG = re.compile(r"</?\s*([^\W\d][\w.:-]*)([^<>]*)>")
+_VALUE = re.compile(r"""\b(?:val|value|char)\s*=\s*(["'])(\s+)\1""")
+_TYPE = re.compile(r"""\b(?:ctype|subType|type)\s*=\s*["']([\w:-]+)""")
+_ESCAPES = re.compile(r"(?:\\(?:r\\n|[nrtfv])|\s)+")  # as they stand in the text of a program
+_RTF = re.compile(r"\\(par|line|lbr|page|sect|tab|cell|row)(?![a-z])")
+_ARROWS = {
+    "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}": _LINE,
+    "\N{RETURN SYMBOL}": _LINE,
+    "\N{PILCROW SIGN}": _LINE * 2,
+    **dict.fromkeys(("\N{RIGHTWARDS ARROW}", "\N{RIGHTWARDS ARROW TO BAR}", "^t"), _SPACE),
+    **{"^l": _LINE, "^p": _LINE * 2},
+}
+_NO_LETTER = re.compile(r"[\W\d_]+")
+_PREFIXES = re.compile(r"^(?:x-|xlf:|html-|fmt-|x-html-)+")
+_DIGITS = re.compile(r"\d+$")
+
+
+def gap_of_name(name: str) -> str:
+    """The gap that an element, or a type of code, leaves by its name: "br", "w:tab", "x-html-p", "LINE_BREAK"."""
+    name = _PREFIXES.sub("", name.strip().lower()).rpartition(":")[2]
+    plain = _NO_LETTER.sub("", name)
+    if name in ("p", "pb", "para") or (name in BLOCKS and name not in CELLS):
+        return _LINE * 2
+    if plain in BREAKS:
+        return _LINE
+    return _SPACE if name in CELLS or _DIGITS.sub("", name) in CELLS or plain in SPACES else ""
+
+
+def gap_of_id(name: str) -> str:
+    """The gap that a code leaves by its id, such as "LINE_BREAK"."""
+    return _LINE if _NO_LETTER.sub("", name).lower() in BREAKS else ""
+
+
+def gap_of_content(content: str) -> str:
+    r"""The gap that a code leaves by what it holds: white space, its escapes ("\t", "&nbsp;"), tags, words of RTF.
+
+    Nothing for a code that stands within a word, such as ``<b>`` or ``{0}``.
+    """
+    content = unescape(content)
+    if not content:
+        return ""
+    gaps = [_gap_of_tag(*tag) for tag in _TAG.findall(content)]
+    rest = _TAG.sub("", content)
+    if not rest.strip():
+        gaps += [_LINE * rest.count("\n") or _SPACE] if rest else []
+    elif _ESCAPES.fullmatch(rest):
+        gaps.append(_LINE * rest.replace("\\r\\n", "\\n").count("\\n") or _SPACE)
+    elif rest.strip() in _ARROWS:
+        gaps.append(_ARROWS[rest.strip()])
+    else:
+        gaps += [_SPACE if word in ("tab", "cell") else _LINE for word in _RTF.findall(rest)]
+        plain = _NO_LETTER.sub("", rest).lower()
+        gaps.append(_LINE if plain in BREAKS else _SPACE if plain in SPACES else "")
+    return "".join(gaps)
+
+
+def wider(*gaps: str) -> str:
+    """The widest of some gaps."""
+    return max(gaps, key=lambda gap: (gap.count(_LINE), len(gap)), default="")
+
+
+def _gap_of_tag(name: str, attributes: str) -> str:
+    if name.lower() == "text:s":  # of OpenDocument: spaces
+        return _SPACE
+    types = map(gap_of_name, _TYPE.findall(attributes))
+    return wider(gap_of_name(name), *types) or (_SPACE if _VALUE.search(attributes) else "")
+
+
+def spaced(text: str) -> str:
+    """A text with white space where it has gaps: one space, or a blank line for a paragraph; none at its ends."""
+    if _UNKNOWN in text:
+        text = _BETWEEN_SENTENCES.sub(lambda code: _SPACE if code[1].isupper() else "", text).replace(_UNKNOWN, "")
+    if _SPACE not in text and _LINE not in text:
+        return text
+
+    def white(match: re.Match[str]) -> str:
+        gap = match[0]
+        if _SPACE not in gap and _LINE not in gap:
+            return gap
+        if match.start() == 0 or match.end() == len(text):
+            return ""
+        if gap.count(_LINE) > 1:
+            return "\n\n"
+        return "\n" * min(2, gap.count("\n")) or " "
+
+    return _WHITE.sub(white, text)
+
+
+class CodedStream(XmlStream[Item]):
+    """Documents whose texts hold inline codes: a code gives a gap, or nothing, to the text around it.
+
+    `coded` gives the text, with the gaps, since `hear`; `spaced` makes white space of them.
+    """
+
+    def __init__(self, name: str, encoding: str | None = None) -> None:
+        super().__init__(name, encoding)
+        self._pieces: list[str] = []
+        self._codes = 0  # how many lie within one another
+        self._gap = self._pair = ""
+        self._gaps_of_pairs: dict[str, str] = {}  # what a code leaves, by its id, for the one that closes it
+
+    def hear(self) -> None:
+        """A text begins."""
+        self.listening, self._codes, self._gap = True, 0, ""
+        self._gaps_of_pairs.clear()
+        self._pieces.clear()
+        self.take_text()
+
+    def begin_code(self, gap: str = "", pair: str = "") -> None:
+        """A code, or text within it that belongs elsewhere, begins; ``gap`` is what its attributes say.
+
+        ``pair``: the id that a code shares with the one that closes it.
+        """
+        if not self._codes:
+            self._pieces.append(self.take_text())
+            self._gap, self._pair = gap, pair
+        self._codes += 1
+        self.listening = self._codes == 1
+
+    def end_code(self) -> None:
+        self._codes -= 1
+        self.listening = self._codes <= 1
+        if not self._codes:
+            content = self.take_text()
+            gap = self._gap_of_pair(wider(self._gap, gap_of_content(content)), self._pair)
+            self.add(gap or ("" if content else _UNKNOWN))
+
+    def leave_gap(self, gap: str, pair: str = "", is_unknown: bool = False) -> None:
+        """A gap at this place, if text is listened to; ``pair`` as in `begin_code`."""
+        if self.listening and not self._codes:
+            self.add(self._gap_of_pair(gap, pair) or (_UNKNOWN if is_unknown else ""))
+
+    def _gap_of_pair(self, gap: str, pair: str) -> str:
+        """The gap of a code, or of the one before it that has the same id."""
+        if pair and len(pair) <= NAME and len(self._gaps_of_pairs) < NAMES:
+            gap = self._gaps_of_pairs[pair] = wider(gap, self._gaps_of_pairs.get(pair, ""))
+        return gap
+
+    def coded(self) -> str:
+        """The text, with its gaps, since the last call."""
+        text = "".join([*self._pieces, self.take_text()])
+        self._pieces.clear()
+        return text

@@ -10,20 +10,23 @@
 
   const say = (text) => { if ($("status")) $("status").textContent = text; };
 
-  function notice(text, again) {
+  function notice(text, label = "", act = null, milliseconds = 0) {
     const box = $("notice");
     box.replaceChildren(document.createTextNode(text));
-    const add = (label, act) => {
+    const add = (name, action) => {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = label;
-      button.addEventListener("click", () => { box.hidden = true; act(); });
+      button.textContent = name;
+      button.addEventListener("click", () => { box.hidden = true; action(); });
       box.append(button);
     };
-    if (again) add("Try again", again);
+    if (act) add(label, act);
     add("Close", () => {});
     box.hidden = false;
+    clearTimeout(hiding);
+    if (milliseconds) hiding = setTimeout(() => { box.hidden = true; }, milliseconds);
   }
+  let hiding = 0;
 
   // -- going somewhere
 
@@ -43,13 +46,13 @@
       if (!(response.headers.get("content-type") || "").startsWith("text/html")) {
         let reason = "";
         try { reason = JSON.parse(body).error.message; } catch { /* no JSON either */ }
-        notice(reason || `The server answered ${response.status}.`, () => location.assign(address));
+        notice(reason || `The server answered ${response.status}.`, "Try again", () => location.assign(address));
         return null;
       }
       return new DOMParser().parseFromString(body, "text/html");
     } catch (error) {
       if (error.name === "AbortError") return null;
-      notice("The server does not answer. Is “phrasemate serve” still running?", () => go(what === "page" ? address : here()));
+      notice("The server does not answer. Is “phrasemate serve” still running?", "Try again", () => go(what === "page" ? address : here()));
       say("The server does not answer.");
       return null;
     } finally {
@@ -71,7 +74,7 @@
     const main = made.getElementById("main"), refused = made.getElementById("refused");
     if (!made.getElementById("ask")) {
       const reason = refused ? refused.textContent.replace(/\s+/g, " ").trim() : "The server sent something else.";
-      notice(reason, () => go(address, how, focus));
+      notice(reason, "Try again", () => go(address, how, focus));
       return;
     }
     $("notice").hidden = true;
@@ -84,6 +87,7 @@
     shown = here();
     document.title = made.title;
     if (same) {
+      edit(false);
       $("answer").replaceWith(made.getElementById("answer"));
       $("pick").replaceWith(made.getElementById("pick"));
       follow($("ask"), made.getElementById("ask"));
@@ -95,9 +99,10 @@
       if (typed && !fresh) $("q").focus();
     }
     enhanceAnswer();
+    keepChoices();
     report(made);
+    showCurrent();
     if (focus === "phrase") focusPhrase(current() || phrases()[0]);
-    if (focus && $(focus)) { $(focus).scrollIntoView({ block: "nearest" }); }
   }
 
   // Takes over what another form has chosen, but for the text, which may have the focus.
@@ -144,7 +149,22 @@
     phrase.focus();
   }
 
-  // One phrase is a stop of the Tab key, from which the arrow keys go on.
+  // Scrolls the text, which shows few lines above an answer, to the phrase that is asked about.
+  function showCurrent() {
+    const text = $("text"), phrase = current();
+    if (!text) return;
+    text.classList.toggle("folded", $("asked") !== null);
+    if (phrase) text.scrollTop += phrase.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 2;
+  }
+
+  // The text as a field to write in (on), or as its phrases.
+  function edit(on) {
+    if (!$("ask").matches(".read")) return;
+    $("ask").classList.toggle("editing", on);
+    if (on) { $("q").focus(); $("q").select(); }
+  }
+
+  // One phrase is a stop of the Tab key, from which the arrow keys continue.
   function reachable() {
     const stop = document.activeElement.closest("#text .phrase") || current() || phrases()[0];
     for (const each of phrases()) each.tabIndex = each === stop ? 0 : -1;
@@ -200,12 +220,12 @@
   function rangeOf(start, end) {
     const walker = document.createTreeWalker($("text"), NodeFilter.SHOW_TEXT);
     const range = document.createRange();
-    let before = 0, begun = false;
+    let before = 0, inRange = false;
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       const characters = [...node.data];
       const inside = (at) => characters.slice(0, at - before).join("").length;
-      if (!begun && start < before + characters.length) { range.setStart(node, inside(start)); begun = true; }
-      if (begun && end <= before + characters.length) { range.setEnd(node, inside(end)); return range; }
+      if (!inRange && start < before + characters.length) { range.setStart(node, inside(start)); inRange = true; }
+      if (inRange && end <= before + characters.length) { range.setEnd(node, inside(end)); return range; }
       before += characters.length;
     }
     return null;
@@ -237,28 +257,39 @@
       addEventListener("pointerup", () => setTimeout(reachable), { once: true });
     });
     text.addEventListener("keydown", textKey);
+    $("edit").addEventListener("click", () => edit(true));
     $("find").addEventListener("click", () => { const chosen = selected(); if (chosen) pick(chosen.at); });
     $("find").addEventListener("mousedown", (event) => event.preventDefault()); // keeps the selection
   }
 
-  // A mark between two words is a word to some browsers: there it takes another step, back from which leads nowhere.
-  function extendByWord(chosen, way) {
-    const before = chosen.toString();
-    for (let steps = 1; steps <= 4 && chosen.toString() === before; steps++) {
-      for (let step = 0; step < steps; step++) chosen.modify("extend", way, "word");
-      withoutPunctuation(chosen, way === "right" ? "left" : "right");
+  // Moves the end of a selection to the end, or the beginning, of the next word; marks are not words.
+  function extendByWord(chosen, ahead) {
+    const content = $("text").textContent, words = [];
+    for (const { segment, index, isWordLike } of new Intl.Segmenter(undefined, { granularity: "word" }).segment(content)) {
+      if (isWordLike) words.push([index, index + segment.length]);
     }
+    const offset = (node, at) => {
+      const range = document.createRange();
+      range.selectNodeContents($("text"));
+      range.setEnd(node, at);
+      return range.toString().length;
+    };
+    const anchor = offset(chosen.anchorNode, chosen.anchorOffset), end = offset(chosen.focusNode, chosen.focusOffset);
+    const side = (ahead ? end >= anchor : end > anchor) ? 1 : 0;
+    const edges = words.map((word) => word[side]);
+    const next = ahead ? edges.find((edge) => edge > end) : edges.findLast((edge) => edge < end);
+    if (next === undefined) return;
+    const crossed = (next - anchor) * (end - anchor) < 0;
+    chosen.extend(...placeOf(crossed ? anchor : next));
   }
 
-  // Where a word ends differs between browsers: some take along the comma behind it, or the space.
-  function withoutPunctuation(chosen, back) {
-    for (let turns = 0; turns < 9 && !chosen.isCollapsed; turns++) {
-      const { focusNode, focusOffset } = chosen, words = chosen.toString();
-      const range = chosen.getRangeAt(0);
-      const atEnd = range.endContainer === focusNode && range.endOffset === focusOffset;
-      if (/[\p{L}\p{M}\p{N}]/u.test([...words].at(atEnd ? -1 : 0) || "a")) return;
-      chosen.modify("extend", back, "character");
+  function placeOf(at) {
+    const walker = document.createTreeWalker($("text"), NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      if (at <= node.data.length) return [node, at];
+      at -= node.data.length;
     }
+    return [$("text"), $("text").childNodes.length];
   }
 
   function textKey(event) {
@@ -268,7 +299,7 @@
     if (step && event.shiftKey) {
       const chosen = getSelection();
       if (!selected() && at >= 0) chosen.setBaseAndExtent(list[at], 0, list[at], list[at].childNodes.length);
-      extendByWord(chosen, event.key === "ArrowRight" ? "right" : "left");
+      if (chosen.rangeCount) extendByWord(chosen, step > 0);
       event.preventDefault();
     } else if (step && list.length && !event.ctrlKey && !event.altKey && !event.metaKey) {
       getSelection().removeAllRanges();
@@ -282,9 +313,6 @@
       event.preventDefault();
       if (chosen) pick(chosen.at);
       else if (at >= 0) pick(list[at].dataset.at);
-    } else if (event.key === "ArrowDown" && stops().length) {
-      event.preventDefault();
-      visit(stops()[0]);
     }
   }
 
@@ -312,6 +340,11 @@
     count();
     box.addEventListener("paste", () => setTimeout(() => { if (box.value.trim()) ask(); })); // at once
     box.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && form.matches(".editing")) {
+        event.preventDefault();
+        edit(false);
+        focusPhrase(current() || phrases()[0]);
+      }
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
       const start = box.selectionStart, end = box.selectionEnd;
@@ -342,20 +375,26 @@
 
   // -- the answer
 
-  const stops = () => [...document.querySelectorAll("#answer .candidate, #answer .line")];
+  const candidates = () => [...document.querySelectorAll("#answer .candidate")];
+  const backToText = () => focusPhrase(current() || phrases()[0]);
 
   function visit(stop) {
     if (!stop) return;
+    for (const each of candidates()) each.tabIndex = -1;
+    stop.closest(".candidate").tabIndex = 0;
     stop.focus();
     stop.scrollIntoView({ block: "nearest" });
   }
 
   function enhanceAnswer() {
-    const stopped = stops();
-    stopped.forEach((stop, at) => { stop.tabIndex = at ? -1 : 0; });
-    for (const inner of document.querySelectorAll("#answer .line .copy, #answer .line .more")) inner.tabIndex = -1;
+    candidates().forEach((candidate, at) => { candidate.tabIndex = at ? -1 : 0; });
+    for (const line of document.querySelectorAll("#answer .line")) line.tabIndex = -1;
+    for (const inner of document.querySelectorAll("#answer .line :is(.copy, .more)")) inner.tabIndex = -1;
     const sift = $("sift");
     if (sift) {
+      const from = sift.querySelector("input[name=from]");
+      from.value = from.value || setting("from");
+      from.addEventListener("input", () => setting("from", from.value));
       sift.addEventListener("submit", (event) => { event.preventDefault(); go(addressOf(sift)); });
       sift.addEventListener("change", () => go(addressOf(sift)));
     }
@@ -371,32 +410,119 @@
   document.addEventListener("click", (event) => {
     const copying = event.target.closest(".copy");
     if (copying) { copy(copying.dataset.copy, copying); return; }
+    const given = event.target.closest(".given");
+    if (given) { take(given); return; }
+    const taking = event.target.closest(".use, .wording");
+    if (taking && getSelection().isCollapsed) { take(taking.closest(".candidate")); return; }
     const plain = !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0;
     const more = event.target.closest(".line .more");
     if (more && plain) { event.preventDefault(); unfold(more.closest(".line")); return; }
     const kept = event.target.closest("a[data-keep], #history a");
     if (kept && plain) { event.preventDefault(); $("history").open = false; go(kept.href); return; }
-    const menu = $("history");
-    if (menu && menu.open && !menu.contains(event.target)) menu.open = false;
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
 
+  const FIELDS = "input, select, textarea, summary, dialog, [contenteditable]";
+
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && $("history") && $("history").open) { $("history").open = false; return; }
+    const open = document.querySelector("details.menu[open]");
+    if (event.key === "Escape" && open) { open.open = false; open.querySelector("summary").focus(); return; }
     if (event.defaultPrevented) return;
-    const focused = document.activeElement;
-    if (event.key === "Enter" && selected() && !focused.closest("a, button, input, select, summary, textarea, .line")) {
+    const focused = document.activeElement, field = focused.closest(FIELDS);
+    const chosen = selected();
+    if (event.key === "Enter" && chosen && !field && !focused.closest("a, button, .line")) {
       event.preventDefault();
-      pick(selected().at, "phrase");
+      pick(chosen.at, "phrase");
       return;
     }
-    const stop = focused && focused.closest("#answer .line, #answer .candidate");
-    if (!stop || event.ctrlKey || event.metaKey || event.altKey) return;
-    const list = stops(), at = list.indexOf(stop);
-    if (event.key === "ArrowDown") { event.preventDefault(); visit(list[at + 1]); }
-    else if (event.key === "ArrowUp") { event.preventDefault(); at ? visit(list[at - 1]) : focusPhrase(current() || phrases()[0]); }
-    else if (event.key === "c") copy(stop.dataset.copy || stop.dataset.text, stop.querySelector(".copy"));
-    else if (event.key === "Enter" && focused === stop && stop.matches(".line")) unfold(stop);
-    else if (event.key === "Escape") focusPhrase(current() || phrases()[0]);
+    if (field || event.altKey || event.metaKey) return;
+    const stop = focused.closest("#answer .line, #answer .candidate");
+    if (event.ctrlKey) {
+      if (event.key === "c" && stop && getSelection().isCollapsed) { event.preventDefault(); copyStop(stop); }
+      return;
+    }
+    if (stop ? answerKey(event, stop, focused) : false) event.preventDefault();
+    else if (/^[1-9]$/.test(event.key) && take(candidatesBeside(stop)[event.key - 1])) event.preventDefault();
+    else if (event.key === "ArrowDown" && !stop && candidates().length && !focused.closest("a, button:not(.phrase)")) {
+      event.preventDefault();
+      visit(candidates()[0]);
+    } else if (event.key === "?") { event.preventDefault(); $("keys").showModal(); }
+    else if (event.key === "e" && $("reading")) { event.preventDefault(); edit(true); }
+  });
+
+  // The candidates of the column where the focus is: of the first one if it is in none.
+  function candidatesBeside(stop) {
+    const panel = (stop || document.querySelector("#answer .candidate") || document.body).closest(".panel");
+    return panel ? [...panel.querySelectorAll(".candidate")] : [];
+  }
+
+  // What a key does in the answers; false for another key.
+  function answerKey(event, stop, focused) {
+    const candidate = stop.closest(".candidate"), list = candidates(), at = list.indexOf(candidate);
+    const lines = [...candidate.querySelectorAll(".line")], line = lines.indexOf(stop);
+    const down = event.key === "ArrowDown";
+    if (down || event.key === "ArrowUp") {
+      const next = line < 0 ? undefined : lines[line + (down ? 1 : -1)];
+      if (next) visit(next);
+      else if (!down && line === 0) visit(candidate);
+      else if (!down && at === 0) backToText();
+      else visit(list[at + (down ? 1 : -1)]);
+    } else if (event.key === "ArrowRight" && line < 0) visit(lines[0]);
+    else if (event.key === "ArrowLeft" && line >= 0) visit(candidate);
+    else if (event.key === "c") copyStop(stop);
+    else if (event.key === "Enter" && focused === stop) stop.matches(".line") ? unfold(stop) : take(candidate);
+    else if (event.key === "Escape") backToText();
+    else return false;
+    return true;
+  }
+
+  const copyStop = (stop) => copy(stop.dataset.copy || stop.dataset.text, stop.querySelector(".copy"));
+
+  // A person has chosen this candidate: it is copied, and kept in the glossary.
+  function take(candidate) {
+    if (!candidate) return false;
+    copy(candidate.dataset.text, candidate.querySelector(".use, .copy"));
+    if (!root.hasAttribute("data-public")) keep(candidate);
+    return true;
+  }
+
+  async function keep(candidate) {
+    const from = document.querySelector("#sift input[name=from]");
+    const answer = await post({
+      action: "add", source: $("asked").textContent, context: $("asked").dataset.context, source_language: from.value,
+      target: candidate.dataset.text, target_language: candidate.dataset.language,
+      example: candidate.dataset.example || "", origin: candidate.dataset.origin || "",
+    });
+    if (!answer) return;
+    candidate.classList.add("chosen");
+    if (answer.conflicts.length) {
+      notice(`Kept. Your glossary also has “${answer.conflicts.join("”, “")}” for this term.`, "Undo", () => undo(candidate));
+    } else notice("Copied, and kept in your glossary.", "Undo", () => undo(candidate), 4000);
+  }
+
+  async function undo(candidate) {
+    if (await post({ action: "undo" })) { candidate.classList.remove("chosen"); say("Taken back."); }
+  }
+
+  // Sends a change to the glossary; null where it was refused, which is shown.
+  async function post(fields) {
+    const data = new FormData();
+    for (const [name, value] of Object.entries(fields)) data.set(name, value);
+    try {
+      const response = await fetch("/glossary", { method: "POST", body: data, headers: { Accept: "application/json" } });
+      const answer = await response.json();
+      if (response.ok) return answer;
+      notice(answer.error.message);
+    } catch { notice("The server does not answer: nothing was kept in the glossary."); }
+    return null;
+  }
+
+  document.addEventListener("paste", (event) => { // text that is pasted anywhere is looked up
+    const text = event.clipboardData.getData("text/plain");
+    if (!$("ask") || !text.trim() || document.activeElement.closest(FIELDS)) return;
+    event.preventDefault();
+    $("q").value = text;
+    ask();
   });
 
   async function copy(text, button) {
@@ -416,15 +542,18 @@
     if (!done) { notice("The browser does not let this page copy. Select the text and copy it yourself."); return; }
     say(`Copied: ${text}`);
     if (!button) return;
+    const label = button.dataset.label || button.textContent;
+    button.dataset.label = label;
     button.textContent = "Copied";
     button.classList.add("done");
-    setTimeout(() => { button.textContent = "Copy"; button.classList.remove("done"); }, 1500);
+    setTimeout(() => { button.textContent = label; button.classList.remove("done"); }, 1500);
   }
 
   async function unfold(line) {
     const more = line.querySelector(".more"), next = line.nextElementSibling;
-    if (next && next.matches(".whole-row")) {
-      next.remove();
+    const shown = next && next.matches(".translation") ? next.nextElementSibling : next;
+    if (shown && shown.matches(".whole-row")) {
+      shown.remove();
       line.classList.remove("open");
       more.setAttribute("aria-expanded", "false");
       return;
@@ -437,7 +566,7 @@
     cell.colSpan = 5;
     cell.append(found);
     row.append(cell);
-    line.after(row);
+    (next && next.matches(".translation") ? next : line).after(row);
     line.classList.add("open");
     more.setAttribute("aria-expanded", "true");
     say(found.textContent.replace(/\s+/g, " ").trim());
@@ -476,6 +605,33 @@
     }));
   }
 
+  // A setting that this browser keeps; with a value, it is changed.
+  function setting(name, value) {
+    try {
+      if (value === undefined) return localStorage.getItem(`phrasemate.${name}`) || "";
+      localStorage.setItem(`phrasemate.${name}`, value);
+    } catch { /* forbidden: then nothing is kept */ }
+    return value || "";
+  }
+
+  // What a person has chosen stays chosen: indexes, their view, order and language, where an address says nothing.
+  const CHOICES = ["in", "view", "sort", "lang"];
+
+  function keepChoices() {
+    const fields = new URLSearchParams(location.search), kept = new URLSearchParams();
+    for (const name of CHOICES) for (const value of fields.getAll(name)) kept.append(name, value);
+    setting("choices", String(kept));
+  }
+
+  function withChoices() {
+    const fields = new URLSearchParams(location.search), kept = new URLSearchParams(setting("choices"));
+    if (!String(kept) || CHOICES.some((name) => fields.has(name))) return "";
+    const offered = [...document.querySelectorAll("#ask input[name=in]")].map((box) => box.value);
+    for (const name of kept.getAll("in")) if (!offered.includes(name)) return ""; // the server serves others now
+    for (const [name, value] of kept) fields.append(name, value);
+    return `/?${fields}`;
+  }
+
   // -- beginning
 
   function enhance() {
@@ -487,8 +643,12 @@
     enhance();
     enhanceAnswer();
     showHistory();
+    showCurrent();
+    if ($("asked") && document.activeElement === document.body) focusPhrase(current()); // keys begin here
+    $("keys-open").addEventListener("click", () => $("keys").showModal());
     $("history-clear").addEventListener("click", () => { localStorage.removeItem(HISTORY); showHistory(); });
     if ($("asked")) remember($("asked").textContent, (document.querySelector(".candidate") || { dataset: {} }).dataset.text || "");
+    if (withChoices()) go(withChoices(), "replace");
     addEventListener("popstate", () => { // also comes when a skip link is followed
       if (shown !== here()) go(location.href, "none");
     });

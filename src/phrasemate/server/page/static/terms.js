@@ -83,7 +83,7 @@
     if (!button) return;
     const row = button.closest("tr"), at = shown().indexOf(row);
     choose(row, button);
-    visit(row.hidden ? shown()[Math.min(at, shown().length - 1)] : row); // where the keys go on, not on the button
+    visit(row.hidden ? shown()[Math.min(at, shown().length - 1)] : row); // where the keys continue, not on the button
   });
   form.addEventListener("change", (event) => {
     const row = event.target.closest("tbody tr");

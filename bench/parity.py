@@ -1,0 +1,74 @@
+"""Compare exported encoders of every family with transformers, text by text: cosines of token states and of vectors.
+
+The encoders are tiny and random, with tokenizers trained on five texts of six scripts and emoji, as in the tests.
+A folder of a real encoder is compared with --folder; its texts are the same.
+
+    python bench/parity.py
+    python bench/parity.py --folder LaBSE/
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import common
+import numpy as np
+
+from phrasemate.encode import load_model
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.export.hf_folder import FAMILIES
+from phrasemate.evaluate.report import signature
+
+common.use_test_modules("encode")
+
+import families  # noqa: E402 (of the tests)
+
+HEADER = ["family", "graph", "weights", "states, least", "states, mean", "sentence vectors, least"]
+
+
+def main() -> None:
+    """Print a row for each family, graph and precision."""
+    options = common.parser(__doc__)
+    options.add_argument("--folder", type=Path, action="append", default=[], help="a Hugging Face encoder folder")
+    options.add_argument("--only", nargs="*", default=[], help="some families")
+    args = options.parse_args()
+    rows: list[list[Any]] = []
+    with tempfile.TemporaryDirectory(dir=common.RAM_DISK) as scratch:
+        for folder in args.folder:
+            rows += compared(folder.name, folder, Path(scratch) / folder.name, ())
+        for name in args.only or ([] if args.folder else families.FAMILIES):
+            base = Path(scratch) / name
+            folder = families.save_family(name, base / "hf")
+            rows += compared(name, folder, base, ("written",) if name in FAMILIES else ())
+    common.report("parity", HEADER, rows, signature({}, texts=len(families.TEXTS)))
+
+
+def compared(name: str, folder: Path, base: Path, graphs: tuple[str, ...]) -> list[list[Any]]:
+    """Rows of a folder: traced in float32 and int8, and the written graphs that it may have."""
+    _, states = families.torch_states(folder, families.TEXTS)
+    causal = name.startswith("qwen")
+    sentences = np.stack([values[-1] if causal else values.mean(0) for values in states])
+    rows = []
+    for graph, precision in (("traced", "fp32"), ("traced", "int8"), *((graph, "int8") for graph in graphs)):
+        out = base / f"{graph}-{precision}"
+        bits = 16 if precision == "fp32" else None
+        export_model(folder, out, graph=graph, precision=precision, embedding_bits=bits)
+        model = load_model(out, threads=1)
+        (values,) = model.token_states(families.TEXTS)
+        near = cosines(values.values, np.concatenate(states))
+        vectors = cosines(model.encode_sentences(families.TEXTS), sentences)
+        rows.append([name, graph, precision, *(f"{x:.5f}" for x in (near.min(), near.mean(), vectors.min()))])
+        print(*rows[-1], flush=True)
+    return rows
+
+
+def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(rows,) of two matrices (rows, width)."""
+    cosine: np.ndarray = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    return cosine
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,447 @@
+"""A bilingual concordance from monolingual text: what the page shows, without the page.
+
+reading = read("Wir hielten eine Schweigeminute ab.", index.model)
+phrase = in_sentence(reading.text, 12, 31)
+found = column("news", Searcher(index).search(marked(reading.text, 12, 31)))
+write("answer.tbx", phrase.text, [arranged(found, "left")], "de")
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+from unicodedata import combining, normalize
+
+import numpy as np
+
+from phrasemate.encode.segmenter import JOINT, disjoint
+from phrasemate.errors import InputError, QueryError
+from phrasemate.lexicon import InducedLexicon, bundled_lexicon, without_function_words
+from phrasemate.lexicon.locutions import locutions
+from phrasemate.query import parse_query
+from phrasemate.search import Result
+from phrasemate.text import folded, split_sentences, words
+from phrasemate.text.formats.bilingual import write_units
+from phrasemate.text.formats.tables import harmless, tsv_line, write_sheet
+from phrasemate.text.formats.units import Side, Term, TermPair, Unit
+from phrasemate.text.sentences import Library
+from phrasemate.text.term_lists import write_pairs
+from phrasemate.types import Hit, Phrase, Span
+from phrasemate.utils.storage import NewFile
+
+UNIT_WORDS = 5  # of a unit that a list knows
+_HYPHENED = re.compile(r"\w+(?:[-‐‑]\w+)+")
+_CHINESE = re.compile("[\u3400-\u9fff々]{3,8}")
+ALONE = 4  # words: a text this short is itself the phrase
+
+
+class Piece(NamedTuple):
+    """A stretch of a text, between phrases or one of them; offsets are characters of the whole text."""
+
+    text: str
+    start: int
+    end: int
+    phrase: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text with its phrases: ``spans`` are all that were found, ``shown`` those to underline, which share no word."""
+
+    text: str
+    spans: tuple[Span, ...]
+    shown: tuple[Span, ...]
+
+    def pieces(self, chosen: tuple[int, int] | None = None) -> list[Piece]:
+        """The whole text in pieces; ``chosen`` takes the place of the phrases that it overlaps."""
+        disjoint_spans = [span[:2] for span in self.shown]
+        if chosen is not None:
+            disjoint_spans = sorted([span for span in disjoint_spans if not _overlap(span, chosen)] + [chosen])
+        pieces, at = [], 0
+        for start, end in disjoint_spans:
+            pieces += [Piece(self.text[at:start], at, start, False), Piece(self.text[start:end], start, end, True)]
+            at = end
+        pieces.append(Piece(self.text[at:], at, len(self.text), False))
+        return [piece for piece in pieces if piece.text]
+
+    def others(self, start: int, end: int) -> list[Span]:
+        """The phrases that overlap a stretch, longer, shorter or crossing, without itself, in their order."""
+        overlapping = [s for s in self.spans if _overlap(s[:2], (start, end)) and s[:2] != (start, end)]
+        return sorted(overlapping, key=lambda span: (span.start, span.end))
+
+
+def read(text: str, model: Any) -> Reading:
+    """Segment each sentence of a text by ``model``; none is encoded twice. A text of up to four words is a phrase.
+
+    The units of `whole_units` are phrases, too. No phrase begins or ends within a compound with hyphens.
+    """
+    sentences = split_sentences(text)
+    segments = model.segment([text[start:end] for start, end in sentences]) if sentences else []
+    spans: list[Span] = []
+    visible: list[Span] = []
+    for (first, last), proposed in zip(sentences, segments, strict=True):
+        own_spans = with_units(text[first:last], proposed)
+        spans += [_moved(span, first) for span in own_spans]
+        visible += [_moved(span, first) for span in choose_disjoint(text[first:last], own_spans)]
+    word_spans = words(text)
+    if 0 < len(word_spans) <= ALONE:
+        whole = Span(word_spans[0][0], word_spans[-1][1])
+        spans, visible = [whole, *(span for span in spans if span[:2] != whole[:2])], [whole]
+    return Reading(text, tuple(spans), tuple(visible))
+
+
+def with_units(sentence: str, spans: Sequence[Span]) -> list[Span]:
+    """The spans without those that cut a compound with hyphens, and with the whole units of a sentence."""
+    units = whole_units(sentence)
+    hyphened = [compound.span() for compound in _HYPHENED.finditer(sentence)]
+    uncut = [span for span in spans if not any(_cuts(span, compound) for compound in hyphened)]
+    places = {unit[:2] for unit in units}
+    return sorted([*(span for span in uncut if span[:2] not in places), *units])
+
+
+def whole_units(sentence: str) -> list[Span]:
+    """What belongs together whatever a segmenter believes; the score is 1.
+
+    These are compounds with hyphens, compounds of Chinese characters in Japanese, and runs of two to five words that
+    the bundled lexicon lists, or that are fixed expressions (`phrasemate.lexicon.locutions`).
+    """
+    lexicon = bundled_lexicon()
+    language = lexicon.language_of(sentence) if lexicon is not None else ""
+    units = {compound.span() for compound in _HYPHENED.finditer(sentence)}
+    if language == "ja":
+        units |= {run.span() for run in _CHINESE.finditer(sentence)}
+    if lexicon is not None and language not in ("", "ja"):
+        word_spans = words(sentence)
+        for low, (start, _) in enumerate(word_spans):
+            for (_, before), (last, end) in pairwise(word_spans[low : low + UNIT_WORDS]):
+                if not JOINT.fullmatch(sentence, before, last):
+                    break
+                if _is_unit(folded(sentence[start:end]), language, lexicon):
+                    units.add((start, end))
+    return [Span(start, end, 1.0) for start, end in sorted(units)]
+
+
+def _is_unit(wording: str, language: str, lexicon: InducedLexicon) -> bool:
+    """Whether a folded wording of several words is a fixed expression, or listed and more than a word with article."""
+    if wording in locutions(language):
+        return True
+    return wording == without_function_words(wording, language) and lexicon.knows(wording, language)
+
+
+def _cuts(span: Span, compound: tuple[int, int]) -> bool:
+    return any(compound[0] < edge < compound[1] for edge in span[:2])
+
+
+def in_sentence(text: str, start: int, end: int) -> Phrase:
+    """``text[start:end]``, trimmed of white space, in its sentence, or in those that it reaches over.
+
+    Raises QueryError if it holds no letter or digit, InputError if it is outside the text.
+    """
+    if not 0 <= start < end <= len(text):
+        raise InputError(f"the phrase {start}-{end} is outside of the text, which has {len(text)} characters")
+    phrase = text[start:end]
+    if not any(map(str.isalnum, phrase)):
+        raise QueryError(f"{phrase[:40]!r} has no letter or digit; choose a word or several")
+    start, end = end - len(phrase.lstrip()), start + len(phrase.rstrip())
+    touched = [span for span in split_sentences(text) if _overlap(span, (start, end))]
+    first = min([start, *(span[0] for span in touched)])
+    last = max([end, *(span[1] for span in touched)])
+    return Phrase(text[first:last], start - first, end - first)
+
+
+def phrases_of(text: str, model: Any) -> list[Phrase]:
+    """The phrases to answer for a text: those in ``[[ ]]``, a text of up to four words as a whole, or its phrases.
+
+    The last share no word. Raises QueryError for marks that are wrong.
+    """
+    parsed = parse_query(text)
+    if parsed.phrases:
+        return list(parsed.phrases)
+    return [in_sentence(parsed.text, span.start, span.end) for span in read(parsed.text, model).shown]
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _moved(span: Span, by: int) -> Span:
+    return Span(span.start + by, span.end + by, span.score)
+
+
+def choose_disjoint(sentence: str, spans: Sequence[Span]) -> Iterable[Span]:
+    """Of spans at word boundaries those that share no word and belong together best (as ``overlapping=False``)."""
+    word_spans = words(sentence)
+    first_at, last_at = ({word[side]: n for n, word in enumerate(word_spans)} for side in (0, 1))
+    usable = [span for span in spans if span.start in first_at and span.end in last_at]
+    if not usable:
+        return []
+    first, last = np.array([(first_at[span.start], last_at[span.end]) for span in usable], np.int64).T
+    scores = np.array([span.score for span in usable], np.float32)
+    low = float(scores.min()) if scores.min() < scores.max() else 0.0  # about the threshold of the segmenter
+    return [usable[number] for number in disjoint(first, last, scores, low)]
+
+
+Key = Callable[[str], bytes]
+
+_LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*")
+
+
+@lru_cache(maxsize=64)
+def collation(language: str = "") -> Key:
+    """A function that gives a text's sort key (bytes that compare as the texts do) in ``language``, a tag as "sv".
+
+    An unknown or empty tag gets the order of Unicode that holds for all languages. Safe in any thread.
+    """
+    library = _library()
+    return _plain if library is None else library(language if _LOCALE.fullmatch(language) else "root")
+
+
+def _plain(text: str) -> bytes:
+    parts = (part for character in text.casefold() for part in normalize("NFKD", character))
+    return "".join(part for part in parts if not combining(part)).encode("utf-8", "surrogatepass")
+
+
+class _Icu:
+    """The two functions that are needed of the C interface."""
+
+    def __init__(self, library: Library) -> None:
+        pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
+        self._open = library.function("ucol_open", pointer, text, ctypes.POINTER(ctypes.c_int))
+        self._key = library.function("ucol_getSortKey", number, pointer, text, number, text, number)
+
+    def __call__(self, language: str) -> Key:
+        status = ctypes.c_int(0)
+        collator = self._open(language.replace("-", "_").encode("ascii"), ctypes.byref(status))
+        if status.value > 0 or not collator:  # below 0 are remarks, such as: this locale has the rules of another
+            return _plain
+
+        def key(text: str) -> bytes:
+            units = text.encode("utf-16-le" if _LITTLE else "utf-16-be", "surrogatepass")
+            size = self._key(collator, units, len(units) // 2, None, 0)
+            buffer = ctypes.create_string_buffer(size)
+            self._key(collator, units, len(units) // 2, buffer, size)
+            return buffer.raw
+
+        return key
+
+
+_LITTLE = sys.byteorder == "little"
+
+
+@lru_cache(maxsize=1)
+def _library() -> _Icu | None:
+    try:
+        return _Icu(Library("libicui18n", "icuin"))
+    except (ImportError, OSError, AttributeError):
+        return None
+
+
+ORDERS = ("score", "count", "left", "right")
+REACH = 8  # words of a context that its place in the order depends on
+NEAR = 240  # characters of it that are looked at for them
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One occurrence; ``left + match + right`` is the whole sentence. ``index`` is the name of the index it is in."""
+
+    index: str
+    hit: Hit
+
+    @property
+    def left(self) -> str:
+        return self.hit.context[: self.hit.start]
+
+    @property
+    def match(self) -> str:
+        return self.hit.text
+
+    @property
+    def right(self) -> str:
+        return self.hit.context[self.hit.end :]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A wording that may translate the phrase: its best cosine, how often it occurs, and its lines.
+
+    ``support`` is what candidates are ordered by, ``probability`` (of an equivalent) and ``source`` (the dictionary
+    that lists it) are those of `phrasemate.search.Group`.
+    """
+
+    text: str
+    score: float
+    count: int
+    lines: tuple[Line, ...]
+    support: float
+    probability: float | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What one index, or several taken as one, answer.
+
+    ``confidence``: the probability that there is an equivalent at all; None where nothing is known of that.
+    """
+
+    name: str
+    candidates: tuple[Candidate, ...]
+    confidence: float | None = None
+
+    @property
+    def language(self) -> str:
+        """The language that most lines are in."""
+        spoken = Counter(line.hit.language for candidate in self.candidates for line in candidate.lines)
+        return max(spoken, key=lambda language: spoken[language], default="")
+
+
+def column(name: str, result: Result) -> Column:
+    """The answer of the index ``name``."""
+    candidates = tuple(
+        Candidate(
+            group.text,
+            group.score,
+            group.count,
+            tuple(Line(name, hit) for hit in group.hits),
+            group.weight,
+            group.probability,
+            group.source,
+        )
+        for group in result.groups
+    )
+    return Column(name, candidates, getattr(result, "confidence", None))
+
+
+def merged(columns: Sequence[Column], name: str = "") -> Column:
+    """Several columns as one: equal wordings are one candidate with the counts added up and the best score.
+
+    Scores compare only if all indexes were built with one model. The confidence is the highest one: it is at least as
+    probable that one of them has an equivalent.
+    """
+    together: dict[str, list[Candidate]] = {}
+    for candidate in (candidate for column in columns for candidate in column.candidates):
+        together.setdefault(folded(candidate.text), []).append(candidate)
+    confidences = [column.confidence for column in columns if column.confidence is not None]
+    candidates = tuple(sorted(map(_one, together.values()), key=lambda candidate: -candidate.support))
+    return Column(name or " + ".join(column.name for column in columns), candidates, max(confidences, default=None))
+
+
+def _one(same: Sequence[Candidate]) -> Candidate:
+    best = max(same, key=lambda candidate: candidate.score)
+    lines = sorted((line for candidate in same for line in candidate.lines), key=lambda line: -line.hit.score)
+    count, support = sum(candidate.count for candidate in same), max(candidate.support for candidate in same)
+    probability = max((one.probability for one in same if one.probability is not None), default=None)
+    source = next((one.source for one in same if one.source), "")
+    return Candidate(best.text, best.score, count, tuple(lines), support, probability, source)
+
+
+def arranged(source: Column, order: str = "score") -> Column:
+    """The column in an order: candidates by "score" or by "count", or the lines of each by their "left" or "right"
+    context, as a dictionary of their language has it.
+
+    The left context is compared word by word from the match outwards. Raises InputError for another order.
+    """
+    if order not in ORDERS:
+        raise InputError(f"order {order[:40]!r}; expected one of {', '.join(ORDERS)}")
+    candidates: Iterable[Candidate] = source.candidates
+    if order == "score":
+        candidates = sorted(candidates, key=lambda candidate: -candidate.support)
+    elif order == "count":
+        candidates = sorted(candidates, key=lambda candidate: (-candidate.count, -candidate.support))
+    else:
+        key = _context_key(order, collation(source.language))
+        candidates = [replace(candidate, lines=tuple(sorted(candidate.lines, key=key))) for candidate in candidates]
+    return replace(source, candidates=tuple(candidates))
+
+
+def _context_key(side: str, collated: Callable[[str], bytes]) -> Callable[[Line], Any]:
+    def key(line: Line) -> tuple[list[bytes], list[bytes]]:
+        before, after = line.left[-NEAR:], line.right[:NEAR]
+        word_keys = [collated(before[start:end]) for start, end in reversed(words(before)[-REACH:])]
+        right = [collated(after[start:end]) for start, end in words(after)[:REACH]]
+        return (word_keys, right) if side == "left" else (right, word_keys)
+
+    return key
+
+
+def clip(text: str, most: int, keep: str) -> str:
+    """At most ``most`` characters of a context, whole words, with "…" for what was cut; ``keep`` "start" or "end"."""
+    if len(text) <= most:
+        return text
+    if keep == "start":
+        ends = [end for _, end in words(text[: most + 1]) if end <= most]
+        return text[: ends[-1] if ends else most] + "…"
+    skipped = len(text) - most
+    starts = [start for start, _ in words(text[skipped - 1 :]) if start > 0]
+    return "…" + text[skipped - 1 + starts[0] if starts else skipped :]
+
+
+FORMATS = ("tsv", "xlsx", "tbx", "tmx")
+_HEADER = ("phrase", "candidate", "score", "count", "index", "document", "line", "language", "left", "match", "right")
+_CONTEXTS = 3  # sentences of a candidate that a term base keeps
+
+
+def write(path: str | os.PathLike[str], phrase: str, columns: Sequence[Column], language: str = "") -> None:
+    """Writes the answers for ``phrase``, by the name of the file: .tsv and .xlsx, .tbx or .tmx.
+
+    Tables have a row for each line of the concordance, with its place and both contexts; text tables are `harmless`. A
+    term base has the phrase, in ``language``, and its candidates as one concept, with sentences as contexts. A
+    translation memory has a unit for each candidate, with score, count and its best sentence as properties. Raises
+    InputError, MissingExtra.
+    """
+    suffix = Path(path).suffix.lower().removeprefix(".")
+    if suffix == "tsv":
+        with NewFile(path) as file:
+            for row in _rows(phrase, columns):
+                file.write(tsv_line(map(harmless, row)) + "\n")
+    elif suffix == "xlsx":
+        write_sheet(path, _rows(phrase, columns), "concordance")
+    elif suffix == "tbx":
+        write_pairs(path, _pairs(phrase, columns, language))
+    elif suffix == "tmx":
+        write_units(path, _units(phrase, columns, language), (language, ""))
+    else:
+        raise InputError(f"{suffix[:20]!r} is not a format of a concordance; expected one of {', '.join(FORMATS)}")
+
+
+def _rows(phrase: str, columns: Sequence[Column]) -> Iterator[Sequence[str | int | float]]:
+    yield _HEADER
+    for candidate in _candidates(columns):
+        for line in candidate.lines:
+            facts = (phrase, candidate.text, round(line.hit.score, 4), candidate.count)
+            place = (line.index, line.hit.document, line.hit.line, line.hit.language)
+            yield *facts, *place, line.left, line.match, line.right
+
+
+def _pairs(phrase: str, columns: Sequence[Column], language: str) -> Iterator[TermPair]:
+    source = Term(phrase, language, "c1")
+    for candidate in _candidates(columns):
+        contexts = tuple(line.hit.context for line in candidate.lines[:_CONTEXTS])
+        yield TermPair(source, Term(candidate.text, _language(candidate), "c1", contexts=contexts), candidate.score)
+
+
+def _units(phrase: str, columns: Sequence[Column], language: str) -> Iterator[Unit]:
+    for candidate in _candidates(columns):
+        properties = {"score": f"{candidate.score:.4f}", "count": str(candidate.count)}
+        if candidate.lines:
+            best = max(candidate.lines, key=lambda line: line.hit.score)  # they may be in another order
+            properties |= {"document": f"{best.hit.document}:{best.hit.line}", "context": best.hit.context}
+        yield Unit((Side(phrase, language), Side(candidate.text, _language(candidate))), properties)
+
+
+def _candidates(columns: Iterable[Column]) -> Iterator[Candidate]:
+    return (candidate for column in columns for candidate in column.candidates)
+
+
+def _language(candidate: Candidate) -> str:
+    return candidate.lines[0].hit.language if candidate.lines else ""

@@ -1,0 +1,324 @@
+"""Any encoder that transformers loads -> an OpenVINO graph, by OpenVINO's converter of torch modules.
+
+The graph has the inputs and outputs of `onnx_graph`: ``embeddings`` (batch, tokens, dim), here the token vectors alone,
+``mask`` (batch, tokens), and ``layer_N`` (batch, tokens, width) for each layer. Positions, token types and the norm of
+the embeddings are within. What the graph gives is compared with torch before it is kept.
+
+Code that lies in a model's folder is never run: an architecture that transformers does not know is refused by name.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.encode.export.hf_folder import family_of
+from phrasemate.encode.export.smoothquant import TEXTS
+from phrasemate.encode.model_folder import TRACED, TRACED_WEIGHTS, output_name
+from phrasemate.errors import MissingExtra, ModelError, ModelUnsupported
+
+SHIFTED = {
+    "camembert",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+}  # positions count from the padding's number
+SAME = 0.999  # least cosine of a token's state with torch's, before weights are rounded
+MOST_TOKENS = 8_192  # of a window: attention grows with its square
+LEAST_WEIGHTS = 4_096  # of a matrix that is rounded to int8
+ROWS = 8_192  # of the token table, computed at once
+CHECKED = 4  # texts of the comparison, of two batches
+
+Floats = NDArray[np.float32]
+
+
+def line_of(error: BaseException) -> str:
+    """The message of a foreign error as one short line."""
+    return " ".join(str(error).split())[:200]
+
+
+@contextmanager
+def as_model_error(folder: str | Path) -> Iterator[None]:
+    """Raises ModelError for what transformers raises where it cannot load a folder."""
+    try:
+        yield
+    except Exception as error:  # of strict dataclasses, of safetensors, of torch
+        raise ModelError(f"{folder}: no encoder that transformers loads ({line_of(error)})") from error
+
+
+def encoder_config(folder: str | Path) -> Any:
+    """The configuration of an encoder, as transformers reads it.
+
+    Raises ModelUnsupported for an architecture with code of its own and for one that is not a text encoder, ModelError
+    where transformers reads no configuration.
+    """
+    try:
+        from transformers import AutoConfig, PretrainedConfig
+    except ImportError as error:
+        raise MissingExtra("transformers", "train") from error
+    if Path(folder).is_dir():
+        family_of(Path(folder))
+    with as_model_error(folder):
+        plain, _ = PretrainedConfig.get_config_dict(str(folder))
+    kind, classes = plain.get("model_type"), plain.get("auto_map")
+    try:
+        with as_model_error(folder):
+            config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+    except ModelError as error:
+        if not classes:
+            raise
+        named = " ".join(dict.fromkeys(str(name) for name in plain.get("architectures") or [kind]))
+        raise ModelUnsupported(
+            f"{folder}: no encoder that transformers loads: {named} (model_type {kind!r}) needs code that comes with "
+            "the weights, which is never run; take an encoder that transformers knows by itself"
+        ) from error
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelUnsupported(f"{folder}: model_type {kind!r} translates (encoder and decoder); expected an encoder")
+    sizes = {name: getattr(config, name, None) for name in ("hidden_size", "num_hidden_layers")}
+    if not all(isinstance(size, int) for size in sizes.values()):
+        raise ModelUnsupported(f"{folder}: model_type {kind!r} is not an encoder of text alone (sizes {sizes})")
+    return config
+
+
+def longest_text(config: Any) -> int:
+    """How many tokens an encoder takes, the special ones included; some families do not use the first positions."""
+    unused = int(config.pad_token_id or 0) + 1 if config.model_type in SHIFTED else 0
+    return int(getattr(config, "max_position_embeddings", MOST_TOKENS + unused)) - unused
+
+
+def load_encoder(folder: str | Path, **changes: Any) -> Any:
+    """The encoder of a Hugging Face folder (or name) in float32, with some ``changes`` of its configuration.
+
+    Raises ModelError where weights are missing, which transformers would draw at random, and what `encoder_config`
+    does. Weights are read from safetensors only.
+    """
+    import torch
+    from transformers import AutoModel
+    from transformers.utils import logging
+
+    config = encoder_config(folder)
+    for name, value in changes.items():
+        setattr(config, name, value)
+    verbosity = logging.get_verbosity()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        with as_model_error(folder):
+            encoder, info = AutoModel.from_pretrained(
+                str(folder),
+                config=config,
+                dtype=torch.float32,
+                output_loading_info=True,
+                use_safetensors=True,  # no pickles
+                trust_remote_code=False,  # transformers would ask on the terminal whether to run it
+            )
+    finally:
+        logging.set_verbosity(verbosity)
+    lacking = sorted(name for name in info["missing_keys"] if not name.startswith("pooler."))
+    if lacking:
+        raise ModelError(f"{folder}: {len(lacking)} weights are not there, such as {lacking[0]}; download it again")
+    return encoder
+
+
+def layers_of(encoder: Any) -> Any:
+    """The list of an encoder's layers, wherever its family keeps it. Raises ModelUnsupported where there is none."""
+    from torch import nn
+
+    depth = int(encoder.config.num_hidden_layers)
+    lists = [part for part in encoder.modules() if isinstance(part, nn.ModuleList) and len(part) == depth]
+    if not lists:
+        raise ModelUnsupported(f"{type(encoder).__name__}: has no list of {depth} layers; expected one")
+    return lists[0]
+
+
+def keep_layers(encoder: Any, count: int) -> None:
+    """Take the layers above the lowest ``count`` out of an encoder, and out of its configuration."""
+    config, layers = encoder.config, None
+    if count == config.num_hidden_layers:
+        return
+    if config.model_type != "albert":  # whose layers are one, used again and again
+        layers = layers_of(encoder)
+        name = next(name for name, part in encoder.named_modules() if part is layers)
+        parent, _, attribute = name.rpartition(".")
+        setattr(encoder.get_submodule(parent), attribute, layers[:count])
+    config.num_hidden_layers = count
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:count]
+
+
+def is_causal(config: Any) -> bool:
+    """Whether a token sees only those before it, as in a decoder; its last token then stands for the text."""
+    if getattr(config, "use_bidirectional_attention", None) is True or getattr(config, "is_causal", None) is False:
+        return False
+    return bool(getattr(config, "is_decoder", False)) or hasattr(config, "num_key_value_heads")
+
+
+def average_weights(encoder: Any, base: Any, share: float, folder: Path) -> None:
+    """Mix ``share`` of an encoder's weights with the rest of its base's, in place.
+
+    Raises ModelError where ``base`` (of ``folder``) is another architecture.
+    """
+    import torch
+
+    theirs = dict(base.named_parameters())
+    with torch.no_grad():
+        for name, value in encoder.named_parameters():
+            if name not in theirs or theirs[name].shape != value.shape:
+                raise ModelError(f"{folder}: has no {name} of shape {tuple(value.shape)}; not its base")
+            value.copy_(torch.where(value == theirs[name], value, share * value + (1 - share) * theirs[name]))
+
+
+def token_vectors(encoder: Any, tokens: int) -> Floats:
+    """(tokens, dim): what the graph takes in for each token, scaled where the family scales it."""
+    import torch
+
+    lookup = encoder.get_input_embeddings()
+    parts = [torch.arange(at, min(at + ROWS, tokens)) for at in range(0, tokens, ROWS)]
+    with torch.no_grad():
+        table: Floats = torch.cat([lookup(ids[None])[0] for ids in parts]).float().numpy()
+    return table
+
+
+def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision: str, folder: Path) -> None:
+    """Write ``encoder.xml`` and ``encoder.bin`` into a folder.
+
+    ``table``: the token vectors, of which the comparison draws texts; ``precision``: "int8" (matrices alone, one scale
+    for each output value), "fp16" or "fp32". Raises ModelUnsupported where the converter fails or its graph computes
+    something else than torch.
+    """
+    import openvino
+    import torch
+
+    encoder.eval()
+    if not encoder.config._attn_implementation.startswith("sdpa"):
+        encoder.set_attn_implementation("eager")
+    module = _states_module(encoder, layers)
+    example = {"embeddings": torch.from_numpy(table[:12]).reshape(2, -1, table.shape[1]), "mask": torch.ones(2, 6)}
+    example["mask"][1, 4:] = 0
+    if len(table) < 12:
+        raise ModelUnsupported(f"{type(encoder).__name__}: {len(table)} tokens; expected 12 or more")
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the tracer: of what it may miss; the comparison sees that
+            graph = openvino.convert_model(module, example_input=example)
+    except Exception as error:  # of the tracer, of the converter
+        raise ModelUnsupported(f"{type(encoder).__name__}: OpenVINO does not convert it ({line_of(error)})") from error
+    for port, name in zip(graph.inputs, ("embeddings", "mask"), strict=True):
+        port.get_tensor().set_names({name})
+    for port, layer in zip(graph.outputs, layers, strict=True):
+        port.get_tensor().set_names({output_name(layer)})
+    _compare(graph, module, layers, table)
+    if precision == "int8":
+        round_matrices(graph)
+    openvino.save_model(graph, folder / TRACED, compress_to_fp16=precision == "fp16")
+    assert (folder / TRACED_WEIGHTS).is_file()
+
+
+def _states_module(encoder: Any, layers: Sequence[int]) -> Any:
+    import torch
+    from torch import Tensor, nn
+
+    config, depth = encoder.config, int(encoder.config.num_hidden_layers)
+    window = getattr(config, "sliding_window", None)
+    masks = config.model_type == "gemma3_text"  # its own masks, made by functions, are what the tracer stumbles at
+    causal = is_causal(config)
+
+    def attention(mask: Tensor) -> Any:
+        """The mask as the encoder takes it: (batch, tokens), or for each kind of layer (batch, 1, tokens, tokens)."""
+        if not masks:
+            return mask.long()
+        places = torch.arange(mask.shape[1], device=mask.device)
+        apart = places[:, None] - places[None, :]  # (tokens, tokens) query less key
+        visible = (mask[:, None, None, :] > 0) & ((apart >= 0) if causal else (apart.abs() >= 0))
+        near = visible & (apart.abs() < int(window)) if window else visible
+        return {
+            "full_attention": torch.where(visible, 0.0, -30_000.0),
+            "sliding_attention": torch.where(near, 0.0, -30_000.0),
+        }
+
+    class States(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = encoder
+
+        def forward(self, embeddings: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+            output = self.encoder(
+                inputs_embeds=embeddings, attention_mask=attention(mask), output_hidden_states=True, return_dict=True
+            )
+            chosen = [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
+            return tuple(states * mask[:, :, None] for states in chosen)  # an input that is an output crashes OpenVINO
+
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
+    if masks:
+        encoder.set_attn_implementation("eager")
+    return States().eval()
+
+
+def _compare(graph: Any, module: Any, layers: Sequence[int], table: Floats) -> None:
+    """Raises ModelUnsupported where the graph's states are not those of torch, at other lengths than it was made at."""
+    import openvino
+    import torch
+
+    core = openvino.Core()
+    compiled = core.compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+    draw = np.random.default_rng(0)
+    for batch, tokens in ((1, 3), (CHECKED, len(TEXTS) + 5)):
+        ids = draw.integers(0, len(table), (batch, tokens))
+        embeddings, mask = table[ids], np.ones((batch, tokens), np.float32)
+        mask[0, tokens - 1 :] = 0
+        with torch.no_grad():
+            output = module.encoder(  # with masks of its own, so that a wrong mask of the module is seen
+                inputs_embeds=torch.from_numpy(embeddings),
+                attention_mask=torch.from_numpy(mask).long(),
+                output_hidden_states=True,
+                return_dict=True,
+            )
+        depth = int(module.encoder.config.num_hidden_layers)
+        expected = [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
+        result = compiled({"embeddings": embeddings, "mask": mask})
+        for layer, states in zip(layers, expected, strict=True):
+            least = _least_cosine(states.numpy()[mask > 0], result[output_name(layer)][mask > 0])
+            if not least >= SAME:
+                difference = f"layer {layer} has a cosine of {least:.4f} with torch's"
+                raise ModelUnsupported(f"{type(module.encoder).__name__}: the converted graph is another: {difference}")
+
+
+def _least_cosine(first: Floats, second: Floats) -> float:
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return float(((first * second).sum(1) / np.maximum(lengths, 1e-9)).min())
+
+
+def round_matrices(graph: Any) -> int:
+    """Store the constant matrices of products in int8, one scale for each output value; returns how many."""
+    from openvino import opset13 as ops
+
+    count = 0
+    for node in graph.get_ordered_ops():
+        if node.get_type_name() != "MatMul":
+            continue
+        source = node.input_value(1).get_node()
+        if source.get_type_name() == "Convert":
+            source = source.input_value(0).get_node()
+        if source.get_type_name() != "Constant" or len(source.shape) != 2:
+            continue
+        matrix = np.array(source.data, np.float32)
+        if matrix.size < LEAST_WEIGHTS:
+            continue
+        transposed = bool(node.get_attributes()["transpose_b"])
+        axis = 1 if transposed else 0  # of what is summed
+        scales = np.abs(matrix).max(axis, keepdims=True) / 127
+        scales[scales == 0] = 1
+        codes = np.rint(matrix / scales).astype(np.int8)
+        wide = ops.convert(ops.constant(codes), "f32")
+        product = ops.multiply(wide, ops.constant(scales.astype(np.float32)))
+        node.input(1).replace_source_output(product.output(0))
+        count += 1
+    return count

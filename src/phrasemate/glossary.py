@@ -1,0 +1,355 @@
+"""A glossary of chosen equivalents: a file that lasts, and the formats of translation tools that it is written in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from phrasemate.errors import InputError, ReadError
+from phrasemate.text import Term, folded
+from phrasemate.text.formats.bilingual import write_units
+from phrasemate.text.formats.tables import harmless
+from phrasemate.text.formats.units import Side, Unit
+from phrasemate.text.formats.xml import XmlFile
+from phrasemate.text.term_lists import write_terms
+from phrasemate.utils.storage import NewFile, atomic_file, flush
+
+STATUSES = ("preferred", "admitted", "deprecated")
+FORMATS = {  # the name in an address -> the end of the file's name, and what reads it
+    "tbx": ("tbx", "TBX v3 (DCT)"),
+    "tbx2": ("tbx", "TBX v2"),
+    "omegat": ("txt", "OmegaT"),
+    "multiterm": ("xml", "MultiTerm XML"),
+    "csv": ("csv", "memoQ, Trados CSV"),
+    "tmx": ("tmx", "TMX"),
+}
+ENTRIES, CHARACTERS, STEPS = 20_000, 2_000, 100  # of a glossary, of a field, that can be undone
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A term and its chosen equivalent.
+
+    ``example`` is a sentence with the equivalent, ``origin`` its document and line; ``context`` is the sentence in
+    which the term was looked up. ``status`` is one of `STATUSES`.
+    """
+
+    source: str
+    target: str
+    source_language: str = ""
+    target_language: str = ""
+    status: str = "preferred"
+    domain: str = ""
+    note: str = ""
+    example: str = ""
+    origin: str = ""
+    context: str = ""
+    id: int = 0
+
+    def same(self, other: Entry) -> bool:
+        """Whether both say the same pair of wordings, in the same languages."""
+        return _key(self) == _key(other) and (folded(self.target), self.target_language) == (
+            folded(other.target),
+            other.target_language,
+        )
+
+
+FIELDS = tuple(field.name for field in fields(Entry) if field.name != "id")
+
+
+class Glossary:
+    """Entries in a file of JSON lines, saved after each change; without a path they live in memory only.
+
+    A file that another program has changed is read again before the next change. Raises ReadError for a file that is
+    no glossary.
+
+    >>> glossary = Glossary()
+    >>> glossary.add(Entry("Bank", "bench", "de", "en")).id
+    1
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = Path(path) if path is not None else None
+        self._lock, self._past = RLock(), list[tuple[Entry, ...]]()
+        self._stamp: tuple[int, int] | None = None
+        self._entries: tuple[Entry, ...] = ()
+        self._refresh()
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries, in the order in which they were added."""
+        with self._lock:
+            self._refresh()
+            return self._entries
+
+    @property
+    def undoable(self) -> bool:
+        """Whether there is a change that `undo` takes back."""
+        return bool(self._past)
+
+    def add(self, entry: Entry) -> Entry:
+        """Add an entry with a number of its own; one that says the same pair is returned instead of a second one."""
+        _check(entry)
+        with self._lock:
+            entries = self.entries
+            twin = next((old for old in entries if old.same(entry)), None)
+            if twin is not None:
+                return twin
+            if len(entries) >= ENTRIES:
+                raise InputError(f"the glossary has {ENTRIES:,} entries, which is the limit; start another file")
+            added = replace(entry, id=max((old.id for old in entries), default=0) + 1)
+            self._change((*entries, added))
+            return added
+
+    def change(self, number: int, **values: str) -> Entry:
+        """Change fields of the entry with that number. Raises InputError where there is none."""
+        with self._lock:
+            changed = replace(self._entry(number), **values)  # type: ignore[arg-type]
+            _check(changed)
+            self._change(tuple(changed if old.id == number else old for old in self._entries))
+            return changed
+
+    def remove(self, number: int) -> None:
+        """Remove the entry with that number. Raises InputError where there is none."""
+        with self._lock:
+            self._entry(number)
+            self._change(tuple(old for old in self._entries if old.id != number))
+
+    def undo(self) -> bool:
+        """Take back the last change that was made here; False where there is none."""
+        with self._lock:
+            self._refresh()
+            if not self._past:
+                return False
+            self._entries = self._past.pop()
+            self._save()
+            return True
+
+    def of(self, source: str) -> list[Entry]:
+        """The entries of a term, whatever its case."""
+        return [entry for entry in self.entries if folded(entry.source) == folded(source)]
+
+    def conflicts(self) -> set[int]:
+        """Numbers of entries whose term has another preferred equivalent in the same language and domain."""
+        rivals: dict[tuple[str, ...], list[Entry]] = {}
+        for entry in self.entries:
+            if entry.status == "preferred":
+                rivals.setdefault((*_key(entry), entry.target_language, folded(entry.domain)), []).append(entry)
+        return {entry.id for several in rivals.values() if len(several) > 1 for entry in several}
+
+    def _entry(self, number: int) -> Entry:
+        entry = next((old for old in self.entries if old.id == number), None)
+        if entry is None:
+            raise InputError(f"the glossary has no entry {number}")
+        return entry
+
+    def _change(self, entries: tuple[Entry, ...]) -> None:
+        before = self._entries
+        self._entries = entries
+        try:
+            self._save()
+        except OSError as error:
+            self._entries = before
+            raise InputError(f"the glossary cannot be saved: {error.strerror}") from error
+        self._past = [*self._past, before][-STEPS:]
+
+    def _save(self) -> None:
+        if self.path is None:
+            return
+        with atomic_file(self.path, encoding="utf-8") as file:
+            for entry in self._entries:
+                file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+            flush(file)
+        self._stamp = self._now()
+
+    def _now(self) -> tuple[int, int] | None:
+        if self.path is None or not self.path.exists():
+            return None
+        stat = self.path.stat()
+        return stat.st_ino, stat.st_mtime_ns
+
+    def _refresh(self) -> None:
+        if self.path is not None and (stamp := self._now()) != self._stamp:
+            self._entries = tuple(_read(self.path)) if stamp is not None else ()
+            self._stamp, self._past = stamp, []
+
+
+def _key(entry: Entry) -> tuple[str, str]:
+    return folded(entry.source), entry.source_language
+
+
+def _check(entry: Entry) -> None:
+    for name in FIELDS:
+        value = getattr(entry, name)
+        if not isinstance(value, str) or len(value) > CHARACTERS:
+            raise InputError(f"{name} of an entry: expected text of at most {CHARACTERS:,} characters")
+    if not entry.source.strip() or not entry.target.strip():
+        raise InputError("an entry needs a term and an equivalent")
+    if entry.status not in STATUSES:
+        raise InputError(f"status {entry.status[:20]!r}; expected one of {', '.join(STATUSES)}")
+
+
+def _read(path: Path) -> Iterator[Entry]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise ReadError(str(path), 0, f"cannot be read ({error})", "give a glossary file, or a new name") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            values: dict[str, Any] = json.loads(line)
+            entry = Entry(**values)
+            _check(entry)
+        except (ValueError, TypeError, InputError):
+            raise ReadError(str(path), number, "not an entry of a glossary", "give another file") from None
+        yield entry if entry.id else replace(entry, id=number)
+
+
+def write_glossary(path: str | os.PathLike[str], entries: Sequence[Entry], format_: str) -> None:
+    """Write the entries in one of `FORMATS`.
+
+    Entries with the same term, languages and domain are one concept. OmegaT's glossary and TMX leave deprecated
+    equivalents out. Raises InputError for another format.
+    """
+    used = [entry for entry in entries if entry.status != "deprecated"]
+    if format_ == "tbx":
+        _write_dct(path, entries)
+    elif format_ == "tbx2":
+        write_terms(path, (term for concept in _concepts(entries) for term in _terms(concept)), version=2)
+    elif format_ == "omegat":
+        with NewFile(path) as file:
+            for entry in used:
+                comment = "; ".join(filter(None, (entry.note, entry.domain, entry.example)))
+                file.write("\t".join(_line(cell) for cell in (entry.source, entry.target, comment)) + "\n")
+    elif format_ == "multiterm":
+        _write_multiterm(path, entries)
+    elif format_ == "csv":
+        _write_csv(path, entries)
+    elif format_ == "tmx":
+        language = next((entry.source_language for entry in used), "")
+        write_units(path, map(_unit, used), (language, ""))
+    else:
+        raise InputError(f"format {format_[:20]!r}; expected one of {', '.join(FORMATS)}")
+
+
+def _concepts(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    concepts: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in entries:
+        concepts.setdefault((*_key(entry), entry.target_language, folded(entry.domain)), []).append(entry)
+    yield from concepts.values()
+
+
+def _administrative(status: str) -> str:
+    return f"{status}Term-admn-sts"
+
+
+def _terms(concept: Sequence[Entry]) -> Iterator[Term]:
+    first, number = concept[0], f"c{concept[0].id}"
+    field = {"subjectField": first.domain} if first.domain else {}
+    contexts = (first.context,) if first.context else ()
+    yield Term(first.source, first.source_language, number, contexts=contexts, metadata=field)
+    for entry in concept:
+        facts = {"administrativeStatus": _administrative(entry.status), **field}
+        facts |= {"source": entry.origin} if entry.origin else {}
+        contexts = (entry.example,) if entry.example else ()
+        yield Term(entry.target, entry.target_language, number, "", entry.note, contexts, facts)
+
+
+def _write_dct(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
+    """TBX-Basic, version 3, in the style whose elements are named after the data categories."""
+    with XmlFile(path) as file:
+        text, quoted = file.text, file.attribute
+        file.write(
+            '<tbx type="TBX-Basic" style="dct" xml:lang="en" xmlns="urn:iso:std:iso:30042:ed-2"'
+            ' xmlns:min="http://www.tbxinfo.net/ns/min" xmlns:basic="http://www.tbxinfo.net/ns/basic">\n'
+            "<tbxHeader><fileDesc><sourceDesc><p>written by phrasemate</p></sourceDesc></fileDesc></tbxHeader>\n"
+            "<text><body>\n"
+        )
+        for concept in _concepts(entries):
+            file.write(f'<conceptEntry id="c{concept[0].id}">\n')
+            if concept[0].domain:
+                file.write(f"<min:subjectField>{text(concept[0].domain)}</min:subjectField>\n")
+            source, *targets = _terms(concept)
+            for language, terms in ((source.language, [source]), (concept[0].target_language, targets)):
+                file.write(f"<langSec xml:lang={quoted(language or 'und')}>\n")
+                for term in terms:
+                    file.write(f"<termSec><term>{text(term.text)}</term>")
+                    if status := term.metadata.get("administrativeStatus"):
+                        file.write(f"<min:administrativeStatus>{text(status)}</min:administrativeStatus>")
+                    for context in term.contexts:
+                        file.write(f"<basic:context>{text(context)}</basic:context>")
+                    if origin := term.metadata.get("source"):
+                        file.write(f"<basic:source>{text(origin)}</basic:source>")
+                    file.write(f"<note>{text(term.note)}</note>" if term.note else "")
+                    file.write("</termSec>\n")
+                file.write("</langSec>\n")
+            file.write("</conceptEntry>\n")
+        file.write("</body></text>\n</tbx>\n")
+
+
+def _write_multiterm(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
+    with XmlFile(path) as file:
+
+        def described(kind: str, value: str) -> str:
+            body = f"<descrip type={file.attribute(kind)}>{file.text(value)}</descrip>"
+            return f"<descripGrp>{body}</descripGrp>" if value else ""
+
+        def language(tag: str, side: str) -> str:
+            return f"<language type={file.attribute(_language_name(tag, side))} lang={file.attribute(tag.upper())}/>"
+
+        file.write("<mtf>\n")
+        for concept in _concepts(entries):
+            first = concept[0]
+            file.write(f"<conceptGrp><concept>{first.id}</concept>{described('Subject', first.domain)}\n")
+            head = language(first.source_language, "Source")
+            body = f"<term>{file.text(first.source)}</term>{described('Context', first.context)}"
+            file.write(f"<languageGrp>{head}<termGrp>{body}</termGrp></languageGrp>\n")
+            file.write(f"<languageGrp>{language(first.target_language, 'Target')}")
+            for entry in concept:
+                facts = (("Status", entry.status), ("Context", entry.example), ("Source", entry.origin))
+                body = "".join(described(kind, value) for kind, value in (*facts, ("Note", entry.note)))
+                file.write(f"<termGrp><term>{file.text(entry.target)}</term>{body}</termGrp>")
+            file.write("</languageGrp></conceptGrp>\n")
+        file.write("</mtf>\n")
+
+
+def _write_csv(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
+    """A table whose columns are named by the languages, as memoQ and the Trados converter take them."""
+    import csv
+
+    first = entries[0] if entries else Entry("", "")
+    names = _language_name(first.source_language, "Source"), _language_name(first.target_language, "Target")
+    with NewFile(path) as file:
+        file.write("\ufeff")  # or spreadsheets take another encoding
+        rows = csv.writer(file, lineterminator="\r\n")
+        rows.writerow(["Entry_ID", "Entry_Subject", "Entry_Note", *names, "Status", "Term_Example", "Source"])
+        for entry in entries:
+            facts = (entry.domain, entry.note, entry.source, entry.target, entry.status, entry.example, entry.origin)
+            rows.writerow([entry.id, *map(harmless, facts)])
+
+
+def _unit(entry: Entry) -> Unit:
+    facts = {"status": entry.status, "note": entry.note, "subject": entry.domain, "context": entry.example}
+    sides = Side(entry.source, entry.source_language), Side(entry.target, entry.target_language)
+    return Unit(sides, {name: value for name, value in facts.items() if value})
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+_NAMES = {
+    "ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "es": "Spanish",
+    "fi": "Finnish", "fr": "French", "hu": "Hungarian", "it": "Italian", "ja": "Japanese", "ko": "Korean",
+    "nl": "Dutch", "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian",
+    "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese",
+}  # fmt: skip
+
+
+def _language_name(tag: str, side: str) -> str:
+    """The English name of a language, as term bases name their columns; ``side`` where it is unknown."""
+    return _NAMES.get(tag.lower().replace("_", "-").split("-")[0], tag or side)

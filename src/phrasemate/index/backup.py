@@ -1,0 +1,94 @@
+"""Copy an index while it is searched and written to, and put such a copy back in its place."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError
+from phrasemate.index import schema
+from phrasemate.index.index import Index
+from phrasemate.index.lance.tables import is_tables
+from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.store import Store
+from phrasemate.index.types import IndexStats
+from phrasemate.index.wordings import WordingsManifest
+from phrasemate.utils.storage import swap_folder
+
+INDEX_JSON = "index.json"
+
+
+def backup(folder: str | Path, destination: str | Path, force: bool = False) -> IndexStats:
+    """Copy an index to a new folder: the state of one moment, whatever is added or deleted meanwhile.
+
+    Search files that are newer than that moment are left out: they are derived, and rebuilt when the copy is used.
+    ``force`` replaces an index at ``destination``. Returns what the copy holds. Raises IndexMissing, IndexExists,
+    IndexError_ where the disk is full, InputError for Lance tables, whose storage keeps versions itself.
+    """
+    source = Path(folder)
+    if is_tables(source):
+        raise InputError(f"{source}: consists of Lance tables; copy the folder or bucket, which keeps old versions")
+    with _new_folder(Path(destination), force) as partial:
+        manifest = Manifest.read(source / INDEX_JSON)  # before the store: it may be newer than its manifest, not older
+        with Index.open(source, readonly=True) as index, index.store.reading() as state:
+            assert isinstance(index.store, Store)  # it is not of Lance tables
+            with closing(sqlite3.connect(partial / schema.STORE)) as target:
+                index.store.connection.backup(target)
+            _copy_derived(source, partial, state.generation)
+        manifest.write(partial / INDEX_JSON)
+        with Index.open(partial, readonly=True) as copy:
+            return copy.stats()
+
+
+def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexStats:
+    """Put a copy in the place of an index, or in a new folder, after a check of the whole copy.
+
+    A server that has the folder open turns to the restored index by itself. ``force`` replaces an index that is
+    there. Returns what the index holds. Raises IndexMissing, IndexDamaged, IndexExists, IndexError_.
+    """
+    with Index.open(copy, readonly=True) as index:
+        report = index.verify()
+    if not report.ok:
+        raise IndexDamaged(f"{copy}: {report.problems[0]}; restore an earlier copy")
+    return backup(copy, folder, force)
+
+
+@contextmanager
+def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
+    """A folder beside ``folder``, which takes its name when the block ends; after an error nothing has changed."""
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / INDEX_JSON).exists():
+            raise IndexExists(f"{folder}: holds something else than an index; choose another folder")
+        if not force:
+            raise IndexExists(f"{folder}: holds an index; choose another folder, or give --force to replace it")
+    partial, old = (folder.with_name(f".{folder.resolve().name}.{suffix}") for suffix in ("partial", "old"))
+    shutil.rmtree(partial, ignore_errors=True)
+    with schema.translate_errors(folder):
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            swap_folder(partial, folder, old)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _copy_derived(source: Path, partial: Path, generation: int) -> None:
+    """Copy the search files that belong to the generation or to an earlier one."""
+    with suppress(IndexMissing, IndexDamaged, FileNotFoundError):  # a writer has just replaced them
+        vectors = VectorsManifest.read(source / VECTORS_JSON)
+        if vectors.generation <= generation:
+            _copy(source, partial, vectors.file, vectors.codes)
+            vectors.write(partial / VECTORS_JSON)
+    with suppress(IndexMissing, IndexDamaged, FileNotFoundError):
+        wordings = WordingsManifest.read(source)
+        if wordings.generation <= generation:
+            _copy(source, partial, *(segment.file for segment in wordings.segments))
+            wordings.write(partial)
+
+
+def _copy(source: Path, partial: Path, *names: str) -> None:
+    for name in names:
+        shutil.copyfile(source / name, partial / name)

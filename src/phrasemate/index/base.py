@@ -1,0 +1,337 @@
+"""What an index of one machine and an index of Lance tables share: searching, and looking things up."""
+
+from __future__ import annotations
+
+import operator
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phrasemate.errors import IndexDamaged, IndexError_, InputError
+from phrasemate.index import row_codec
+from phrasemate.index.manifest import Manifest
+from phrasemate.index.store import SentenceRow, State, check_model
+from phrasemate.index.types import AddReport, DocumentInfo, IndexModel, IndexStats, Progress, TuneReport, VerifyReport
+from phrasemate.index.wordings import WordingSearch
+from phrasemate.types import Document, Hit, Phrase, Run, Sentence
+from phrasemate.utils.machine import single_blas
+
+if TYPE_CHECKING:
+    from phrasemate.encode import Model
+
+_MOST_RESULTS = 1 << 27  # of all queries together: 1.6 GB
+_FAR = 1 << 53  # more sentences than any document has
+
+
+class Reader(Protocol):
+    """Store of an index as its readers see it: SQLite (`phrasemate.index.store`) or Lance (`.lance.store`)."""
+
+    def state(self) -> State: ...
+    def snapshot(self) -> AbstractContextManager[State]: ...
+    def reading(self) -> AbstractContextManager[State]: ...
+    def documents(self) -> Iterator[DocumentInfo]: ...
+    def sentence_of(self, phrase: int) -> SentenceRow | None: ...
+    def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]: ...
+    def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]: ...
+    def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]: ...
+    def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]: ...
+    def vectors_of(self, phrases: Sequence[int]) -> NDArray[np.int8]: ...
+    def damaged(self, what: str) -> IndexDamaged: ...
+
+
+class VectorSearch(Protocol):
+    """Nearest phrases among those of a snapshot."""
+
+    def reset(self) -> None: ...
+    def search(
+        self,
+        state: State,
+        vectors: NDArray[np.float32],
+        k: int,
+        documents: NDArray[np.int64] | None,
+        passing: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+
+
+class SubstringSearch(Protocol):
+    """Sentences that contain a text."""
+
+    def containing(self, phrase: str, limit: int) -> list[int]: ...
+    def candidates(self, phrase: str, first: int = 0, before: int = ..., limit: int = ...) -> list[int]: ...
+
+
+class BaseIndex(ABC):
+    """An open index of either kind, as ``Index.open`` returns it; use it in ``with``, or ``close`` it.
+
+    Attributes:
+        path: Folder or URI of the index.
+        manifest: Model and settings that it was made with.
+        store: Rows of the index.
+        texts: Search for substrings.
+    """
+
+    path: Path | str
+    manifest: Manifest
+    store: Reader
+    texts: SubstringSearch
+    _view: VectorSearch
+
+    def __init__(self, model: IndexModel | None, threads: int | None) -> None:
+        self._model, self._threads = model, threads
+        self._documents_of: tuple[int, dict[int, DocumentInfo]] = (-1, {})  # generation, documents by id
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    @abstractmethod
+    def readonly(self) -> bool: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @property
+    def model(self) -> Model | IndexModel:
+        """Model of the index, loaded on first use from its folder. Raises ModelMismatch, ModelError."""
+        if self._model is None:
+            from phrasemate.encode import load_model
+
+            loaded = load_model(self.manifest.model_path, threads=self._threads)
+            check_model(self.path, self.manifest, loaded)
+            self._model = loaded
+        return self._model
+
+    # -- writing
+
+    @abstractmethod
+    def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None: ...
+
+    @abstractmethod
+    def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport: ...
+
+    @abstractmethod
+    def delete(self, *names: str) -> None: ...
+
+    @abstractmethod
+    def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None: ...
+
+    @abstractmethod
+    def stats(self) -> IndexStats: ...
+
+    @abstractmethod
+    def verify(self) -> VerifyReport: ...
+
+    def _check_writable(self) -> None:
+        if self.readonly:
+            raise IndexError_(f"{self.path}: is open for reading only; open it with write permission to change it")
+
+    # -- reading
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Freeze the index for all searches and look-ups inside, whatever a writer commits meanwhile."""
+        with self.store.snapshot():
+            yield
+
+    @single_blas
+    def search(
+        self,
+        vectors: ArrayLike,
+        k: int,
+        documents: Sequence[str] | None = None,
+        languages: Sequence[str] | None = None,
+    ) -> Run:
+        """The nearest phrases of each vector, best first.
+
+        Args:
+            vectors: Queries, (queries, dim) of unit length.
+            k: Phrases of each query.
+            documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+            languages: Languages of the documents to search; None for all.
+
+        Raises InputError (wrong shape, unknown document or language), IndexDamaged, ModelMismatch (rebuilt).
+        """
+        queries = _queries(vectors, self.manifest.dim, k)
+        with self.store.reading() as state:
+            chosen, passing = None, state.phrases
+            if documents is not None or languages is not None:
+                chosen = np.array(self._chosen(documents, languages), np.int64)
+                passing = sum(self._documents()[int(i)].phrases for i in chosen)
+            return Run(*self._view.search(state, queries, k, chosen, passing))
+
+    @property
+    def has_wordings(self) -> bool:
+        """Whether phrases can be looked up by their wording."""
+        return False
+
+    def languages(self) -> list[str]:
+        """The languages of the documents, the most frequent one first; "" for documents without one."""
+        counts = Counter(document.language for document in self.documents())
+        return [language for language, _ in counts.most_common()]
+
+    def wordings(self) -> AbstractContextManager[WordingSearch]:
+        """Look phrases up by their wording, within one snapshot of the index. Raises InputError without a table."""
+        raise InputError(f"{self.path}: has no table of wordings")
+
+    def in_documents(
+        self, ids: ArrayLike, documents: Sequence[str] | None = None, languages: Sequence[str] | None = None
+    ) -> NDArray[np.bool_]:
+        """(ids,) whether each phrase is live and passes the filters.
+
+        Args:
+            ids: Ids of phrases, (ids,).
+            documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+            languages: Languages of the documents to search; None for all.
+
+        Raises InputError for an unknown document or language.
+        """
+        phrases = np.asarray(ids, np.int64)
+        if documents is None and languages is None:
+            return np.ones(len(phrases), np.bool_)
+        distinct, places = np.unique(phrases, return_inverse=True)
+        with self.store.reading():
+            chosen = set(self._chosen(documents, languages))
+            rows = self.store.sentences_of(distinct.tolist())
+        return np.array([row is not None and row.document in chosen for row in rows], np.bool_)[places]
+
+    def hits(self, ids: ArrayLike, scores: ArrayLike) -> list[Hit]:
+        """The phrases of a row of a Run, in its order; padding (-1) and phrases deleted since are left out."""
+        with self.store.reading():
+            phrase_ids, values = np.asarray(ids).ravel().tolist(), np.asarray(scores).ravel().tolist()
+            places = self._places(sorted({phrase for phrase in phrase_ids if phrase != -1}))
+            documents = self._documents()
+            hits = []
+            for phrase, score in zip(phrase_ids, values, strict=True):
+                if phrase in places:
+                    where, row = places[phrase]
+                    if (owner := documents.get(row.document)) is None:
+                        raise self.store.damaged(f"document {row.document} of sentence {row.id} is missing")
+                    hits.append(Hit(where, score, owner.name, row.line, owner.language, phrase, row.metadata))
+        return hits
+
+    def vectors(self, ids: ArrayLike) -> NDArray[np.float32]:
+        """(ids, dim) float32 of unit length: the stored vectors of phrase ids, to the precision of their 8 bits.
+
+        Raises InputError for an id that is not there, or was deleted.
+        """
+        distinct, places = np.unique(np.asarray(ids, np.int64).ravel(), return_inverse=True)
+        with self.store.reading():
+            codes = self.store.vectors_of(distinct.tolist())
+        return row_codec.dequantise(codes)[places]
+
+    def _places(self, phrases: Sequence[int]) -> dict[int, tuple[Phrase, SentenceRow]]:
+        """Where ascending phrase ids are, without deleted ones; each sentence is unpacked once."""
+        places: dict[int, tuple[Phrase, SentenceRow]] = {}
+        spans: dict[int, tuple[list[int], list[int]]] = {}  # starts and ends, by sentence
+        for phrase, row in zip(phrases, self.store.sentences_of(phrases), strict=True):
+            if row is not None:
+                if row.id not in spans:
+                    starts, ends, _ = row_codec.unpack_spans(row.spans, row.phrases)
+                    spans[row.id] = starts.tolist(), ends.tolist()
+                at = phrase - row.first_phrase
+                places[phrase] = Phrase(row.text, spans[row.id][0][at], spans[row.id][1][at]), row
+        return places
+
+    def around(self, phrase: int, count: int = 2) -> tuple[list[Sentence], list[Sentence]]:
+        """Up to ``count`` sentences before and after the one of a phrase id, in its document and in their order.
+
+        Raises InputError for the number of a phrase that does not exist or was deleted.
+        """
+        phrase, count = operator.index(phrase), min(operator.index(count), _FAR)
+        with self.store.reading():
+            phrase_row = self.store.sentence_of(phrase)
+            if phrase_row is None:
+                raise InputError(f"{self.path}: phrase {phrase} was deleted; search again")
+            near = [
+                (row.position, Sentence(row.text, row.line, row.metadata)) for row in self.store.near(phrase_row, count)
+            ]
+        before = [sentence for position, sentence in near if position < phrase_row.position]
+        return before, [sentence for position, sentence in near if position > phrase_row.position]
+
+    def containing(self, phrase: str, limit: int = 100) -> list[int]:
+        """Ids of sentences whose text contains ``phrase``, upper and lower case alike, ascending."""
+        return self.texts.containing(phrase, limit)
+
+    def documents(self) -> list[DocumentInfo]:
+        """All documents, in the order in which they came."""
+        with self.store.reading():
+            return list(self._documents().values())
+
+    def documents_in(self, names: Sequence[str] | None, languages: Sequence[str] | None) -> list[int]:
+        """Ids of the documents with these names (or folders, or patterns with ``*``) and languages.
+
+        Raises InputError for an unknown name or language.
+        """
+        with self.store.reading():
+            return self._chosen(names, languages)
+
+    def _documents(self) -> dict[int, DocumentInfo]:
+        generation = self.store.state().generation
+        if self._documents_of[0] != generation:
+            self._documents_of = (generation, {document.id: document for document in self.store.documents()})
+        return self._documents_of[1]
+
+    def _chosen(self, names: Sequence[str] | None, languages: Sequence[str] | None, exact: bool = False) -> list[int]:
+        """Ids of the documents that a filter lets through. Raises InputError for a name or language that is unknown.
+
+        Unless ``exact``, a name that no document has stands for those that begin with it, such as a folder, and ``*``
+        in it for anything.
+        """
+        with self.store.reading():
+            documents = self._documents().values()
+        spoken = {document.language for document in documents}
+        chosen = {document.name for document in documents}
+        if names is not None:
+            fitting = [{name} & chosen if exact else _fitting(name, chosen) for name in names]
+            self._check_known("document", [name for name, fit in zip(names, fitting, strict=True) if not fit], chosen)
+            chosen = set().union(*fitting)
+        if languages is not None:
+            self._check_known("language", [language for language in languages if language not in spoken], spoken)
+            spoken = {*languages}
+        return [document.id for document in documents if document.name in chosen and document.language in spoken]
+
+    def _check_known(self, kind: str, unknown: Sequence[str], existing: set[str]) -> None:
+        if unknown:
+            raise InputError(f"{self.path}: has no {kind} {unknown[0]!r}; it has {_some(existing)}")
+
+
+def _fitting(name: str, existing: set[str]) -> set[str]:
+    """Resolve a name of a document: itself, or the known names that begin with it or match its ``*``."""
+    if name in existing or not name:
+        return {name} & existing
+    pattern = re.compile(".*".join(map(re.escape, name.split("*"))) + ("" if "*" in name else ".*"), re.DOTALL)
+    return {other for other in existing if pattern.fullmatch(other)}
+
+
+def _some(names: set[str]) -> str:
+    listed = ", ".join(repr(name) for name in sorted(names)[:5]) or "none"
+    return listed + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
+    try:
+        queries = np.ascontiguousarray(vectors, np.float32)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"cannot search with what are not vectors ({error}); expected (queries, {dim})") from error
+    if queries.ndim != 2 or queries.shape[1] != dim or not np.isfinite(queries).all():
+        raise InputError(
+            f"cannot search with vectors of shape {queries.shape}; expected finite numbers of shape (queries, {dim})"
+        )
+    if k < 1:
+        raise InputError(f"cannot give the best {k}; expected 1 or more")
+    if max(1, len(queries)) * k > _MOST_RESULTS:
+        raise InputError(f"the best {k:,} of {len(queries):,} queries are {_MOST_RESULTS:,} or more; ask for fewer")
+    return queries

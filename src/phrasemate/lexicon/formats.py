@@ -1,0 +1,421 @@
+"""Files of dictionaries -> wordings and equivalents: tables, term bases, translation memories, StarDict, dictd.
+
+The rules are few and cautious; what they do not know stays as it is.
+
+- Notes in brackets go: "(...)", "[...]", "{...}", "<...>". A cell that is nothing but a note keeps the text in it, and
+  letters in brackets within a word are part of it: "colo(u)r" gives "colour".
+- Pronunciation between slashes at the end goes: "bench /bentʃ/".
+- Semicolons, bars and the ideographic comma part equivalents: "house; building". A comma does so only where each part
+  has one or two words; a part that is an article ("Haus, das") is a note.
+- An abbreviation for grammar with a full stop at the end goes: "Haus n.", "to go v.".
+
+The format is that of StarDict's own description, "Format for StarDict dictionary files".
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import chain, groupby
+from operator import itemgetter
+from pathlib import Path
+
+from phrasemate.errors import ReadError
+from phrasemate.lexicon.inflection import language_code, languages_in
+from phrasemate.text.error_policy import Damage
+from phrasemate.text.formats.bilingual import one_line, stream_units
+from phrasemate.text.formats.tables import csv_rows, meant, sheet_rows, tsv_rows
+from phrasemate.text.term_lists import stream_terms
+from phrasemate.text.text_file import TextFile
+
+_MOST = 50  # equivalents of one cell
+_LONGEST = 120  # characters of an equivalent; more is an explanation
+_MOST_WORDS = 8  # of an equivalent in a definition
+_NOTES = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>|（[^（）]*）|【[^【】]*】")
+_OPTIONAL = re.compile(r"(?<=\w)\((\w+)\)(?=\w)")
+_BRACKETS = re.compile(r"[()\[\]{}<>（）【】]")
+_PRONOUNCED = re.compile(r"\s/[^/]{1,100}/(?=\s|$)")
+_PARTS = re.compile(r"\s*[;|；、]\s*")
+_COMMAS = re.compile(r"\s*[,，،]\s*")
+_SPACES = re.compile(r"\s+")
+_ARTICLES = {
+    *("der", "die", "das", "le", "la", "les", "l'", "un", "une", "el", "los", "las", "il", "lo", "gli", "the", "to")
+}
+_GRAMMAR = re.compile(
+    r"\s+(?:(?:n|m|f|nt|neut|masc|fem|pl|sg|sing|adj|adv|v|vt|vi|vr|prep|conj|pron|interj|num)\.\s*)+$", re.IGNORECASE
+)
+_NUMBER = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|\(?[a-z]\)|[ivx]{1,4}\.|[①-⑳•▪◦*·-]\s)\s*", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^\s*(?:note|synonyms?|antonyms?|see(?: also)?|usage|example|etym\w*|cf\.?|vgl\.?|z\.\s?b\.)\s*:", re.I
+)
+_QUOTED = re.compile(r"^\s*[\"“„«]")
+_BREAK_TAG = re.compile(r"<\s*(?:/?(?:p|div|li|ol|ul|tr|table|def|dtrn|blockquote)|br\s*/?)\b[^<>]*>", re.IGNORECASE)
+_HIDDEN_TAG = re.compile(
+    r"<\s*(style|script|k|ex|tr|abr|co|c|kref|iref|rref|su|pos|gr)\b[^<>]*>[^<]*<\s*/\s*\1\s*>", re.IGNORECASE
+)
+_TAG = re.compile(r"<[^<>]*>")
+
+
+def alternatives(cell: str) -> list[str]:
+    """The equivalents in a cell, in order; at most 50, and none longer than 120 characters."""
+    return _distinct(_split(_bare(cell), 2))
+
+
+def definition_equivalents(definition: str, headword: str = "") -> list[str]:
+    """The equivalents in the definition of a dictionary, in order.
+
+    A line that repeats the headword is left out, as are notes, cross-references and quoted examples; numbers of senses
+    are cut off. Commas part equivalents of up to eight words; anything longer is an explanation and left out.
+    """
+    texts = []
+    lines = definition.splitlines()
+    for number, line in enumerate(lines):
+        if _LABEL.match(line) or _QUOTED.match(line):
+            continue
+        bare = _bare(_NUMBER.sub("", line, count=1))
+        if number == 0 and len(lines) > 1 and bare.casefold() == _bare(headword).casefold():
+            continue
+        texts += [text for text in _split(bare, _MOST_WORDS) if text.count(" ") < _MOST_WORDS]
+    return _distinct(iter(texts))
+
+
+def plain_markup(text: str) -> str:
+    """HTML, Pango or XDXF markup as plain text: blocks become lines; headwords, examples and labels are left out."""
+    text = _HIDDEN_TAG.sub(" ", text)
+    return html.unescape(_TAG.sub("", _BREAK_TAG.sub("\n", text)))
+
+
+def _bare(cell: str) -> str:
+    """The cell without notes; with the text of its only note where there is nothing else."""
+    text = cell
+    if _BRACKETS.search(text):
+        text = _OPTIONAL.sub(r"\1", text)
+        for _ in range(3):  # notes within notes
+            text = _NOTES.sub(" ", text)
+    text = _tidy(_PRONOUNCED.sub(" ", text) if "/" in text else text)
+    return text if any(map(str.isalnum, text)) else _tidy(_BRACKETS.sub(" ", cell))
+
+
+def _split(text: str, words: int) -> Iterator[str]:
+    for part in _PARTS.split(text):
+        pieces = [_tidy(piece) for piece in _COMMAS.split(part)]
+        pieces = [piece for piece in pieces if piece and piece.casefold() not in _ARTICLES]
+        if all(piece.count(" ") < words for piece in pieces):
+            yield from pieces
+        else:
+            yield part
+
+
+def _distinct(texts: Iterator[str]) -> list[str]:
+    distinct: dict[str, None] = {}
+    for text in texts:
+        text = _tidy(_GRAMMAR.sub("", text))
+        if text and len(text) <= _LONGEST and any(map(str.isalnum, text)):
+            distinct.setdefault(text)
+        if len(distinct) == _MOST:
+            break
+    return list(distinct)
+
+
+def _tidy(text: str) -> str:
+    return _SPACES.sub(" ", text).strip(" ,;:=·–—\t")
+
+
+Entry = list[tuple[int | str, str]]
+"""Wordings that mean the same: each with its language, or with the number of its column if that is unknown."""
+
+_SHORT = 80  # characters of a segment that is an entry
+_SHORT_WORDS = 8
+_SOURCE = frozenset({"source", "term", "headword", "word", "source term", "lemma"})
+_TARGET = frozenset({"target", "translation", "equivalent", "target term"})
+_BARS = re.compile(r"\s*\|\s*")
+_DING = " :: "
+
+
+def text_file(path: Path) -> TextFile:
+    """The file at a path, to be read as UTF-8 text, unpacked if its name ends in .gz."""
+    return TextFile(path, str(path), path.suffix.lower() == ".gz", "utf-8", Damage(skip=False))
+
+
+def memory_entries(path: Path) -> Iterator[Entry]:
+    """The units of a translation memory (TMX, XLIFF) whose segments are short, as they are."""
+    for unit in stream_units(text_file(path), "tmx" if ".tmx" in path.name.lower() else "xliff"):
+        sides = [(side.language, one_line(side.text)) for side in unit.sides]
+        short = [
+            (lang, text) for lang, text in sides if text and len(text) <= _SHORT and text.count(" ") < _SHORT_WORDS
+        ]
+        if len(short) > 1:
+            yield [(lang or number, text) for number, (lang, text) in enumerate(short)]
+
+
+def term_base_entries(path: Path) -> Iterator[Entry]:
+    """The concepts of a TBX file, with the terms of all languages as they are."""
+    for _, terms in groupby(stream_terms(text_file(path), "*"), lambda term: term.id):
+        yield [(term.language, one_line(term.text)) for term in terms]
+
+
+def table_entries(path: Path) -> Iterator[Entry]:
+    """The rows of a table by the end of its name: .tsv, .csv, .xlsx.
+
+    A first row that names languages ("de", "German") says which columns count, as do "source" and "target" (or
+    "term" and "translation"). Otherwise the first two columns do, and the name of the file may name the languages.
+    """
+    file = text_file(path)
+    suffix = (path.with_suffix("") if file.packed else path).suffix.lower()
+    if suffix == ".xlsx":
+        rows: Iterable[tuple[str, int, list[str]]] = sheet_rows(file)
+    else:
+        read = csv_rows if suffix == ".csv" else tsv_rows
+        rows = (("", line, list(map(meant, cells))) for line, cells in _after_comment(read(file)))
+    for _, sheet in groupby(rows, itemgetter(0)):
+        yield from _sheet_entries(path, sheet)
+
+
+def plain_text_entries(path: Path) -> Iterator[Entry]:
+    """The lines of a text: "Haus {n} | Häuser :: house | houses", as ding has them, or wordings between tabs."""
+    names = languages_in(path.name)
+    for number, cells in _after_comment(tsv_rows(text_file(path))):
+        sides = "\t".join(cells).split(_DING) if _DING in "\t".join(cells) else cells
+        if len(sides) < 2:
+            reason = "no two wordings with ' :: ' or a tab between them"
+            raise ReadError(str(path), number, reason, "give a dictionary with one entry a line")
+        left, right = (_BARS.split(side) for side in sides[:2])
+        parts = zip(left, right, strict=True) if len(left) == len(right) else [(" ; ".join(left), " ; ".join(right))]
+        for one, other in parts:
+            yield [
+                *((names[0] or 0, text) for text in alternatives(one)),
+                *((names[1] or 1, text) for text in alternatives(other)),
+            ]
+
+
+def _after_comment(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """The rows without comments: lines that begin with #, at the beginning of a file or, without wordings, later."""
+    at_beginning = True
+    for number, cells in rows:
+        is_comment = cells[0].startswith("#") and (at_beginning or (len(cells) == 1 and _DING not in cells[0]))
+        at_beginning &= is_comment
+        if not is_comment and any(cells):
+            yield number, cells
+
+
+def _sheet_entries(path: Path, rows: Iterator[tuple[str, int, list[str]]]) -> Iterator[Entry]:
+    first = next(rows)
+    sides = _header(first[2])
+    if not sides:
+        names = languages_in(path.name)
+        sides = [(0, names[0] or 0), (1, names[1] or 1)]
+        rows = chain([first], rows)
+    pairs, start = 0, first[1]
+    for _, _, cells in rows:
+        entry = [(lang, text) for column, lang in sides if column < len(cells) for text in alternatives(cells[column])]
+        pairs += len({lang for lang, _ in entry}) > 1
+        yield entry
+    if not pairs:
+        raise ReadError(str(path), start, "no row with two wordings", "give a table with one entry a row")
+
+
+def _header(cells: list[str]) -> list[tuple[int, int | str]]:
+    """Columns of wordings, each with its language or its number, if the first row names them."""
+    names = [cell.strip() for cell in cells]
+    codes = [(column, language_code(name)) for column, name in enumerate(names)]
+    if codes[0] == (0, "id") and sum(bool(code) for _, code in codes) > 2:  # numbers of entries, not Indonesian
+        codes = codes[1:]
+    languages: list[tuple[int, int | str]] = [(column, code) for column, code in codes if code]
+    if len(languages) > 1:
+        return languages
+    small = [name.lower() for name in names]
+    source = next((column for column, name in enumerate(small) if name in _SOURCE), -1)
+    target = next((column for column, name in enumerate(small) if name in _TARGET), -1)
+    return [(source, 0), (target, 1)] if source >= 0 and target >= 0 else []
+
+
+SIZE = 400_000_000  # bytes of one file, unpacked
+TEXT = 800_000_000  # bytes of all definitions: entries may share one
+ENTRIES = 3_000_000  # headwords of a dictionary
+DEFINITION = 20_000  # bytes of a definition that are looked at
+
+
+def read_whole(path: Path) -> bytes:
+    """The bytes of a file, unpacked if they are gzip (dictzip is). Raises ReadError."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            if packed:
+                with gzip.GzipFile(fileobj=file) as stream:
+                    content = stream.read(SIZE + 1)
+            else:
+                content = file.read(SIZE + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ReadError(str(path), 0, f"damaged gzip data ({error})", "copy or download the file again") from None
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror or error})"
+        raise ReadError(str(path), 0, reason, "check the path and its permissions") from None
+    if len(content) > SIZE:
+        raise ReadError(str(path), 0, f"more than {SIZE:,} bytes; expected a dictionary", "split it")
+    return content
+
+
+def beside(path: Path, suffixes: Iterable[str]) -> Path:
+    """The file of the same name that ends in one of the suffixes. Raises ReadError if there is none."""
+    names = [path.with_name(path.stem + suffix) for suffix in suffixes]
+    for name in names:
+        if name.is_file():
+            return name
+    expected = " or ".join(name.name for name in names)
+    raise ReadError(str(path), 0, f"no file {expected} beside it", "copy all files of the dictionary into one folder")
+
+
+def defined(path: Path, content: bytes, start: int, size: int, read: int) -> bytes:
+    """The first `DEFINITION` bytes of an entry; ``read`` bytes of definitions were read before it. Raises ReadError."""
+    if start + size > len(content):
+        reason = f"an entry ends at byte {start + size:,} of {len(content):,} bytes of definitions"
+        raise ReadError(str(path), 0, reason, "copy or download the files again")
+    if read > TEXT:
+        raise ReadError(str(path), 0, f"definitions of more than {TEXT:,} bytes", "split the dictionary")
+    return content[start : start + min(size, DEFINITION)]
+
+
+_MAGIC = "StarDict's dict ifo file"
+_TEXT, _MARKUP = "ml", "hgxkw"  # types of definitions that hold equivalents; t and y are pronunciations, r files
+_COPY = "copy or download the files again"
+
+
+def book_name(path: Path) -> str:
+    """The title of the dictionary. Raises ReadError."""
+    return _facts(path).get("bookname", "") or path.stem
+
+
+def read_stardict(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each headword of the dictionary with its .ifo file at ``path``, and its equivalents.
+
+    Raises ReadError for files that are missing, damaged or too large.
+    """
+    facts = _facts(path)
+    index_path = beside(path, (".idx", ".idx.gz"))
+    index = read_whole(index_path)
+    dict_path = beside(path, (".dict.dz", ".dict"))
+    content = read_whole(dict_path)
+    width = 8 if facts.get("idxoffsetbits") == "64" else 4
+    types = facts.get("sametypesequence", "")
+    synonyms = _synonyms(path)
+    at = number = read = 0
+    while at < len(index):
+        end = index.find(b"\0", at, at + 2048)
+        if end < 0 or end + 1 + width + 4 > len(index):
+            raise ReadError(str(index_path), 0, f"no entry at byte {at:,}", _COPY)
+        word = index[at:end].decode("utf-8", "replace")
+        start = int.from_bytes(index[end + 1 : end + 1 + width], "big")
+        size = int.from_bytes(index[end + 1 + width : end + 5 + width], "big")
+        at = end + 5 + width
+        entry = defined(dict_path, content, start, size, read)
+        read += len(entry)
+        equivalents = [text for field in _fields(entry, types) for text in definition_equivalents(field, word)]
+        for headword in (word, *synonyms.get(number, ())):
+            yield headword, equivalents
+        number += 1
+        if number > ENTRIES:
+            raise ReadError(str(index_path), 0, f"more than {ENTRIES:,} entries", "split the dictionary")
+
+
+def _facts(path: Path) -> dict[str, str]:
+    lines = read_whole(path)[:100_000].decode("utf-8-sig", "replace").splitlines()
+    if not lines or lines[0].strip() != _MAGIC:
+        raise ReadError(str(path), 1, f"does not begin with {_MAGIC!r}", "give the .ifo file of a StarDict dictionary")
+    return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines[1:])}
+
+
+def _synonyms(path: Path) -> dict[int, list[str]]:
+    """Other headwords of entries, by the number of the entry."""
+    file = next((path.with_suffix(end) for end in (".syn", ".syn.dz") if path.with_suffix(end).is_file()), None)
+    words: dict[int, list[str]] = {}
+    if file is None:
+        return words
+    content = read_whole(file)
+    at = count = 0
+    while at < len(content):
+        end = content.find(b"\0", at, at + 2048)
+        if end < 0 or end + 5 > len(content) or count == ENTRIES:
+            raise ReadError(str(file), 0, f"no entry at byte {at:,}", _COPY)
+        number = int.from_bytes(content[end + 1 : end + 5], "big")
+        words.setdefault(number, []).append(content[at:end].decode("utf-8", "replace"))
+        at, count = end + 5, count + 1
+    return words
+
+
+def _fields(entry: bytes, types: str) -> Iterator[str]:
+    """The texts of an entry that may hold equivalents, without markup."""
+    at, number = 0, 0
+    while at < len(entry) and (not types or number < len(types)):
+        number += 1
+        if types:
+            kind = types[number - 1]
+        else:
+            kind, at = chr(entry[at]), at + 1
+        if types and number == len(types):  # the last field has neither a size nor a zero at its end
+            raw, at = entry[at:], len(entry)
+        elif kind.isupper():
+            size = int.from_bytes(entry[at : at + 4], "big")
+            raw, at = entry[at + 4 : at + 4 + size], at + 4 + size
+        else:
+            end = entry.find(b"\0", at)
+            end = len(entry) if end < 0 else end
+            raw, at = entry[at:end], end + 1
+        if kind in _TEXT:
+            yield raw.decode("utf-8", "replace")
+        elif kind in _MARKUP:
+            yield plain_markup(raw.decode("utf-8", "replace"))
+
+
+_DIGITS = {
+    digit: value for value, digit in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+}
+
+
+def read_dictd(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each headword of the dictionary with its .index file at ``path``, and its equivalents.
+
+    The index leaves out punctuation: the headword is the one in the first line of the definition where both agree.
+    Raises ReadError for files that are missing, damaged or too large.
+    """
+    dict_path = beside(path, (".dict.dz", ".dict"))
+    content = read_whole(dict_path)
+    read = 0
+    for number, line in enumerate(BytesIO(read_whole(path)), 1):
+        cells = line.rstrip(b"\r\n").split(b"\t")
+        if number > ENTRIES:
+            raise ReadError(str(path), number, f"more than {ENTRIES:,} entries", "split the dictionary")
+        if len(cells) < 3:
+            raise ReadError(str(path), number, "no headword, position and length between tabs", "check the file")
+        start, size = (_number(path, number, cell) for cell in cells[1:3])
+        if cells[0].startswith((b"00-database", b"00database")):
+            continue
+        entry = defined(dict_path, content, start, size, read)
+        read += len(entry)
+        text = entry.decode("utf-8", "replace")
+        word = (cells[3] if len(cells) > 3 else cells[0]).decode("utf-8", "replace")
+        first, _, rest = text.partition("\n")
+        heading = first.split(" /")[0].split(" <")[0].strip()
+        if _letters(heading) == _letters(word):
+            word, text = heading, rest
+        yield word, definition_equivalents(text, word)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _number(path: Path, line: int, digits: bytes) -> int:
+    """A number in the base of 64, the highest digit first."""
+    value = 0
+    for digit in digits.strip()[:12]:
+        if digit not in _DIGITS:
+            raise ReadError(
+                str(path), line, f"no number: {digits[:20]!r}", "give the .index file of a dictd dictionary"
+            )
+        value = value * 64 + _DIGITS[digit]
+    return value

@@ -1,0 +1,400 @@
+"""Two term lists -> which terms mean the same, by the sentences that contain them.
+
+A term's vector comes from example sentences (XPR, Zheng et al., ACL 2022; `phrasemate.encode.pooling`). Two terms are
+as close as the cosine of their vectors. A margin lowers the score of terms that are near to everything (CSLS, Conneau
+et al., ICLR 2018; or the ratio of Artetxe and Schwenk, ACL 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.encode import Model
+from phrasemate.encode.pooling import by_examples
+from phrasemate.errors import InputError, MissingExtra
+from phrasemate.examples import Finder, occurrences
+from phrasemate.query import marked
+from phrasemate.rank import margin_of, neighbour_pairs
+from phrasemate.text.formats.units import Term, TermPair
+from phrasemate.types import Phrase, Run
+from phrasemate.utils.knn import nearest
+
+THRESHOLDS = {"csls": 0.2, "ratio": 1.15}  # margin -> the least that is a match (docs/how-to/match-term-lists.md)
+READABLE = 80  # characters: of many sentences, those of about this length are shown
+
+Ids = NDArray[np.int64]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSettings:
+    """How terms are compared, and what counts as a match. Raises InputError for what makes no sense.
+
+    ``examples``: sentences a term; ``bare``, ``pooling``, ``layer`` as in `by_examples` ("": `pooling_of` the model).
+    ``margin``: csls or ratio, over the ``neighbours`` nearest. ``threshold``: the least margin (None: that of
+    `THRESHOLDS`), ``least_score``: the least cosine. ``candidates``: matches of a source term at most; ``mutual``:
+    only terms that are each other's best; ``one_to_one``: no term twice, with the greatest sum of margins.
+    ``evidence``: sentences that are kept of each side.
+    """
+
+    examples: int = 8
+    bare: float = 1.5  # bench/match.py, development pairs
+    pooling: str = ""
+    layer: int | None = None
+    margin: str = "csls"
+    neighbours: int = 10  # Conneau et al. (2018)
+    threshold: float | None = None
+    least_score: float = -1.0
+    candidates: int = 1
+    mutual: bool = False
+    one_to_one: bool = False
+    evidence: int = 1
+
+    def __post_init__(self) -> None:
+        if self.margin not in THRESHOLDS:
+            raise InputError(f"margin {self.margin!r}; expected one of {', '.join(THRESHOLDS)}")
+        for name, least in (("examples", 0), ("neighbours", 1), ("candidates", 1), ("evidence", 0), ("bare", 0)):
+            if not getattr(self, name) >= least:
+                raise InputError(f"{name} {getattr(self, name)}; expected {least} or more")
+        for name, value in (("threshold", self.least_margin), ("least_score", self.least_score), ("bare", self.bare)):
+            if not isfinite(value):
+                raise InputError(f"{name} {value}; expected a number")
+        if self.one_to_one and self.candidates > 1:
+            raise InputError(f"{self.candidates} candidates a term, but one to one; leave one of them out")
+
+    @property
+    def least_margin(self) -> float:
+        return THRESHOLDS[self.margin] if self.threshold is None else self.threshold
+
+
+class Side(NamedTuple):
+    """A term list, and where its example sentences come from (None: only the terms' own contexts)."""
+
+    terms: Sequence[Term]
+    finder: Finder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A source term and a target term: ``score`` is their cosine, ``rank`` that of the target among the source's.
+
+    ``source_examples``, ``target_examples``: how many sentences each was compared by (0: by its wording alone);
+    ``source_evidence``, ``target_evidence``: some of them.
+    """
+
+    source: Term
+    target: Term
+    score: float
+    margin: float
+    rank: int
+    mutual: bool
+    source_examples: int
+    target_examples: int
+    source_evidence: tuple[Phrase, ...]
+    target_evidence: tuple[Phrase, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; start and end are characters of the sentence."""
+        figures = {"score": round(self.score, 4), "margin": round(self.margin, 4)}
+        counts = {"source_examples": self.source_examples, "target_examples": self.target_examples}
+        evidence_of = {"source_evidence": self.source_evidence, "target_evidence": self.target_evidence}
+        sentences = {
+            name: [{"text": phrase.context, "start": phrase.start, "end": phrase.end} for phrase in phrases]
+            for name, phrases in evidence_of.items()
+        }
+        place = {"mutual": self.mutual, "rank": self.rank}
+        return {"source": self.source.text, "target": self.target.text, **figures, **place, **counts, **sentences}
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What came of two lists: ``matches`` in the order of the source list, and the terms of each side without one.
+
+    ``repeated``: how many terms of each side stand in their list before, and were passed over. ``alone``: how many
+    have no sentence that contains them.
+    """
+
+    matches: tuple[Match, ...]
+    source_unmatched: tuple[Term, ...]
+    target_unmatched: tuple[Term, ...]
+    repeated: tuple[int, int]
+    alone: tuple[int, int]
+    settings: MatchSettings
+
+    def as_dict(self) -> dict[str, Any]:
+        """What there is to say of the whole, for JSON."""
+        names = ("source", "target")
+        return {
+            "matches": len(self.matches),
+            "mutual": sum(match.mutual for match in self.matches),
+            "source_unmatched": [term.text for term in self.source_unmatched],
+            "target_unmatched": [term.text for term in self.target_unmatched],
+            "in_no_sentence": dict(zip(names, self.alone, strict=True)),
+            "repeated": dict(zip(names, self.repeated, strict=True)),
+            "margin": self.settings.margin,
+            "threshold": self.settings.least_margin,
+        }
+
+
+def match_terms(
+    source: Side,
+    target: Side,
+    model: Model,
+    settings: MatchSettings | None = None,
+    progress: Progress = lambda *_: None,
+) -> Matching:
+    """Match the terms of two lists.
+
+    Args:
+        source: Terms of one language, and where their example sentences come from.
+        target: Terms of the other language.
+        model: Model that encodes the terms.
+        settings: How pairs are scored and chosen.
+        progress: Called with what is being done, how much of it is done, and of how much.
+
+    Raises InputError for a list without terms, MissingExtra where an assignment one to one needs a package that is
+    absent.
+    """
+    settings = settings or MatchSettings()
+    if settings.one_to_one:
+        matching_function()
+    lists = _different(source.terms, "source"), _different(target.terms, "target")
+    first = _prepared(lists[0], source.finder, "source", model, settings, progress)
+    second = _prepared(lists[1], target.finder, "target", model, settings, progress)
+    pairs = candidates(first.vectors, second.vectors, settings.neighbours, settings.margin, settings.candidates)
+    selected = select(pairs, settings)
+    return Matching(
+        tuple(_matches(selected, first, second, settings.evidence)),
+        _without(first.terms, selected.sources),
+        _without(second.terms, selected.targets),
+        (len(source.terms) - len(first.terms), len(target.terms) - len(second.terms)),
+        (first.alone, second.alone),
+        settings,
+    )
+
+
+class _Prepared(NamedTuple):
+    """The terms of a list, each wording once, with their sentences and vectors (terms, dim)."""
+
+    terms: list[Term]
+    examples: list[list[Phrase]]
+    vectors: NDArray[np.float32]
+
+    @property
+    def alone(self) -> int:
+        """How many have no sentence."""
+        return sum(not sentences for sentences in self.examples)
+
+
+def _prepared(
+    terms: list[Term], finder: Finder | None, name: str, model: Model, settings: MatchSettings, progress: Progress
+) -> _Prepared:
+    named = f"{name} {terms[0].language}".strip()
+    examples = _examples(terms, finder, named, settings.examples, progress)
+    texts, pooling = [term.text for term in terms], settings.pooling or pooling_of(model)
+
+    def show(count: int, total: int) -> None:
+        progress(f"encoding, {named}", count, total)
+
+    return _Prepared(
+        terms, examples, by_examples(model, texts, examples, pooling, settings.layer, settings.bare, show)[0]
+    )
+
+
+def pooling_of(model: Model) -> str:
+    """Settings of term vectors: the mean of the token states, and the model's trained projection if it has one."""
+    return "mean" if model.head is None else "mean+head"
+
+
+def select(pairs: Candidates, settings: MatchSettings) -> Candidates:
+    """Those of the candidates that are matches."""
+    mask = (pairs.margins >= settings.least_margin) & (pairs.scores >= settings.least_score)
+    if settings.mutual:
+        mask &= pairs.mutual
+    if settings.one_to_one:
+        eligible = pairs.only(mask)
+        return eligible.only(assign(eligible))
+    return pairs.only(mask & (pairs.ranks <= settings.candidates))
+
+
+def term_pairs(matching: Matching, contexts: bool = False) -> Iterable[TermPair]:
+    """The matches as rows for `phrasemate.text.term_lists.write_pairs`; evidence has its term in ``[[ ]]``.
+
+    ``contexts``: the evidence becomes contexts of the terms, and the figures a note of the target (for a term base).
+    """
+    for match in matching.matches:
+        source, target = match.source, match.target
+        if contexts:
+            figures = f"margin {match.margin:.3f}, {'mutual best' if match.mutual else f'rank {match.rank}'}"
+            source = replace(source, contexts=_with(match.source_evidence, source.contexts))
+            note = f"{target.note}; {figures}" if target.note else figures
+            target = replace(target, contexts=_with(match.target_evidence, target.contexts), note=note)
+        yield TermPair(source, target, match.score, {} if contexts else _facts(match, matching.settings.evidence))
+
+
+def _with(evidence: Sequence[Phrase], contexts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*contexts, *(phrase.context for phrase in evidence)]))
+
+
+def _facts(match: Match, evidence: int) -> dict[str, Any]:
+    facts: dict[str, Any] = {"margin": round(match.margin, 6), "mutual": "yes" if match.mutual else "no"}
+    facts |= {"rank": match.rank, "target_id": match.target.id}
+    facts |= {"source_examples": match.source_examples, "target_examples": match.target_examples}
+    for name, phrases in (("source", match.source_evidence), ("target", match.target_evidence)):
+        contexts = [marked(phrase.context, phrase.start, phrase.end) for phrase in phrases[:evidence]]
+        for number, text in enumerate([*contexts, *[""] * (evidence - len(contexts))], 1):
+            facts[f"{name}_evidence_{number}"] = text
+    return facts
+
+
+def _different(terms: Iterable[Term], name: str) -> list[Term]:
+    """The terms, each wording once. Raises InputError where there is none."""
+    different: dict[str, Term] = {}
+    for term in terms:
+        text = " ".join(term.text.split())
+        if text:
+            different.setdefault(text, replace(term, text=text))
+    if not different:
+        raise InputError(f"no term in the {name} list; expected at least one")
+    return list(different.values())
+
+
+def _examples(
+    terms: Sequence[Term], finder: Finder | None, name: str, limit: int, progress: Progress
+) -> list[list[Phrase]]:
+    """Up to ``limit`` sentences for each term: its own contexts first, then those of the text."""
+    examples = []
+    for count, term in enumerate(terms, 1):
+        marked_phrases = [Phrase(text, *spans[0]) for text in term.contexts if (spans := occurrences(term.text, text))]
+        more = finder.find(term.text, limit) if finder is not None and limit > len(marked_phrases) else []
+        examples.append(list({phrase.context: phrase for phrase in [*marked_phrases, *more]}.values())[:limit])
+        progress(f"examples, {name}", count, len(terms))
+    return examples
+
+
+def _matches(pairs: Candidates, first: _Prepared, second: _Prepared, evidence: int) -> Iterable[Match]:
+    for source, target, score, margin, rank, mutual in zip(*(column.tolist() for column in pairs), strict=True):
+        evidence_source, other = first.examples[source], second.examples[target]
+        yield Match(
+            first.terms[source],
+            second.terms[target],
+            score,
+            margin,
+            rank,
+            mutual,
+            len(evidence_source),
+            len(other),
+            _evidence(evidence_source, evidence),
+            _evidence(other, evidence),
+        )
+
+
+def _evidence(examples: Sequence[Phrase], count: int) -> tuple[Phrase, ...]:
+    """Those whose length is nearest to a line."""
+    return tuple(sorted(examples, key=lambda phrase: abs(len(phrase.context) - READABLE))[:count])
+
+
+def _without(terms: Sequence[Term], ids: Ids) -> tuple[Term, ...]:
+    matched = set(ids.tolist())
+    return tuple(term for number, term in enumerate(terms) if number not in matched)
+
+
+DEPTH = 20  # nearest terms of each term, both ways, that are looked at
+
+Floats = NDArray[np.float32]
+
+
+class Candidates(NamedTuple):
+    """Pairs of a source and a target term that may match, (pairs,) each: by source, then by margin, highest first.
+
+    ``ranks`` count from 1 within a source term; ``mutual``: each is the other's best by margin.
+    """
+
+    sources: Ids
+    targets: Ids
+    scores: Floats
+    margins: Floats
+    ranks: Ids
+    mutual: NDArray[np.bool_]
+
+    def only(self, mask: NDArray[np.bool_]) -> Candidates:
+        """Those of a mask."""
+        return Candidates(
+            self.sources[mask],
+            self.targets[mask],
+            self.scores[mask],
+            self.margins[mask],
+            self.ranks[mask],
+            self.mutual[mask],
+        )
+
+
+def candidates(source: Floats, target: Floats, k: int = 10, how: str = "csls", depth: int = DEPTH) -> Candidates:
+    """The pairs that are among the nearest of either side by cosine, with their margins.
+
+    Needs n x m products and holds but a block of them.
+
+    Args:
+        source: Vectors (n, dim) of unit length.
+        target: Vectors (m, dim) of unit length.
+        k: Neighbours of the other side whose mean cosine a margin compares with.
+        how: Name of the margin (`phrasemate.rank.margin_of`).
+        depth: Nearest of each term that become pairs.
+    """
+    depth = max(depth, DEPTH, k)
+    near, cosines = nearest(source, target, depth)  # (n, depth) each
+    back, back_cosines = nearest(target, source, depth)  # (m, depth)
+    source_means, other = cosines[:, :k].mean(1), back_cosines[:, :k].mean(1)
+    rows, columns, scores = neighbour_pairs(Run(near, cosines), Run(back, back_cosines))
+    margins = margin_of(scores, source_means[rows], other[columns], how)
+    order = np.lexsort((columns, -margins, rows))
+    rows, columns, scores, margins = rows[order], columns[order], scores[order], margins[order]
+    ranks = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
+    leads = np.zeros(len(rows), np.bool_)  # the best pair of its target
+    by_target = np.lexsort((rows, -margins, columns))
+    leads[by_target[np.unique(columns[by_target], return_index=True)[1]]] = True
+    return Candidates(rows, columns, scores, margins, ranks, leads & (ranks == 1))
+
+
+def assign(pairs: Candidates) -> NDArray[np.bool_]:
+    """(pairs,) which pairs to take so that no term comes twice and the sum of margins is the greatest.
+
+    Margins count from a little below the least one among the pairs, so that each pair is worth more than none. Exact,
+    on the sparse graph of the candidates: scipy's min_weight_full_bipartite_matching (LAPJVsp: Jonker and Volgenant
+    1987), with a column for each source term that stands for "no match". Raises MissingExtra without scipy.
+    """
+    solve = matching_function()
+    from scipy.sparse import csr_array
+
+    chosen_pairs = np.zeros(len(pairs.sources), np.bool_)
+    if not len(chosen_pairs):
+        return chosen_pairs
+    rows, row = np.unique(pairs.sources, return_inverse=True)
+    columns, column = np.unique(pairs.targets, return_inverse=True)
+    worth = pairs.margins.astype(np.float64) - pairs.margins.min()
+    step = 1e-6 + float(worth.max()) * 1e-6
+    costs = worth.max() - worth + step  # no cost may be 0: it would be no edge
+    nothing = np.full(len(rows), worth.max() + 2 * step)
+    values = np.concatenate([costs, nothing])
+    places = np.concatenate([row, np.arange(len(rows))]), np.concatenate([column, len(columns) + np.arange(len(rows))])
+    graph = csr_array((values, places), shape=(len(rows), len(columns) + len(rows)))
+    chosen = np.full(len(rows), -1)
+    mates = solve(graph)
+    chosen[mates[0]] = mates[1]
+    chosen_pairs[:] = chosen[row] == column
+    return chosen_pairs
+
+
+def matching_function() -> Any:
+    """What solves an assignment. Raises MissingExtra without scipy."""
+    try:
+        from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+    except ImportError as error:
+        raise MissingExtra("scipy", "match") from error
+    return min_weight_full_bipartite_matching

@@ -1,0 +1,394 @@
+"""A second look at sentence pairs: cross-attention over the encoder's token states, trained by ``train reranker``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from cachetools import LRUCache
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from phrasemate.encode import Model
+from phrasemate.errors import InputError, ModelMismatch
+from phrasemate.rank import csls, margin_lists, rerank, run_of, whole
+from phrasemate.types import Phrase, PhrasePair, Run, Scorer
+from phrasemate.utils.machine import parts, single_blas
+from phrasemate.utils.storage import Seal
+
+Floats = NDArray[np.float32]
+Arrays = dict[str, Floats]
+
+SHARPNESS = 20.0  # s of eq. 2: a temperature of 0.05, that of the bundled model's training
+START_MIX = (0.0, 40.0, 0.0)  # a_1, a_2, a_3, chosen on held-out text (results/log/rerank.md)
+TINY = np.float32(1e-30)
+
+
+class Read(NamedTuple):
+    """A sentence as the network takes it: ``tokens`` (T, d) projected, ``vector`` (width,) of the encoder, unit."""
+
+    tokens: Floats
+    vector: Floats
+
+
+@dataclass(frozen=True)
+class Network:
+    """Weights of the network, by the symbols of the module::
+
+        project (width, d), project_bias (d,)   P, p
+        match (d, d), match_bias                W, b
+        sharpness                               log s
+        attend (d,), attend_bias                v, c
+        weigh (d,)                              u
+        bilinear (d, d), bilinear_bias          symmetric part B, c_B
+        mix (3,)                                a
+
+    Raises InputError for an array that is missing, not finite or of another shape.
+    """
+
+    arrays: Arrays
+
+    def __post_init__(self) -> None:
+        project = self.arrays.get("project", np.zeros((0, 0), np.float32))
+        if project.ndim != 2:
+            raise InputError(f"project: {project.dtype} {project.shape}; expected finite float32 (width, d)")
+        width, dim = project.shape
+        expected = shapes(width, dim)
+        if set(expected) != set(self.arrays):
+            raise InputError(
+                f"arrays {', '.join(sorted(self.arrays)) or 'none'}; expected {', '.join(sorted(expected))}"
+            )
+        for name, shape in expected.items():
+            array = self.arrays[name]
+            if array.shape != shape or array.dtype != np.float32 or not np.isfinite(array).all():
+                raise InputError(f"{name}: {array.dtype} {array.shape}; expected finite float32 {shape}")
+
+    @classmethod
+    def start(cls, project: Floats, bias: Floats, mix: Sequence[float] = START_MIX) -> Network:
+        """Before training, from a projection of states: (width, d) and (d,)."""
+        dim = len(bias)
+        return cls(
+            {
+                "project": np.asarray(project, np.float32),
+                "project_bias": np.asarray(bias, np.float32),
+                "match": np.eye(dim, dtype=np.float32),
+                "match_bias": np.zeros((), np.float32),
+                "sharpness": np.array(np.log(SHARPNESS), np.float32),
+                "attend": np.zeros(dim, np.float32),
+                "attend_bias": np.ones((), np.float32),
+                "weigh": np.zeros(dim, np.float32),
+                "bilinear": np.eye(dim, dtype=np.float32),
+                "bilinear_bias": np.zeros((), np.float32),
+                "mix": np.array(mix, np.float32),
+            }
+        )
+
+    @property
+    def width(self) -> int:
+        """Of the encoder's states."""
+        return len(self.arrays["project"])
+
+    @property
+    def dim(self) -> int:
+        """Of the projected ones."""
+        return len(self.arrays["project_bias"])
+
+    def read(self, states: Floats, vector: Floats) -> Read:
+        """A sentence: (T, width) states of its tokens without the special ones, (width,) its unit vector."""
+        projected = states.astype(np.float32) @ self.arrays["project"] + self.arrays["project_bias"]
+        return Read(projected / np.maximum(np.sqrt((projected * projected).sum(1, keepdims=True)), TINY), vector)
+
+    def scores(self, query: Read, others: Sequence[Read]) -> Floats:
+        """(others,) float32 scores of a sentence with each of the others, all at once."""
+        mixed: Floats = self.parts(query, others) @ self.arrays["mix"]
+        return mixed
+
+    def parts(self, query: Read, others: Sequence[Read]) -> Floats:
+        """(others, 3): cosine, match and g of eq. 5, which the score is mixed of.
+
+        No hbar is computed. With k_j = sum_i gamma_i alpha_ij, e^1 = sum_j k_j y_j, and a linear map of the hbar_i is a
+        sum over j of the same map of the y_j. A sentence without tokens has a match and an e of 0.
+        """
+        if not others:
+            return np.zeros((0, 3), np.float32)
+        w, x = self.arrays, query.tokens  # (I, d)
+        full = [number for number, read in enumerate(others) if len(read.tokens)] if len(x) else []
+        values = np.zeros((len(others), 2), np.float32)
+        if full:
+            values[full] = self._crossed(x, [others[number].tokens for number in full])
+        values[:, 1] = np.tanh(values[:, 1] + w["bilinear_bias"])  # eq. 5
+        cosines = np.stack([read.vector for read in others]) @ query.vector
+        return np.column_stack([cosines, values])
+
+    def _crossed(self, x: Floats, sides: Sequence[Floats]) -> Floats:
+        """(K, 2): the match, and what eq. 5 takes the tanh of but for its bias, with each of K sentences (J_k, d)."""
+        w, y = self.arrays, np.concatenate(sides)  # (J, d), one sentence after the other
+        lengths = np.array([len(side) for side in sides])
+        first = np.cumsum(lengths) - lengths  # (K,) where each begins
+        cosines = x @ y.T  # (I, J)
+        m = self._matches(x @ w["match"] @ y.T)  # (I, J); x asks
+        weights_back = np.exp(m - np.repeat(np.maximum.reduceat(m, first, 1), lengths, 1))
+        weights_back /= np.repeat(
+            np.add.reduceat(weights_back, first, 1), lengths, 1
+        )  # (I, J); alpha of x's tokens, eq. 2
+        m = self._matches((y @ w["match"] @ x.T).T)  # (I, J); y asks
+        back = np.exp(m - m.max(0))
+        back /= back.sum(0)  # (I, J); alpha of y's tokens
+        token_weights = _softmax(x @ w["weigh"])  # (I,) w of q^1
+        theirs = y @ w["weigh"]
+        theirs = np.exp(theirs - np.repeat(np.maximum.reduceat(theirs, first), lengths))
+        theirs /= np.repeat(np.add.reduceat(theirs, first), lengths)  # (J,) w of q^2
+        match = (
+            np.add.reduceat(token_weights @ (weights_back * cosines) + theirs * (back * cosines).sum(0), first) / 2
+        )  # (K,)
+        gamma = np.tanh(np.add.reduceat(weights_back * (y @ w["attend"]), first, 1) + w["attend_bias"])  # (I, K); eq. 4
+        k = (weights_back * np.repeat(gamma, lengths, 1)).sum(0)  # (J,)
+        e1 = _unit(np.add.reduceat(k[:, None] * y, first, 0))  # (K, d)
+        gamma = np.tanh((x @ w["attend"]) @ back + w["attend_bias"])  # (J,)
+        e2 = _unit(np.add.reduceat(back * gamma, first, 1).T @ x)  # (K, d)
+        bilinear = (w["bilinear"] + w["bilinear"].T) / 2
+        return np.column_stack([match, ((e1 @ bilinear) * e2).sum(1)]).astype(np.float32)
+
+    def _matches(self, products: NDArray[np.floating]) -> Floats:
+        """The s m of eq. 1 and 2."""
+        similarities: Floats = np.exp(self.arrays["sharpness"]) * np.tanh(products + self.arrays["match_bias"])
+        return similarities
+
+
+def shapes(width: int, dim: int) -> dict[str, tuple[int, ...]]:
+    """Of the arrays of a network."""
+    return {
+        "project": (width, dim),
+        "project_bias": (dim,),
+        "match": (dim, dim),
+        "match_bias": (),
+        "sharpness": (),
+        "attend": (dim,),
+        "attend_bias": (),
+        "weigh": (dim,),
+        "bilinear": (dim, dim),
+        "bilinear_bias": (),
+        "mix": (3,),
+    }
+
+
+def _softmax(values: Floats) -> Floats:
+    powers: Floats = np.exp(values - values.max())
+    powers /= powers.sum()
+    return powers
+
+
+def _unit(rows: Floats) -> Floats:
+    unit_rows: Floats = rows / np.maximum(np.sqrt((rows * rows).sum(1, keepdims=True)), TINY)
+    return unit_rows
+
+
+SEAL = Seal(
+    "phrasemate-reranker",
+    1,
+    "phrasemate train reranker",
+    "train it again, or reinstall phrasemate if it is the bundled one",
+)
+
+
+class Trained(NamedTuple):
+    """A network, the hash of the ``encoder`` it goes with, the ``facts`` of its training, its folder's own ``hash``."""
+
+    network: Network
+    encoder: str
+    facts: dict[str, Any]
+    hash: str
+
+
+def bundled_reranker() -> Path:
+    """The one that comes with the package, for the bundled encoder."""
+    return Path(__file__).parent / "models" / "e5-small-reranker"
+
+
+def save_reranker(network: Network, folder: Path, encoder: str, facts: Mapping[str, Any]) -> None:
+    """Write it, in float16, into a folder that is there; ``facts`` (plain data) say what it was trained on."""
+    weights = save({name: array.astype(np.float16) for name, array in network.arrays.items()})
+    SEAL.write(folder, weights, {"encoder": encoder, "facts": dict(facts)})
+
+
+def load_reranker(folder: Path | None = None) -> Trained:
+    """Read one (default: the bundled one), every byte verified.
+
+    Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where something
+    is missing or altered.
+    """
+    folder = bundled_reranker() if folder is None else folder
+    content, digest = SEAL.read(folder)
+    try:
+        weights = SEAL.weights(folder, content)
+        arrays = {name: array.astype(np.float32) for name, array in load(weights).items()}
+        return Trained(Network(arrays), str(content["encoder"]), dict(content["facts"]), digest)
+    except (KeyError, TypeError, ValueError, SafetensorError, InputError) as error:
+        raise SEAL.misfit(folder, error) from error
+
+
+FIRST = 20  # of a list, that are re-ranked
+NEIGHBOURS = 1  # k of CSLS, before it and after it, chosen on held-out text (results/log/rerank.md)
+HELD = 200_000  # tokens of sentences that are kept between calls: 150 MB at a dimension of 192
+TOGETHER = 4096  # tokens of other sentences that one sentence is compared with at once
+
+
+class Attention:
+    """Scores sentence pairs by cross-attention over the encoder's token states; a pair has one score both ways.
+
+    Sentences are encoded once and kept, the latest ``token_limit`` tokens of them. No score is above ``highest``.
+    Raises ModelMismatch for a re-ranker that was trained on another encoder's states.
+    """
+
+    def __init__(self, model: Model, trained: Trained, token_limit: int = HELD) -> None:
+        if trained.encoder != model.hash or trained.network.width != model.width:
+            raise ModelMismatch(
+                f"the re-ranker {trained.hash[:12]} was trained on the encoder {trained.encoder[:12]}, this one is "
+                f"{model.hash[:12]}; give the encoder that it belongs to, or train one for yours"
+            )
+        self.trained = trained
+        self._model, self._network = model, trained.network
+        self.highest = float(np.abs(trained.network.arrays["mix"]).sum())
+        self._cache: LRUCache[str, Read] = LRUCache(token_limit, lambda read: len(read.tokens))
+        self.signature = f"attention {trained.hash} {model.hash}"
+
+    @single_blas
+    def score(self, pairs: Sequence[PhrasePair]) -> Floats:
+        """(pairs,) float32: the higher, the likelier is a pair one of translations."""
+        texts = [(pair.source.text, pair.target.text) for pair in pairs]
+        cached = self._reads(texts)
+        others: dict[str, list[int]] = defaultdict(list)
+        for number, (source, _) in enumerate(texts):
+            others[source].append(number)
+        pair_scores = np.zeros(len(pairs), np.float32)
+        for source, numbers in others.items():
+            for part in parts(numbers, lambda number: len(cached[texts[number][1]].tokens), TOGETHER):
+                pair_scores[part] = self._network.scores(cached[source], [cached[texts[number][1]] for number in part])
+        return pair_scores
+
+    def _reads(self, texts: Sequence[tuple[str, str]]) -> dict[str, Read]:
+        """The sentences of some pairs; those of earlier calls are kept as far as there is room."""
+        distinct = dict.fromkeys(text for pair in texts for text in pair)
+        sentences = {text: self._cache[text] for text in distinct if text in self._cache}
+        missing = [text for text in distinct if text not in sentences]
+        for text, read in zip(missing, reads(self._model, self._network, missing), strict=True):
+            sentences[text] = read
+            if len(read.tokens) <= self._cache.maxsize:
+                self._cache[text] = read
+        return sentences
+
+
+def load_attention(model: Model, folder: Path | None = None) -> Attention:
+    """The re-ranker of a folder (default: the one that comes with the bundled encoder). Raises as `load_reranker` and
+    `Attention` do.
+    """
+    return Attention(model, load_reranker(folder))
+
+
+def reads(model: Model, network: Network, texts: Sequence[str]) -> Iterator[Read]:
+    """Each sentence as the network takes it, block by block of the encoder."""
+    prefix = model.sentence_prompt()
+    opening, closing = len(model.runtime.opening), len(model.runtime.closing)
+    for states in model.token_states([prefix + text for text in texts]):
+        vectors = model.sentence_vectors(states, prefix)
+        for vector, first, last in zip(vectors, states.bounds[:-1].tolist(), states.bounds[1:].tolist(), strict=True):
+            yield network.read(states.values[first + opening : last - closing], vector)
+
+
+def both_ways(
+    run: Run,
+    back: Run,
+    scorer: Scorer,
+    n: int,
+    query: Callable[[int], Phrase],
+    document: Callable[[int], Phrase],
+    k: int = NEIGHBOURS,
+    name: str = "",
+) -> Run:
+    """Re-rank the first of each query's list and of each document's, and compare each score with its neighbours'.
+
+    A document that another query fits better is put behind: 2 score - the mean of the query's k best - that of the
+    document's (CSLS). What is beyond n stays behind, in its order. Each pair is scored once.
+
+    Args:
+        run: Documents of each query.
+        back: Queries of each document.
+        scorer: What scores pairs.
+        n: First of each list that are scored.
+        query: Gives the phrase of a row, as in `rerank`.
+        document: Gives the phrase of an id, as in `rerank`.
+        k: Neighbours of CSLS, at most n.
+        name: Name of the new run; "" for that of ``run``.
+
+    Raises InputError where a document has no row in ``back``.
+    """
+    if k > n:
+        raise InputError(f"k {k} and n {n}; expected no more neighbours than are re-ranked")
+    once = _Once(scorer)
+    forward_scores = rerank(_first(run, n), once, n, query, document)
+    backward_scores = rerank(_first(back, n), _Turned(once), n, document, query)
+    best = margin_lists(forward_scores, backward_scores, k, "csls")
+    rest = run.scores[:, n:]
+    if not rest.size:
+        return Run(best.ids, best.scores, name or run.name)
+    lowest = np.where(best.ids >= 0, best.scores, np.inf).min(1, keepdims=True)
+    more = run.ids[:, n:] >= 0
+    gap = np.subtract(run.scores[:, n : n + 1], rest, out=np.zeros_like(rest), where=more)
+    scores = np.where(more, np.nextafter(lowest, np.float32(-np.inf)) - gap, -np.inf).astype(np.float32)
+    return Run(np.hstack([best.ids, run.ids[:, n:]]), np.hstack([best.scores, scores]), name or run.name)
+
+
+def mates(scorer: Scorer, cosines: Floats, queries: Sequence[str], documents: Sequence[str], name: str = "") -> Run:
+    """All documents for each query by CSLS of the cosines (queries, documents), the best re-ranked from both sides:
+    see `both_ways`. -inf: no candidate.
+    """
+    if not cosines.size:
+        return run_of(cosines, name=name)
+    values = csls(cosines, NEIGHBOURS)
+    query_phrases, document_phrases = ([whole(text) for text in side] for side in (queries, documents))
+    n = min(FIRST, *values.shape)
+    return both_ways(
+        run_of(values),
+        run_of(values.T),
+        scorer,
+        n,
+        query_phrases.__getitem__,
+        document_phrases.__getitem__,
+        min(NEIGHBOURS, n),
+        name,
+    )
+
+
+def _first(run: Run, n: int) -> Run:
+    return Run(run.ids[:, :n], run.scores[:, :n], run.name)
+
+
+class _Once:
+    """A scorer that is asked about each pair once."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer, self._known = scorer, dict[tuple[str, str], float]()
+
+    @single_blas
+    def score(self, pairs: Sequence[PhrasePair]) -> Floats:
+        keys = [(pair.source.text, pair.target.text) for pair in pairs]
+        new = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in self._known}
+        if new:
+            self._known |= zip(new, np.asarray(self._scorer.score(list(new.values()))).tolist(), strict=True)
+        return np.array([self._known[key] for key in keys], np.float32)
+
+
+class _Turned:
+    """Asks about the pairs with source and target exchanged."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+
+    @single_blas
+    def score(self, pairs: Sequence[PhrasePair]) -> Floats:
+        return self._scorer.score([PhrasePair(pair.target, pair.source) for pair in pairs])

@@ -1,0 +1,20 @@
+// Saves an entry as soon as a field of it has changed.
+"use strict";
+(() => {
+  const status = document.getElementById("status");
+  for (const form of document.querySelectorAll(".entry")) {
+    form.addEventListener("change", async () => {
+      const data = new FormData(form);
+      data.set("action", "change");
+      try {
+        const response = await fetch(form.getAttribute("action"), { method: "POST", body: data, headers: { Accept: "application/json" } });
+        const answer = await response.json();
+        status.textContent = response.ok ? "Saved." : answer.error.message;
+        form.classList.toggle("unsaved", !response.ok);
+      } catch {
+        status.textContent = "The server does not answer: this change is not saved.";
+        form.classList.add("unsaved");
+      }
+    });
+  }
+})();

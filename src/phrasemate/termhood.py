@@ -1,0 +1,271 @@
+"""Termhood: how likely a phrase of a document is a term of its subject, from where and how often it stands.
+
+A phrase gets a few features (see `describe`). A logistic regression over them, the same for all languages, ranks it.
+Phrases of several words are judged like single words: nothing divides by the length. The weights were fitted on the
+terms that twelve Canadian acts define, in English and, for five of them, in French (bench/law_terms.py).
+
+What Frantzi, Ananiadou and Mima (2000) call the C-value is here in two features: how often a phrase stands, and the
+share of it that stands in one longer phrase. Keyness compares the document's words with a reference, as in weirdness
+(Ahmad, Gillam and Tostevin 1999). Association is the pointwise mutual information of neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from phrasemate.lexicon.inflection import has_stemmer, primary, stemmed_all
+from phrasemate.reference import Reference
+from phrasemate.text import folded, words
+from phrasemate.text.normalize import composed
+from phrasemate.types import Phrase
+
+WEIGHTS = {  # bench/law_terms.py --part fit
+    "frequency": 1.09,
+    "belief": 17.5,
+    "length": 1.97,
+    "keyness": 1.0,  # times the weight of its reference
+    "association": 0.3,
+    "function words": -3.69,
+    "nested": -2.13,
+    "number": -4.12,
+    "defined": 3.0,  # by hand: laws define all the terms that they are measured by, other documents a few
+}
+NESTED = 0.8  # of the occurrences of a phrase in one longer phrase, from which on the longer one stands for it
+BIAS = -26.1
+_ENDINGS = 3  # characters that inflected forms of a word may differ in, after what they share
+_ENGLISH_ENDINGS = frozenset({"", "s", "es", "y", "ies", "'s"})  # "invest" and "investment" stay two terms
+_CODE = re.compile(r"[_{}<>\\|=@$%^~`]|[a-z]\.[a-z]{2}")
+_BESIDE = frozenset("_{}<>\\|=@$%^~`")
+_OPENING = ",:(\"'“„«‘"
+_NEXT = 120  # characters after a phrase that are looked at
+_DEFINES = re.compile(
+    r"""\s*[\"'”’»“)\]]*\s*(?:\([^()]{1,80}\)\s*)?,?\s*(?:
+    (?:means?|includes?|(?:is|are)\ defined|refers?\ to|(?:has|have)\ the\ (?:same\ )?meaning|shall\ mean
+    |désignent?|s[’']entend(?:ent)?|signifien?t?|bedeute[nt]|bezeichne[nt]|hei(?:ß|ss)[et]n?|gilt\ als|umfass(?:t|en)
+    |significan?|designan?|se\ entiende|se\ entenderá|si\ intend(?:e|ono)|entende-se|betekent|omvat|betyder|avses
+    |oznacza(?:ją)?|означа[ею]т|понима[ею]тся)\b
+    |とは|是指|[:：]\s)""",
+    re.VERBOSE,
+)
+_CAPITAL_AFTER = re.compile(r"\s+(?:\([^()]{1,80}\)\s*)?[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]")
+_CAPITAL_NOUNS = frozenset({"de", "lb", ""})  # where a capital says nothing
+
+
+class Occurrence(NamedTuple):
+    """A phrase where it stands; ``score`` is the segmenter's belief, 0 to 1, that it is a phrase there.
+
+    ``translation``: what a bilingual file has for the sentence in other languages.
+    """
+
+    phrase: Phrase
+    document: str
+    line: int
+    score: float = 1.0
+    translation: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; start and end are characters of the context."""
+        phrase, place = self.phrase, {"document": self.document, "line": self.line}
+        return {"context": phrase.context, "start": phrase.start, "end": phrase.end, **place}
+
+
+@dataclass(slots=True)
+class PhraseStatistics:
+    """A phrase while its occurrences are gathered: how often, their probabilities' sum and greatest, and where.
+
+    ``forms``: its inflected forms, if there are several. ``features``: what `describe` sets.
+    """
+
+    words: int
+    count: int = 0
+    total: float = 0.0
+    greatest: float = 0.0
+    places: list[Occurrence] = field(default_factory=list)
+    forms: tuple[str, ...] = ()
+    features: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def belief(self) -> float:
+        """The mean probability."""
+        return self.total / self.count
+
+
+Phrases = Mapping[str, PhraseStatistics]
+
+
+# -- inflected forms
+
+
+def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatistics]:
+    """The phrases with all inflected forms of one as one, under the most frequent form, in order of occurrence.
+
+    Forms of one phrase have equal stems (Snowball), word by word. What follows the beginning that they share must be
+    an ending of English, or short in another language. Without a stemmer all phrases stay as they are.
+    """
+    if not has_stemmer(language):
+        return dict(phrases)
+    language = primary(language)
+    parts = sorted({part for key in phrases for part in key.split(" ")})
+    stems = dict(zip(parts, stemmed_all(parts, language), strict=True))
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for key in sorted(phrases, key=lambda key: -phrases[key].count):
+        alike[" ".join(stems[part] for part in key.split(" "))].append(key)
+    head_of: dict[str, str] = {}
+    for keys in alike.values():
+        heads: list[str] = []
+        for key in keys:
+            head_of[key] = next((head for head in heads if _inflects(head, key, language)), key)
+            if head_of[key] == key:
+                heads.append(key)
+    forms: defaultdict[str, list[str]] = defaultdict(list)
+    for key in phrases:
+        forms[head_of[key]].append(key)
+    return {head: _joined(phrases, keys) for head, keys in forms.items()}
+
+
+def _inflects(one: str, other: str, language: str) -> bool:
+    pairs = list(zip(one.split(" "), other.split(" "), strict=False))
+    return len(one.split(" ")) == len(other.split(" ")) and all(
+        first == second or _same_word(first, second, language) for first, second in pairs
+    )
+
+
+def _same_word(one: str, other: str, language: str) -> bool:
+    plain = [_without_marks(word) for word in (one, other)]
+    differing = (at for at, (first, second) in enumerate(zip(*plain, strict=False)) if first != second)
+    shared = next(differing, min(map(len, plain)))
+    endings = {word[shared:] for word in plain}
+    if language == "en":
+        return endings <= _ENGLISH_ENDINGS
+    return shared > 1 and max(map(len, endings)) <= _ENDINGS
+
+
+def _without_marks(word: str) -> str:
+    if word.isascii():
+        return word
+    return "".join(sign for sign in unicodedata.normalize("NFD", word) if not unicodedata.combining(sign))
+
+
+def _joined(phrases: Phrases, keys: Sequence[str]) -> PhraseStatistics:
+    if len(keys) == 1:
+        return phrases[keys[0]]
+    parts = [phrases[key] for key in keys]
+    return PhraseStatistics(
+        parts[0].words,
+        sum(part.count for part in parts),
+        sum(part.total for part in parts),
+        max(part.greatest for part in parts),
+        [place for part in parts for place in part.places],
+        tuple(keys),
+    )
+
+
+# -- features
+
+
+def describe(phrases: Phrases, language: str, reference: Reference | None = None, common: Collection[str] = ()) -> None:
+    """Sets the features of each phrase; ``common``: folded function words.
+
+    Without a ``reference`` all phrases have the keyness 0.
+    """
+    counts = _word_counts(phrases)
+    total = max(1, counts.total())
+    longer = longer_phrases(phrases)
+    keyness = {}
+    if reference is not None:
+        for word, count in counts.items():
+            keyness[word] = reference.weight * (math.log(count / total) - reference.log_probability(word))
+    for key, statistics in phrases.items():
+        parts, count, places = key.split(" "), statistics.count, statistics.places
+        chances = [count * total / (max(counts[one], 1) * max(counts[other], 1)) for one, other in pairwise(parts)]
+        statistics.features = {
+            "frequency": math.log1p(count),
+            "belief": statistics.greatest,
+            "length": math.log2(len(parts) + 1),
+            "keyness": sum(keyness.get(part, 0.0) for part in parts) / len(parts),
+            "association": math.log(min(chances, default=1.0)),
+            "function words": sum(part in common for part in parts) / len(parts),
+            "nested": min(1.0, max((phrases[one].count for one in longer[key]), default=0) / count),
+            "number": float(any(not any(map(str.isalpha, part)) for part in parts)),
+            "defined": float(any(is_defined(place.phrase, language) for place in places)),
+        }
+
+
+def termhood(phrases: Phrases) -> dict[str, float]:
+    """The probability of each described phrase to be a term."""
+    return {key: 1 / (1 + math.exp(-_logit(statistics.features))) for key, statistics in phrases.items()}
+
+
+def _logit(features: Mapping[str, float]) -> float:
+    return BIAS + sum(WEIGHTS[name] * value for name, value in features.items())
+
+
+def longer_phrases(phrases: Phrases) -> dict[str, list[str]]:
+    """For each phrase the longer ones that contain it, in one of their forms."""
+    key_of = {form: key for key, statistics in phrases.items() for form in statistics.forms or (key,)}
+    longer: dict[str, list[str]] = {key: [] for key in phrases}
+    for key, statistics in phrases.items():
+        inside = {part for form in statistics.forms or (key,) for part in _parts_of(form)}
+        for part in dict.fromkeys(key_of[part] for part in inside if part in key_of):
+            if part != key:
+                longer[part].append(key)
+    return longer
+
+
+def _parts_of(wording: str) -> set[str]:
+    parts = wording.split(" ")
+    ends = range(1, len(parts) + 1)
+    return {" ".join(parts[low:high]) for high in ends for low in range(high)}
+
+
+def fold_parts(phrases: Phrases, ranked: Sequence[str]) -> list[str]:
+    """The ranked phrases without those that hardly stand alone, where a longer one that contains them ranks higher."""
+    longer = longer_phrases(phrases)
+    rank = {key: number for number, key in enumerate(ranked)}
+    return [
+        key
+        for key in ranked
+        if not any(
+            phrases[one].count >= max(2, NESTED * phrases[key].count) and rank.get(one, len(ranked)) < rank[key]
+            for one in longer[key]
+        )
+    ]
+
+
+def _word_counts(phrases: Phrases) -> Counter[str]:
+    """How often each folded word stands in the sentences of the phrases."""
+    places = {(*place[1:3], place.phrase.context) for some in phrases.values() for place in some.places}
+    counts: Counter[str] = Counter()
+    for sentence, times in Counter(context for _, _, context in places).items():
+        for start, end in words(sentence):
+            counts[composed(folded(sentence[start:end]))] += times
+    return counts
+
+
+def is_defined(phrase: Phrase, language: str = "") -> bool:
+    """Whether the sentence defines the phrase: "share means …", "part s'entend de …", "Share: …".
+
+    In a line of a glossary a phrase in small letters comes first and a capital after it.
+    """
+    before, after = phrase.context[: phrase.start].rstrip(), phrase.context[phrase.end : phrase.end + _NEXT]
+    if any(map(str.isalnum, before)) and before[-1] not in _OPENING:
+        return False
+    if _DEFINES.match(after):
+        return True
+    first = phrase.context[phrase.start]
+    opens = not any(map(str.isalnum, before)) and first.islower() and primary(language) not in _CAPITAL_NOUNS
+    return opens and _CAPITAL_AFTER.match(after) is not None
+
+
+def is_code(phrase: Phrase) -> bool:
+    """Whether a phrase is part of a placeholder, a path or code: "%s", "{name}", "file_name", "www.example.org"."""
+    context, start, end = phrase.context, phrase.start, phrase.end
+    beside = context[max(0, start - 1) : start] + context[end : end + 1]
+    return _CODE.search(phrase.text) is not None or not _BESIDE.isdisjoint(beside)

@@ -1,0 +1,581 @@
+"""The terms of a document: its phrases ranked by termhood, with candidate translations from an index.
+
+from phrasemate import Index, Searcher, read
+from phrasemate.terms import document_terms, write_document_terms
+
+searcher = Searcher(Index.open("idx"))
+terms = document_terms(read("manual.docx", lang="de"), searcher)
+write_document_terms("terms.tbx", terms, language="de")
+
+Lists of terms that are in files already are read and written by `phrasemate.text.term_lists`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate.encode import FrequentWords, Model
+from phrasemate.encode.model import Extracted
+from phrasemate.encode.pooling import by_examples
+from phrasemate.encode.segmenter import JOINT
+from phrasemate.errors import InputError
+from phrasemate.lexicon import bundled_lexicon
+from phrasemate.lexicon.inflection import stemmed
+from phrasemate.reference import Reference, tokenizer_reference
+from phrasemate.search import Group, Searcher
+from phrasemate.termhood import Occurrence, PhraseStatistics, describe, fold_parts, is_code, merge_inflected, termhood
+from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
+from phrasemate.text.normalize import composed, plain
+from phrasemate.types import Document, Hit, Phrase, Span
+from phrasemate.utils.storage import NewFile
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much is done, and of how much."""
+
+RANKINGS = ("termhood", "expected", "frequency", "cvalue")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTerm:
+    """A phrase of a document that may be a term, with its candidate translations.
+
+    ``text`` is its most usual wording; ``variants`` are all wordings with how often each comes, ``count`` their sum
+    and ``places`` every occurrence, in order. ``score`` ranks it (see `TermSettings`), ``belief`` is the segmenter's
+    mean belief in its occurrences. ``groups`` are candidate translations, best first, ``confidence`` the probability
+    that the first is one (None: not searched, or the model is not calibrated). ``in_glossary``: whether a glossary
+    that was given has it.
+    """
+
+    text: str
+    score: float
+    count: int
+    belief: float = 1.0
+    variants: tuple[tuple[str, int], ...] = ()
+    places: tuple[Occurrence, ...] = ()
+    groups: tuple[Group, ...] = ()
+    confidence: float | None = None
+    in_glossary: bool = False
+
+    def as_dict(self, contexts: int | None = 3) -> dict[str, Any]:
+        """For JSON; at most ``contexts`` of its places, and of the sentences of a translation (None: all)."""
+        translations = {
+            "text": self.text,
+            "score": round(self.score, 4),
+            "count": self.count,
+            "belief": round(self.belief, 3),
+            "variants": [{"text": text, "count": count} for text, count in self.variants],
+            "places": [place.as_dict() for place in self.places[:contexts]],
+        }
+        sure = None if self.confidence is None else round(self.confidence, 3)
+        groups = [replace(group, hits=group.hits[:contexts]).as_dict() for group in self.groups]
+        marked = {"known": True} if self.in_glossary else {}
+        return {**translations, **marked, "confidence": sure, "groups": groups}
+
+
+@dataclass(frozen=True, slots=True)
+class TermSettings:
+    """How the terms of a document are found, ranked and translated.
+
+    Of all runs of up to ``max_words`` words, those are proposed that the segmenter gives a probability of ``belief`` or
+    more somewhere, and that come ``least`` times or more. Inflected forms count as one phrase; ``language`` tells how
+    words inflect ("": guessed). Placeholders and code are left out, and so are phrases that hardly stand outside one
+    longer phrase. ``ranking``: "termhood" (`phrasemate.termhood`), "expected" (f times the mean probability),
+    "frequency" (f, how often it comes) or "cvalue" (Frantzi and others 2000). The ``most`` best stay (None: all).
+
+    Translations: the ``k`` best wordings that the index has for the mean vector of up to ``examples`` occurrences, each
+    with up to ``contexts`` sentences that contain it.
+    """
+
+    ranking: str = "termhood"
+    max_words: int = 6
+    belief: float = 0.5
+    least: int = 1
+    most: int | None = 500
+    k: int = 5
+    contexts: int = 3
+    examples: int = 16  # bench/terms.py: one is worse than four, eight are as good
+    language: str = ""
+
+    def __post_init__(self) -> None:
+        if self.ranking not in RANKINGS:
+            raise InputError(f"ranking {self.ranking!r}; expected one of {', '.join(RANKINGS)}")
+        if not 0 <= self.belief <= 1:
+            raise InputError(f"belief {self.belief}; expected a probability, 0 to 1")
+        numbers = {"max_words": self.max_words, "least": self.least, "k": self.k, "examples": self.examples}
+        for name, number in numbers.items() | {("most", 1 if self.most is None else self.most)}:
+            if number < 1:
+                raise InputError(f"{name} {number}; expected 1 or more")
+        if self.contexts < 0:
+            raise InputError(f"contexts {self.contexts}; expected 0 or more")
+
+
+SAMPLE = 100  # sentences from which the language of a document is guessed
+SENTENCES_AT_ONCE = 256  # sentences between two calls of progress
+MARKS = 8  # characters that may stand before the first word of a sentence
+
+
+def wording(text: str) -> str:
+    """What all spellings of a phrase share: its words, case-folded and composed, with one space between them."""
+    whole = composed(text)
+    return " ".join(_spelt(whole[start:end]) for start, end in words(whole))
+
+
+def extract_terms(
+    documents: Iterable[Document],
+    model: Model,
+    settings: TermSettings | None = None,
+    progress: Progress = lambda what, count, total: None,
+    reference: Reference | None = None,
+) -> list[DocumentTerm]:
+    """The terms of documents, best first, without translations. All is held in memory, some 2 KB for each word.
+
+    Args:
+        documents: Documents (``phrasemate.read``).
+        model: Model whose segmenter finds the phrases.
+        settings: Which phrases are terms, and how they are ranked.
+        reference: Frequencies of words in general language; None for those of the tokenizer.
+        progress: Called with the sentences that are done and their number; an exception that it raises ends the work.
+
+    Raises what reading the documents raises.
+    """
+    settings = settings or TermSettings()
+    phrases = find_phrases(documents, model, replace(settings, least=1), progress)
+    phrases = prepare_phrases(phrases, model, settings, reference)
+    return [_term(phrase, score) for phrase, score in rank_phrases(phrases, settings)]
+
+
+def prepare_phrases(
+    phrases: Mapping[str, PhraseStatistics], model: Model, settings: TermSettings, reference: Reference | None = None
+) -> dict[str, PhraseStatistics]:
+    """The phrases that `find_phrases` gives, inflected forms as one and without code, with what termhood needs."""
+    language = settings.language or _language(phrases)
+    merged = merge_inflected(phrases, language)
+    chosen = {
+        key: statistics
+        for key, statistics in merged.items()
+        if statistics.count >= settings.least
+        and 2 * sum(is_code(place.phrase) for place in statistics.places) <= len(statistics.places)
+    }
+    tokenizer = getattr(getattr(model, "runtime", None), "tokenizer", None)
+    if reference is None and tokenizer is not None:
+        reference = tokenizer_reference(tokenizer)
+    describe(chosen, language, reference, model.ngram.common if hasattr(model, "ngram") else ())
+    return chosen
+
+
+def _language(phrases: Mapping[str, PhraseStatistics]) -> str:
+    """The language of the phrases' sentences, from a sample of them; "" if it is not clear."""
+    lexicon = bundled_lexicon()
+    sentences = dict.fromkeys(place.phrase.context for some in phrases.values() for place in some.places[:1])
+    sample = " ".join(islice(sentences, SAMPLE))
+    return lexicon.language_of(sample) if lexicon is not None and sample else ""
+
+
+def find_phrases(
+    documents: Iterable[Document],
+    model: Model,
+    settings: TermSettings,
+    progress: Progress = lambda what, count, total: None,
+) -> dict[str, PhraseStatistics]:
+    """Wording -> phrase, in order of first occurrence: all that pass the settings, in no ranking."""
+    places: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)  # a sentence that comes again is read once
+    order: dict[str, int] = {}
+    for document in documents:
+        order.setdefault(document.name, len(order))
+        for sentence in document.sentences():
+            translation = str(sentence.metadata.get("translation", ""))
+            places[sentence.text].append((document.name, sentence.line, translation))
+    phrases: dict[str, PhraseStatistics] = {}
+    for text, spans in _segmented(list(places), model, settings, progress):
+        for key, size, span in _uncut(text, spans):
+            _note(phrases.setdefault(key, PhraseStatistics(size)), span, text, places[text])
+    passing = {key: statistics for key, statistics in phrases.items() if _passes(statistics, settings)}
+    for statistics in passing.values():
+        statistics.places.sort(key=lambda place: (order[place.document], place.line))
+    return passing
+
+
+def rank_phrases(
+    phrases: Mapping[str, PhraseStatistics], settings: TermSettings
+) -> list[tuple[PhraseStatistics, float]]:
+    """The best of the phrases with their scores; of equal ones the more frequent, then the earlier one first."""
+    scores = SCORES[settings.ranking](phrases)
+    order = sorted(phrases, key=lambda key: (-scores[key], -phrases[key].count))
+    if settings.ranking == "termhood":
+        order = fold_parts(phrases, order)
+    return [(phrases[key], scores[key]) for key in order[: settings.most]]
+
+
+def _segmented(
+    texts: Sequence[str], model: Model, settings: TermSettings, progress: Progress
+) -> Iterator[tuple[str, list[Span]]]:
+    """Each text with its runs of words and their probabilities."""
+    counted = FrequentWords()
+    for text in () if model.segmenter.contextual else texts:
+        counted.update(text)
+    frequent = counted.words()
+    for at in range(0, len(texts), SENTENCES_AT_ONCE):
+        some = texts[at : at + SENTENCES_AT_ONCE]
+        spans = model.segment(some, frequent, threshold=0.0, max_words=settings.max_words, overlapping=True)
+        yield from zip(some, spans, strict=True)
+        progress("finding phrases", at + len(some), len(texts))
+
+
+def _spelt(word: str) -> str:
+    return composed(plain(word)).casefold()
+
+
+def _uncut(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, int, Span]]:
+    """Wording and number of words of each span that no punctuation cuts, and that is whole words.
+
+    A text that the encoder reads in stretches may be cut within a word.
+    """
+    cuts = words(text)
+    first, last = ({pair[side]: at for at, pair in enumerate(cuts)} for side in (0, 1))
+    folded = [_spelt(text[start:end]) for start, end in cuts]
+    joined = [JOINT.fullmatch(text, one[1], other[0]) is not None for one, other in pairwise(cuts)]
+    for span in spans:
+        low, high = first.get(span.start), last.get(span.end)
+        if low is not None and high is not None and all(joined[low:high]):
+            yield " ".join(folded[low : high + 1]), high + 1 - low, span
+
+
+def _note(statistics: PhraseStatistics, span: Span, text: str, places: Sequence[tuple[str, int, str]]) -> None:
+    statistics.count += len(places)
+    statistics.total += span.score * len(places)
+    statistics.greatest = max(statistics.greatest, span.score)
+    phrase = Phrase(text, span.start, span.end)
+    statistics.places += [Occurrence(phrase, name, line, span.score, other) for name, line, other in places]
+
+
+def _passes(statistics: PhraseStatistics, settings: TermSettings) -> bool:
+    return statistics.greatest >= settings.belief and statistics.count >= settings.least
+
+
+def _term(statistics: PhraseStatistics, score: float) -> DocumentTerm:
+    variants = Counter(place.phrase.text for place in statistics.places)
+    inside = Counter(place.phrase.text for place in statistics.places if not _begins(place.phrase))
+    usual = (inside or variants).most_common(1)[0][0]
+    return DocumentTerm(
+        usual, score, statistics.count, statistics.belief, tuple(variants.most_common()), tuple(statistics.places)
+    )
+
+
+def _begins(phrase: Phrase) -> bool:
+    """Whether no word comes before it, so that its capital says nothing; a quotation mark or a dash may."""
+    return phrase.start <= MARKS and not any(map(str.isalnum, phrase.context[: phrase.start]))
+
+
+# -- rankings
+
+
+def _expected(phrases: Mapping[str, PhraseStatistics]) -> dict[str, float]:
+    """How many of the occurrences are phrases, on average."""
+    return {key: statistics.total for key, statistics in phrases.items()}
+
+
+def _frequency(phrases: Mapping[str, PhraseStatistics]) -> dict[str, float]:
+    return {key: float(statistics.count) for key, statistics in phrases.items()}
+
+
+def _cvalue(phrases: Mapping[str, PhraseStatistics]) -> dict[str, float]:
+    """Frantzi, Ananiadou and Mima 2000, section 2.2, with log2(n + 1), so that single words count, too.
+
+    log2(n + 1) (f - mean f of the longer phrases that hold it), for a phrase of n words that comes f times.
+    """
+    longer: defaultdict[str, list[int]] = defaultdict(list)
+    for key, statistics in phrases.items():
+        parts = key.split(" ")
+        ends = range(1, len(parts) + 1)
+        for inside in {" ".join(parts[low:high]) for high in ends for low in range(high)} - {key}:
+            longer[inside].append(statistics.count)
+    scores = {}
+    for key, statistics in phrases.items():
+        nested = longer[key]
+        alone = statistics.count - (sum(nested) / len(nested) if nested else 0)
+        scores[key] = math.log2(statistics.words + 1) * alone
+    return scores
+
+
+SCORES: Mapping[str, Callable[[Mapping[str, PhraseStatistics]], dict[str, float]]] = {
+    "cvalue": _cvalue,
+    "expected": _expected,
+    "frequency": _frequency,
+    "termhood": termhood,
+}
+
+
+NEAREST = 5  # phrases of the other side of a sentence that may translate a term
+QUERIES_AT_ONCE = 64  # terms that are searched together
+
+
+def translate_terms(
+    terms: Sequence[DocumentTerm],
+    searcher: Searcher,
+    settings: TermSettings | None = None,
+    progress: Progress = lambda what, count, total: None,
+    documents: Sequence[str] | None = None,
+    languages: Sequence[str] | None = None,
+) -> list[DocumentTerm]:
+    """The terms, each with its candidate translations from the searcher's index.
+
+    A term is searched by the mean vector of some of its occurrences (XPR's eq. 2; see `by_examples`); one without
+    places by its wording alone. Candidates are chosen as those of a search are.
+
+    Args:
+        terms: Terms to translate.
+        searcher: Searcher on an index in the target language.
+        settings: How many translations and sentences there are of each.
+        progress: Called with what is being done, how much of it is done, and of how much.
+        documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+        languages: Languages of the documents to search; None for all.
+
+    Raises InputError for an unknown document or language.
+    """
+    settings = settings or TermSettings()
+    model: Model = searcher.model
+    examples = [representative(term, settings.examples) for term in terms]
+    vectors, _ = by_examples(
+        model,
+        [term.text for term in terms],
+        examples,
+        model.pooling,
+        progress=lambda count, total: progress("encoding terms", count, total),
+    )
+    bare = [Phrase(term.text, 0, len(term.text)) for term in terms]
+    wordings = model.encode(bare) if searcher.encodes_alone else None
+    translated = []
+    for at in range(0, len(terms), QUERIES_AT_ONCE):
+        some = vectors[at : at + QUERIES_AT_ONCE]
+        alone = None if wordings is None else wordings[at : at + QUERIES_AT_ONCE]
+        phrases = [
+            Phrase(" ".join([term.text, *(example.context for example in sentences)]), 0, len(term.text))
+            for term, sentences in zip(
+                terms[at : at + QUERIES_AT_ONCE], examples[at : at + QUERIES_AT_ONCE], strict=True
+            )
+        ]
+        answers = searcher.search_vectors(some, settings.k, settings.contexts, documents, languages, alone, phrases)
+        for term, (groups, confidence) in zip(terms[at : at + QUERIES_AT_ONCE], answers, strict=True):
+            translated.append(replace(term, groups=groups, confidence=confidence))
+        progress("searching", at + len(some), len(terms))
+    return translated
+
+
+def translate_beside(
+    terms: Sequence[DocumentTerm], model: Model, settings: TermSettings | None = None
+) -> list[DocumentTerm]:
+    """The terms of a bilingual file, each with the phrases of the other side that are nearest to it, best first.
+
+    A phrase of the other side scores its mean cosine with the term over the sentences of the term, 0 where a sentence
+    lacks it. Terms without another side stay as they are; these candidates come before those of an index.
+    """
+    settings = settings or TermSettings()
+    beside = [[place for place in term.places if place.translation][: settings.examples] for term in terms]
+    texts = list(dict.fromkeys(place.translation for places in beside for place in places))
+    if not texts:
+        return list(terms)
+    phrases = dict(zip(texts, model.extract(texts), strict=True))
+    vectors, _ = by_examples(
+        model,
+        [term.text for term in terms],
+        [representative(term, settings.examples) for term in terms],
+        model.pooling,
+    )
+    return [
+        replace(term, groups=(*groups, *_others(term.groups, groups))[: settings.k], confidence=None)
+        if groups
+        else term
+        for term, vector, places in zip(terms, vectors, beside, strict=True)
+        for groups in [_beside(vector, places, phrases, settings)]
+    ]
+
+
+def _beside(
+    vector: NDArray[np.float32], places: Sequence[Occurrence], phrases: Mapping[str, Extracted], settings: TermSettings
+) -> tuple[Group, ...]:
+    hits: defaultdict[str, list[Hit]] = defaultdict(list)
+    for place in places:
+        extracted = phrases[place.translation]
+        nearest: dict[str, Hit] = {}
+        for row in np.argsort(-(extracted.vectors @ vector), kind="stable")[:NEAREST].tolist():
+            phrase = Phrase(place.translation, int(extracted.starts[row]), int(extracted.ends[row]))
+            hit = Hit(phrase, float(extracted.vectors[row] @ vector), place.document, place.line)
+            nearest.setdefault(wording(phrase.text), hit)
+        for key, hit in nearest.items():
+            hits[key].append(hit)
+    scores = {key: sum(hit.score for hit in some) / len(places) for key, some in hits.items()}
+    best = sorted(scores, key=lambda key: -scores[key])[: settings.k]
+    return tuple(
+        Group(hits[key][0].text, scores[key], len(hits[key]), tuple(hits[key][: settings.contexts]), source="document")
+        for key in best
+    )
+
+
+def _others(groups: Iterable[Group], first: Iterable[Group]) -> list[Group]:
+    """The groups of other wordings than the first ones."""
+    listed = {wording(group.text) for group in first}
+    return [group for group in groups if wording(group.text) not in listed]
+
+
+def mark_known(terms: Iterable[DocumentTerm], glossary: Iterable[Term]) -> list[DocumentTerm]:
+    """The terms, those marked that a glossary has: in one of their forms, whatever its case, hyphens or inflection."""
+    entries = list(glossary)
+    languages = {term.language for term in entries}
+    wordings = {key for term in entries for key in (wording(term.text), stemmed(term.text, term.language))}
+
+    def listed(form: str) -> bool:
+        return wording(form) in wordings or any(stemmed(form, language) in wordings for language in languages)
+
+    return [replace(term, in_glossary=any(listed(form) for form, _ in term.variants)) for term in terms]
+
+
+def representative(term: DocumentTerm, count: int) -> list[Phrase]:
+    """Up to ``count`` occurrences in different sentences: those that the segmenter believes in most, then earlier."""
+    different: dict[str, Phrase] = {}
+    for place in sorted(term.places, key=lambda place: -place.score):
+        different.setdefault(place.phrase.context, place.phrase)
+    return list(different.values())[:count]
+
+
+def document_terms(
+    document: Document | Iterable[Document],
+    searcher: Searcher | None = None,
+    settings: TermSettings | None = None,
+    *,
+    model: Model | None = None,
+    documents: Sequence[str] | None = None,
+    languages: Sequence[str] | None = None,
+    progress: Progress = lambda what, count, total: None,
+    reference: Reference | None = None,
+    glossary: Iterable[Term] = (),
+) -> list[DocumentTerm]:
+    """The terms of a document (or of several together), best first.
+
+    Args:
+        document: Document or documents; for text in memory ``Document.from_texts(name, sentences)``.
+        searcher: Searcher whose model finds the phrases and whose index gives each its translations.
+        settings: Which phrases are terms, and how they are ranked.
+        model: Model that finds the phrases without a searcher.
+        documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+        languages: Languages of the documents to search; None for all.
+        progress: Called with what is being done, how much of it is done, and of how much.
+        reference: As in `extract_terms`.
+        glossary: Terms of a glossary (`phrasemate.text.read_terms`), which are marked.
+
+    Raises InputError for neither searcher nor model, an unknown document or language of the index, and what reading
+    raises.
+    """
+    if searcher is not None:
+        model = searcher.model
+    if model is None:
+        raise InputError("neither a searcher nor a model is given; expected one of them")
+    inputs = [document] if isinstance(document, Document) else document
+    terms = extract_terms(inputs, model, settings, progress, reference)
+    terms = mark_known(terms, glossary)
+    if searcher is not None:
+        terms = translate_terms(terms, searcher, settings, progress, documents, languages)
+    return translate_beside(terms, model, settings)
+
+
+WRITTEN = (".tbx", ".tsv", ".csv", ".xlsx", ".jsonl")
+CONTEXTS = 3  # sentences of the document that are written with a term
+
+
+def write_document_terms(
+    path: str | os.PathLike[str],
+    terms: Iterable[DocumentTerm],
+    language: str = "",
+    target_language: str = "",
+    contexts: int = CONTEXTS,
+) -> None:
+    """Write terms in the format that the name of the file says. The file appears when it is complete.
+
+    In a term base a term and its translations are one concept, with sentences of each. Tables have a row for each
+    translation, with one sentence of each at most; a term without translations has one row with an empty target. JSON
+    lines have an object for each term, as `DocumentTerm.as_dict`.
+
+    Args:
+        path: File to write: .tbx, .tsv, .csv, .xlsx or .jsonl.
+        terms: Terms to write.
+        language: Language of the document.
+        target_language: Language of translations whose hits do not say it.
+        contexts: Sentences of a term and of each translation at most.
+
+    Raises InputError for another name or a file that cannot be written, MissingExtra.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".tbx":
+        write_terms(path, _concepts(terms, language, target_language, contexts))
+    elif suffix == ".jsonl":
+        with NewFile(path) as file:
+            for term in terms:
+                file.write(json.dumps(term.as_dict(contexts), ensure_ascii=False) + "\n")
+    elif suffix in WRITTEN:
+        write_pairs(path, term_rows(terms, language, target_language, min(contexts, 1)))
+    else:
+        raise InputError(f"{path}: no format by its name; expected {', '.join(WRITTEN)}")
+
+
+def term_rows(
+    terms: Iterable[DocumentTerm], language: str = "", target_language: str = "", contexts: int = 1
+) -> Iterator[TermPair]:
+    """A pair for each translation of each term, as the tables have them; score 0 where there is no translation.
+
+    Up to ``contexts`` sentences go with a term and with its translation, of which tables show the first.
+    A pair's ``metadata`` are rank, termhood, count, belief, variants, known, places, confidence (of a term's first
+    translation), target_count and target_context.
+    """
+    for rank, term in enumerate(terms, 1):
+        source = Term(term.text, language, f"t{rank}", contexts=_own_contexts(term, contexts))
+        facts: dict[str, Any] = {
+            "rank": rank,
+            "termhood": round(term.score, 4),
+            "count": term.count,
+            "belief": round(term.belief, 3),
+            "variants": " | ".join(text for text, _ in term.variants),
+            "known": "yes" if term.in_glossary else "",
+            "places": " | ".join(dict.fromkeys(f"{place.document}:{place.line}" for place in term.places)),
+        }
+        for number, group in enumerate(term.groups):
+            target = _target(group, f"t{rank}", target_language, contexts)
+            sure = "" if term.confidence is None or number else round(term.confidence, 3)
+            answer = {"confidence": sure, "target_count": group.count, "target_context": "".join(target.contexts[:1])}
+            yield TermPair(source, target, group.score, {**facts, **answer})
+        if not term.groups:
+            nothing = {"confidence": "", "target_count": "", "target_context": ""}
+            yield TermPair(source, Term("", target_language), 0.0, {**facts, **nothing})
+
+
+def _concepts(terms: Iterable[DocumentTerm], language: str, target_language: str, contexts: int) -> Iterator[Term]:
+    for rank, term in enumerate(terms, 1):
+        concept, note = f"t{rank}", f"{_times(term.count)} in the document, termhood {term.score:.3f}"
+        yield Term(term.text, language, concept, note=note, contexts=_own_contexts(term, contexts))
+        for group in term.groups:
+            yield _target(group, concept, target_language, contexts)
+
+
+def _target(group: Group, concept: str, language: str, contexts: int) -> Term:
+    spoken = next((hit.language for hit in group.hits if hit.language), language)
+    sentences = tuple(hit.context for hit in group.hits[:contexts])
+    metadata = {"source": f"phrasemate, score {group.score:.3f}, {_times(group.count)} among the hits"}
+    return Term(group.text, spoken, concept, contexts=sentences, metadata=metadata)
+
+
+def _times(count: int) -> str:
+    return f"{count} time{'s' * (count != 1)}"
+
+
+def _own_contexts(term: DocumentTerm, contexts: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(place.phrase.context for place in term.places))[:contexts]

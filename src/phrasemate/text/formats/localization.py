@@ -1,0 +1,180 @@
+"""Texts of programs and films: gettext catalogues, properties, JSON, YAML, subtitles; read whole, with limits."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.text.formats.units import Side, Unit
+from phrasemate.text.text_file import TextFile
+
+DEPTH = 100  # collections within one another
+_ENGLISH = "en"  # what the messages of a catalogue are in, unless it says otherwise
+_SENTENCE_ENDS = re.compile("[.!?…。！？।][\"'”’»)\\]]*$")
+_SURROGATE = re.compile("[\ud800-\udfff\0]")
+_TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
+_TOGETHER = 20  # lines of subtitles that may be one sentence
+_PAUSE = 2000  # milliseconds between two lines of one sentence, at most
+
+Paragraph = tuple[int, str, dict[str, Any]]
+
+
+def po_units(file: TextFile) -> Iterator[Unit]:
+    """The messages of a gettext catalogue with their translations; those that are obsolete or fuzzy have none.
+
+    The source is in English, unless the header "X-Source-Language" names another language. Raises ReadError,
+    MissingExtra without polib.
+    """
+    try:
+        import polib
+    except ImportError:
+        raise MissingExtra("polib", "formats") from None
+    try:
+        catalogue = polib.pofile(file.whole().lstrip("\ufeff") + "\n", check_for_duplicates=False)
+    except (OSError, ValueError, IndexError, KeyError, AttributeError) as error:
+        line = re.search(r"line (\d+)", str(error))
+        reason = "not a gettext catalogue"
+        raise ReadError(file.name, int(line[1]) if line else 0, reason, "fix it: msgfmt --check") from None
+    source = catalogue.metadata.get("X-Source-Language", "").strip() or _ENGLISH
+    target = catalogue.metadata.get("Language", "").strip() or "und"
+    for entry in catalogue:
+        if entry.obsolete:
+            continue
+        metadata = {"context": entry.msgctxt} if entry.msgctxt else {}
+        translations = (
+            [entry.msgstr] if not entry.msgid_plural else [entry.msgstr_plural[n] for n in sorted(entry.msgstr_plural)]
+        )
+        if entry.fuzzy:
+            translations = []
+        originals = [entry.msgid, *([entry.msgid_plural] if entry.msgid_plural else [])]
+        for at in range(max(len(originals), len(translations))):
+            sides = [Side(_sound(originals[at]), source)] if at < len(originals) else []
+            sides += [Side(_sound(translations[at]), target)] if at < len(translations) and translations[at] else []
+            if sides:
+                yield Unit(tuple(sides), metadata, entry.linenum or 0)
+
+
+def properties_texts(file: TextFile) -> Iterator[Paragraph]:
+    """The values of a Java properties file, in UTF-8 or else Latin-1. Raises ReadError, MissingExtra."""
+    try:
+        import javaproperties
+    except ImportError:
+        raise MissingExtra("javaproperties", "formats") from None
+    line = 1
+    try:
+        for item in javaproperties.parse(file.whole(otherwise="latin-1")):
+            if isinstance(item, javaproperties.KeyValue):
+                yield line, _sound(item.value), {"key": item.key}
+            line += len(item.source.splitlines()) if item.source else 0
+    except javaproperties.InvalidUEscapeError as error:
+        raise ReadError(file.name, line, f"a wrong escape ({error})", "write the character itself") from None
+
+
+def json_texts(file: TextFile) -> Iterator[Paragraph]:
+    """The strings of a JSON document that are values and hold a letter, with their keys. Raises ReadError."""
+    raw = file.whole()
+    try:
+        document = json.loads(raw)
+    except json.JSONDecodeError as error:
+        raise ReadError(file.name, error.lineno, f"broken JSON ({error.msg})", "fix it") from None
+    except RecursionError:
+        raise ReadError(file.name, 0, "JSON that is nested too deeply", "give ordinary JSON") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ReadError(file.name, 0, f"broken JSON ({error})", "give ordinary JSON") from None
+    waiting: list[tuple[str, Any]] = [("", document)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, str) and any(map(str.isalpha, value)):
+            yield 0, _sound(value), {"key": key[:1000]} if key else {}
+        elif isinstance(value, dict):
+            waiting += reversed([(str(name), inner) for name, inner in value.items()])
+        elif isinstance(value, list):
+            waiting += reversed([(key, inner) for inner in value])
+
+
+def yaml_texts(file: TextFile) -> Iterator[Paragraph]:
+    """The strings of a YAML document that are values and hold a letter, with their keys; aliases are not followed.
+
+    Raises ReadError, MissingExtra without PyYAML.
+    """
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtra("pyyaml", "formats") from None
+    kinds = yaml.SafeLoader.yaml_implicit_resolvers
+    open_: list[list[Any]] = []  # of each collection: whether it is a mapping, and its latest key if a value follows
+    try:
+        for event in yaml.parse(file.whole(), Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.CollectionEndEvent):
+                open_.pop()
+                _value_ends(open_)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                open_.append([isinstance(event, yaml.MappingStartEvent), None])
+                if len(open_) > DEPTH:
+                    raise ReadError(file.name, 0, f"YAML that is nested more than {DEPTH} deep", "give ordinary YAML")
+            elif isinstance(event, yaml.AliasEvent):
+                _value_ends(open_)
+            elif isinstance(event, yaml.ScalarEvent):
+                if open_ and open_[-1][0] and open_[-1][1] is None:
+                    open_[-1][1] = event.value
+                    continue
+                key = next((level[1] for level in reversed(open_) if level[1]), "")
+                plain = event.style is None and any(
+                    pattern.match(event.value) for _, pattern in kinds.get(event.value[:1], ())
+                )
+                if not plain and any(map(str.isalpha, event.value)):
+                    yield event.start_mark.line + 1, _sound(event.value), {"key": key[:1000]} if key else {}
+                _value_ends(open_)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = f"not YAML ({getattr(error, 'problem', None) or error})"
+        raise ReadError(file.name, mark.line + 1 if mark else 0, reason[:300], "fix it") from None
+
+
+def _value_ends(levels: list[list[Any]]) -> None:
+    """A value is over: in a mapping, a key comes next."""
+    if levels:
+        levels[-1][1] = None
+
+
+def subtitle_texts(file: TextFile) -> Iterator[Paragraph]:
+    """The lines of subtitles (SubRip, WebVTT, SubStation Alpha and their kin), without marks of style.
+
+    Lines that follow one another closely are joined until a sentence ends. Raises ReadError, MissingExtra.
+    """
+    try:
+        import pysubs2
+    except ImportError:
+        raise MissingExtra("pysubs2", "formats") from None
+    text = file.whole().lstrip("\ufeff")
+    try:
+        events = [event for event in pysubs2.SSAFile.from_string(text) if not event.is_comment and not event.is_drawing]
+    except (pysubs2.Pysubs2Error, ValueError, IndexError, KeyError) as error:
+        reason = f"no subtitles that are known ({type(error).__name__})"
+        raise ReadError(file.name, 0, reason, "save them as SubRip (.srt)") from None
+    number, pieces, end = 1, list[str](), 0
+    for at, event in enumerate(events, 1):
+        spoken = " ".join(_TAGS.sub("", event.plaintext).split())
+        over = pieces and (
+            _SENTENCE_ENDS.search(pieces[-1])
+            or len(pieces) >= _TOGETHER
+            or event.start - end > _PAUSE
+            or spoken[:1] in "-–—"
+        )
+        if over:
+            yield number, " ".join(pieces), {}
+            pieces = []
+        if spoken:
+            number = number if pieces else at
+            pieces.append(_sound(spoken))
+            end = event.end
+    if pieces:
+        yield number, " ".join(pieces), {}
+
+
+def _sound(text: str) -> str:
+    """A text without half a surrogate pair or NUL, which an escape may stand for."""
+    return _SURROGATE.sub("\ufffd", text)

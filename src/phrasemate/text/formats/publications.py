@@ -1,0 +1,473 @@
+"""Presentations (pptx), layouts (idml), e-books (epub), PDF and OpenDocument (odt, odp, ods), as paragraphs."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.text.formats.archive import archive
+from phrasemate.text.formats.docx import FALLBACK, MATH, Equation, symbol
+from phrasemate.text.formats.html import page_paragraphs
+from phrasemate.text.formats.tables import COLUMNS
+from phrasemate.text.formats.wrapped import Hyphens
+from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
+from phrasemate.text.text_file import TextFile
+
+Paragraph = tuple[int, str, dict[str, Any]]
+_PRIVATE = re.compile("[\uf020-\uf0ff]")  # places of symbol fonts
+_DRAWING = frozenset(
+    {"http://schemas.openxmlformats.org/drawingml/2006/main", "http://purl.oclc.org/ooxml/drawingml/main"}
+    | {"http://schemas.openxmlformats.org/presentationml/2006/main", "http://purl.oclc.org/ooxml/presentationml/main"}
+)
+
+
+class _Slide(XmlStream[str]):
+    """The paragraphs of a slide or its notes; in a presentation, the ids of the slides in their order."""
+
+    root = frozenset({"notes", "presentation", "sld"})
+    what, namespaces, token = "a presentation (pptx)", _DRAWING, OFFICE_TOKEN
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._pieces: list[str] = []
+        self._font, self._equation = "", Equation()
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        uri, _, name = tag.rpartition(" ")
+        if FALLBACK in self.path:
+            return
+        if tag == "t" or (uri in MATH and name == "t"):
+            self._pieces.append(self.take_text())
+            self.listening = True
+        elif uri in MATH:
+            self.add(self._equation.start(name, attributes.get(f"{uri} val")))
+        elif tag == "br":
+            self.add("\n")
+        elif tag == "r":
+            self._font = ""
+        elif tag == "sym" and self.path[-3:-1] == ["r", "rPr"]:
+            self._font = attributes.get("typeface", "")
+        elif tag == "sldId":
+            identity = (value for key, value in attributes.items() if key.endswith("relationships id"))
+            self.ready.append(next(identity, ""))
+
+    def end(self, tag: str) -> None:
+        uri, _, name = tag.rpartition(" ")
+        if FALLBACK in self.path:
+            return
+        if tag == "t" or (uri in MATH and name == "t"):
+            self.listening = False
+            text = self.take_text()
+            if "fld" not in self.path:  # the number of the slide, the date
+                self._pieces.append(self._equation.text(text) if uri else _PRIVATE.sub(self._symbol, text))
+        elif uri in MATH:
+            self.add(self._equation.end(name))
+        elif tag == "p":
+            if text := "".join([*self._pieces, self.take_text()]).strip():
+                self.ready.append(text)
+            self._pieces.clear()
+            self.settle()
+
+    def _symbol(self, match: re.Match[str]) -> str:
+        return symbol(self._font, ord(match[0]))
+
+
+def pptx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+    """Number (from 1), text and "slide" (from 1), and "part" for notes, of each paragraph. Raises ReadError."""
+    number = 0
+    with archive(file, "a presentation (pptx)") as document:
+        main = document.main("ppt/presentation.xml")
+        members = {relation["id"]: relation["member"] for relation in document.related(main)}
+        slides = list(_Slide(file.name).read(document.blocks(main)))
+        for slide, identity in enumerate(slides, 1):
+            if identity not in members or members[identity] not in document:
+                continue
+            notes = [other["member"] for other in document.related(members[identity]) if other["kind"] == "notesSlide"]
+            for part, member in [("", members[identity]), *(("notes", note) for note in notes if note in document)]:
+                for text in _Slide(file.name).read(document.blocks(member)):
+                    number += 1
+                    yield number, text, {"slide": slide} | ({"part": part} if part else {})
+
+
+class _Story(XmlStream[str]):
+    """The paragraphs of a story of InDesign; in the map of a document, the members that hold its stories."""
+
+    root, what, token = frozenset({"Document", "Story"}), "a layout (idml)", OFFICE_TOKEN
+    namespaces = frozenset({"http://ns.adobe.com/AdobeInDesign/idml/1.0/packaging"})
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._apart: list[str] = []  # the text around notes and tables that are open
+        self._deleted = 0
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if tag == "Story" and attributes.get("src"):
+            self.ready.append(attributes["src"])
+        elif tag == "Change" and attributes.get("ChangeType") == "DeletedText":
+            self._deleted += 1
+        elif tag in ("Cell", "Footnote"):
+            self._apart.append(self.take_text())
+            self.charge(100)
+        elif tag == "Content":
+            self.listening = not self._deleted
+        elif tag == "Br" and not self._deleted:
+            self._finish()
+
+    def end(self, tag: str) -> None:
+        if tag == "Content":
+            self.listening = False
+        elif tag == "Change" and self._deleted:
+            self._deleted -= 1
+        elif tag == "Story":
+            self._finish()
+        elif tag in ("Cell", "Footnote"):
+            self._finish()
+            self.add(self._apart.pop())
+
+    def _finish(self) -> None:
+        if text := self.take_text().replace("\u2028", "\n").strip():
+            self.ready.append(text)
+        if not self._apart:
+            self.settle()
+
+
+def idml_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+    """Number (from 1), text and "story" of each paragraph; deleted text is left out. Raises ReadError."""
+    number = 0
+    with archive(file, "a layout (idml)") as document:
+        for member in list(_Story(file.name).read(document.blocks("designmap.xml"))):
+            for text in _Story(file.name).read(document.blocks(member)):
+                number += 1
+                yield number, text, {"story": posixpath.basename(member).removesuffix(".xml").removeprefix("Story_")}
+
+
+class _Package(XmlStream[tuple[str, ...]]):
+    """The container of a book ("full-path",), or its package: (id, href, type) of files and (id,) of the chapters."""
+
+    root, what = frozenset({"container", "package"}), "an e-book (epub)"
+    namespaces = frozenset({"http://www.idpf.org/2007/opf", "urn:oasis:names:tc:opendocument:xmlns:container"})
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        self.charge(100 + sum(map(len, attributes.values())))
+        if tag == "rootfile":
+            self.ready.append((attributes.get("full-path", ""),))
+        elif tag == "item":
+            self.ready.append(tuple(attributes.get(name, "") for name in ("id", "href", "media-type")))
+        elif tag == "itemref":
+            self.ready.append((attributes.get("idref", ""),))
+
+
+def epub_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+    """Number (from 1), text, "heading" and "chapter" (from 1) of each paragraph. Raises ReadError, MissingExtra."""
+    number = 0
+    with archive(file, "an e-book (epub)") as book:
+        rights = "META-INF/encryption.xml" in book and "META-INF/rights.xml" in book
+        if rights:
+            raise ReadError(file.name, 0, "an e-book that is encrypted; expected one without protection", "convert it")
+        roots = list(_Package(file.name).read(book.blocks("META-INF/container.xml")))
+        package = roots[0][0] if roots else ""
+        entries = list(_Package(file.name).read(book.blocks(package)))
+        pages = {entry[0]: entry[1] for entry in entries if len(entry) == 3 and "html" in entry[2]}
+        chapters = dict.fromkeys(pages[entry[0]] for entry in entries if len(entry) == 1 and entry[0] in pages)
+        for chapter, href in enumerate(chapters, 1):
+            member = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(href)))
+            for _, text, metadata in page_paragraphs(file.name, book.blocks(member)):
+                number += 1
+                yield number, text, {**metadata, "chapter": chapter}
+
+
+PAGES = 20_000  # of a PDF
+PAGE_TEXT = 1_000_000  # characters of a page
+_LINES = 20_000  # stretches of text on a page
+_EDGE = 2  # lines at the top and at the bottom of a page that may be a running head or foot
+_NEAR_PAGES = 4  # on each side that are compared
+_SAME_HEIGHT = 6.0  # points
+_PAGE_NUMBER = re.compile(r"[^\w#]*#(?:\s*/\s*#)?[^\w#]*")
+_NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
+_MARKS = str.maketrans({"\ufffe": "-", "\x02": "-", "\0": None})
+
+
+class _Line(NamedTuple):
+    """A stretch of text on a page (from 1), with its box in points, from the lower left corner."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    text: str
+    page: int
+
+
+def pdf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+    """Number, text and "page" (from 1) of each paragraph of a PDF's text layer: column by column, hyphens joined.
+
+    Running heads and page numbers are left out; a paragraph may continue on the next page.
+    Raises ReadError for what is not a PDF, has a password or no text layer; MissingExtra without pypdfium2.
+    """
+    try:
+        import pypdfium2
+    except ImportError:
+        raise MissingExtra("pypdfium2", "formats") from None
+    if file.packed:
+        raise ReadError(file.name, 0, "a PDF within gzip; expected a PDF", "unpack it")
+    with file.stored() as stored:
+        if b"%PDF-" not in stored.peek(1024)[:1024]:
+            raise ReadError(file.name, 0, "not a PDF", "check the file")
+    try:
+        document = pypdfium2.PdfDocument(file.path)
+    except pypdfium2.PdfiumError as error:
+        raise ReadError(file.name, 0, f"a PDF that cannot be read ({error})", "save it again, no password") from None
+    with document:
+        if len(document) > PAGES:
+            raise ReadError(file.name, 0, f"{len(document):,} pages; expected at most {PAGES:,}", "split it")
+        number = 0
+        lines = (line for page in _without_heads(_pages(file, document)) for line in _ordered(page, 0))
+        for number, (page, text) in enumerate(_joined(lines), 1):
+            yield number, text, {"page": page}
+        if not number:
+            raise ReadError(file.name, 0, "a PDF without a text layer", "recognise its text first (OCR)")
+
+
+def _pages(file: TextFile, document: Any) -> Iterator[list[_Line]]:
+    """The lines of each page; none of a page that cannot be read, which is damage."""
+    from pypdfium2 import PdfiumError
+
+    for number in range(1, len(document) + 1):
+        try:
+            lines = _page_lines(document[number - 1], number)
+        except PdfiumError as error:
+            file.bad(number, f"page {number} cannot be read ({error})")
+            lines = []
+        yield lines
+
+
+def _without_heads(pages: Iterator[list[_Line]]) -> Iterator[list[_Line]]:
+    """The pages without running heads and feet: lines at the edge that pages near by have at the same height.
+
+    One other page must have it where it holds a number, which may differ, else two.
+    """
+    window: list[tuple[list[_Line], dict[tuple[str, int], _Line]]] = []
+    at = 0
+    for lines in chain(pages, repeat(None, _NEAR_PAGES)):
+        if lines is not None:
+            window.append((lines, _edges(lines)))
+        if len(window) > at + _NEAR_PAGES or (lines is None and at < len(window)):
+            page, edges = window[at]
+            others = [edge for place, (_, edge) in enumerate(window) if place != at]
+            times = {key: sum(key in edge for edge in others) for key in edges}
+            heads = {id(line) for key, line in edges.items() if times[key] >= (1 if "#" in key[0] else 2)}
+            yield [line for line in page if id(line) not in heads]
+            at += 1
+            if at > _NEAR_PAGES:
+                window.pop(0)
+                at -= 1
+
+
+def _edges(lines: list[_Line]) -> dict[tuple[str, int], _Line]:
+    """The highest and lowest lines of a page, by their text without numbers and their height."""
+    ordered = sorted(lines, key=lambda line: line.y0)
+    edge = ordered[:_EDGE] + ordered[-_EDGE:]
+    keys = (_NUMBER.sub("#", line.text.casefold()) for line in edge)
+    return {
+        (key, round(line.y0 / _SAME_HEIGHT)): line
+        for key, line in zip(keys, edge, strict=True)
+        if any(map(str.isalpha, key)) or _PAGE_NUMBER.fullmatch(key)  # not a row of numbers in a table
+    }
+
+
+def _page_lines(page: Any, number: int) -> list[_Line]:
+    """The lines of a page, stretches on one line that are near each other as one."""
+    lines: list[_Line] = []
+    layer = page.get_textpage()
+    for at in range(min(layer.count_rects(), _LINES)):
+        box = layer.get_rect(at)
+        text = layer.get_text_bounded(*box).replace("\r\n", " ").translate(_MARKS)
+        if not text.strip():
+            continue
+        line, last = _Line(box[0], box[1], box[2], box[3], text.strip(), number), lines[-1] if lines else None
+        height = box[3] - box[1]
+        if last and abs(last.y0 - line.y0) < 0.6 * height and -height < line.x0 - last.x1 < 1.2 * height:
+            gap = " " if line.x0 - last.x1 > 0.15 * height or text[:1] == " " else ""
+            top, bottom = max(last.y1, line.y1), min(last.y0, line.y0)
+            lines[-1] = _Line(last.x0, bottom, line.x1, top, f"{last.text}{gap}{line.text}"[:PAGE_TEXT], number)
+        else:
+            lines.append(line)
+    return lines
+
+
+def _ordered(lines: list[_Line], depth: int) -> list[_Line]:
+    """The reading order by recursive cuts along white bands: between columns first, else between blocks (XY-cut)."""
+    if len(lines) < 2 or depth > 30:
+        return sorted(lines, key=lambda line: (-line.y1, line.x0))
+    height = sorted(line.y1 - line.y0 for line in lines)[len(lines) // 2]
+    cut = _widest_gap([(line.x0, line.x1) for line in lines], 0.8 * height)
+    parts = [[line for line in lines if (line.x1 > cut) == after] for after in (False, True)] if cut else []
+    if not parts:
+        cut = _widest_gap([(line.y0, line.y1) for line in lines], 0.05 * height)
+        parts = [[line for line in lines if (line.y1 > cut) == above] for above in (True, False)] if cut else []
+    if parts:
+        return [line for part in parts for line in _ordered(part, depth + 1)]
+    return sorted(lines, key=lambda line: (-line.y1, line.x0))
+
+
+def _widest_gap(spans: list[tuple[float, float]], least: float) -> float | None:
+    """The middle of the widest band that no span covers, if it is wider than ``least``."""
+    best = least
+    middle: float | None = None
+    end: float | None = None
+    for start, stop in sorted(spans):
+        if end is not None and start - end > best:
+            best, middle = start - end, (start + end) / 2
+        end = stop if end is None else max(end, stop)
+    return middle
+
+
+def _joined(lines: Iterable[_Line]) -> Iterator[tuple[int, str]]:
+    """Paragraphs, each with its page: one ends at a gap, at a line of another size, or where the next is elsewhere."""
+    text, page, last, edge = "", 0, None, 0.0
+    hyphens = Hyphens()
+    for line in lines:
+        hyphens.read(line.text)
+        height = line.y1 - line.y0
+        if last is not None:
+            step, size = last.y0 - line.y1, last.y1 - last.y0
+            same = -0.5 * height < step < 0.9 * height and 0.75 < height / max(size, 0.1) < 1.33
+            full = last.x1 > edge - 0.2 * max(edge - last.x0, 1) or line.text[:1].islower()
+            moved = last.text[-1:] in ".!?:" and line.x0 > last.x0 + 0.6 * height  # the next is indented
+            elsewhere = line.y0 > last.y1 or line.page != last.page  # the next column or page
+            column = elsewhere and full and last.text[-1:] not in ".!?:" and 0.75 < height / max(size, 0.1) < 1.33
+            same = same and line.page == last.page
+            column = column and (line.page == last.page or line.text[:1].islower())
+            if not ((same and full and not moved) or column) or len(text) > PAGE_TEXT:
+                yield page, text
+                text, edge = "", 0.0
+        page = page if text else line.page
+        text = hyphens.join(text, line.text)
+        last, edge = line, max(edge, line.x1)
+    if text:
+        yield page, text
+
+
+_OASIS = "urn:oasis:names:tc:opendocument:xmlns"
+_TEXT, _TABLE, _OFFICE = f"{_OASIS}:text:1.0", f"{_OASIS}:table:1.0", f"{_OASIS}:office:1.0"
+_UNREAD = frozenset({"annotation", "note-citation", "ruby-text", "tracked-changes", "forms", "meta", "page-number"})
+_WHAT = "an OpenDocument file"
+_SPACES = 1000  # in a row that an element may stand for
+_COST = 100  # characters that a paragraph counts for, beside its text
+
+
+class _Content(XmlStream[tuple[str, dict[str, Any]]]):
+    """Paragraphs in their order; a note comes before the paragraph that it belongs to."""
+
+    root, what, token = frozenset({"document-content"}), _WHAT, OFFICE_TOKEN
+    namespaces = frozenset({_TEXT, _TABLE, _OFFICE})
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._unread, self._open = 0, list[tuple[list[str], dict[str, Any]]]()
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if tag in _UNREAD:
+            self._keep()
+            self._unread += 1
+        elif self._unread:
+            return
+        elif tag in ("h", "p"):
+            self._keep()
+            self.charge(_COST)
+            level = attributes.get(f"{_TEXT} outline-level", "1") if tag == "h" else ""
+            self._open.append(([], {"heading": int(level)} if level.isdecimal() and len(level) < 3 else {}))
+            self.listening = True
+        elif tag == "s":
+            count = attributes.get(f"{_TEXT} c", "1")
+            self.add(" " * min(_SPACES, int(count) if count.isdecimal() and len(count) < 9 else 1))
+        elif tag in ("line-break", "tab"):
+            self.add("\n" if tag == "line-break" else "\t")
+
+    def end(self, tag: str) -> None:
+        if tag in _UNREAD:
+            self.take_text()
+            self._unread -= 1
+        elif tag in ("h", "p") and not self._unread:
+            self._keep()
+            pieces, place = self._open.pop()
+            self.listening = bool(self._open)
+            self.paragraph("".join(pieces), place)
+            if not self._open:
+                self.settle()
+
+    def paragraph(self, text: str, place: dict[str, Any]) -> None:
+        """A paragraph is whole."""
+        if text.strip():
+            self.ready.append((text.strip(), place))
+
+    def _keep(self) -> None:
+        text = self.take_text()
+        if self._open and not self._unread:
+            # a line break or several spaces of the file are one space; what they stand for has elements
+            self._open[-1][0].append(text)
+
+
+def opendocument_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+    """Number (from 1), text and "heading" of each paragraph of a text or presentation. Raises ReadError.
+
+    Deleted text, comments and the upper line of ruby are left out.
+    """
+    with archive(file, _WHAT) as document:
+        for number, (text, place) in enumerate(_Content(file.name).read(document.blocks("content.xml")), 1):
+            yield number, text, place
+
+
+class _Sheets(_Content):
+    """Rows as (sheet, number, cells): ``ready`` has one tuple for each row, in the place of its metadata."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._sheet, self._row, self._cells = "", 0, list[str]()
+        self._cell: list[str] | None = None
+        self._times = self._rows = 1
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if tag == "table":
+            self._sheet, self._row = attributes.get(f"{_TABLE} name", "")[:1000], 0
+        elif tag == "table-row":
+            self._cells, self._rows = [], _count(attributes, "number-rows-repeated")
+        elif tag in ("covered-table-cell", "table-cell"):
+            self._cell, self._times = [], _count(attributes, "number-columns-repeated")
+        super().start(tag, attributes)
+
+    def end(self, tag: str) -> None:
+        super().end(tag)
+        if tag in ("covered-table-cell", "table-cell") and self._cell is not None:
+            text = "\n".join(self._cell)
+            times = min(self._times, COLUMNS - len(self._cells))
+            self.charge(times * (1 + len(text)) if text else 0)
+            self._cells += [text] * times
+            self._cell = None
+        elif tag == "table-row":
+            self._row += 1
+            if any(self._cells):
+                self.ready.append((self._sheet, {"row": self._row, "cells": self._cells}))
+            self._row += self._rows - 1
+            self.settle()
+
+    def paragraph(self, text: str, place: dict[str, Any]) -> None:
+        if self._cell is not None:
+            self._cell.append(text)
+
+
+def _count(attributes: Attributes, name: str) -> int:
+    count = attributes.get(f"{_TABLE} {name}", "1")
+    return int(count) if count.isdecimal() and 0 < len(count) < 9 else 1
+
+
+def ods_rows(file: TextFile) -> Iterator[tuple[str, int, list[str]]]:
+    """Sheet, number and cells of each row that is not empty; rows that repeat come once. Raises ReadError."""
+    with archive(file, _WHAT) as document:
+        for sheet, row in _Sheets(file.name).read(document.blocks("content.xml")):
+            yield sheet, row["row"], row["cells"]

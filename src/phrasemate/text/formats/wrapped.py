@@ -1,0 +1,191 @@
+"""Hard-wrapped text: lines of about one width joined into paragraphs, without the headers of e-mail and Gutenberg."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, pairwise
+
+Line = tuple[int, str]  # its number, from 1, and its text
+
+_HEAD = 1000  # lines from which the width is guessed
+_HEAD_SIZE = 200_000  # characters of the same, at most
+_LONGEST = 100_000  # characters of a paragraph
+_LEAST = 5  # lines that another follows, below which nothing is guessed
+_NARROW, _WIDE = 30, 120  # characters of a line that somebody wrapped
+_SLACK = 0.85  # of the width; a line that the next word would have filled less is the last of a paragraph
+_FULL = 0.7  # of the lines that another follows, in a wrapped text
+_WITHIN = 0.4  # of the full lines, in a wrapped text: they end within a sentence
+_SENTENCE_ENDS = re.compile("[.!?…:;。！？][\"'”’»)\\]]*$")
+_ITEM = re.compile(r"[-*•·]\s")
+_MAYBE_ITEM = re.compile(r"(?:[–—]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s")  # "am 5. Mai" may be wrapped before the number
+_QUOTED = re.compile(r"(?:>[ \t]?)+")
+_RULE = re.compile(r"[-=_*~#+.]{3,}$")
+_CUT = re.compile(r"([^\W\d_]+)[-\u2010\u00ad]$")
+_HYPHENATED = re.compile(r"[^\W\d_]+[-\u2010][^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]+")
+_AND = frozenset(("and", "bzw", "eller", "lub", "nor", "och", "oder", "or", "sowie", "und"))  # "pre- and post-war"
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
+
+_FIELD = re.compile(r"([A-Z][\w-]*):[ \t]?(.*)")  # of an e-mail's header
+_MAIL = frozenset(("cc", "date", "from", "message-id", "received", "reply-to", "return-path", "subject", "to"))
+_BOOK = re.compile(r"\*{3}\s*(START|END) OF (?:THE|THIS) PROJECT GUTENBERG\b.*", re.IGNORECASE)
+_EARLY = 500  # lines in which the text of a book from Gutenberg begins
+
+
+_LONGEST_WORD = 100  # characters
+
+
+class Hyphens:
+    """Joins the two halves of a word that was cut at the end of a line, as its text writes it elsewhere."""
+
+    def __init__(self) -> None:
+        self._compounds: set[str] = set()
+
+    def read(self, text: str) -> None:
+        """Notes the words with hyphens of a line, apart from one that is cut at its end."""
+        self._compounds.update(word.lower().replace("\u2010", "-") for word in _HYPHENATED.findall(text))
+
+    def join(self, text: str, line: str) -> str:
+        """A text and its next line as one text."""
+        cut, word = _CUT.search(text[-_LONGEST_WORD:]), _WORD.match(line)
+        if not text or (cut and word and word[0].lower() not in _AND):
+            if cut and word and (word[0].islower() or f"{cut[1]}-{word[0]}".lower() in self._compounds):
+                stays = f"{cut[1]}-{word[0]}".lower() in self._compounds
+                return (text if stays else text[:-1]) + line
+            return text + line
+        is_unspaced = _UNSPACED.match(text[-1]) and _UNSPACED.match(line)
+        return f"{text}{'' if is_unspaced else ' '}{line}"
+
+
+def wrapped_paragraphs(lines: Iterable[Line], guess: bool) -> Iterator[Line]:
+    """The paragraphs of a text, with the number of the first line of each, joined from its lines.
+
+    A paragraph ends at a blank line, before an item of a list and where the depth of quotation (">") changes. It ends
+    behind a line that is clearly shorter than the width, too. The first 1,000 lines give the width.
+
+    ``guess``: join only where nearly all lines have the width and many end within a sentence, or the text is an e-mail
+    or a book of Gutenberg. Otherwise the lines come as they are.
+    """
+    rest = iter(lines)
+    head = _head(rest)
+    texts = [text for _, text in head]
+    width = _width(texts)
+    if guess and not (_is_wrapped(texts, width) or _is_book(texts) or _is_mail(texts)):
+        yield from head
+        yield from rest
+        return
+    hyphens = Hyphens()
+    for text in texts:
+        hyphens.read(text)
+    yield from _joined(_body(chain(head, rest), texts), width, hyphens)
+
+
+def _head(lines: Iterator[Line]) -> list[Line]:
+    head: list[Line] = []
+    size = 0
+    for line in islice(lines, _HEAD):
+        head.append(line)
+        size += len(line[1])
+        if size > _HEAD_SIZE:
+            break
+    return head
+
+
+def _inner(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each line and the one that follows, where neither is blank."""
+    return ((line.rstrip(), after.strip()) for line, after in pairwise(texts) if line.strip() and after.strip())
+
+
+def _width(texts: Iterable[str]) -> int:
+    """The length that one line in twenty passes; of the lines that another follows."""
+    lengths = sorted(len(line) for line, _ in _inner(texts))
+    return lengths[len(lengths) * 19 // 20] if lengths else 0
+
+
+def _is_full(line: str, after: str, width: int) -> bool:
+    """Whether the first word of the next line would hardly have fitted, or the line ends within a word."""
+    word = after[:1] if _UNSPACED.match(after) else after.split(" ", 1)[0]
+    return len(line) + 1 + len(word) > _SLACK * width
+
+
+def _is_wrapped(texts: list[str], width: int) -> bool:
+    inner = list(_inner(texts))
+    if len(inner) < _LEAST or not _NARROW <= width <= _WIDE:
+        return False
+    full = [(line, after) for line, after in inner if _is_full(line, after, width)]
+    within = sum(not _SENTENCE_ENDS.search(line) and not after[:1].isupper() for line, after in full)
+    return len(full) >= _FULL * len(inner) and within >= _WITHIN * len(full)
+
+
+def _body(lines: Iterable[Line], head: list[str]) -> Iterator[Line]:
+    """The lines of a text without what stands before and behind a book of Gutenberg, and the fields of an e-mail."""
+    in_preface, in_header = _is_book(head), _is_mail(head)
+    for number, text in lines:
+        if mark := _BOOK.match(text.strip()):
+            in_preface = False
+            if mark[1].upper() == "END":
+                return
+        elif in_preface:
+            continue
+        elif in_header:
+            in_header = bool(text.strip())
+            field = _FIELD.match(text)
+            if field and field[1].lower() == "subject":
+                yield number, field[2]
+                yield number, ""
+        else:
+            yield number, text
+
+
+def _is_book(head: list[str]) -> bool:
+    """Whether a book of Gutenberg begins in one of the first lines."""
+    return any((mark := _BOOK.match(text.strip())) and mark[1].upper() == "START" for text in head[:_EARLY])
+
+
+def _is_mail(head: list[str]) -> bool:
+    """Whether the first lines are fields of an e-mail, two well-known ones at least, up to a blank line."""
+    mail_fields = 0
+    for text in head:
+        field = _FIELD.match(text)
+        if field:
+            mail_fields += field[1].lower() in _MAIL
+        elif not text[:1].isspace() or not text.strip():
+            return mail_fields > 1 and not text.strip()
+    return False
+
+
+def _joined(lines: Iterable[Line], width: int, hyphens: Hyphens) -> Iterator[Line]:
+    first, paragraph, last, quoted = 0, "", "", 0
+    for number, raw in lines:
+        mark = _QUOTED.match(raw)
+        depth = mark[0].count(">") if mark else 0
+        line = raw[mark.end() :].rstrip() if mark else raw.rstrip()
+        text = line.strip()
+        hyphens.read(text)
+        is_over = len(paragraph) > _LONGEST or depth != quoted
+        if paragraph and (not text or is_over or _is_apart(last, line, width)):
+            yield first, paragraph
+            paragraph = ""
+        if text and not _RULE.match(text):
+            first = first if paragraph else number
+            paragraph = hyphens.join(paragraph, text)
+        last, quoted = line, depth
+    if paragraph:
+        yield first, paragraph
+
+
+def _is_apart(last: str, line: str, width: int) -> bool:
+    """Whether a line begins a paragraph though the line before it is not blank."""
+    text = line.strip()
+    indent = len(line) - len(line.lstrip())
+    before = len(last) - len(last.lstrip())
+    if _ITEM.match(text) or _RULE.match(text) or _RULE.match(last.strip()):
+        return True
+    if _SENTENCE_ENDS.search(last) and (_MAYBE_ITEM.match(text) or (indent > before and not _is_item(last))):
+        return True
+    return not (_is_full(last, text, width) or text[:1].islower())
+
+
+def _is_item(line: str) -> bool:
+    return bool(_ITEM.match(line.strip()) or _MAYBE_ITEM.match(line.strip()))

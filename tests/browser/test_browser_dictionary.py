@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from browser_server import Served
+from browser_texts import GERMAN
+from test_browser_asking import address, expect
+
+MEMORY = """<tmx version="1.4"><header srclang="de"/><body>
+<tu><tuv xml:lang="de"><seg>Der Saal hielt eine Schweigeminute.</seg></tuv>
+<tuv xml:lang="en"><seg>The hall kept a minute of silence.</seg></tuv></tu>
+<tu><tuv xml:lang="de"><seg>Der Hund schläft.</seg></tuv><tuv xml:lang="en"><seg>The dog sleeps.</seg></tuv></tu>
+</body></tmx>"""
+
+
+def test_dictionaries_propose_and_memories_show_their_other_side(chromium: Any, tmp_path: Path) -> None:
+    from phrasemate import Index, load_model
+    from phrasemate.text import read
+
+    (tmp_path / "memory.tmx").write_text(MEMORY, "utf-8")
+    (tmp_path / "client.tsv").write_text("de\ten\nSchweigeminute\tmoment of remembrance\n", "utf-8")
+    with Index.create(tmp_path / "memory", load_model()) as index:
+        index.add(list(read(tmp_path / "memory.tmx", lang="en")), lang="en")
+    server = Served(tmp_path / "memory", options=("--dictionary", str(tmp_path / "client.tsv")))
+    page = chromium.new_page()
+    try:
+        page.goto(server.url + address(GERMAN, "Schweigeminute"))
+        expect(page.locator(".own-terms")).to_contain_text("moment of remembrance client.tsv")
+        expect(page.locator(".translation").first).to_contain_text("Der Saal hielt eine Schweigeminute.")
+        page.locator(".given").click()
+        expect(page.locator("#notice")).to_contain_text("kept in your glossary")
+        page.get_by_role("link", name="Glossary").click()
+        expect(page.get_by_label("Equivalent", exact=True)).to_have_value("moment of remembrance")
+    finally:
+        page.close()
+        server.stop()
+
+
+def test_text_is_looked_up_in_its_own_language(page: Any) -> None:
+    page.goto("/text?in=news")
+    page.get_by_label("Look up").first.fill("silence")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=2)).to_have_text("6 places in 6 sentences")
+    page.locator("select[name=how]").select_option("regex")
+    page.get_by_label("Look up").first.fill("minutes? of|minute's")
+    page.keyboard.press("Enter")
+    expect(page.locator("mark").first).to_have_text("minute of")
+    page.goto(address(GERMAN, "Schweigeminute"))
+    wording = page.locator(".candidate .wording").first.text_content()
+    page.locator("a.count").first.click()
+    expect(page.get_by_label("Look up").first).to_have_value(wording)
+    expect(page.locator("mark").first).to_be_visible()

@@ -1,0 +1,35 @@
+"""What ``deploy/`` has is what the page shows, and the unit and the proxies' files are right where that can be told."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+@pytest.mark.parametrize("name", ["phrasemate.service", "nginx.conf", "Caddyfile", "Containerfile"])
+def test_the_page_shows_the_file(name: str) -> None:
+    page = (ROOT / "docs" / "how-to" / "deploy.md").read_text("utf-8")
+    assert f"\n{(DEPLOY / name).read_text('utf-8')}```\n" in page
+
+
+def test_commands_have_known_options() -> None:
+    declared = set(re.findall(r'"(--[a-z-]+)"', (ROOT / "src" / "phrasemate" / "cli" / "serve.py").read_text("utf-8")))
+    for name in ("phrasemate.service", "Containerfile"):
+        text = (DEPLOY / name).read_text("utf-8").replace("\\\n", " ")
+        served = re.findall(r" serve (.*)", text)
+        assert served
+        assert {option for line in served for option in re.findall(r"--[a-z-]+", line)} - declared - {"--help"} == set()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd here")
+def test_the_unit_is_one() -> None:
+    result = subprocess.run([DEPLOY / "check.sh", "proxies"], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"exposure level .* [01]\.\d OK", result.stdout)

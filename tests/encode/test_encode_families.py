@@ -1,0 +1,171 @@
+"""Encoders of thirteen families, traced: states and vectors are those of torch, offsets are characters."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import families
+import numpy as np
+import openvino
+import pytest
+from safetensors.numpy import load_file
+from tiny import cosines
+from typer.testing import CliRunner
+
+from phrasemate.cli import app
+from phrasemate.encode import Model, load_model
+from phrasemate.encode.export import traced_graph
+from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import CONFIG, EMBEDDINGS, TRACED, TRACED_WEIGHTS, write_manifest
+from phrasemate.encode.runtime import quantise
+from phrasemate.errors import InputError, ModelUnsupported
+from phrasemate.types import Phrase
+from phrasemate.utils.storage import save_arrays
+
+
+@pytest.fixture(scope="module", params=families.FAMILIES)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
+    """A Hugging Face folder, and its model in float32 with layer 1 beside the last.
+
+    The comparison within the export is left out: the tests here compare more.
+    """
+    base = tmp_path_factory.mktemp(request.param)
+    folder = families.save_family(request.param, base / "hf")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(traced_graph, "_compare", lambda *_: None)
+        export_model(folder, base / "model", graph="traced", precision="fp32", embedding_bits=16, layers=[1])
+    return folder, load_model(base / "model", threads=1)
+
+
+def test_token_states_are_those_of_torch(pair: tuple[Path, Model]) -> None:
+    folder, model = pair
+    for layer, expected in enumerate(map(np.concatenate, families.torch_states(folder, families.TEXTS)), 1):
+        (states,) = model.token_states(families.TEXTS, layer)
+        assert cosines(states.values, expected).min() >= 0.999
+
+
+def test_pooled_vectors_are_those_of_torch(pair: tuple[Path, Model]) -> None:
+    folder, model = pair
+    _, states = families.torch_states(folder, families.TEXTS)
+    causal = "qwen" in folder.parent.name
+    sentences = np.stack([values[-1] if causal else values.mean(0) for values in states])
+    assert cosines(model.encode_sentences(families.TEXTS), sentences).min() >= 0.999
+    phrase = Phrase(families.TEXTS[0], 4, 12)  # old bank
+    (tokens,) = model.token_states([phrase.context])
+    rows = [row for row in range(len(tokens.values)) if tokens.ends[row] > 4 and tokens.starts[row] < 12]
+    expected = np.concatenate([states[0][rows[0]], states[0][rows[-1]]])
+    assert cosines(model.encode([phrase], pooling="ends"), expected[None]).min() >= 0.999
+
+
+def test_offsets_are_characters(pair: tuple[Path, Model]) -> None:
+    """Tokens stand in order, lie within the text, and leave out nothing but white space."""
+    _, model = pair
+    for text in families.TEXTS:
+        (states,) = model.token_states([text])
+        assert (np.diff(states.starts) >= 0).all()
+        assert (np.diff(states.ends) >= 0).all()
+        assert states.ends.max() == len(text)
+        covered = {at for a, b in zip(states.starts, states.ends, strict=True) for at in range(a, b)}
+        lacking = {text[at] for at in range(len(text)) if at not in covered and not text[at].isspace()}
+        assert lacking <= {"\u200d"}  # joins two emoji, is not seen
+
+
+def test_int8_stays_near(pair: tuple[Path, Model], tmp_path: Path) -> None:
+    """The graph in float32, its matrices rounded and its token table in 8 bit as the export in int8 does it."""
+    _, model = pair
+    shutil.copytree(model.folder, tmp_path / "int8")
+    graph = openvino.Core().read_model(model.folder / TRACED)
+    assert (
+        traced_graph.round_matrices(graph) >= 2 * 4
+    )  # of each layer: queries with keys and values, output, two of the inner one
+    openvino.save_model(graph, tmp_path / "int8" / TRACED, compress_to_fp16=False)
+    table = load_file(model.folder / EMBEDDINGS)
+    save_arrays(tmp_path / "int8" / EMBEDDINGS, {**table, **quantise(table["codes"].astype(np.float32), 8)})
+    config = json.loads((model.folder / CONFIG).read_text())
+    (tmp_path / "int8" / CONFIG).write_text(json.dumps({**config, "precision": "int8"}))
+    write_manifest(tmp_path / "int8")
+    (rounded,) = load_model(tmp_path / "int8", threads=1).token_states(families.TEXTS)
+    (exact,) = model.token_states(families.TEXTS)
+    near = cosines(rounded.values, exact.values)
+    assert near.mean() >= 0.99
+    assert (near < 0.99999).any()  # something was rounded
+
+
+def test_an_export_in_int8_is_the_rounded_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = families.save_family("distilbert", tmp_path / "hf")
+    with monkeypatch.context() as patch:
+        patch.setattr(traced_graph, "SAME", 1.1)  # a cosine that no graph has
+        with pytest.raises(ModelUnsupported, match=r"the converted graph is another: layer 2 has a cosine of 1\.0000"):
+            export_model(folder, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    export_model(folder, tmp_path / "model")
+    model = load_model(tmp_path / "model", threads=1)
+    assert model.runtime.table.codes.dtype == np.int8
+    weights = (tmp_path / "model" / TRACED_WEIGHTS).stat().st_size
+    assert weights < 1.5 * 2 * (4 * 64 * 64 + 2 * 64 * 128)  # bytes: of each layer, one for each weight, and a margin
+    (states,) = model.token_states(families.TEXTS)
+    _, expected = families.torch_states(folder, families.TEXTS)
+    assert cosines(states.values, np.concatenate(expected)).mean() >= 0.99
+
+
+@pytest.mark.parametrize(("kind", "spaces"), [("byte_bpe", {(2, 2)}), ("fallback_bpe", {(2, 2), (5, 5)})])
+def test_a_character_of_several_tokens(kind: str, spaces: set[tuple[int, int]], tmp_path: Path) -> None:
+    """Each token of a character has the whole character; a token of white space alone (``spaces``) is empty."""
+    folder = families.save_family("modernbert", tmp_path / "hf")
+    getattr(families, kind)().save(str(folder / "tokenizer.json"))
+    config = json.loads((folder / "config.json").read_text())
+    if kind == "fallback_bpe":  # it has more tokens
+        import torch
+        from transformers import AutoModel
+
+        model = AutoModel.from_pretrained(folder)
+        model.resize_token_embeddings(400, mean_resizing=False)
+        torch.manual_seed(0)
+        model.save_pretrained(folder)
+    assert config["model_type"] == "modernbert"
+    export_model(folder, tmp_path / "model", precision="fp32")
+    text = "a 𠮷🙂 b"  # two characters of four bytes that no vocabulary holds
+    (states,) = load_model(tmp_path / "model", threads=1).token_states([text])
+    spans = list(zip(states.starts.tolist(), states.ends.tolist(), strict=True))
+    assert spans.count((2, 3)) == 4
+    assert spans.count((3, 4)) >= 2
+    assert set(spans) == {(0, 0), (0, 1), (2, 3), (3, 4), (5, 6), (6, 6)} | spaces
+
+
+def test_a_decoder_sees_nothing_that_follows(tmp_path: Path) -> None:
+    folder = families.save_family("qwen3", tmp_path / "hf")
+    export_model(folder, tmp_path / "model", precision="fp32")
+    model = load_model(tmp_path / "model", threads=1)
+    first, second = (next(model.token_states([text])).values for text in ("The old bank", "The old bank was closed."))
+    np.testing.assert_allclose(first[:3], second[:3], atol=1e-4)
+    assert model.runtime.opening == []
+    assert len(model.runtime.closing) == 1
+
+
+def test_code_of_a_folder_is_refused_by_name(tmp_path: Path) -> None:
+    """As gte-multilingual has it."""
+    folder = families.save_family("bert", tmp_path / "hf")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "new", "architectures": ["NewModel"], "auto_map": {"AutoModel": "modeling.NewModel"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "modeling.py").write_text("raise SystemExit('was run')")
+    with pytest.raises(ModelUnsupported, match=r"NewModel \(model_type 'new'\) needs code .* never run"):
+        export_model(folder, tmp_path / "model")
+
+
+def test_options_that_do_not_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = families.save_family("bert", tmp_path / "hf")
+    with pytest.raises(InputError, match="a written graph in int8"):
+        export_model(folder, tmp_path / "model", graph="written", precision="fp32")
+    with pytest.raises(InputError, match="only sentence-transformers folders have prompts"):
+        export_model(folder, tmp_path / "model", prompt="query")
+    export_model(folder, tmp_path / "model")
+    with pytest.raises(InputError, match="device GPU: OpenVINO has"):
+        load_model(tmp_path / "model", device="GPU")
+    monkeypatch.setenv("PHRASEMATE_DEVICE", "CPU")
+    absent = CliRunner().invoke(app, ["--device", "GPU", "index", str(tmp_path), "-o", str(tmp_path / "idx")])
+    assert absent.exit_code == 1
+    with pytest.raises(InputError, match="device GPU: OpenVINO has"):  # the command left it in the environment
+        load_model(tmp_path / "model")

@@ -1,0 +1,126 @@
+"""A copy of an index is of one moment, row for row, whatever is written meanwhile; and goes back into its place."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake import SMALL, FakeModel, vector_of
+
+from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing
+from phrasemate.index import Index
+from phrasemate.index.backup import backup, restore
+from phrasemate.types import Document
+
+TABLES = ("documents", "sentences", "vectors", "tombstones", "state")
+
+
+def document(number: int, sentences: int = 40) -> Document:
+    return Document.from_texts(
+        f"doc{number}", [f"word{number} of line{row} in text{number}" for row in range(sentences)]
+    )
+
+
+def make(folder: Path, documents: int = 4) -> Path:
+    with Index.create(folder, FakeModel(), settings=SMALL) as index:
+        index.add([document(number) for number in range(documents)], lang="en")
+    return folder
+
+
+def rows(folder: Path, table: str, where: str = "") -> list[Any]:
+    with closing(sqlite3.connect(folder / "store.sqlite")) as store:
+        return store.execute(f"SELECT * FROM {table} {where} ORDER BY 1").fetchall()
+
+
+def test_a_copy_has_every_row_and_every_search_file(tmp_path: Path) -> None:
+    source = make(tmp_path / "idx")
+    statistics = backup(source, tmp_path / "copy")
+    assert (statistics.documents, statistics.sentences) == (4, 4 * 40)
+    assert all(rows(tmp_path / "copy", table) == rows(source, table) for table in TABLES)
+    files = {path.name for path in source.iterdir()} - {"write.lock", "store.sqlite-wal", "store.sqlite-shm"}
+    assert {path.name for path in (tmp_path / "copy").iterdir()} >= files
+    with Index.open(tmp_path / "copy", readonly=True, settings=SMALL) as copy:
+        assert copy.verify().ok
+        run = copy.search(vector_of("word2", 16)[None], 1)
+        assert copy.hits(run.ids[0].tolist(), run.scores[0].tolist())[0].text == "word2"
+
+
+def test_a_copy_under_writes_is_of_one_moment(tmp_path: Path) -> None:
+    """A writer adds and deletes all the time: each copy has whole documents, and their rows as the source had them."""
+    source = make(tmp_path / "idx")
+    stop, commits = threading.Event(), threading.Semaphore(0)
+
+    def write() -> None:
+        with Index.open(source, FakeModel(), settings=SMALL) as index:
+            for number in range(4, 400):
+                index.add([document(number)], lang="en")
+                if number % 3 == 0:
+                    index.delete(f"doc{number - 2}")
+                commits.release()
+                if stop.is_set():
+                    return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        copies = [tmp_path / f"copy{number}" for number in range(3)]
+        generations = []
+        for copy in copies:
+            while commits.acquire(blocking=False):
+                pass
+            assert commits.acquire(timeout=20)  # the writer has added something since the last copy
+            generations.append(backup(source, copy).generation)
+    finally:
+        stop.set()
+        writer.join()
+    assert generations == sorted(set(generations))
+    for copy in copies:
+        with Index.open(copy, readonly=True) as index:
+            assert index.verify().ok
+        names = [row[1] for row in rows(copy, "documents")]
+        assert len(rows(copy, "sentences")) == 40 * len(names)
+        originals = {row[0]: row for row in rows(source, "sentences")}
+        still_there = [row for row in rows(copy, "sentences") if row[0] in originals]
+        assert still_there
+        assert all(row == originals[row[0]] for row in still_there)
+
+
+def test_a_restored_index_equals_its_copy_and_an_open_one_is_replaced(tmp_path: Path) -> None:
+    source = make(tmp_path / "idx")
+    backup(source, tmp_path / "copy")
+    before = {table: rows(tmp_path / "copy", table) for table in TABLES}
+    with Index.open(source, FakeModel(), settings=SMALL) as index:
+        index.delete("doc0", "doc1")
+    with pytest.raises(IndexExists, match="--force"):
+        restore(tmp_path / "copy", source)
+    assert restore(tmp_path / "copy", source, force=True).documents == 4
+    assert {table: rows(source, table) for table in TABLES} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "idx"]
+
+
+def test_a_damaged_copy_is_not_restored(tmp_path: Path) -> None:
+    source = make(tmp_path / "idx")
+    backup(source, tmp_path / "copy")
+    with closing(sqlite3.connect(tmp_path / "copy" / "store.sqlite")) as store:
+        store.execute("UPDATE sentences SET text = 'another' WHERE id = 5")
+        store.commit()
+    before = rows(source, "sentences")
+    with pytest.raises(IndexDamaged, match="restore an earlier copy"):
+        restore(tmp_path / "copy", source, force=True)
+    assert rows(source, "sentences") == before
+
+
+def test_nothing_but_an_index_is_copied_or_replaced(tmp_path: Path) -> None:
+    source = make(tmp_path / "idx", 1)
+    with pytest.raises(IndexMissing):
+        backup(tmp_path / "absent", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "one.txt").write_text("Dear Anna", "utf-8")
+    with pytest.raises(IndexExists, match="something else"):
+        backup(source, tmp_path / "letters", force=True)
+    assert (tmp_path / "letters" / "one.txt").read_text("utf-8") == "Dear Anna"

@@ -1,0 +1,99 @@
+"""Collocates: associations by arithmetic, the file and its damage, and what they change in a search."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from phrasemate.candidates import surroundings
+from phrasemate.errors import ModelDamaged, ModelUnsupported
+from phrasemate.lexicon import Collocates, InducedLexicon, bundled_collocates, bundled_lexicon
+from phrasemate.lexicon.collocates import STEPS, write_collocates
+from phrasemate.lexicon.induced import Pair, write_lexicon
+from phrasemate.types import Phrase
+
+STEMS = ("bank", "bench", "money", "sit")
+PAIRS = {(0, 2): 2.0, (1, 3): 3.0, (0, 3): 0.4, (2, 3): 0.001}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_collocates(tmp_path / "collocates.safetensors", STEMS, PAIRS, {"source": "test"})
+    return tmp_path / "collocates.safetensors"
+
+
+def test_a_value_is_a_weighted_sum(path: Path) -> None:
+    values = Collocates(path).associations([["bank"], ["bench"], ["bench", "bank"]], {"sit": 0.5, "money": 0.25})
+    bank = (0.5 * 0.4 + 0.25 * 2.0) / math.sqrt(0.5 + 0.25)
+    bench = (0.5 * 3.0 + 0.25 * 0.0) / math.sqrt(0.5 + 0.25)
+    np.testing.assert_allclose(values, [bank, bench, (bank + bench) / 2], rtol=1e-6)
+
+
+def test_the_order_of_a_pair_does_not_matter(path: Path) -> None:
+    collocates = Collocates(path)
+    assert collocates.associations([["sit"]], {"bench": 1.0}) == collocates.associations([["bench"]], {"sit": 1.0}) == 3
+
+
+@pytest.mark.parametrize(
+    ("wordings", "context"),
+    [([], {"sit": 1.0}), ([["bench"]], {}), ([["bench"]], {"unknown": 1.0}), ([["unknown"], []], {"sit": 1.0})],
+)
+def test_unknown_words_have_no_collocates(path: Path, wordings: list[list[str]], context: dict[str, float]) -> None:
+    assert Collocates(path).associations(wordings, context).tolist() == [0.0] * len(wordings)
+
+
+def test_a_word_is_not_its_own_collocate(path: Path) -> None:
+    assert Collocates(path).associations([["sit"]], {"sit": 1.0}).tolist() == [0.0]
+
+
+def test_associations_are_rounded_to_steps(path: Path) -> None:
+    assert STEPS == 25  # so 0.4 is 10 steps, and 0.001 none
+    assert Collocates(path).associations([["money"]], {"sit": 1.0}).tolist() == [0.0]
+
+
+def test_a_file_of_another_kind_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no tensors")
+    save_file({"text": np.zeros(1, np.uint8)}, tmp_path / "other")
+    for name, error, words in [
+        ("text", ModelDamaged, "no collocates can be read"),
+        ("missing", ModelDamaged, "no collocates can be read"),
+        ("other", ModelUnsupported, "expected 'phrasemate collocates 1'"),
+    ]:
+        with pytest.raises(error, match=words):
+            Collocates(tmp_path / name)
+
+
+def test_parts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    parts = {"text": 3, "lengths": 1, "degrees": 1, "partners": 0, "weights": 0}
+    tensors = {name: np.ones(size, np.uint8) for name, size in parts.items()}
+    save_file(tensors, tmp_path / "file", {"format": "phrasemate collocates 1"})
+    with pytest.raises(ModelDamaged, match="do not fit together"):
+        Collocates(tmp_path / "file")
+
+
+def test_surroundings_are_the_equivalents_of_the_other_words(tmp_path: Path) -> None:
+    pairs = [Pair("sitzt", "sits", 0.6, 1.0), Pair("sitzt", "sitting", 0.2, 1.0), Pair("dort", "there", 1.0, 1.0)]
+    write_lexicon(tmp_path / "lexicon", {"de": pairs})
+    sentence = "Er sitzt dort, sitzt auf der Bank."
+    phrase = Phrase(sentence, sentence.index("Bank"), sentence.index("Bank") + 4)
+    assert surroundings(phrase, InducedLexicon(tmp_path / "lexicon"), "de") == {"sit": 0.6 + 0.6}
+
+
+def test_english_words_stand_for_themselves(path: Path) -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    assert surroundings(Phrase("He sat on the bench.", 14, 19), lexicon, "en") == {"sat": 1.0}
+
+
+def test_the_bundled_collocates_tell_senses_apart() -> None:
+    collocates = bundled_collocates()
+    assert collocates is not None
+    for word, near, far in [("sit", "bench", "bank"), ("money", "bank", "bench"), ("court", "lawyer", "avocado")]:
+        one, other = collocates.associations([[near], [far]], {word: 1.0})
+        assert one > other + 0.5, word
+    assert sys.getsizeof(collocates._pairs) < 8 << 20  # memory of every search

@@ -1,0 +1,206 @@
+"""Users, rights and rates; the log of requests; readiness; reloading; traces."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from server_fakes import FakeModel, make_index
+
+from phrasemate.errors import ReadError
+from phrasemate.server import telemetry
+from phrasemate.server.app import access_for, create_app
+from phrasemate.server.errors import Refusal
+from phrasemate.server.indexes import Library
+from phrasemate.server.request_log import open_log
+from phrasemate.server.tokens import Rates, Tokens, User
+
+HERE = "http://localhost:8000"
+SEARCH = "/api/v1/search"
+QUERY = {"query": "a [[bench]] in a secret place"}
+
+
+def write_tokens(path: Path, *entries: str) -> Path:
+    path.write_text("\n".join(f"[[token]]\n{entry}" for entry in entries), "utf-8")
+    return path
+
+
+def entry(name: str, rights: str, rate: int = 0) -> str:
+    digest = sha256(f"token of {name}".encode()).hexdigest()
+    return f'name = "{name}"\nsha256 = "{digest}"\nrights = {rights}\nrate = {rate}'
+
+
+def bearer(name: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer token of {name}"}
+
+
+@pytest.fixture
+def two(tmp_path: Path, model: FakeModel) -> Iterator[Library]:
+    library = Library([make_index(tmp_path / name, model) for name in ("news", "laws")], threads=1, model=model)
+    yield library
+    library.close()
+
+
+def asked(library: Library, tokens: Path | None = None) -> TestClient:
+    access = access_for("127.0.0.1", "", tokens=Tokens(tokens)) if tokens else None
+    return TestClient(create_app(library, access=access), base_url=HERE, raise_server_exceptions=False)
+
+
+def test_rights_of_an_index_include_those_before_them() -> None:
+    user = User("anna", {"*": "read", "news": "write"})
+    assert [user.may(right, "news") for right in ("read", "write", "admin")] == [True, True, False]
+    assert [user.may(right, "laws") for right in ("read", "write", "admin")] == [True, False, False]
+    assert not User("ben", {"news": "admin"}).may("read", "laws")
+
+
+def test_each_user_sees_his_indexes_only(two: Library, tmp_path: Path) -> None:
+    file = write_tokens(tmp_path / "t.toml", entry("anna", '{ "*" = "read" }'), entry("ben", '{ laws = "read" }'))
+    client = asked(two, file)
+    assert client.post(SEARCH, json=QUERY).status_code == 401
+    assert client.post(SEARCH, json=QUERY, headers=bearer("carl")).status_code == 401
+    assert client.post(SEARCH, json=QUERY, headers=bearer("anna")).json()["index"] == "news"
+    assert client.post(SEARCH, json=QUERY, headers=bearer("ben")).json()["index"] == "laws"
+    refused = client.post(SEARCH, json={**QUERY, "index": "news"}, headers=bearer("ben"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+    listed = client.get("/api/v1/indexes", headers=bearer("ben")).json()["indexes"]
+    assert [index["name"] for index in listed] == ["laws"]
+    assert client.get("/health").json()["indexes"] == []
+
+
+def test_writing_and_reloading_need_a_right(two: Library, tmp_path: Path) -> None:
+    rights = {"reader": "read", "writer": "write", "boss": "admin"}
+    file = write_tokens(tmp_path / "t.toml", *(entry(name, f'{{ "*" = "{right}" }}') for name, right in rights.items()))
+    client = asked(two, file)
+    change: dict[str, Any] = {"action": (None, "undo")}
+    answers = [client.post("/glossary", files=change, headers=bearer(name), follow_redirects=False) for name in rights]
+    codes = [answer.status_code for answer in answers]
+    assert codes[0] == 403
+    assert 403 not in codes[1:]
+    statuses = [client.post("/api/v1/reload", headers=bearer(name)).status_code for name in rights]
+    assert statuses == [403, 403, 200]
+
+
+def test_a_rate_is_refilled_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("phrasemate.server.tokens.time.monotonic", lambda: clock[0])
+    rates, user = Rates(), User("anna", rate=30)
+    for _ in range(30):
+        rates.spend(user)
+    with pytest.raises(Refusal, match="30 requests a minute"):
+        rates.spend(user)
+    clock[0] += 60 / 30 + 0.001  # one is refilled
+    rates.spend(user)
+    with pytest.raises(Refusal):
+        rates.spend(user)
+    rates.spend(User("ben", rate=1))
+
+
+def test_more_than_the_rate_is_refused(two: Library, tmp_path: Path) -> None:
+    client = asked(two, write_tokens(tmp_path / "t.toml", entry("anna", '{ "*" = "read" }', rate=2)))
+    statuses = [client.get("/api/v1/indexes", headers=bearer("anna")).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "has no tokens"),
+        ("[[token", "cannot be read"),
+        ("[[token]]\nname = 'a'", "has other entries"),
+        ("[[token]]\nname = 'a'\nsha256 = 'secret'\nrights = { '*' = 'read' }", "sha256"),
+        (f"[[token]]\nname = 'a'\nsha256 = '{'0' * 64}'\nrights = {{ '*' = 'all' }}", "rights"),
+        (f"[[token]]\nname = 'a'\nsha256 = '{'0' * 64}'\nrights = {{ '*' = 'read' }}\nrate = -1", "rate"),
+        (2 * f"[[token]]\nname = 'a'\nsha256 = '{'0' * 64}'\nrights = {{ '*' = 'read' }}\n", "occurs twice"),
+    ],
+)
+def test_a_file_of_tokens_is_checked(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "t.toml").write_text(text, "utf-8")
+    with pytest.raises(ReadError, match=reason):
+        Tokens(tmp_path / "t.toml")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Iterator[Path]:
+    open_log(str(tmp_path / "requests.log"))
+    yield tmp_path / "requests.log"
+    logging.getLogger("phrasemate.requests").handlers.clear()
+
+
+def test_the_log_has_a_line_for_each_request_and_never_its_text(client: TestClient, lines: Path) -> None:
+    answer = client.post(SEARCH, json=QUERY, headers={"X-Request-ID": "proxy-1"})
+    client.get("/", params={"q": "a [[bench]] in a secret place"})
+    client.get("/nowhere/secret")
+    client.post("/glossary", data={"source": "secret"}, headers={"X-Request-ID": "not plain\tat all"})
+    text = lines.read_text("utf-8")
+    assert "secret" not in text
+    assert "bench" not in text
+    first, page, other, change, write = map(json.loads, text.splitlines())
+    assert (first["kind"], first["route"], first["status"], first["id"]) == ("request", SEARCH, 200, "proxy-1")
+    assert answer.headers["x-request-id"] == "proxy-1"
+    assert first["bytes_in"] == len(answer.request.content)
+    assert first["bytes_out"] == len(answer.content)
+    assert first["milliseconds"] > 0
+    assert (page["route"], other["route"], other["status"]) == ("/", "other", 404)
+    assert len(change["id"]) == 32
+    assert (write["kind"], write["route"], write["right"], write["id"]) == ("write", "/glossary", "write", change["id"])
+
+
+def test_ready_is_not_alive(client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasemate.server.indexes.CHECK_SECONDS", 0)
+    assert client.get("/ready").json() == {"status": "ready"}
+    (folder / "store.sqlite").rename(folder / "gone")
+    assert client.get("/ready").status_code == 503
+    assert client.get("/health").status_code == 200
+    (folder / "gone").rename(folder / "store.sqlite")
+    assert client.get("/ready").status_code == 200
+
+
+def test_a_reload_opens_again_and_keeps_what_cannot_be_opened(
+    client: TestClient, library: Library, folder: Path
+) -> None:
+    with library.use() as before:
+        assert client.post("/api/v1/reload").json() == {"indexes": ["idx"], "problems": {}}
+        assert before.index.stats().documents  # a request that runs keeps what it has
+    with library.use() as after:
+        assert after is not before
+    with pytest.raises(Exception, match="closed"):
+        before.index.stats()
+    (folder / "index.json").write_text("{}", "utf-8")
+    assert list(client.post("/api/v1/reload").json()["problems"]) == ["idx"]
+    assert client.post(SEARCH, json=QUERY).status_code in (200, 503)
+
+
+def test_traces_have_the_route_and_no_text(client: TestClient) -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    telemetry.start_tracing(provider)
+    try:
+        trace = "0af7651916cd43dd8448eb211c80319c"
+        client.post(SEARCH, json=QUERY, headers={"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
+    finally:
+        telemetry.stop_tracing()
+    (span,) = exporter.get_finished_spans()
+    assert span.name == f"POST {SEARCH}"
+    assert f"{span.context.trace_id:032x}" == trace
+    assert span.attributes["http.response.status_code"] == 200
+    assert "secret" not in span.to_json()
+
+
+def test_every_metric_is_described(client: TestClient) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "monitor.md").read_text("utf-8")
+    client.post("/api/v1/search", json={})
+    names = {line.split()[2] for line in client.get("/metrics").text.splitlines() if line.startswith("# TYPE")}
+    metrics = {name for name in names if name.startswith("phrasemate_") and not name.endswith("_created")}
+    assert metrics
+    assert [name for name in sorted(metrics) if f"`{name}`" not in page] == []

@@ -1,0 +1,38 @@
+"""The page of helps for other programs, and what it gives."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from urllib.parse import unquote
+
+from fastapi.testclient import TestClient
+from page_client import Browser
+
+from phrasemate.server.page.tools import DEFAULT, address_of, packed
+
+
+def test_all_helps_name_the_server_that_was_asked(client: TestClient) -> None:
+    page = Browser(client).get("/tools")
+    (link,) = page.all("a.bookmarklet")
+    assert unquote(link.get("href")).startswith("javascript:(()=>{const q=String(getSelection())")
+    assert 'open("http://localhost:8000/?"' in unquote(link.get("href"))
+    assert "http://localhost:8000/?q={target}" in page.text
+    script = client.get("/tools/phrasemate.groovy")
+    assert 'def server = "http://localhost:8000"' in script.text
+    assert script.headers["content-disposition"] == 'attachment; filename="phrasemate.groovy"'
+    with zipfile.ZipFile(io.BytesIO(client.get("/tools/extension.zip").content)) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+        assert manifest["manifest_version"] == 3
+        names = {manifest["background"]["service_worker"], manifest["options_ui"]["page"]}
+        assert names < set(archive.namelist())
+        assert b'SERVER = "http://localhost:8000"' in archive.read("background.js")
+
+
+def test_an_odd_address_is_not_written_into_a_file() -> None:
+    class Asked:
+        base_url = 'http://x";alert(1)//:80/'
+
+    assert address_of(Asked()) == DEFAULT  # type: ignore[arg-type]
+    assert packed(DEFAULT) == packed(DEFAULT)

@@ -1,0 +1,148 @@
+"""What translation tools ask for, asked as they ask."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from fastapi.testclient import TestClient
+from server_fakes import TEXTS
+
+from phrasemate.errors import InputError
+from phrasemate.glossary import Entry, Glossary
+from phrasemate.server.app import access_for, create_app
+from phrasemate.server.indexes import Library
+from phrasemate.server.middleware import Access
+from phrasemate.server.settings import public_settings
+from phrasemate.server.suggestions import spoken
+
+SUGGEST = "/api/v1/suggest"
+SECRET = "correct horse battery"
+TOOL = "https://tool.example"
+HERE = "http://localhost:8000"
+
+
+def suggest(client: TestClient, **body: Any) -> Any:
+    answer = client.post(SUGGEST, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_suggestions_with_their_evidence(client: TestClient) -> None:
+    answer = suggest(client, text="bank", k=2)
+    assert (answer["index"], answer["text"]) == ("idx", "bank")
+    (phrase,) = answer["phrases"]
+    assert (phrase["phrase"], phrase["start"], phrase["end"]) == ("bank", 0, 4)
+    best = phrase["suggestions"][0]
+    assert (best["text"], best["quality"], best["source"], best["language"]) == ("bank", 100, "index", "en")
+    assert (best["example"], best["document"], best["line"]) == (TEXTS[0], "english.txt", 1)
+    assert len(phrase["suggestions"]) == 2
+
+
+def test_marks_choose_the_phrases_of_a_segment(client: TestClient) -> None:
+    answer = suggest(client, text="Die [[bank]] und die [[loan]] am Ende.", k=1)
+    assert [phrase["suggestions"][0]["text"] for phrase in answer["phrases"]] == ["bank", "loan"]
+
+
+def test_the_glossary_comes_first_and_deprecated_entries_do_not_come(library: Library) -> None:
+    glossary = Glossary()
+    for entry in (
+        Entry("bank", "shore", "de", "en", "admitted"),
+        Entry("Bank", "lender", "de", "en-GB", note="of money"),
+        Entry("bank", "bench", "de", "en", "deprecated"),
+        Entry("bank", "banque", "de", "fr"),
+    ):
+        glossary.add(entry)
+    with TestClient(create_app(library, glossary=glossary), base_url=HERE) as client:
+        (phrase,) = suggest(client, text="bank", target_language="en", k=3)["phrases"]
+    rows = [(row["text"], row["quality"], row["source"], row["note"]) for row in phrase["suggestions"]]
+    assert rows == [
+        ("lender", 100, "glossary", "of money"),
+        ("shore", 95, "glossary", ""),
+        ("bank", 100, "index", ""),
+    ]
+
+
+def test_a_language_that_no_document_has_gives_nothing(client: TestClient) -> None:
+    assert suggest(client, text="bank", target_language="fr")["phrases"] == []
+
+
+def test_tags_of_languages() -> None:
+    assert spoken("en_gb", ["en", "de", "en-US"]) == ["en", "en-US"]
+    assert spoken("en-us", ["en", "en_US"]) == ["en_US"]
+    assert spoken("", ["en", "de"]) == ["en", "de"]
+
+
+def test_the_server_of_a_translation_memory(client: TestClient) -> None:
+    languages = client.get("/tmserver/languages/").json()
+    assert languages["targetLanguages"] == ["en"]
+    assert {"de", "ja"} < set(languages["sourceLanguages"])
+    (first, *rest) = client.get("/tmserver/de/en/unit/bank?max_candidates=2").json()
+    assert first == {"source": "bank", "target": "bank", "quality": 100, "rank": 100}
+    assert len(rest) == 1
+    assert client.get("/tmserver/de/en_us/unit/bank?min_similarity=100").json() == [first]
+    assert client.get("/tmserver/de/fr/unit/bank").json() == []
+
+
+def test_a_part_of_a_segment_has_the_quality_of_its_share(client: TestClient) -> None:
+    text = "Die [[bank]] und/oder ABC"
+    units = client.get(f"/tmserver/de/en/unit/{quote(text, safe='')}").json()
+    letters = len("Die" + "[[bank]]".strip("[]") + "und" + "oder" + "ABC")
+    assert (units[0]["source"], units[0]["quality"]) == ("bank", 100 * len("bank") // letters)
+
+
+@pytest.mark.parametrize("query", ["min_similarity=x", "max_candidates=-1", "max_candidates=1234567890"])
+def test_numbers_of_a_memory_are_checked(client: TestClient, query: str) -> None:
+    answer = client.get(f"/tmserver/de/en/unit/bank?{query}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid")
+
+
+def test_other_sites_ask_with_the_token_where_they_are_allowed(library: Library) -> None:
+    access = Access(SECRET, ("localhost",), (TOOL,))
+    with TestClient(create_app(library, access=access), base_url=HERE) as client:
+        preflight = {"Origin": TOOL, "Access-Control-Request-Method": "POST", "Sec-Fetch-Site": "cross-site"}
+        before = client.options(SUGGEST, headers=preflight)
+        assert before.status_code == 204
+        assert before.headers["access-control-allow-origin"] == TOOL
+        assert "authorization" in before.headers["access-control-allow-headers"]
+        authorised = {**preflight, "Authorization": f"Bearer {SECRET}"}
+        answer = client.post(SUGGEST, json={"text": "bank"}, headers=authorised)
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, TOOL)
+        assert client.post(SUGGEST, json={"text": "bank"}, headers=preflight).status_code == 401
+        stranger = client.post(SUGGEST, json={"text": "bank"}, headers={**authorised, "Origin": "https://evil.example"})
+        assert stranger.status_code == 403
+        assert "access-control-allow-origin" not in stranger.headers
+        page = client.post("/glossary", files={"action": (None, "undo")}, headers=authorised)
+        assert page.status_code == 403
+
+
+def test_origins_need_a_token_and_have_no_path() -> None:
+    assert access_for("127.0.0.1", SECRET, (), ("https://Tool.example", "chrome-extension://abc")).origins == (
+        TOOL,
+        "chrome-extension://abc",
+    )
+    with pytest.raises(InputError, match="with a token only"):
+        access_for("127.0.0.1", "", (), (TOOL,))
+    with pytest.raises(InputError, match="without a path"):
+        access_for("127.0.0.1", SECRET, (), (TOOL + "/page",))
+
+
+def test_a_public_demo_keeps_nothing(library: Library) -> None:
+    access = access_for("192.0.2.7", "", public=True)
+    application = create_app(library, public_settings(), access)
+    with TestClient(application, base_url="http://demo.example") as client:
+        assert client.get("/?q=bank").status_code == 200
+        assert suggest(client, text="bank")["phrases"]
+        refused = [
+            client.post("/glossary", files={"action": (None, "undo")}),
+            client.get("/document"),
+            client.post("/api/v1/terms", files={"file": ("a.txt", b"a bank")}),
+            client.post("/api/v1/mine", json={"source": ["a"], "target": ["b"]}),
+        ]
+        assert [answer.status_code for answer in refused] == [403] * 4
+        assert refused[3].json()["error"]["code"] == "closed"
+        assert client.post(SUGGEST, json={"text": "x" * 1001}).status_code == 413
+        page = client.get("/?q=bank").text
+        assert 'href="/document"' not in page
+        assert 'class="use' not in page

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from phrasemate.errors import InputError, ReadError
+from phrasemate.glossary import FORMATS, Entry, Glossary, write_glossary
+from phrasemate.text import read_terms
+
+NOTICE = Entry(
+    "Kündigungsfrist", "notice period", "de", "en", "preferred", "law", "not: deadline",
+    "A notice period of <three> months & a day.", "lease.txt:7", "Es gilt eine Kündigungsfrist.",
+)  # fmt: skip
+BENCH = Entry("Bank", "bench", "de", "en", domain="park")
+BANK = Entry("Bank", "bank", "de", "en", domain="money")
+DEADLINE = Entry("Kündigungsfrist", "deadline", "de", "en", "deprecated", "law")
+ALL = (NOTICE, BENCH, BANK, DEADLINE)
+
+
+@pytest.fixture
+def glossary(tmp_path: Path) -> Glossary:
+    made = Glossary(tmp_path / "terms.jsonl")
+    for entry in ALL:
+        made.add(entry)
+    return made
+
+
+def test_entries_last(glossary: Glossary) -> None:
+    again = Glossary(glossary.path)
+    assert again.entries == glossary.entries
+    assert [entry.id for entry in again.entries] == [1, 2, 3, 4]
+    assert again.entries[0].note == "not: deadline"
+
+
+def test_changes_and_undo(glossary: Glossary) -> None:
+    glossary.change(2, note="in a park")
+    glossary.remove(3)
+    assert [entry.id for entry in Glossary(glossary.path).entries] == [1, 2, 4]
+    assert glossary.undo()
+    assert glossary.undo()
+    assert glossary.entries[1].note == ""
+    assert Glossary(glossary.path).entries == glossary.entries
+    assert not Glossary().undo()
+    with pytest.raises(InputError, match="no entry 9"):
+        glossary.remove(9)
+
+
+def test_the_same_pair_is_kept_once(glossary: Glossary) -> None:
+    assert glossary.add(Entry("bank", "Bench", "de", "en")).id == 2
+    assert len(glossary.entries) == 4
+
+
+def test_conflicts_are_rivals_of_one_term_and_domain(glossary: Glossary) -> None:
+    assert glossary.conflicts() == set()  # two domains; the other rival is deprecated
+    glossary.change(4, status="preferred")
+    assert glossary.conflicts() == {1, 4}
+    glossary.change(3, domain="park")
+    assert glossary.conflicts() == {1, 2, 3, 4}
+
+
+def test_a_file_that_another_program_changed_is_read_again(glossary: Glossary) -> None:
+    other = Glossary(glossary.path)
+    other.remove(1)
+    glossary.add(Entry("Frist", "time limit"))
+    assert [entry.target for entry in Glossary(glossary.path).entries] == ["bench", "bank", "deadline", "time limit"]
+
+
+@pytest.mark.parametrize("content", ['{"source": "a"}', "[]", "none", '{"source": "a", "target": "b", "status": "x"}'])
+def test_what_is_not_glossary_is_refused_and_stays(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(content)
+    with pytest.raises(ReadError, match="not an entry"):
+        Glossary(path)
+    assert path.read_text() == content
+
+
+def test_empty_and_long_entries_are_refused() -> None:
+    for entry in (Entry("", "x"), Entry("x", " "), Entry("x", "y", note="n" * 2001), Entry("x", "y", status="best")):
+        with pytest.raises(InputError):
+            Glossary().add(entry)
+
+
+def written(tmp_path: Path, glossary: Glossary, format_: str) -> Path:
+    path = tmp_path / f"out.{FORMATS[format_][0]}"
+    write_glossary(path, glossary.entries, format_)
+    return path
+
+
+def test_tbx_2_in_translate_toolkit(tmp_path: Path, glossary: Glossary) -> None:
+    tbx = pytest.importorskip("translate.storage.tbx")
+    store = tbx.tbxfile.parsestring(written(tmp_path, glossary, "tbx2").read_bytes(), "de", "en")
+    pairs = {(unit.source, str(term.text), term.deprecated) for unit in store.units for term in unit.get_target_terms()}
+    assert pairs == {
+        ("Kündigungsfrist", "notice period", False),
+        ("Kündigungsfrist", "deadline", True),
+        ("Bank", "bench", False),
+        ("Bank", "bank", False),
+    }
+
+
+@pytest.mark.parametrize("format_", ["tbx", "tbx2"])
+def test_tbx_as_terms(tmp_path: Path, glossary: Glossary, format_: str) -> None:
+    terms = list(read_terms(written(tmp_path, glossary, format_), "*"))
+    assert [(t.text, t.language, t.id) for t in terms] == [
+        ("Kündigungsfrist", "de", "c1"),
+        ("notice period", "en", "c1"),
+        ("deadline", "en", "c1"),
+        ("Bank", "de", "c2"),
+        ("bench", "en", "c2"),
+        ("Bank", "de", "c3"),
+        ("bank", "en", "c3"),
+    ]
+    notice = terms[1]
+    assert notice.contexts == (NOTICE.example,)
+    assert notice.note == NOTICE.note
+    assert notice.metadata["administrativeStatus"] == "preferredTerm-admn-sts"
+    assert notice.metadata["subjectField"] == "law"
+    assert notice.metadata["source"] == "lease.txt:7"
+    assert terms[2].metadata["administrativeStatus"] == "deprecatedTerm-admn-sts"
+
+
+def test_omegat_has_three_columns_and_nothing_deprecated(tmp_path: Path, glossary: Glossary) -> None:
+    from translate.storage import omegat
+
+    path = written(tmp_path, glossary, "omegat")
+    rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
+    assert [len(row) for row in rows] == [3, 3, 3]
+    units = omegat.OmegaTFile.parsefile(str(path)).units
+    assert [(unit.source, unit.target) for unit in units] == [(e.source, e.target) for e in (NOTICE, BENCH, BANK)]
+
+
+def test_tmx_in_translate_toolkit(tmp_path: Path, glossary: Glossary) -> None:
+    from translate.storage import tmx
+
+    with written(tmp_path, glossary, "tmx").open("rb") as file:
+        units = tmx.tmxfile(file, "de", "en").units
+    assert [(unit.source, unit.target) for unit in units] == [(e.source, e.target) for e in (NOTICE, BENCH, BANK)]
+
+
+def test_multiterm_is_a_concept_for_each_term_and_domain(tmp_path: Path, glossary: Glossary) -> None:
+    root = ElementTree.parse(written(tmp_path, glossary, "multiterm")).getroot()
+    concepts = root.findall("conceptGrp")
+    assert [[t.text for t in concept.iter("term")] for concept in concepts] == [
+        ["Kündigungsfrist", "notice period", "deadline"],
+        ["Bank", "bench"],
+        ["Bank", "bank"],
+    ]
+    languages = [(each.get("type"), each.get("lang")) for each in concepts[0].iter("language")]
+    assert languages == [("German", "DE"), ("English", "EN")]
+    statuses = [each.text for each in concepts[0].iter("descrip") if each.get("type") == "Status"]
+    assert statuses == ["preferred", "deprecated"]
+
+
+def test_csv_names_columns_by_language_and_starts_no_formula(tmp_path: Path, glossary: Glossary) -> None:
+    glossary.add(Entry("x", "=1+1", "de", "en"))
+    with written(tmp_path, glossary, "csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    pairs = [(row["German"], row["English"]) for row in rows[:2]]
+    assert pairs == [("Kündigungsfrist", "notice period"), ("Bank", "bench")]
+    assert rows[0]["Term_Example"] == NOTICE.example
+    assert rows[4]["English"] == "'=1+1"

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from phrasemate import Document, Index, load_model
+from phrasemate.errors import InputError
+from phrasemate.lookup import lookup
+
+TEXTS = [
+    "The bank took collateral for the loan.",
+    "Two banks sold the Bank of the river.",
+    "Banking is hard; a banker knows.",
+    "He secured the security interest, and the securities.",
+    "Collateral must be good collateral.",
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    with Index.create(tmp_path_factory.mktemp("lookup") / "idx", load_model()) as made:
+        made.add([Document.from_texts("a/one.txt", TEXTS[:3]), Document.from_texts("b/two.txt", TEXTS[3:])], lang="en")
+        made.add([Document.from_texts("zh.txt", ["老人坐在公园的长椅上看报纸。"])], lang="zh")
+        yield made
+
+
+def matches(index: Index, query: str, way: str = "words", **options: object) -> list[str]:
+    return [line.match for line in lookup(index, query, way, **options).lines]  # type: ignore[arg-type]
+
+
+def test_whole_words_case_aside(index: Index) -> None:
+    assert matches(index, "bank") == ["bank", "Bank"]
+    assert matches(index, "長椅") == []
+    assert matches(index, "长椅") == ["长椅"]
+    assert matches(index, "security interest") == ["security interest"]
+
+
+def test_wildcards(index: Index) -> None:
+    assert matches(index, "bank*") == ["bank", "banks", "Bank", "Banking", "banker"]
+    assert matches(index, "bank?") == ["banks"]
+    assert matches(index, "secur* interest*") == ["security interest"]
+
+
+def test_forms(index: Index) -> None:
+    assert matches(index, "bank", "forms") == ["bank", "banks", "Bank", "Banking"]  # one stem, by Snowball
+    assert matches(index, "security", "forms") == ["secured", "security", "securities"]  # one stem
+
+
+def test_regular_expressions(index: Index) -> None:
+    assert matches(index, r"\b\w+ (interest|river)\b", "regex") == ["the river", "security interest"]
+
+
+@pytest.mark.parametrize(
+    "query", ["(a+)+$", r"(a*)*b", r"(\w+)\1", "(?=a)b", ".*.*.*x", "(", "a{1,4000}b*c+", "((a|b)+c)+"]
+)
+def test_expressions_that_could_run_long_are_refused(index: Index, query: str) -> None:
+    with pytest.raises(InputError, match="regular expression"):
+        lookup(index, query, "regex")
+
+
+def test_the_worst_allowed_expression_ends(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("a.txt", ["a" * 2_000])], lang="en")
+        begin = time.monotonic()
+        assert lookup(index, "a*a*b", "regex").count == 0
+        assert time.monotonic() - begin < 60
+
+
+def test_frequency_and_neighbours(index: Index) -> None:
+    answer = lookup(index, "collateral")
+    assert (answer.count, answer.sentences) == (1 + 2, 2)
+    assert answer.documents == (("b/two.txt", 2), ("a/one.txt", 1))
+    assert answer.wordings == (("collateral", 3),)
+    assert dict(answer.before)["took"] == 1
+    assert dict(answer.after)["for"] == 1
+
+
+def test_lines_are_sorted_by_their_contexts(index: Index) -> None:
+    right = [line.right.split()[0] for line in lookup(index, "collateral", order="right").lines if line.right != "."]
+    assert right == sorted(right)
+    neighbours = [line.left.split()[-1] for line in lookup(index, "bank*", order="left").lines if line.left]
+    assert neighbours == ["a", "the", "The", "Two"]
+
+
+def test_documents_and_limits(index: Index) -> None:
+    assert len(matches(index, "collateral", documents=["b/"])) == 2
+    assert len(matches(index, "collateral", most=1)) == 1
+    with pytest.raises(InputError):
+        lookup(index, "…")
+    with pytest.raises(InputError):
+        lookup(index, " ")
