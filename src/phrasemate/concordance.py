@@ -33,7 +33,7 @@ from phrasemate.text import folded, split_sentences, words
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless, tsv_line, write_sheet
 from phrasemate.text.formats.units import Side, Term, TermPair, Unit
-from phrasemate.text.sentences import Library
+from phrasemate.text.sentences import Library, stop_words
 from phrasemate.text.term_lists import write_pairs
 from phrasemate.types import Hit, Phrase, Span
 from phrasemate.utils.storage import NewFile
@@ -41,6 +41,13 @@ from phrasemate.utils.storage import NewFile
 UNIT_WORDS = 5  # of a unit that a list knows
 _HYPHENED = re.compile(r"\w+(?:[-‐‑]\w+)+")
 _CHINESE = re.compile("[\u3400-\u9fff々]{3,8}")
+_OF = {
+    "en": frozenset({"of"}),
+    "es": frozenset({"de", "del"}),
+    "fr": frozenset({"de", "du", "des"}),
+    "it": frozenset({"di", "del", "dei", "della"}),
+    "pt": frozenset({"de", "do", "da", "dos", "das"}),
+}
 ALONE = 4  # words: a text this short is itself the phrase
 
 
@@ -82,7 +89,8 @@ class Reading:
 def read(text: str, model: Any) -> Reading:
     """Segment each sentence of a text by ``model``; none is encoded twice. A text of up to four words is a phrase.
 
-    The units of `whole_units` are phrases, too. No phrase begins or ends within a compound with hyphens.
+    The units of `whole_units` are phrases, too. No phrase begins or ends within a compound with hyphens, and no clause
+    is shown as one phrase (`without_clauses`).
     """
     sentences = split_sentences(text)
     segments = model.segment([text[start:end] for start, end in sentences]) if sentences else []
@@ -91,7 +99,10 @@ def read(text: str, model: Any) -> Reading:
     for (first, last), proposed in zip(sentences, segments, strict=True):
         own_spans = with_units(text[first:last], proposed)
         spans += [_moved(span, first) for span in own_spans]
-        visible += [_moved(span, first) for span in choose_disjoint(text[first:last], own_spans)]
+        visible += [
+            _moved(span, first)
+            for span in choose_disjoint(text[first:last], without_clauses(text[first:last], own_spans))
+        ]
     word_spans = words(text)
     if 0 < len(word_spans) <= ALONE:
         whole = Span(word_spans[0][0], word_spans[-1][1])
@@ -106,6 +117,45 @@ def with_units(sentence: str, spans: Sequence[Span]) -> list[Span]:
     uncut = [span for span in spans if not any(_cuts(span, compound) for compound in hyphened)]
     places = {unit[:2] for unit in units}
     return sorted([*(span for span in uncut if span[:2] not in places), *units])
+
+
+def without_clauses(sentence: str, spans: Sequence[Span]) -> list[Span]:
+    """The spans without those of several words that a segmenter proposed and that hold a stop word.
+
+    Most of those are clauses ("ging er zur Bank") or a noun with what follows it, not what a translator looks up. The
+    spans of `whole_units` stay, and in English and Romance languages a word that stands for "of" may stand inside
+    ("breach of contract"). Text of a language that the bundled lexicon does not know keeps all.
+    """
+    lexicon = bundled_lexicon()
+    language = lexicon.language_of(sentence) if lexicon is not None else ""
+    stops = _stop_words(language)
+    places = [(start, end) for start, end in words(sentence) if folded(sentence[start:end]) in stops]
+    inner = _OF.get(language, frozenset())
+    return [
+        span
+        for span in spans
+        if span.score == 1
+        or not any(
+            _within(place, span[:2]) and not (_inside(place, span[:2]) and folded(sentence[slice(*place)]) in inner)
+            for place in places
+        )
+    ]
+
+
+@lru_cache(maxsize=32)
+def _stop_words(language: str) -> frozenset[str]:
+    try:
+        return stop_words(language)
+    except InputError:
+        return frozenset()
+
+
+def _within(place: tuple[int, int], span: tuple[int, int]) -> bool:
+    return span[0] <= place[0] and place[1] <= span[1] and place != span
+
+
+def _inside(place: tuple[int, int], span: tuple[int, int]) -> bool:
+    return span[0] < place[0] and place[1] < span[1]
 
 
 def whole_units(sentence: str) -> list[Span]:

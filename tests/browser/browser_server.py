@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+QUIET = (
+    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+
+
+def executable() -> str:
+    """A Chromium; PHRASEMATE_CHROMIUM names another one. Skips the test if there is none."""
+    pytest.importorskip("playwright", reason="no playwright is installed: pip install playwright")
+    pytest.importorskip("fastapi", reason="the server is not installed: pip install 'phrasemate[serve]'")
+    found = os.environ.get("PHRASEMATE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if not found:
+        pytest.skip("no Chromium is installed: apt-get install chromium, or set PHRASEMATE_CHROMIUM")
+    return found
 
 
 class Served:

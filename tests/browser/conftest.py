@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_server import Served
+from browser_server import QUIET, Served, executable
 from browser_texts import INDEXES
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-QUIET = (
-    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(item.path).parent == Path(__file__).parent:
             item.add_marker(pytest.mark.browser)
-
-
-def executable() -> str:
-    """A Chromium; PHRASEMATE_CHROMIUM names another one. Skips the test if there is none."""
-    pytest.importorskip("playwright", reason="no playwright is installed: pip install playwright")
-    pytest.importorskip("fastapi", reason="the server is not installed: pip install 'phrasemate[serve]'")
-    found = os.environ.get("PHRASEMATE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if not found:
-        pytest.skip("no Chromium is installed: apt-get install chromium, or set PHRASEMATE_CHROMIUM")
-    return found
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from browser_server import Served
-from conftest import QUIET, executable
+from browser_server import QUIET, Served, executable
 from test_browser_asking import expect
 
 from phrasemate.server.page.tools import packed

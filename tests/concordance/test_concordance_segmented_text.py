@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from kwic_fakes import WordModel
 
-from phrasemate.concordance import Reading, in_sentence, read, whole_units, with_units
+from phrasemate.concordance import Reading, in_sentence, read, whole_units, with_units, without_clauses
 from phrasemate.errors import InputError, QueryError
 from phrasemate.types import Span
 
@@ -104,3 +104,23 @@ def test_no_phrase_cuts_a_compound_with_hyphens() -> None:
     sentence = "Die Kfz-Versicherung zahlt."
     spans = [Span(4, 7, 0.9), Span(4, 20, 0.8), Span(8, 20, 0.9), Span(8, 26, 0.9), Span(21, 26, 0.9)]
     assert with_units(sentence, spans) == [Span(4, 20, 1.0), Span(21, 26, 0.9)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "proposed", "left"),
+    [
+        ("Danach ging er zur Bank.", ["ging er zur Bank", "ging", "Bank"], ["ging", "Bank"]),
+        ("Wir prüfen den ordnungsgemäßen Zustand.", ["ordnungsgemäßen Zustand"], ["ordnungsgemäßen Zustand"]),
+        ("It was a flagrant breach of contract.", ["breach of contract", "a flagrant breach"], ["breach of contract"]),
+        ("Il regrette la perte de revenus.", ["perte de revenus", "perte de"], ["perte de revenus"]),
+        ("Qxz vrtl mnkp bbb.", ["vrtl mnkp"], ["vrtl mnkp"]),  # a language that the lexicon does not know
+    ],
+)
+def test_no_clause_is_a_unit(sentence: str, proposed: list[str], left: list[str]) -> None:
+    spans = [Span(sentence.index(text), sentence.index(text) + len(text), 0.9) for text in proposed]
+    assert [sentence[span.start : span.end] for span in without_clauses(sentence, spans)] == left
+
+
+def test_a_unit_of_a_list_may_hold_a_stop_word() -> None:
+    sentence = "Das geschieht auf eigene Gefahr."
+    assert without_clauses(sentence, [Span(14, 31, 1.0)]) == [Span(14, 31, 1.0)]

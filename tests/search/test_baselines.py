@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from phrasemate import baselines
 from phrasemate.baselines import agg, qlm, sums, tbt, translated
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
 from phrasemate.text.sentences import content_words, stop_words
 from phrasemate.vectors.word_vectors import WordVectors
 
@@ -113,9 +112,6 @@ def test_stop_words_go() -> None:
     assert content_words("Ja\u0308ger ÜBER uns") == ["jäger", "über", "uns"]  # composed, whatever the text has
 
 
-def test_stop_words_of_an_unknown_language_or_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_words_of_an_unknown_language() -> None:
     with pytest.raises(InputError, match="no stop-words of language 'xx'; there are lists for af, "):
         stop_words("xx")
-    monkeypatch.setitem(sys.modules, "stopwordsiso", None)
-    with pytest.raises(MissingExtra, match=r"phrasemate\[train\]"):
-        stop_words("de")

@@ -9,8 +9,7 @@ those that hardly ever end a sentence are: "etc." or "usw." may, so the case of 
 brings the suppressions of CLDR for seven languages, the package sacremoses the non-breaking prefixes of Moses for
 twenty. The lists here add what these lack, and name what else they would join.
 
-The lists of stop words are those of the package stopwordsiso (MIT; 57 languages), which is optional: searching needs
-none.
+The lists of stop words are those of the package stopwordsiso (MIT; 57 languages).
 
 ICU's C interface gives what icu4py does not bind: abbreviations and likely subtags of the CLDR. Where its libraries
 cannot be found, nothing is known.
@@ -33,7 +32,7 @@ from unicodedata import category
 
 from icu4py.breakers import SentenceBreaker, WordBreaker
 
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
 from phrasemate.text.normalize import composed, visible, visible_places
 
 _PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # where wheels for Linux, macOS and Windows keep them
@@ -497,12 +496,10 @@ _RULES: tuple[Callable[[str, str, str], bool], ...] = (_no_word, _list_mark, _lo
 def stop_words(language: str) -> frozenset[str]:
     """The lower-cased stop-words of a language, such as "de".
 
-    Raises InputError for a language without a list, MissingExtra where stopwordsiso is not installed.
+    Raises InputError for a language without a list.
     """
-    try:
-        import stopwordsiso
-    except ImportError as error:
-        raise MissingExtra("stopwordsiso", "train") from error
+    import stopwordsiso
+
     if not stopwordsiso.has_lang(language):
         languages = ", ".join(sorted(stopwordsiso.langs()))
         raise InputError(f"no stop-words of language {language!r}; there are lists for {languages}")
