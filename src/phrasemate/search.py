@@ -46,8 +46,10 @@ class Group:
     ordered by it. Groups come by ``weight``; of one that hits did not vote for, ``support`` is None.
 
     Where candidates are proposed and chosen (`phrasemate.candidates`), ``probability`` says how likely the wording is
-    an equivalent, and ``evidence`` holds the features that it was computed from. ``score`` is the best hit's cosine
-    then, and ``count`` how often the wording occurs in the whole index. ``source`` names the dictionary that gives it.
+    an equivalent, and ``evidence`` holds the features that it was computed from. ``reasons`` tells what they add to
+    its log-odds, beside the other candidates (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``score`` is the
+    best hit's cosine then, and ``count`` how often the wording occurs in the whole index. ``source`` names the
+    dictionary that gives it.
     """
 
     text: str
@@ -58,6 +60,7 @@ class Group:
     probability: float | None = None
     source: str = ""
     evidence: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def weight(self) -> float:
@@ -66,14 +69,15 @@ class Group:
         return next(rank for rank in ranks if rank is not None)
 
     def as_dict(self, explain: bool = False) -> dict[str, Any]:
-        """For JSON; with ``explain`` the evidence, too."""
+        """For JSON; with ``explain`` the evidence and the reasons, too."""
         hits = [_hit_as_dict(hit) for hit in self.hits]
         numbers: dict[str, Any] = {"score": round(self.score, 4), "support": round(self.weight, 4), "count": self.count}
         if self.probability is not None:
             numbers["probability"] = round(self.probability, 4)
         more: dict[str, Any] = {"source": self.source} if self.source else {}
         if explain:
-            more["evidence"] = {name: round(value, 4) for name, value in self.evidence.items()}
+            for name, values in (("reasons", self.reasons), ("evidence", self.evidence)):
+                more[name] = {key: round(value, 4) for key, value in values.items()}
         return {"text": self.text, **numbers, **more, "hits": hits}
 
 
@@ -430,8 +434,10 @@ class Searcher:
         probabilities = scorer.probabilities(described.features)
         chosen = np.argsort(-probabilities, kind="stable")[: request.k].tolist()
         groups = []
+        reasons = scorer.reasons(described.features, chosen)
         nearest = [described.nearest(number) for number in chosen]
-        for number, hits in zip(chosen, self._different(nearest, max(request.contexts, 1)), strict=True):
+        different = self._different(nearest, max(request.contexts, 1))
+        for number, hits, why in zip(chosen, different, reasons, strict=True):
             candidate = described.candidates[number]
             hits = [_with_leading(hit, candidate.leading) for hit in hits]
             groups.append(
@@ -443,6 +449,7 @@ class Searcher:
                     probability=float(probabilities[number]),
                     source=candidate.source,
                     evidence=dict(zip(FEATURES, described.features[number].tolist(), strict=True)),
+                    reasons=why,
                 )
             )
         return tuple(groups), groups[0].probability

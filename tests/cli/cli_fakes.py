@@ -22,6 +22,7 @@ class FakeGroup:
     probability: float | None = None
     source: str = ""
     evidence: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

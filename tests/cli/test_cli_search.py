@@ -55,10 +55,16 @@ def test_explaining_says_what_speaks_for_a_group(
 ) -> None:
     import cli_fakes
 
-    group = replace(bench(), probability=0.5, source="mine", evidence={"context": 0.71, "listed": 1.0})
+    group = replace(
+        bench(),
+        probability=0.5,
+        source="mine",
+        reasons={"meaning by itself": 0.7, "same wording": 0.01, "length and frequency": -0.9, "dictionary": 1.25},
+    )
     monkeypatch.setattr(cli_fakes, "bench", lambda: group)
-    result = invoke("search", "idx", "--explain", QUERY)
-    assert "  1. bench  50%, 3 times, mine\n      why: context 0.71, listed 1.00\n" in result.stdout
+    lines = invoke("search", "idx", "--explain", QUERY).stdout.splitlines()
+    expected = "for: dictionary +1.2, meaning by itself +0.7; against: length and frequency -0.9"
+    assert lines[lines.index("  1. bench  50%, 3 times, mine") + 1].strip() == expected
 
 
 def test_without_filters_none_is_handed_on(invoke: Invoke, library: Library) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from math import exp
+from math import exp, log
 from pathlib import Path
 
 import pytest
 
 from phrasemate.encode.model_folder import SCORER
-from phrasemate.encode.scoring import FEATURES, CandidateScorer, load_scorer
+from phrasemate.encode.scoring import FEATURES, REASONS, CandidateScorer, load_scorer
 from phrasemate.errors import ModelDamaged
 
 WEIGHTS = tuple(0.1 * number for number in range(len(FEATURES)))
@@ -31,6 +31,21 @@ def test_a_query_without_a_listed_candidate_has_weights_of_its_own(tmp_path: Pat
     assert scorer.probabilities([neither, listed]).tolist() == pytest.approx([0.5, 0.5])
     scorer.save(tmp_path, "abc", {})
     assert load_scorer(tmp_path, "abc") == scorer
+
+
+def test_reasons_are_the_parts_of_the_log_odds_above_the_mean_candidate() -> None:
+    assert sorted(name for names in REASONS.values() for name in names) == sorted(FEATURES)
+    scorer = CandidateScorer(-0.5, WEIGHTS)
+    first = [float(name in ("listed", "probability")) for name in FEATURES]
+    second = [2.0 * (name == "same wording") for name in FEATURES]
+    dictionary = 0.1 * FEATURES.index("listed") + 0.1 * FEATURES.index("probability")
+    same = 2 * 0.1 * FEATURES.index("same wording")
+    one, other = scorer.reasons([first, second], [0, 1])
+    assert scorer.reasons([first, second], [1]) == [other]
+    assert one == pytest.approx(dict.fromkeys(REASONS, 0.0) | {"dictionary": dictionary / 2, "same wording": -same / 2})
+    assert other == pytest.approx({kind: -value for kind, value in one.items()})
+    odds = [log(p / (1 - p)) for p in scorer.probabilities([first, second])]
+    assert sum(one.values()) == pytest.approx(odds[0] - sum(odds) / 2)
 
 
 def test_it_comes_back_from_its_file_for_its_own_model_alone(tmp_path: Path) -> None:

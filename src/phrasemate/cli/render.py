@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from phrasemate.types import Hit, Phrase
 
 INDENT = 6
+LEAST_REASON = 0.05  # that is shown
 PLACE_CELLS = 32  # at most, and a quarter of the line, for document:line; a longer one keeps its end
 MOST = 12  # members of a list of facts that are shown
 LEFT_SHARE = 0.4  # of a keyword-in-context line: more room to the right, where a phrase continues
@@ -89,7 +90,7 @@ def _pretty(result: Result, width: int, explain: bool) -> Iterator[Text]:
     for rank, group in enumerate(result.groups, 1):
         yield Text.assemble((f"{rank:3}  ", "dim"), (clean(group.text), "bold cyan"), (_figures(group), "dim"))
         if explain:
-            yield Text(" " * INDENT + _evidence(group), "dim")
+            yield Text(" " * INDENT + _reasons(group), "dim")
         for hit in group.hits:
             yield Text(" " * INDENT).append_text(kwic(hit, width - INDENT))
     if not result.groups:
@@ -102,7 +103,7 @@ def _plain(result: Result, explain: bool) -> Iterator[Text]:
     for rank, group in enumerate(result.groups, 1):
         yield Text(f"{rank:3}. {clean(group.text)}{_figures(group)}")
         if explain:
-            yield Text(" " * INDENT + _evidence(group))
+            yield Text(" " * INDENT + _reasons(group))
         for hit in group.hits:
             place = f"  ({clean(hit.document)}:{hit.line})"
             yield Text(" " * INDENT).append_text(marked(hit.phrase)).append(place)
@@ -121,9 +122,12 @@ def _figures(group: Group) -> str:
     return f"  {worth}, {count(group.count, 'time')}{f', {clean(group.source)}' if group.source else ''}"
 
 
-def _evidence(group: Group) -> str:
-    """What speaks for a group, in one line."""
-    return "why: " + ", ".join(f"{name} {value:.2f}" for name, value in group.evidence.items())
+def _reasons(group: Group) -> str:
+    """What speaks for a group and what against it, the strongest reason first, in one line."""
+    ranked = sorted(group.reasons.items(), key=lambda reason: -abs(reason[1]))
+    pros = [f"{kind} {value:+.1f}" for kind, value in ranked if value >= LEAST_REASON]
+    cons = [f"{kind} {value:+.1f}" for kind, value in ranked if value <= -LEAST_REASON]
+    return "; ".join(f"{side}: {', '.join(some)}" for side, some in (("for", pros), ("against", cons)) if some)
 
 
 def _parts(phrase: Phrase) -> tuple[str, str, str]:

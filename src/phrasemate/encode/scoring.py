@@ -252,6 +252,18 @@ FEATURES = (
     "function word",  # 1 if it begins with a function word
 )
 LISTED = FEATURES.index("listed")
+REASONS = {  # what a person calls the features
+    "meaning in its sentence": (
+        *("context", "contexts", "lead", "type", "alike"),
+        *("listed context", "listed contexts", "listed type", "listed shift"),
+    ),
+    "meaning by itself": ("alone", "alone lead"),
+    "dictionary": ("listed", "probability", "listed probability", "others listed"),
+    "words around it": ("collocates", "listed collocates"),
+    "words that translate each other": ("covered", "covers", "covers function words"),
+    "same wording": ("same wording",),
+    "length and frequency": ("count", "words", "fewer words", "function word"),
+}
 LEAST_LOG = -6.0
 
 Doubles = NDArray[np.float64]
@@ -277,6 +289,19 @@ class CandidateScorer:
             return self.unlisted.probabilities(table)
         values: Doubles = 1 / (1 + np.exp(-(table @ np.array(self.weights) + self.bias)))
         return values
+
+    def reasons(self, features: ArrayLike, chosen: Sequence[int]) -> list[dict[str, float]]:
+        """What speaks for each ``chosen`` candidate and what against it: kind of `REASONS` -> log-odds.
+
+        They are the part w . f of the features of a kind, less its mean over all candidates. So they sum up to how far
+        a candidate's log-odds lie above the mean. ``features``: (n, len(FEATURES)), of all candidates of a query.
+        """
+        table = np.asarray(features, np.float64)
+        if self.unlisted is not None and not table[:, LISTED].any():
+            return self.unlisted.reasons(table, chosen)
+        parts = (table[list(chosen)] - table.mean(axis=0)) * np.array(self.weights)  # (chosen, features)
+        columns = {kind: [FEATURES.index(name) for name in names] for kind, names in REASONS.items()}
+        return [{kind: float(row[numbers].sum()) for kind, numbers in columns.items()} for row in parts]
 
     def save(self, folder: Path, model_hash: str, signature: Mapping[str, Any]) -> None:
         """Write scorer.json into a model's folder."""
