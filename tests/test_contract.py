@@ -22,7 +22,7 @@ LAYERS = (
     {"types", "errors", "query", "utils"},
     {"text", "align", "encode", "index", "vectors", "lexicon"},
     {"search", "candidates", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset"}
-    | {"glossary", "lookup", "termhood", "reference"}
+    | {"glossary", "lookup", "termhood"}
     | {"training", "reranker"},
     {"evaluate", "mt", "demo"},
     {"cli", "server"},
@@ -42,8 +42,6 @@ NEIGHBOURS = {
     ("vectors", "phrasemate.encode"),
     ("search", "phrasemate.candidates"),
     ("terms", "phrasemate.termhood"),
-    ("terms", "phrasemate.reference"),
-    ("termhood", "phrasemate.reference"),
     ("rank", "phrasemate.search"),
     ("concordance", "phrasemate.search"),
     ("lookup", "phrasemate.concordance"),

@@ -5,23 +5,26 @@ Phrases of several words are judged like single words: nothing divides by the le
 terms that twelve Canadian acts define, in English and, for five of them, in French (bench/law_terms.py).
 
 What Frantzi, Ananiadou and Mima (2000) call the C-value is here in two features: how often a phrase stands, and the
-share of it that stands in one longer phrase. Keyness compares the document's words with a reference, as in weirdness
-(Ahmad, Gillam and Tostevin 1999). Association is the pointwise mutual information of neighbours.
+share of it that stands in one longer phrase. Keyness compares the document's words with a `Reference`, frequencies in
+general language, as in weirdness (Ahmad, Gillam and Tostevin 1999). Association is the pointwise mutual information of
+neighbours.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from phrasemate.encode import FrequentWords
 from phrasemate.lexicon.inflection import has_stemmer, primary, stemmed_all
-from phrasemate.reference import Reference
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import composed
 from phrasemate.types import Phrase
@@ -269,3 +272,42 @@ def is_code(phrase: Phrase) -> bool:
     context, start, end = phrase.context, phrase.start, phrase.end
     beside = context[max(0, start - 1) : start] + context[end : end + 1]
     return _CODE.search(phrase.text) is not None or not _BESIDE.isdisjoint(beside)
+
+
+FLOOR = -19.0  # logarithm of the probability of a word that is unknown: one in 180 million
+
+
+class Reference(NamedTuple):
+    """Natural logarithms of the probabilities of folded words; ``weight``: how much they count (bench/law_terms.py)."""
+
+    log_probability: Callable[[str], float]
+    weight: float
+
+
+def reference_of_text(sentences: Iterable[str]) -> Reference:
+    """The frequencies in a text; a word that it lacks counts as half an occurrence."""
+    counted = FrequentWords()
+    for sentence in sentences:
+        counted.update(sentence)
+    total = counted.counts.total() + 1
+    return Reference(lambda word: math.log((counted.counts[word] or 0.5) / total), 0.34)
+
+
+def tokenizer_reference(tokenizer: Any) -> Reference:
+    """The scores of a Unigram tokenizer, a language model of single words; of a word of several pieces their sum."""
+    scores = _scores(tokenizer)
+
+    def log_probability(word: str) -> float:
+        ids = tokenizer.encode(word.encode("utf-8", "replace").decode(), add_special_tokens=False).ids
+        return max(FLOOR, sum(scores[number] for number in ids)) if ids else FLOOR
+
+    return Reference(log_probability, 0.1)
+
+
+@lru_cache(2)
+def _scores(tokenizer: Any) -> list[float]:
+    """The score of each piece; zeros for a tokenizer without scores."""
+    vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
+    if isinstance(vocabulary, dict):
+        return [0.0] * len(vocabulary)
+    return [float(score) for _, score in vocabulary]

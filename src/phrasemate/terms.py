@@ -32,9 +32,18 @@ from phrasemate.encode.segmenter import JOINT
 from phrasemate.errors import InputError
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.lexicon.inflection import stemmed
-from phrasemate.reference import Reference, tokenizer_reference
 from phrasemate.search import Group, Searcher
-from phrasemate.termhood import Occurrence, PhraseStatistics, describe, fold_parts, is_code, merge_inflected, termhood
+from phrasemate.termhood import (
+    Occurrence,
+    PhraseStatistics,
+    Reference,
+    describe,
+    fold_parts,
+    is_code,
+    merge_inflected,
+    termhood,
+    tokenizer_reference,
+)
 from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Document, Hit, Phrase, Span

@@ -12,8 +12,15 @@ import pytest
 
 from phrasemate.encode import Model, NgramSegmenter
 from phrasemate.errors import InputError
-from phrasemate.reference import reference_of_text, tokenizer_reference
-from phrasemate.termhood import BIAS, WEIGHTS, is_code, is_defined, merge_inflected
+from phrasemate.termhood import (
+    BIAS,
+    WEIGHTS,
+    is_code,
+    is_defined,
+    merge_inflected,
+    reference_of_text,
+    tokenizer_reference,
+)
 from phrasemate.terms import (
     RANKINGS,
     PhraseStatistics,

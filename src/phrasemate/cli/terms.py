@@ -112,7 +112,7 @@ def terms(
     ] = None,
 ) -> None:
     from phrasemate.encode import load_model
-    from phrasemate.reference import reference_of_text
+    from phrasemate.termhood import reference_of_text
     from phrasemate.terms import TermSettings, document_terms
     from phrasemate.text import read_terms
 
