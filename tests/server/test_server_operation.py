@@ -18,7 +18,7 @@ from phrasemate.server import telemetry
 from phrasemate.server.app import access_for, create_app
 from phrasemate.server.errors import Refusal
 from phrasemate.server.indexes import Library
-from phrasemate.server.request_log import open_log
+from phrasemate.server.telemetry import open_log
 from phrasemate.server.tokens import Rates, Tokens, User
 
 HERE = "http://localhost:8000"

@@ -11,11 +11,11 @@ from server_fakes import TEXTS
 
 from phrasemate.errors import InputError
 from phrasemate.glossary import Entry, Glossary
+from phrasemate.server.api import spoken
 from phrasemate.server.app import access_for, create_app
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import Access
 from phrasemate.server.settings import public_settings
-from phrasemate.server.suggestions import spoken
 
 SUGGEST = "/api/v1/suggest"
 SECRET = "correct horse battery"

@@ -1,11 +1,19 @@
-"""The REST service: each endpoint is a thin shell over one public call, with limits on what one request may ask for."""
+"""The REST service: each endpoint is a thin shell over one public call, with limits on what one request may ask for.
+
+Translation tools get suggestions for a segment, and the interface of a translation memory's server. Uploaded documents
+are read from a temporary file under a name of ours.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -15,23 +23,25 @@ from starlette.concurrency import run_in_threadpool
 from phrasemate import __version__
 from phrasemate.concordance import phrases_of
 from phrasemate.errors import IndexError_, InputError, ModelError, ReadError
-from phrasemate.glossary import Glossary
+from phrasemate.glossary import Entry, Glossary
 from phrasemate.lookup import lookup
 from phrasemate.mine import Mining, mine
 from phrasemate.query import parse_query
-from phrasemate.search import Result, Searcher, SearchRequest
+from phrasemate.search import Group, Result, Searcher, SearchRequest
 from phrasemate.server import schemas
 from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import REASONS, Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import Metrics
-from phrasemate.server.schemas import Asked, Mine, Search, described, described_form, read, read_form
+from phrasemate.server.schemas import Asked, Mine, Search, Terms, described, described_form, read, read_form
 from phrasemate.server.settings import Settings
-from phrasemate.server.suggestions import spoken, suggested, units
 from phrasemate.server.tokens import Tokens
-from phrasemate.server.uploads import terms_of
-from phrasemate.types import Document, Phrase, Span
+from phrasemate.text import folded
+from phrasemate.text.corpus import SUFFIXES as READABLE
+from phrasemate.types import Document, Phrase, Sentence, Span
 
+SUFFIXES = tuple(sorted(suffix[1:] for suffix in READABLE))  # but nothing within gzip
+NAME = "document"
 log = logging.getLogger("phrasemate.server")
 
 AT_ONCE = 8  # phrases that are searched together: each looks at up to 1,600 hits, of which few are kept
@@ -363,4 +373,126 @@ def _facts(name: str, searcher: Searcher) -> dict[str, Any]:
         "model_hash": stats.model_hash,
         "generation": stats.generation,
         "problem": "",
+    }
+
+
+@contextmanager
+def uploaded(name: str, content: bytes, settings: Settings, language: str = "") -> Iterator[list[Document]]:
+    """The documents of an upload, while the context lasts; of its ``name`` only the ending is looked at.
+
+    Reading them raises ReadError (it names no path of ours), or Refusal for more text than is allowed.
+    """
+    from phrasemate.text import read
+    from phrasemate.text.error_policy import without_options
+
+    suffix = name.rpartition(".")[2].lower()
+    if suffix not in SUFFIXES:
+        raise Refusal("wrong_type", f"a file named .{suffix[:20]}; expected one of: {', '.join(SUFFIXES)}")
+    with tempfile.TemporaryDirectory(prefix="phrasemate-") as folder:
+        path = Path(folder) / f"{NAME}.{suffix}"
+        path.write_bytes(content)
+        try:
+            with without_options():
+                yield [_limited(document, settings) for document in read(path, lang=language)]
+        except ReadError as error:
+            remedy = error.remedy.replace(" with --lang", " as its language")  # which is a field here
+            raise ReadError(f"the {NAME}", error.line, error.reason, remedy) from error
+
+
+def terms_of(searcher: Searcher, body: Terms, name: str, content: bytes, settings: Settings) -> list[dict[str, Any]]:
+    """The terms of an uploaded document with their candidate translations, for JSON."""
+    from phrasemate.terms import TermSettings, document_terms
+
+    how = TermSettings(ranking=body.ranking, most=body.most, k=body.k, contexts=body.contexts)
+    languages = [body.target_language] if body.target_language else None
+    with uploaded(name, content, settings, body.language) as documents:
+        rows = document_terms(documents, searcher, how, languages=languages, progress=go_on)
+        return [term.as_dict(body.contexts) for term in rows]
+
+
+def _limited(document: Document, settings: Settings) -> Document:
+    most = settings.document_characters
+
+    def sentences() -> Iterator[Sentence]:
+        length = 0
+        for sentence in document.sentences():
+            go_on()
+            length += len(sentence.text)
+            if length > most:
+                raise Refusal("too_long", f"the document has more than {most:,} characters; split it")
+            yield sentence
+
+    return replace(document, name=NAME, sentences=sentences)
+
+
+QUALITIES = {"preferred": 100, "admitted": 95}  # of entries of the glossary; others are not suggested
+WORST = 1  # quality, in percent, of what is suggested at all
+
+
+def spoken(requested: str, languages: Sequence[str]) -> list[str]:
+    """Those of an index's languages that a tag asks for: ``en_GB`` takes ``en``, and what is of no known language.
+
+    An empty tag takes all.
+    """
+    tag = _tag(requested)
+    exact = [language for language in languages if _tag(language) == tag]
+    general = tag.partition("-")[0]
+    alike = [language for language in languages if _tag(language).partition("-")[0] == general]
+    return list(languages) if not tag else (exact or alike) + [language for language in languages if not language]
+
+
+def _tag(language: str) -> str:
+    return language.lower().replace("_", "-")
+
+
+def suggested(result: Result, glossary: Glossary, languages: Sequence[str], k: int) -> dict[str, Any]:
+    """The phrase of a result with its suggestions, for JSON: those of the glossary come first."""
+    entries = [one for one in glossary.of(result.phrase.text) if one.status in QUALITIES]
+    chosen = [_entry(one) for one in entries if not one.target_language or spoken(one.target_language, languages)]
+    chosen.sort(key=lambda suggestion: -suggestion["quality"])
+    texts = {folded(suggestion["text"]) for suggestion in chosen}
+    groups = [_group(group) for group in result.groups if folded(group.text) not in texts]
+    return {
+        "phrase": result.phrase.text,
+        "start": result.phrase.start,
+        "end": result.phrase.end,
+        "confidence": None if result.confidence is None else round(result.confidence, 4),
+        "suggestions": [*chosen, *groups][:k],
+    }
+
+
+def units(text: str, answers: Sequence[dict[str, Any]], least: int) -> Iterator[dict[str, Any]]:
+    """Suggestions as units of a translation memory, the best first.
+
+    The quality of what translates a part of the text only is lowered to that part's share of its letters.
+    """
+    letters = max(sum(map(str.isalnum, text)), 1)
+    rows = []
+    for answer in answers:
+        share = min(sum(map(str.isalnum, answer["phrase"])) / letters, 1)
+        for suggestion in answer["suggestions"]:
+            quality = max(int(share * suggestion["quality"]), WORST)
+            rows.append({"source": answer["phrase"], "target": suggestion["text"], "quality": quality, "rank": quality})
+    rows = [row for row in rows if row["quality"] >= least]
+    return iter(sorted(rows, key=lambda row: -row["quality"]))
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    place = {"document": entry.origin, "line": 0, "language": entry.target_language}
+    return {
+        **{"text": entry.target, "quality": QUALITIES[entry.status], "source": "glossary", "count": 0},
+        **{"example": entry.example, "note": entry.note, **place},
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    hit = group.hits[0] if group.hits else None
+    fit = group.score if group.probability is None else group.probability
+    place = {"document": "", "line": 0, "language": ""}
+    if hit is not None:
+        place = {"document": hit.document, "line": hit.line, "language": hit.language}
+    quality = max(round(100 * min(max(fit, 0), 1)), WORST)
+    return {
+        **{"text": group.text, "quality": quality, "source": group.source or "index", "count": group.count},
+        **{"example": hit.context if hit else "", "note": "", **place},
     }

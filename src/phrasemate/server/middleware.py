@@ -21,7 +21,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from phrasemate.server import request_log
+from phrasemate.server import telemetry
 from phrasemate.server.cancellation import Effort
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
@@ -202,8 +202,8 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return  # a web socket: there is none
-        number = request_log.request_id(Headers(scope=scope).get(request_log.HEADER, ""))
-        sender = _Sender(send, {request_log.HEADER: number})
+        number = telemetry.request_id(Headers(scope=scope).get(telemetry.HEADER, ""))
+        sender = _Sender(send, {telemetry.HEADER: number})
         start = time.perf_counter()
         try:
             with traced(scope, sender):
@@ -232,9 +232,9 @@ class Guard:
             "status": sender.status,
         }
         sizes = {"bytes_in": sender.received, "bytes_out": sender.sent}
-        request_log.write_line("request", **facts, milliseconds=round(1000 * seconds, 1), **sizes)
+        telemetry.write_line("request", **facts, milliseconds=round(1000 * seconds, 1), **sizes)
         if (right := RIGHTS.get((scope["method"], scope["path"]))) is not None:
-            request_log.write_line("write", **facts, right=right)
+            telemetry.write_line("write", **facts, right=right)
 
     async def _guarded(self, scope: Scope, receive: Receive, sender: _Sender) -> None:
         headers = Headers(scope=scope)

@@ -16,13 +16,13 @@ from starlette.responses import Response
 
 from phrasemate.errors import InputError, PhrasemateError
 from phrasemate.search import Searcher
+from phrasemate.server.api import SUFFIXES, uploaded
 from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.page.queries import Catalogue, html
 from phrasemate.server.schemas import form_of
 from phrasemate.server.settings import Settings
-from phrasemate.server.uploads import SUFFIXES, uploaded
 from phrasemate.terms import DocumentTerm, TermSettings, document_terms
 from phrasemate.text import Term, TermPair, folded, write_pairs
 from phrasemate.text.formats.bilingual import write_units
