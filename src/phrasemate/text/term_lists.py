@@ -13,9 +13,8 @@ from typing import Any
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage, without_options
-from phrasemate.text.formats.multiterm import MultiTermStream
 from phrasemate.text.formats.tables import csv_rows, harmless, meant, sheet_rows, tsv_line, tsv_rows, write_sheet
-from phrasemate.text.formats.tbx import TbxStream, write_concepts
+from phrasemate.text.formats.termbases import MultiTermStream, TbxStream, write_concepts
 from phrasemate.text.formats.units import Term, TermPair, listed, speaks
 from phrasemate.text.formats.xml import XmlFile
 from phrasemate.text.text_file import TextFile

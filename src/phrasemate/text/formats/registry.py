@@ -15,7 +15,6 @@ from phrasemate.text.formats.bilingual import chosen, paragraphs, stream_units
 from phrasemate.text.formats.docx import docx_paragraphs
 from phrasemate.text.formats.html import html_paragraphs
 from phrasemate.text.formats.localization import json_texts, properties_texts, subtitle_texts, yaml_texts
-from phrasemate.text.formats.mail import mail_paragraphs
 from phrasemate.text.formats.markup import docbook_paragraphs, markdown_paragraphs, rtf_paragraphs
 from phrasemate.text.formats.publications import (
     epub_paragraphs,
@@ -27,7 +26,7 @@ from phrasemate.text.formats.publications import (
 )
 from phrasemate.text.formats.tables import COLUMNS, csv_rows, sheet_rows, tsv_rows
 from phrasemate.text.formats.units import Unit
-from phrasemate.text.formats.wrapped import wrapped_paragraphs
+from phrasemate.text.formats.wrapped import mail_paragraphs, wrapped_paragraphs
 from phrasemate.text.sentences import split_sentences
 from phrasemate.text.term_lists import stream_terms
 from phrasemate.text.text_file import LINE_LIMIT, TextFile
