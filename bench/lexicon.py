@@ -26,14 +26,16 @@ from pathlib import Path
 from common import DATA, plain_parser, report, table_rows
 from phrase_table import linked
 
-from phrasemate.lexicon.induced import InducedLexicon, Pair, write_lexicon
-from phrasemate.lexicon.induction import (
+from phrasemate.lexicon.induced import (
     ENGLISH_FUNCTION_WORDS,
+    InducedLexicon,
+    Pair,
     Pruning,
     Scored,
     attested_pairs,
     is_wording,
     select_pairs,
+    write_lexicon,
 )
 from phrasemate.lexicon.inflection import stemmed
 from phrasemate.lexicon.wordings import encoded

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch
 from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed, without_function_words
-from phrasemate.lexicon.induction import ENGLISH_FUNCTION_WORDS
+from phrasemate.lexicon.induced import ENGLISH_FUNCTION_WORDS
 from phrasemate.text import folded, words
 from phrasemate.types import Phrase
 

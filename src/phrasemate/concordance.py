@@ -26,7 +26,7 @@ import numpy as np
 from phrasemate.encode.segmenter import JOINT, disjoint
 from phrasemate.errors import InputError, QueryError
 from phrasemate.lexicon import InducedLexicon, bundled_lexicon, without_function_words
-from phrasemate.lexicon.locutions import locutions
+from phrasemate.lexicon.inflection import locutions
 from phrasemate.query import parse_query
 from phrasemate.search import Result
 from phrasemate.text import folded, split_sentences, words
@@ -162,7 +162,7 @@ def whole_units(sentence: str) -> list[Span]:
     """What belongs together whatever a segmenter believes; the score is 1.
 
     These are compounds with hyphens, compounds of Chinese characters in Japanese, and runs of two to five words that
-    the bundled lexicon lists, or that are fixed expressions (`phrasemate.lexicon.locutions`).
+    the bundled lexicon lists, or that are fixed expressions (`phrasemate.lexicon.inflection`).
     """
     lexicon = bundled_lexicon()
     language = lexicon.language_of(sentence) if lexicon is not None else ""

@@ -6,7 +6,7 @@ from math import log
 
 import pytest
 
-from phrasemate.lexicon.induction import Pruning, attested_pairs, is_wording, likelihood_ratio, select_pairs
+from phrasemate.lexicon.induced import Pruning, attested_pairs, is_wording, likelihood_ratio, select_pairs
 
 TOTAL = 1000
 
