@@ -16,10 +16,10 @@ from tiny import cosines
 
 from phrasemate.encode import load_model
 from phrasemate.encode.export.export import export_model
-from phrasemate.encode.export.sentence_folder import read_sentence_folder
+from phrasemate.encode.export.hf_folder import read_sentence_folder
 from phrasemate.encode.export.to_hf import unpack_model
+from phrasemate.encode.heads import MODES, Layer, SentenceHead
 from phrasemate.encode.runtime import States
-from phrasemate.encode.sentence_head import MODES, Layer, SentenceHead
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
 
 TEXTS = [*families.TEXTS, "The old bank on the river was closed. " * 5]  # the last is longer than 24 tokens

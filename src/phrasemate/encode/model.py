@@ -11,13 +11,12 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.heads import head_of, load_heads, segmenter_of
+from phrasemate.encode.heads import head_of, load_heads, load_sentence_head, segmenter_of
 from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
 from phrasemate.encode.pooling import POOLINGS, pool_cls, pool_ends, pool_mean, token_rows, unit
 from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
 from phrasemate.encode.scoring import load_confidence, load_scorer
 from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
-from phrasemate.encode.sentence_head import load_sentence_head
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.types import Phrase, Span
 from phrasemate.utils.machine import single_blas

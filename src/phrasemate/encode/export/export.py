@@ -18,23 +18,23 @@ from phrasemate.encode import model_folder as names
 from phrasemate.encode.export import traced_graph
 from phrasemate.encode.export.hf_folder import (
     FAMILIES,
+    SentenceFolder,
     additive,
     averaged,
     check_weights,
     family_of,
     read_config,
     read_heads,
+    read_sentence_folder,
     read_tokenizer,
     read_training,
     read_weights,
 )
 from phrasemate.encode.export.onnx_graph import build_graph
-from phrasemate.encode.export.sentence_folder import SentenceFolder, read_sentence_folder
 from phrasemate.encode.export.smoothquant import TEXTS, smoothing_of
-from phrasemate.encode.heads import Arrays, add_projection, segmenter_of
+from phrasemate.encode.heads import Arrays, SentenceHead, add_projection, segmenter_of
 from phrasemate.encode.runtime import EmbeddingTable, load_tokenizer, quantise
 from phrasemate.encode.segmenter import MAX_WORDS_LEARNED, THRESHOLD, check_options
-from phrasemate.encode.sentence_head import SentenceHead
 from phrasemate.errors import InputError, ModelError
 from phrasemate.utils.storage import save_arrays, swap_folder
 

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
-from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings
+from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings, write_sentence_folder
 from phrasemate.encode.export.onnx_graph import ACTIVATIONS
-from phrasemate.encode.export.sentence_folder import write_sentence_folder
 from phrasemate.encode.export.smoothquant import norms_of
+from phrasemate.encode.heads import Layer, SentenceHead, load_sentence_head
 from phrasemate.encode.runtime import EmbeddingTable, load_tokenizer, tokenizer_bytes
-from phrasemate.encode.sentence_head import Layer, SentenceHead, load_sentence_head
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
 from phrasemate.utils.storage import save_arrays, swap_folder
 
