@@ -35,10 +35,9 @@ import numpy as np
 from common import parser, report, table_rows
 
 from phrasemate import Document, Index, Model, Searcher, load_model
+from phrasemate.evaluate.metrics import randomisation_test
 from phrasemate.evaluate.report import signature
-from phrasemate.evaluate.significance import randomisation_test
-from phrasemate.reference import tokenizer_reference
-from phrasemate.termhood import PhraseStatistics, describe
+from phrasemate.termhood import PhraseStatistics, describe, tokenizer_reference
 from phrasemate.terms import (
     SCORES,
     TermSettings,

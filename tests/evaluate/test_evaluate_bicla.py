@@ -26,7 +26,7 @@ from phrasemate.evaluate.bicla import (
     run,
     run_precisions,
 )
-from phrasemate.evaluate.significance import t_test
+from phrasemate.evaluate.metrics import t_test
 from phrasemate.rank import run_of
 from phrasemate.reranker import Network, load_attention, load_reranker, mates, save_reranker
 from phrasemate.types import Run

@@ -16,8 +16,8 @@ from phrasemate.cli.shell import RootGroup
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.evaluate import ccpr, phrases, polysemy, report
 from phrasemate.evaluate.ccpr import ModelRow, Settings, parse_row, run
+from phrasemate.evaluate.metrics import Estimate
 from phrasemate.evaluate.report import Table
-from phrasemate.evaluate.significance import Estimate
 
 Run = Callable[..., Result]
 

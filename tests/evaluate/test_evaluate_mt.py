@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.errors import InputError
+from phrasemate.evaluate.metrics import Estimate, stratified_test
 from phrasemate.evaluate.mt import Settings, comet_scores, numbers, read_runs, run
-from phrasemate.evaluate.significance import Estimate, stratified_test
 from phrasemate.mt.scores import SEED, metric
 
 REFERENCES = [f"The {what} stood near the river in {year}." for year in range(1990, 1996) for what in ("car", "bus")]

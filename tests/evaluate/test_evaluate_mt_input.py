@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from phrasemate.errors import InputError, ReadError
+from phrasemate.evaluate.metrics import bootstrap, bootstrap_test
 from phrasemate.evaluate.mt import Settings, comet_scores, numbers, read_runs, run
 from phrasemate.evaluate.report import Table
-from phrasemate.evaluate.significance import bootstrap, bootstrap_test
 from phrasemate.mt.scores import SEED
 
 REFERENCES = [f"The {what} stood near the river in {year}." for year in range(1990, 1996) for what in ("car", "bus")]

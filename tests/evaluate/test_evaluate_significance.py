@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError
-from phrasemate.evaluate.metrics import Ranking, accuracy, harmonic, mean_reciprocal_rank, ranks_of
-from phrasemate.evaluate.significance import (
+from phrasemate.evaluate.metrics import (
+    Ranking,
+    accuracy,
     bootstrap,
     bootstrap_test,
+    harmonic,
+    mean_reciprocal_rank,
     randomisation_test,
+    ranks_of,
     resampled_means,
     stratified,
     stratified_test,

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from phrasemate.evaluate.metrics import Ranking, accuracy, mean_reciprocal_rank, ranks_of
-from phrasemate.evaluate.significance import Estimate, bootstrap, bootstrap_test, randomisation_test, t_test
+from phrasemate.evaluate.metrics import (
+    Estimate,
+    Ranking,
+    accuracy,
+    bootstrap,
+    bootstrap_test,
+    mean_reciprocal_rank,
+    randomisation_test,
+    ranks_of,
+    t_test,
+)
 
 __all__ = [
     "Estimate",

@@ -22,9 +22,8 @@ from phrasemate.baselines import agg, qlm, tbt
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest
-from phrasemate.evaluate.metrics import Ranking, check_numbers
+from phrasemate.evaluate.metrics import Ranking, check_numbers, t_test
 from phrasemate.evaluate.report import Result, Table, signature, write_json
-from phrasemate.evaluate.significance import t_test
 from phrasemate.rank import csls, interpolate, numbered, run_of, weighted_sum, z_scores
 from phrasemate.reranker import Attention, load_reranker, mates
 from phrasemate.text.normalize import composed

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError
 from phrasemate.evaluate.data import EXPECTED, LANGS, check_folder, digest, links_of, parallel
+from phrasemate.evaluate.metrics import check_seed
 from phrasemate.evaluate.report import Result, signature, write_json
-from phrasemate.evaluate.significance import check_seed
 
 PARTS = ("phrases", "alignment", "segmenter", "polysemy")
 BUNDLED = "bundled"

@@ -33,8 +33,8 @@ from phrasemate.encode.scoring import Views, alone
 from phrasemate.errors import InputError, MissingExtra, ReadError
 from phrasemate.evaluate.ccpr import parse_row
 from phrasemate.evaluate.data import digest, json_lines
+from phrasemate.evaluate.metrics import bootstrap, check_seed, randomisation_test
 from phrasemate.evaluate.report import Result, Table, signature, write_json
-from phrasemate.evaluate.significance import bootstrap, check_seed, randomisation_test
 from phrasemate.index import BaseIndex, Index
 from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.query import marked

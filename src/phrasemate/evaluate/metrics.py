@@ -1,16 +1,23 @@
-"""Measures of a ranking in which each query has exactly one right answer.
+"""Measures of a ranking in which each query has exactly one right answer, and how sure a figure is.
 
 A rank is 0-based: how many wrong answers score higher than the right one. Ties count half, so that a model that gives
 the same score to everything does not look good. Where ties are many, `Ranking` keeps them apart and every measure is
 its expected value over a random order of what is tied.
+
+Bootstrap intervals and paired tests of two systems over the same queries: Efron and Tibshirani 1993, "An Introduction
+to the Bootstrap", chapters 13 (percentile interval) and 16 (test). Randomisation: Yeh 2000, "More accurate tests for
+the statistical significance of result differences". All are two-sided; the same seed gives the same figures.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from phrasemate.errors import InputError
 
@@ -80,3 +87,181 @@ def accuracy(ranks: Doubles, k: int = 1) -> float:
 def mean_reciprocal_rank(ranks: Doubles) -> float:
     """MRR, the mean of 1 / (rank + 1); with one right answer a query it equals MAP."""
     return float((1 / (ranks + 1)).mean())
+
+
+SAMPLES = 10_000
+LEVEL = 0.95
+EXACT = 16  # differences up to which all 2^n signs are tried: 65,536
+CELLS = 4_000_000  # numbers drawn at once, 32 MB
+ROUNDING = 1e-9  # sums of the same numbers in another order may differ by so much
+
+
+class Estimate(NamedTuple):
+    """A figure and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def check_seed(seed: int) -> int:
+    """The seed. Raises InputError for one below 0, which NumPy does not take."""
+    if seed < 0:
+        raise InputError(f"seed {seed}; expected 0 or more")
+    return seed
+
+
+def resampled_means(
+    scores: ArrayLike, groups: ArrayLike | None = None, samples: int = SAMPLES, seed: int = 0
+) -> Doubles:
+    """(samples,) means of the scores, (n,), each time of n that are drawn with replacement.
+
+    ``groups`` (n,): whatever belongs together (queries of one phrase) is drawn together. Raises InputError for no
+    scores, scores that are not numbers, or another number of groups.
+    """
+    values, weights = _units(scores, groups)
+    size = max(1, CELLS // len(values))
+    means = []
+    for start in range(0, samples, size):
+        times = _drawn(len(values), min(size, samples - start), seed, start)  # (some, units)
+        means.append((times @ values) / (times @ weights))
+    return np.concatenate(means)
+
+
+@lru_cache(maxsize=4)  # a table asks for the same draws for each of its rows
+def _drawn(units: int, size: int, seed: int, start: int) -> Doubles:
+    """(size, units): how many times each unit was drawn; sums of a row are ``units``."""
+    draw = np.random.default_rng((check_seed(seed), start))
+    return draw.multinomial(units, np.full(units, 1 / units), size=size).astype(np.float64)
+
+
+def bootstrap(
+    scores: ArrayLike,
+    groups: ArrayLike | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> Estimate:
+    """The mean of the scores with its percentile interval."""
+    return stratified([scores], [groups], samples, seed, level)
+
+
+def stratified(
+    sets: Sequence[ArrayLike],
+    groups: Sequence[ArrayLike | None] | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> Estimate:
+    """The mean of the means of several sets, each resampled by itself, with its percentile interval."""
+    if not 0 < level < 1 or samples < 1:
+        raise InputError(f"level {level}, samples {samples}; expected a level between 0 and 1 and 1 sample or more")
+    owners: Sequence[ArrayLike | None] = [None] * len(sets) if groups is None else groups
+    means = [resampled_means(s, g, samples, seed + i) for i, (s, g) in enumerate(zip(sets, owners, strict=True))]
+    low, high = np.quantile(np.mean(means, axis=0), [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(float(np.mean([np.mean(np.asarray(s)) for s in sets])), float(low), float(high))
+
+
+def bootstrap_test(
+    first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None, samples: int = SAMPLES, seed: int = 0
+) -> float:
+    """P of the paired bootstrap: how often resampled differences stray from their mean as far as it is from zero."""
+    return stratified_test([(first, second)], [groups], samples, seed)
+
+
+def stratified_test(
+    sets: Sequence[tuple[ArrayLike, ArrayLike]],
+    groups: Sequence[ArrayLike | None] | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> float:
+    """The same of the mean of the means of several sets (scores of the first system, of the second), each resampled by
+    itself.
+    """
+    owners: Sequence[ArrayLike | None] = [None] * len(sets) if groups is None else groups
+    differences = [_differences(*group) for group in sets]
+    drawn = [resampled_means(d, g, samples, seed + i) for i, (d, g) in enumerate(zip(differences, owners, strict=True))]
+    mean = np.mean([difference.mean() for difference in differences])
+    strayed = np.abs(np.mean(drawn, axis=0) - mean) >= abs(mean) - ROUNDING
+    return float((1 + strayed.sum()) / (1 + samples))
+
+
+def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> float:
+    """P of the paired randomisation test: how often differences with random signs sum up to as much.
+
+    Exact where at most 16 queries differ, else of ``samples`` random draws.
+    """
+    differences = _differences(first, second)
+    differences = differences[differences != 0]
+    threshold = abs(differences.sum()) - ROUNDING
+    if len(differences) <= EXACT:
+        sums = np.zeros(1)
+        for difference in differences:
+            sums = np.concatenate([sums + difference, sums - difference])
+        return float((np.abs(sums) >= threshold).mean())
+    draw, reached = np.random.default_rng(check_seed(seed)), 0
+    at_once = max(1, CELLS // len(differences))
+    for start in range(0, samples, at_once):
+        signs = draw.integers(0, 2, size=(min(at_once, samples - start), len(differences)), dtype=np.int8)
+        reached += int((np.abs((2.0 * signs - 1) @ differences) >= threshold).sum())
+    return (1 + reached) / (1 + samples)
+
+
+def t_test(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
+    """(t, p) of Student's paired t-test; (0, 1) where no query differs, t infinite where all differ alike."""
+    differences = _differences(first, second)
+    count = len(differences)
+    if count < 2:
+        raise InputError(f"{count} pair of scores; a t-test needs 2 or more")
+    mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
+    if deviation == 0:
+        return (0.0, 1.0) if mean == 0 else (math.copysign(math.inf, mean), 0.0)
+    t = mean / (deviation / math.sqrt(count))
+    return t, student_tails(t, count - 1)
+
+
+def student_tails(t: float, freedom: float) -> float:
+    """Probability of a value beyond -|t| or |t| under Student's t: the regularised incomplete beta function."""
+    return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """I_x(a, b) by its continued fraction (Abramowitz and Stegun 26.5.8), which is quick for x < (a+1)/(a+b+2)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(1 - x, b, a)
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )  # x^a (1-x)^b / B(a, b)
+    value = 1.0
+    for m in range(200, 0, -1):  # from within outwards; 200 terms are far more than double precision needs
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        value = 1 + even / (1 + odd / value)
+    first = -(a + b) * x / (a + 1)
+    return front / (a * (1 + first / value))
+
+
+def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:
+    one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if one.shape != other.shape or one.ndim != 1 or not len(one):
+        raise InputError(f"scores of shapes {one.shape} and {other.shape}; expected one score a query of each system")
+    differences = one - other
+    if not np.isfinite(differences).all():
+        raise InputError(f"scores that are not numbers, of {(~np.isfinite(differences)).sum()} queries")
+    return differences
+
+
+def _units(scores: ArrayLike, groups: ArrayLike | None) -> tuple[Doubles, Doubles]:
+    """What is drawn: sums of scores and numbers of scores, of each group or of each score."""
+    values = np.asarray(scores, np.float64)
+    if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
+        raise InputError(f"scores of shape {values.shape}; expected a row of one or more finite numbers")
+    if groups is None:
+        return values, np.ones(len(values))
+    number = np.unique(np.asarray(groups), return_inverse=True)[1]
+    if len(number) != len(values):
+        raise InputError(f"{len(number)} groups for {len(values)} scores; expected as many")
+    sums = np.bincount(number, weights=values).astype(np.float64)
+    return sums, np.bincount(number).astype(np.float64)

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from phrasemate.encode import load_model
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
+from phrasemate.evaluate.metrics import Estimate, stratified, stratified_test
 from phrasemate.evaluate.report import Result, Table, signature, write_json
-from phrasemate.evaluate.significance import Estimate, stratified, stratified_test
 from phrasemate.mt.scores import METRICS, SAMPLES, SEED, bert_scores, compare, corpus_statistics, hint_counts, metric
 from phrasemate.text.text_file import numbered_lines
 

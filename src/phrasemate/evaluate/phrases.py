@@ -27,9 +27,8 @@ from phrasemate.encode import Model
 from phrasemate.encode.pooling import token_rows, unit
 from phrasemate.errors import InputError, MissingExtra, ReadError
 from phrasemate.evaluate.data import LANGS, json_lines, parallel
-from phrasemate.evaluate.metrics import Ranking, check_numbers
+from phrasemate.evaluate.metrics import Estimate, Ranking, bootstrap, check_numbers, randomisation_test, stratified
 from phrasemate.evaluate.report import Table
-from phrasemate.evaluate.significance import Estimate, bootstrap, randomisation_test, stratified
 from phrasemate.types import Phrase
 
 SENTENCE = "sentence"  # the vector of the whole sentence that the phrase stands in

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from phrasemate.encode.scoring import alone
 from phrasemate.errors import QueryError, ReadError
 from phrasemate.evaluate.data import json_lines
-from phrasemate.evaluate.metrics import check_numbers
+from phrasemate.evaluate.metrics import bootstrap, bootstrap_test, check_numbers
 from phrasemate.evaluate.report import Table
-from phrasemate.evaluate.significance import bootstrap, bootstrap_test
 from phrasemate.query import parse_query
 from phrasemate.types import Encoder, Phrase
 

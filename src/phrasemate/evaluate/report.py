@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from phrasemate import __version__
 from phrasemate.encode import Model
 from phrasemate.errors import MissingExtra
-from phrasemate.evaluate.significance import Estimate
+from phrasemate.evaluate.metrics import Estimate
 from phrasemate.utils.machine import cores
 from phrasemate.utils.storage import NewFile
 

@@ -33,10 +33,9 @@ from numpy.typing import NDArray
 from phrasemate.align import BorderWords, Links, PhraseFinder, Worded
 from phrasemate.encode import FrequentWords, Model, NgramSegmenter
 from phrasemate.evaluate.data import links_of
-from phrasemate.evaluate.metrics import Ranking
+from phrasemate.evaluate.metrics import Ranking, bootstrap, randomisation_test
 from phrasemate.evaluate.phrases import ModelSource, PhraseSet, Tally, chunks, read_set, rivals_of
 from phrasemate.evaluate.report import Table
-from phrasemate.evaluate.significance import bootstrap, randomisation_test
 from phrasemate.text import words
 
 MAX_WORDS = 6

@@ -49,9 +49,8 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.pooling import POOLINGS, by_examples, unit
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
-from phrasemate.evaluate.metrics import Ranking, check_numbers
+from phrasemate.evaluate.metrics import Ranking, check_numbers, check_seed, randomisation_test, stratified
 from phrasemate.evaluate.report import Named, Result, Table, signature, write_json
-from phrasemate.evaluate.significance import check_seed, randomisation_test, stratified
 from phrasemate.rank import csls, numbered
 from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import numbered_lines
