@@ -42,7 +42,7 @@ import phrasemate  # noqa: E402
 from phrasemate import Document, Index, Phrase, load_model  # noqa: E402
 from phrasemate.align import read_pairs  # noqa: E402
 from phrasemate.align.pairs import read_links  # noqa: E402
-from phrasemate.dataset import jsonl  # noqa: E402
+from phrasemate.dataset import wikixpr  # noqa: E402
 from phrasemate.dataset.dump import language_links, pages, paragraphs  # noqa: E402
 from phrasemate.encode.model_folder import write_manifest  # noqa: E402
 from phrasemate.examples.sources import TextStore  # noqa: E402
@@ -274,7 +274,7 @@ def _records(folder: Path) -> Path:
 
 
 def _ask_records(folder: Path) -> Any:
-    return jsonl.read(folder, "xx-en", "train")
+    return wikixpr.read(folder, "xx-en", "train")
 
 
 def _pairs(folder: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import importlib
 import json
 import sys
 from collections import Counter
@@ -14,10 +15,10 @@ from typing import Any
 import pytest
 from wiki_files import articles, dump, page, sql
 
-from phrasemate.dataset import Reading, Report, SentenceFiles, Settings, Side, build, build_files, read, sources
+from phrasemate.dataset import Reading, Report, SentenceFiles, Settings, Side, build, build_files, read
 from phrasemate.dataset.build import phrase_pairs
-from phrasemate.dataset.jsonl import SPLITS, ExamplePair
 from phrasemate.dataset.split import divided
+from phrasemate.dataset.wikixpr import SPLITS, ExamplePair
 from phrasemate.errors import InputError, ReadError
 from phrasemate.examples import ExampleIndex
 from phrasemate.text import Term, TermPair, write_pairs
@@ -36,6 +37,7 @@ ANIMALS = {
     "Ente": "duck",
 }
 EVERYTHING = Settings(copies=1)
+MODULE = importlib.import_module("phrasemate.dataset.build")  # the package has a function of this name
 
 
 @pytest.fixture
@@ -106,7 +108,7 @@ def test_an_example_index_does_as_well(folder: Path) -> None:
 def test_what_was_read_is_not_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made()
     before = everything("out")
-    monkeypatch.setattr(sources, "split_sentences", None)
+    monkeypatch.setattr(MODULE, "split_sentences", None)
     monkeypatch.setattr("phrasemate.text.formats.registry.split_sentences", None)
     made(force=True)
     assert everything("out") == before
@@ -153,7 +155,7 @@ def test_a_stop_leaves_only_whole_files(folder: Path) -> None:
 
 
 def test_so_many_pages_that_are_passed_over_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LISTED", 2)
+    monkeypatch.setattr(MODULE, "LISTED", 2)
     english = {b.split()[0]: f"Today {b.split()[0]} runs over the meadow." for b in ANIMALS.values()}
     endless = {f"Endless {n}": "{{a|[[b" * 9000 for n in range(5)}
     Path("en.xml").write_text(articles(english | endless), "utf-8")
@@ -210,7 +212,7 @@ def test_statistics_that_are_invalid_are_written_again(folder: Path, noted: str)
 )
 def test_variants_are_those_of_the_language(tmp_path: Path, language: str, kept: list[str]) -> None:
     (tmp_path / "wiki.xml").write_text(articles({"写": "他用-{zh-hans:计;zh-hant:計}-写。他在-{家}-。"}), "utf-8")
-    (made,) = sources.staged(tmp_path / "work", [tmp_path / "wiki.xml"], language, Reading()).sentences
+    (made,) = MODULE.staged(tmp_path / "work", [tmp_path / "wiki.xml"], language, Reading()).sentences
     assert made.read_text("utf-8").splitlines() == kept
 
 

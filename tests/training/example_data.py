@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from phrasemate.dataset.jsonl import ExamplePair, write
+from phrasemate.dataset.wikixpr import ExamplePair, write
 from phrasemate.types import Phrase
 
 WORDS = {

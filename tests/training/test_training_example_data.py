@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from phrasemate.dataset.jsonl import ExamplePair
+from phrasemate.dataset.wikixpr import ExamplePair
 from phrasemate.errors import InputError
 from phrasemate.training.example_data import Contexts, contexts_of, sampled
 from phrasemate.training.frozen_states import Feed, Lower, halves

@@ -143,7 +143,7 @@ def test_the_whole_encoder_gives_what_the_cut_one_gives(tmp_path: Path, xpr_data
 def test_a_tokenizer_that_only_closes(tmp_path: Path) -> None:
     """Of a decoder the first token of a text is its first word, and the window keeps the closing one."""
     from phrasemate import Phrase
-    from phrasemate.dataset.jsonl import ExamplePair
+    from phrasemate.dataset.wikixpr import ExamplePair
     from phrasemate.training.ccpr_data import token_rows
     from phrasemate.training.example_data import contexts_of, sampled
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from phrasemate import Phrase, load_model
 from phrasemate.cli import app
-from phrasemate.dataset.jsonl import read
+from phrasemate.dataset.wikixpr import read
 from phrasemate.encode.export.export import export_model
 from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.training.trainer import Trainer

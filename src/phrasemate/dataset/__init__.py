@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from phrasemate.dataset.aho_corasick import SentenceFiles
-from phrasemate.dataset.build import Report, Side, build, build_files
-from phrasemate.dataset.jsonl import SPLITS, ExamplePair, language_pairs, read, write
-from phrasemate.dataset.sources import Reading
+from phrasemate.dataset.build import Reading, Report, Side, build, build_files
 from phrasemate.dataset.split import Settings
-from phrasemate.dataset.wikixpr import import_wikixpr, languages_in
+from phrasemate.dataset.wikixpr import SPLITS, ExamplePair, import_wikixpr, language_pairs, languages_in, read, write
 
 __all__ = [
     "SPLITS",

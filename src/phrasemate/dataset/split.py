@@ -19,7 +19,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
-from phrasemate.dataset.jsonl import SPLITS, ExamplePair
+from phrasemate.dataset.wikixpr import SPLITS, ExamplePair
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import composed, plain

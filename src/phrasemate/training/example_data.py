@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.dataset.jsonl import ExamplePair, read
+from phrasemate.dataset.wikixpr import ExamplePair, read
 from phrasemate.encode.pooling import token_rows
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
@@ -53,7 +53,7 @@ class Contexts(NamedTuple):
 def read_contexts(
     folder: Path, pair: str, split: str, tokenizer: Tokenizer, most: int, limit: int = 0, bare: bool = False
 ) -> Contexts:
-    """The contexts of one split of a data set (see `phrasemate.dataset.jsonl`); see `contexts_of`.
+    """The contexts of one split of a data set (see `phrasemate.dataset.wikixpr`); see `contexts_of`.
 
     ``limit``: the first so many pairs alone (0: all). Raises what `read` does, and InputError for an empty file.
     """

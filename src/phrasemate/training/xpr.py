@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from phrasemate.dataset.jsonl import language_pairs
+from phrasemate.dataset.wikixpr import language_pairs
 from phrasemate.encode.model_folder import HEADS
 from phrasemate.errors import InputError
 from phrasemate.training.ccpr_data import Schedule
