@@ -64,7 +64,7 @@ def clipboard(monkeypatch: pytest.MonkeyPatch, *texts: str) -> None:
             raise KeyboardInterrupt from None
 
     monkeypatch.setattr(pyperclip, "paste", paste)
-    monkeypatch.setattr("phrasemate.cli.watch.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("phrasemate.cli.search.time.sleep", lambda seconds: None)
 
 
 def test_what_is_copied_is_looked_up(invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
-from phrasemate.cli.conventions import PANELS, RENAMED, current_names
+from phrasemate.cli.shell import PANELS, RENAMED, current_names
 
 
 def test_every_former_name_leads_to_an_option() -> None:

@@ -17,7 +17,6 @@ import typer
 
 from phrasemate.cli import (
     align,
-    concordance,
     dataset,
     demo,
     evaluate,
@@ -32,7 +31,6 @@ from phrasemate.cli import (
     terms,
     train,
     vectors,
-    watch,
 )
 from phrasemate.cli.options import flag, option
 from phrasemate.cli.shell import Offer, RootGroup, settle_streams
@@ -54,8 +52,8 @@ class _Phrasemate(RootGroup):
         "index": index.app,
         "search": (search.search, search.EXAMPLES),
         "serve": (serve.serve, serve.EXAMPLES),
-        "concordance": (concordance.concordance, concordance.EXAMPLES),
-        "watch": (watch.watch, watch.EXAMPLES),
+        "concordance": (search.concordance, search.CONCORDANCE_EXAMPLES),
+        "watch": (search.watch, search.WATCH_EXAMPLES),
         "terms": (terms.terms, terms.EXAMPLES),
         "align": (align.align, align.ALIGN_EXAMPLES),
         "pairs": (align.pairs, align.PAIRS_EXAMPLES),

@@ -1,22 +1,26 @@
-"""``phrasemate search``: ask an index."""
+"""``phrasemate search``, ``concordance`` and ``watch``: look up phrases, words of the texts, what is copied."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlencode
 
 import typer
 
 from phrasemate.cli.options import Dictionaries, Quick, Threads, WithLexicon, argument, flag, option
 from phrasemate.cli.shell import clean, out
-from phrasemate.errors import InputError
+from phrasemate.errors import InputError, MissingExtra, QueryError
 
 if TYPE_CHECKING:
     from phrasemate.lexicon import Lexicon
+    from phrasemate.lookup import Lookup
     from phrasemate.search import Result
 
 BATCH = 1000  # queries from a pipe that are answered together
@@ -161,3 +165,168 @@ def _print(batch: Sequence[str], results: Iterable[Result], as_json: bool, expla
         print_results(console, answers[query], explain)
         if not answers[query]:
             console.print(f"no phrase proposed in: {clean(query)}", markup=False)
+
+
+CONCORDANCE_EXAMPLES = """Examples:
+
+\b
+  phrasemate concordance idx collateral
+  phrasemate concordance idx "secur* interest" --sort right
+  phrasemate concordance idx grant --how forms -n 50      granted, grants, granting
+  phrasemate concordance idx "\\b(take|took) effect" --how regex --document contracts/
+  phrasemate concordance idx collateral --json"""
+
+
+class How(StrEnum):
+    """What the text is."""
+
+    WORDS = "words"
+    FORMS = "forms"
+    REGEX = "regex"
+
+
+class Sort(StrEnum):
+    """The order of the lines."""
+
+    TEXT = "text"
+    LEFT = "left"
+    RIGHT = "right"
+
+
+def concordance(
+    index: Annotated[Path, typer.Argument(metavar="DIR", help="The index.")],
+    query: Annotated[str, typer.Argument(metavar="TEXT", help="Words, in the language of the index.")],
+    how: Annotated[
+        How, typer.Option("--how", metavar="words|forms|regex", help="forms: inflected forms of the words, too.")
+    ] = How.WORDS,
+    sort: Annotated[
+        Sort, typer.Option("--sort", metavar="text|left|right", help="Order of the lines: by what stands on a side.")
+    ] = Sort.TEXT,
+    most: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=1_000, help="Lines that are printed.")
+    ] = 20,
+    document: Annotated[
+        list[str] | None,
+        typer.Option("--document", metavar="NAME", help="Only in this document or folder, or those that fit *."),
+    ] = None,
+    language: Annotated[
+        list[str] | None, typer.Option("--language", metavar="LANG", help="Only in this language (repeatable).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Look up words in the texts of an index: how often they occur, what stands beside them, and every line.
+
+    In words, * stands for any letters and ? for one. Case does not matter. No model is loaded.
+    """
+    from phrasemate.index import Index
+    from phrasemate.lookup import lookup
+
+    with Index.open(index, readonly=True, threads=1) as opened:
+        answer = lookup(opened, query, how, sort, most, document, language)
+    if as_json:
+        typer.echo(json.dumps(answer.as_dict(), ensure_ascii=False))
+    else:
+        _print_lookup(answer)
+
+
+def _print_lookup(answer: Lookup) -> None:
+    from rich.text import Text
+
+    from phrasemate.cli.render import count, kwic, marked
+    from phrasemate.cli.shell import clean
+
+    console = out()
+    so_far = "" if answer.whole else " so far (time ran out)"
+    console.print(Text(f"{count(answer.count, 'place')} in {count(answer.sentences, 'sentence')}{so_far}", "bold"))
+    for name in ("wordings", "before", "after"):
+        pairs = ", ".join(f"{clean(word)} {number:,}" for word, number in getattr(answer, name)[:10])
+        if pairs:
+            console.print(Text(f"{name:10}{pairs}"))
+    for line in answer.lines:
+        place = f"  ({clean(line.hit.document)}:{line.hit.line})"
+        console.print(kwic(line.hit, console.width) if console.is_terminal else marked(line.hit.phrase).append(place))
+
+
+LONGEST = 500  # characters of a copied text; a longer one is passed over
+
+WATCH_EXAMPLES = """Examples:
+
+\b
+  phrasemate watch idx                                   prints candidates for what you copy
+  phrasemate watch idx -k 3 --dictionary clients.tbx
+  phrasemate watch --page http://127.0.0.1:8000/         shows them on the page of a running server"""
+
+
+def watch(
+    index: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The index; or give --page.")] = None,
+    page: Annotated[
+        str | None,
+        typer.Option("--page", metavar="URL", help="Open this page of phrasemate serve in the browser instead."),
+    ] = None,
+    k: Annotated[int, typer.Option("--limit", "-k", metavar="N", min=1, help="Candidates for each phrase.")] = 5,
+    seconds: Annotated[
+        float, typer.Option("--every", metavar="SECONDS", min=0.1, max=60, help="Time between two looks.")
+    ] = 0.5,
+    dictionary: Dictionaries = None,
+) -> None:
+    """Watch the clipboard, and look up each text that is copied, in any program.
+
+    Up to four words are looked up as one phrase, a sentence by its phrases. What is longer than 500 characters is
+    passed over. Nothing leaves this machine, unless the page is on another. Ctrl-C stops.
+    """
+    try:
+        import pyperclip
+    except ImportError:
+        raise MissingExtra("pyperclip", "watch") from None
+    if (index is None) == (page is None):
+        raise InputError("expected an index, or --page with the address of a running server")
+    try:
+        copied = _copied(pyperclip.paste, seconds)
+        if page is not None:
+            _browse(copied, page)
+        else:
+            _answer(copied, index, k, dictionary)
+    except pyperclip.PyperclipException as error:
+        raise InputError(f"the clipboard cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _copied(paste: Callable[[], str], seconds: float) -> Iterator[str]:
+    """Each text that comes into the clipboard from now on."""
+    last = paste()
+    typer.echo("copy a text to look it up; Ctrl-C stops", err=True)
+    while True:
+        time.sleep(seconds)
+        text = paste()
+        if text != last:
+            last = text
+            if text.strip() and len(text) <= LONGEST:
+                yield " ".join(text.split())
+
+
+def _browse(copied: Iterator[str], page: str) -> None:
+    import webbrowser
+
+    for text in copied:
+        webbrowser.open(f"{page.rstrip('/')}/?{urlencode({'q': text})}", new=0)
+        typer.echo(clean(text), err=True)
+
+
+def _answer(copied: Iterator[str], folder: Any, k: int, dictionary: list[Path] | None) -> None:
+    from phrasemate.cli.render import print_results
+    from phrasemate.concordance import phrases_of
+    from phrasemate.index import Index
+    from phrasemate.lexicon import open_dictionaries
+    from phrasemate.query import marked
+    from phrasemate.search import Searcher
+
+    console = out()
+    with Index.open(folder, readonly=True) as opened:
+        searcher = Searcher(opened, lexicons=open_dictionaries(dictionary or ()))
+        for text in copied:
+            try:
+                phrases = phrases_of(text, searcher.model)
+            except QueryError as error:
+                typer.echo(clean(f"passed over: {error}"), err=True)
+                continue
+            queries = [marked(phrase.context, phrase.start, phrase.end) for phrase in phrases]
+            print_results(console, searcher.search_all(queries, k, 1))
