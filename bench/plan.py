@@ -22,7 +22,7 @@ from dataclasses import dataclass, fields
 from common import plain_parser
 
 from phrasemate.evaluate.report import text_table
-from phrasemate.index.lance.maintenance import lists_for
+from phrasemate.index.lance.index import lists_for
 
 SAMPLE, ROUNDS = 256, 50  # vectors a list that Lance trains on, and how often at most
 PROBES = 64  # lists that a query reads

@@ -19,7 +19,7 @@ from fake import FakeModel
 
 from phrasemate.errors import IndexExists, IndexLocked
 from phrasemate.index import Index
-from phrasemate.index.lance import maintenance
+from phrasemate.index.lance import index as lance_index
 from phrasemate.index.lance.commit import Writer, create, staged
 from phrasemate.index.lance.records import commit_shard
 from phrasemate.index.lance.tables import DATA, SENTENCES, SHARDS, Tables
@@ -136,8 +136,8 @@ def test_the_version_in_force_outlives_what_a_worker_commits_meanwhile(
     def late(*given: object) -> None:
         commit_shard(tables, replace(staged(tables, 0)[1], attempt="f" * 32))
 
-    monkeypatch.setattr("phrasemate.index.lance.maintenance.update", late)
-    monkeypatch.setattr("phrasemate.index.lance.maintenance.KEPT", timedelta(microseconds=1))
+    monkeypatch.setattr("phrasemate.index.lance.index.update", late)
+    monkeypatch.setattr("phrasemate.index.lance.index.KEPT", timedelta(microseconds=1))
     opened(place, model).optimize()
     assert sound(place, model) == before
 
@@ -217,14 +217,14 @@ def test_rows_of_an_overtaken_driver_are_not_optimised_into_the_index(
     place: Path, model: FakeModel, tables: Tables, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     before = sound(place, model)
-    real: Callable[..., Any] = getattr(maintenance, step)
+    real: Callable[..., Any] = getattr(lance_index, step)
 
     def between(*given: Any) -> Any:
         monkeypatch.undo()
         append_some(tables)
         return real(*given)
 
-    monkeypatch.setattr(maintenance, step, between)
+    monkeypatch.setattr(lance_index, step, between)
     with pytest.raises(IndexLocked, match="another process"):
         opened(place, model).optimize()
     assert sound(place, model)[:4] == before[:4]

@@ -167,7 +167,7 @@ def test_a_worker_is_killed_while_the_index_is_built(
     there = pytest.importorskip("lance_ray.index", reason="lance-ray is not installed (pip install 'phrasemate[ray]')")
     note, handler = tmp_path / "kill", there._handle_vector_fragment_index
     monkeypatch.setattr(there, handler.__name__, lambda *given, **named: Once(handler(*given, **named), note))
-    monkeypatch.setattr("phrasemate.index.lance.maintenance.WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("phrasemate.index.lance.index.WAIT_SECONDS", 0.1)
     made = built(tmp_path / "idx", cluster, model)
     note.touch()
     made.optimize(cluster, workers=2)

@@ -141,7 +141,7 @@ def test_recall_against_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Sixteen lists, of which each query reads eight: the scores of ten places against those of all phrases."""
     place, model = tmp_path / "idx", FakeModel(dim=64)
     build_here(place, documents(), model)
-    monkeypatch.setattr("phrasemate.index.lance.maintenance.lists_for", lambda phrases: 16)
+    monkeypatch.setattr("phrasemate.index.lance.index.lists_for", lambda phrases: 16)
     monkeypatch.setattr("phrasemate.index.lance.search._PROBES", 8)
     opened(place, model).optimize()
     made = opened(place, model)
@@ -159,7 +159,7 @@ def test_more_lists_are_read_where_a_filter_leaves_too_few(
     tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_here(tmp_path / "idx", documents(12), model)
-    monkeypatch.setattr("phrasemate.index.lance.maintenance.lists_for", lambda phrases: 32)
+    monkeypatch.setattr("phrasemate.index.lance.index.lists_for", lambda phrases: 32)
     monkeypatch.setattr("phrasemate.index.lance.search._PROBES", 1)
     opened(tmp_path / "idx", model).optimize()
     made = opened(tmp_path / "idx", model)

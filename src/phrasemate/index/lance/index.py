@@ -1,21 +1,290 @@
-"""An index of Lance tables, opened: everything that reads an `Index` reads it, changes go through Ray or Lance."""
+"""An index of Lance tables, opened and maintained: everything that reads an `Index` reads it, Ray or Lance change it.
+
+Maintenance is compaction, building of Lance's indexes, sizes, and the check of every row: every checksum, offset and
+count, and Lance's index against exact search.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
+from itertools import zip_longest
 from os import PathLike
+from time import sleep
 from typing import Any
 
-from phrasemate.errors import IndexError_, InputError
+import numpy as np
+
+from phrasemate.errors import ClusterError, IndexError_, IndexLocked, InputError, MissingExtra, PhrasemateError
+from phrasemate.index import row_codec
 from phrasemate.index.base import BaseIndex
+from phrasemate.index.exact import Floats, Ids, Runs, scan
 from phrasemate.index.lance.commit import Writer
-from phrasemate.index.lance.maintenance import optimise, statistics, verify
-from phrasemate.index.lance.search import LanceTexts, LanceView
-from phrasemate.index.lance.store import LanceStore
-from phrasemate.index.lance.tables import Tables, options_for, place_of
-from phrasemate.index.store import check_model
+from phrasemate.index.lance.search import LanceTexts, LanceView, arrow_lowered, condition, index_of, update
+from phrasemate.index.lance.store import LanceStore, codes_of
+from phrasemate.index.lance.tables import (
+    DATA,
+    PHRASES,
+    SENTENCES,
+    SHARDS,
+    STATE,
+    WORDS,
+    Tables,
+    compact,
+    options_for,
+    place_of,
+    translate_errors,
+)
+from phrasemate.index.ray import connected, cpus
+from phrasemate.index.store import State, check_model
 from phrasemate.index.types import AddReport, IndexModel, IndexStats, Progress, Settings, VerifyReport
+from phrasemate.index.verify import check_parts, check_sentences
 from phrasemate.types import Document
+
+log = logging.getLogger("phrasemate.index")
+
+KIND = "IVF_RQ"  # one bit a dimension; measured.md: recall@1 .98 on a million vectors
+TRIES = 3  # of a build on the cluster: Lance's builder does not survive the loss of a worker
+WAIT_SECONDS = 5.0
+KEPT = timedelta(hours=1)  # old versions, for readers that have them open
+_PER_LIST = 4096  # vectors of an inverted list that Lance recommends
+_MOST_LISTS = 4096  # with more, building a billion's would cost more than encoding them (results/log/scale.md)
+_SAMPLE = 256  # of which it trains each list
+
+
+def lists_for(phrases: int) -> int:
+    """How many inverted lists: one for 4,096 phrases. Training costs their square, so there is an end to it."""
+    return max(1, min(phrases // _PER_LIST, _MOST_LISTS))
+
+
+def optimise(tables: Tables, settings: Settings, cluster: str | None, workers: int | None = None) -> None:
+    """Raises IndexLocked, ClusterError, IndexError_. The old state is in force until all is done."""
+    writer = Writer(tables)
+    for name in DATA:
+        compact(tables, name)
+    if writer.head.phrases > settings.exact_below:
+        if cluster is None:
+            _build_here(tables, lists_for(writer.head.phrases))
+        else:
+            _build_there(tables, lists_for(writer.head.phrases), cluster, workers)
+    with translate_errors(tables.place):
+        tables.open(SHARDS).optimize.compact_files()  # the order of its rows says nothing
+    writer.pin({name: _same(tables, name, writer.head.versions[name]) for name in DATA})
+    update(tables, writer)
+    for name in (STATE, SHARDS, *DATA, WORDS):
+        with translate_errors(tables.place):
+            # as of the version in force, which Lance leaves there with all that a worker may have committed since
+            tables.open(name, writer.head.versions.get(name)).cleanup_old_versions(older_than=KEPT)
+
+
+def _same(tables: Tables, name: str, version: int) -> int:
+    """The last version of a table, which holds the rows of another one. Raises IndexLocked."""
+    last, earlier = tables.open(name), tables.open(name, version)
+    with translate_errors(tables.place):
+        if last.count_rows() != earlier.count_rows():  # an overtaken driver's, which came after it was taken back
+            raise IndexLocked(f"{tables.place}: another process has written to this index; give the same command again")
+    return int(last.version)
+
+
+def _recipe(lists: int) -> dict[str, Any]:
+    return {"metric": "cosine", "num_partitions": lists, "num_bits": 1, "sample_rate": _SAMPLE, "replace": True}
+
+
+def _build_here(tables: Tables, lists: int) -> None:
+    with translate_errors(tables.place):
+        tables.open(PHRASES).create_index("vector", KIND, name="vector_idx", **_recipe(lists))
+
+
+def _build_there(tables: Tables, lists: int, address: str, workers: int | None) -> None:
+    try:
+        import lance_ray
+    except ImportError as error:
+        raise MissingExtra("lance-ray", "ray") from error
+
+    with connected(address, workers):
+        available = cpus()
+        count = min(workers or available, available)  # lance-ray waits for those that have no CPU
+        for attempt in range(1, TRIES + 1):
+            try:
+                lance_ray.create_index(
+                    tables.uri(PHRASES),
+                    "vector",
+                    KIND,
+                    name="vector_idx",
+                    num_workers=count,
+                    storage_options=tables.options or None,
+                    **_recipe(lists),
+                )
+                return
+            except Exception as error:  # whatever a lost worker makes of it: Lance, Ray and Python have their own names
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+                if attempt == TRIES:
+                    raise ClusterError(
+                        f"{tables.place}: the vector index could not be built in {TRIES} attempts, at last: {reason}; "
+                        f"the index works without it; run: phrasemate index optimize"
+                    ) from error
+                log.warning("building the vector index failed (%s); trying again", reason)
+                sleep(WAIT_SECONDS)
+
+
+def statistics(store: LanceStore) -> IndexStats:
+    """Raises IndexDamaged, IndexError_."""
+    with store.reading() as state, translate_errors(store.path):
+        head, documents = store.layout.head, list(store.documents())
+        index = index_of(store.table(PHRASES))
+        covered = min(index["rows"], state.phrases) if index else 0
+        files = {f"{name}.lance": _bytes(store, name) for name in (*DATA, *([WORDS] if store.words() else []))}
+        if index:
+            files["vector index"] = index["bytes"]
+        if store.words():
+            files["text index"] = sum(index.total_size_bytes or 0 for index in store.table(WORDS).describe_indices())
+        return IndexStats(
+            path=store.path,
+            model=head.model_name,
+            model_hash=head.model_hash,
+            dim=head.dim,
+            generation=state.generation,
+            segment=head.segment,
+            documents=state.documents,
+            incomplete=tuple(document.name for document in documents if not document.complete),
+            languages=dict(Counter(document.language for document in documents)),
+            sentences=state.sentences,
+            phrases=state.phrases,
+            deleted=len(store.layout.dead_phrases),
+            engine=f"Lance {index['kind']}" if index else "exact",
+            approximate=covered,
+            exact=state.phrases - covered,
+            files=files,
+        )
+
+
+def _bytes(store: LanceStore, name: str) -> int:
+    """Of the files that hold the rows of a table."""
+    fragments = [fragment.metadata.to_json() for fragment in store.table(name).get_fragments()]
+    return sum(file["file_size_bytes"] or 0 for fragment in fragments for file in fragment["files"])
+
+
+_QUERIES = 100
+_DEPTH = 10
+_LEAST_RECALL = 0.9  # of the first place
+_ASKED, _LONG = 20, 12  # texts that the text index is asked for, and their characters
+_ANEW = "remove words.lance, which is derived, and run: phrasemate index optimize"
+_SHOWN = 20  # problems of one kind that are listed
+
+
+def verify(store: LanceStore, view: Any, settings: Settings) -> VerifyReport:
+    """Check everything within one snapshot; a problem in one part does not keep the others from being checked."""
+    report = VerifyReport()
+    parts: dict[str, Callable[[LanceStore, State, VerifyReport], None]] = {
+        "sentences": check_sentences,
+        "vectors": _vectors,
+        "phrases": _keys,
+        "text index": _words,
+        "Lance": lambda store, state, report: _search(store, state, report, view, settings),
+    }
+    try:
+        store.refresh()
+        with store.reading() as state:
+            report.checked.update({"generation": state.generation, "shards": store.layout.head.shards})
+            report.checked["documents"] = state.documents
+            check_parts(parts, store, state, report, lambda: translate_errors(store.path))
+    except PhrasemateError as error:
+        report.problems.append(str(error))
+    return report
+
+
+def _vectors(store: LanceStore, state: State, report: VerifyReport) -> None:
+    count, wrong = 0, []
+    for block, right in store.checked_vectors():
+        count += sum(row.phrases for row in block)
+        wrong += [row.id for row, intact in zip(block, right, strict=True) if not intact]
+    report.problems.extend(
+        f"the vectors of sentence {identity} do not match their checksum" for identity in wrong[:_SHOWN]
+    )
+    if count != state.phrases:
+        report.problems.append(f"vectors: {count} found, expected {state.phrases}")
+    report.checked["vectors"] = count
+
+
+def _keys(store: LanceStore, state: State, report: VerifyReport) -> None:
+    """Every live phrase once, in order, with the document of its shard."""
+    last, count = -1, 0
+    for batch in store.batches(PHRASES, ["key"]):
+        ids = store.layout.ids(batch["key"].to_numpy())
+        if len(ids) and (ids[0] <= last or (np.diff(ids) <= 0).any()):
+            report.problems.append(f"phrases: {int(ids[0])} to {int(ids[-1])} are out of order or doubled")
+        dead = int(store.layout.dead_phrases.contains(ids).sum())
+        if dead:
+            report.problems.append(f"phrases: {dead} deleted ones between {int(ids[0])} and {int(ids[-1])}")
+        count, last = count + len(ids), int(ids[-1]) if len(ids) else last
+    if count != state.phrases:
+        report.problems.append(f"phrases: {count} found, expected {state.phrases}")
+
+
+def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
+    """The text index has every sentence that it should, as it is, and its trigrams find what reading finds."""
+    words = store.words()
+    report.checked["text index"] = "none"
+    if words is None:
+        return
+    table, end = words
+    sentences = store.batches(SENTENCES, ["id", "text"], f"id < {end}")
+    expected = _texts(sentences, store.layout.dead_sentences, lambda text: arrow_lowered(row_codec.decode_text(text)))
+    texts = _texts(store.batches(WORDS, ["id", "text"]), store.layout.dead_sentences, str)
+    count, sample = 0, []
+    for count, (right, stored) in enumerate(zip_longest(expected, texts), 1):
+        if right != stored:
+            number = (right or stored or (0, ""))[0]
+            report.problems.append(f"text index: sentence {number} is missing or altered; {_ANEW}")
+            return
+        if right and not (count - 1) % max(1, state.sentences // _ASKED):
+            sample.append(right[1])
+    for text in sample:
+        where = condition([text[len(text) // 3 :][:_LONG]])
+        if where is None:
+            continue
+        with translate_errors(store.path):
+            answers = [table.count_rows(where), table.scanner(filter=where, use_scalar_index=False).count_rows()]
+        if answers[0] != answers[1]:
+            report.problems.append(f"text index: finds {answers[0]} of {answers[1]} sentences; {_ANEW}")
+            return
+    report.checked["text index"] = f"trigrams of {count:,} sentences"
+
+
+def _texts(batches: Iterable[Any], dead: Runs, read: Callable[[Any], str]) -> Iterator[tuple[int, str]]:
+    """Ids and texts of the live sentences."""
+    for batch in batches:
+        deleted = dead.contains(batch["id"].to_numpy()).tolist()
+        for identity, text, passed in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), deleted, strict=True):
+            if not passed:
+                yield identity, read(text)
+
+
+def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, settings: Settings) -> None:
+    index = index_of(store.table(PHRASES))
+    report.checked["vector index"] = f"{index['kind']} of {index['rows']:,}" if index else "none"
+    if index is None or state.phrases <= settings.exact_below:
+        return
+    places = np.linspace(0, state.phrases - 1, _QUERIES).astype(int)
+    sample = store.table(PHRASES).take(places.tolist(), columns=["vector"])
+    queries = row_codec.dequantise(codes_of(sample["vector"], store.dim))
+
+    def blocks() -> Iterator[tuple[Floats, Ids]]:
+        for batch in store.batches(PHRASES, ["key", "vector"]):
+            yield row_codec.dequantise(codes_of(batch["vector"], store.dim)), store.layout.ids(batch["key"].to_numpy())
+
+    exact = scan(queries, _DEPTH, blocks())
+    results = view.search(state, queries, _DEPTH, None, state.phrases)
+    # a place counts as found if what stands there scores as well: equal sentences have equal vectors
+    recall = [float((results[1][:, at] >= exact[1][:, at] - 0.01).mean()) for at in (0, _DEPTH - 1)]
+    if recall[0] < _LEAST_RECALL:
+        report.problems.append(
+            f"Lance: recall@1 against exact search is {recall[0]:.2f}, expected {_LEAST_RECALL}; run: "
+            f"phrasemate index optimize"
+        )
+    report.checked["recall@1"] = recall[0]
 
 
 class ClusterIndex(BaseIndex):
