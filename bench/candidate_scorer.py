@@ -9,7 +9,9 @@ queries whose first candidate is right, and of ambiguous ones whose first candid
 fitted on the other half of them.
 
 The ambiguous phrases of senses.jsonl teach it to choose by meaning. Of their candidates, those of the right sense are
-right; wrong are those of another sense and those that no dictionary lists. The others are left out.
+right; wrong are those of another sense and those that no dictionary lists. The others are left out. One in `FORGOTTEN`
+is asked once more with a lexicon that lacks the right sense: the bundled one was counted in text like that of the
+yardstick, so it knows more there than elsewhere. From these the scorer learns when to distrust what is listed.
 """
 
 from __future__ import annotations
@@ -29,11 +31,27 @@ from phrasemate.encode import Model
 from phrasemate.encode.model_folder import bundled_folder
 from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, alone
 from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, lemmas, read_lookups, read_senses
+from phrasemate.lexicon import Equivalent, bundled_lexicon
 
 AT_ONCE = 64
 CALIBRATED = 5  # candidates of a query that probabilities are fitted on
 RIDGE = 1e-3
 WITHOUT = 2
+FORGOTTEN = 4
+
+
+class ForgetfulLexicon:
+    """The bundled lexicon without some English wordings: ``forgotten``, lemmas."""
+
+    name = "lexicon"
+    forgotten: frozenset[str] = frozenset()
+
+    def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
+        """What the bundled lexicon gives, less what is forgotten."""
+        lexicon = bundled_lexicon()
+        assert lexicon is not None
+        every = lexicon.equivalents(wording, lang, target)
+        return [equivalent for equivalent in every if lemmas(equivalent.text) not in self.forgotten]
 
 
 def encoded(model: Model, queries: Sequence[LookupQuery | SenseQuery]) -> tuple[np.ndarray, np.ndarray]:
@@ -53,6 +71,20 @@ def described(
         phrases = [query.phrase for query in queries[part]]
         with searcher.index.snapshot():
             rows += searcher.candidates(phrases, vectors[part], bare[part], without=mates)
+    return rows
+
+
+def described_without_right(
+    index: Index, model: Model, queries: Sequence[LookupQuery | SenseQuery], vectors: np.ndarray, bare: np.ndarray
+) -> list[Described]:
+    """The candidates of each query, by a lexicon that lacks its right wordings."""
+    lexicon = ForgetfulLexicon()
+    searcher = Searcher(index, model, lexicons=[lexicon], lexicon=False)
+    rows: list[Described] = []
+    for number, query in enumerate(queries):
+        lexicon.forgotten = frozenset(query.right)
+        one = slice(number, number + 1)
+        rows += described(searcher, queries[one], vectors[one], bare[one])
     return rows
 
 
@@ -173,7 +205,7 @@ def main() -> None:
     queries = [query for path in sorted(args.queries.glob("??.jsonl")) for query in read_lookups(path, "dev")]
     senses = read_senses(args.queries / "senses.jsonl", "dev")
     of_senses = encoded(model, senses)
-    lookups, meanings = Lookups(), Lookups()
+    lookups, meanings, forgotten = Lookups(), Lookups(), Lookups()
     encodings, sparse = encoded(model, queries), slice(None, None, WITHOUT)
     some = [vectors[sparse] for vectors in encodings]
     for folder in args.index:
@@ -182,6 +214,7 @@ def main() -> None:
             without = described(Searcher(index, model, lexicon=False), queries[sparse], *some)
             lookups.add(queries[sparse], without, False)
             meanings.add_senses(senses, described(Searcher(index, model), senses, *of_senses))
+            forgotten.add_senses(senses, described_without_right(index, model, senses, *of_senses))
     count = len(lookups.right)
     answered = np.array([candidates.any() for candidates in lookups.right])
     meant = np.array(lookups.ambiguous) & np.array([candidates.any() for candidates in lookups.sense])
@@ -190,10 +223,16 @@ def main() -> None:
     halves = np.concatenate([numbers, numbers[sparse]] * len(args.index)) % 2 == 0  # a query is in one half alone
     parted = np.array(meanings.numbers) % 2 == 0
     meant_first = np.zeros(len(parted), bool)
-    for half, part in ((halves, parted), (~halves, ~parted)):
-        scorer = fitted(lookups.chosen(np.flatnonzero(half)).joined(meanings.chosen(np.flatnonzero(part))))
+    lacking = np.array(forgotten.numbers)
+    unlisted_first = np.zeros(len(lacking), bool)
+    some_lacking = lacking // 2 % FORGOTTEN == 0
+    for half, part, number in ((halves, parted, 0), (~halves, ~parted, 1)):
+        examples = lookups.chosen(np.flatnonzero(half)).joined(meanings.chosen(np.flatnonzero(part)))
+        scorer = fitted(examples.joined(forgotten.chosen(np.flatnonzero(some_lacking & (lacking % 2 == number)))))
         right[~half], sense[~half] = lookups.chosen(np.flatnonzero(~half)).first(scorer)
         _, meant_first[~part] = meanings.chosen(np.flatnonzero(~part)).first(scorer)
+        others = np.flatnonzero(lacking % 2 != number)
+        _, unlisted_first[others] = forgotten.chosen(others).first(scorer)
     for name, rows in (("with", np.array(lookups.lexicon)), ("without", ~np.array(lookups.lexicon))):
         print(
             f"{name} lexicon: {rows.sum()} look-ups, a right candidate for {answered[rows].mean():.3f}, "
@@ -203,9 +242,10 @@ def main() -> None:
     ambiguous = np.array(meanings.ambiguous)
     print(
         f"of {ambiguous.sum()} phrases with several senses among their candidates the right one first "
-        f"{meant_first[ambiguous].mean():.3f}"
+        f"{meant_first[ambiguous].mean():.3f}; of {len(lacking)} whose right sense the lexicon lacks "
+        f"{unlisted_first.mean():.3f}"
     )
-    scorer = fitted(lookups.joined(meanings))
+    scorer = fitted(lookups.joined(meanings).joined(forgotten.chosen(np.flatnonzero(some_lacking))))
     assert scorer.unlisted is not None
     for name, weight, other in zip(FEATURES, scorer.weights, scorer.unlisted.weights, strict=True):
         print(f"  {name:18} {weight:8.3f} {other:8.3f}")

@@ -83,7 +83,7 @@ class Collocates:
         pairs = _pair(np.minimum(rows[:, None], others), np.maximum(rows[:, None], others))
         places = np.minimum(self._pairs.searchsorted(pairs.ravel()), len(self._pairs) - 1).reshape(pairs.shape)
         weights = np.where(self._pairs[places] == pairs, self._weights[places], np.float32(0))
-        np.add.at(values, owners, weights @ shares)
+        np.add.at(values, owners, (weights * shares).sum(axis=1))
         counts = np.bincount(owners, minlength=len(wordings))
         return cast(Floats, values / np.maximum(counts, 1) / np.sqrt(shares.sum(dtype=np.float32)))
 
