@@ -218,6 +218,18 @@ def test_sentence_search_looks_into_the_nearest_sentences(model: Model, tmp_path
     assert [text.casefold() for text in wordings] == nearest[:10]
 
 
+def test_vectors_alone_know_neither_the_sentence_nor_the_lexicon(model: Model, tmp_path: Path) -> None:
+    systems = Systems(model, {}, tmp_path, 1)
+    asked = [
+        LookupQuery(Phrase(text, text.index("Bank"), text.index("Bank") + 4), "de", "", frozenset(), None, False)
+        for text in ("Bank", "Er sitzt auf der Bank.", "Die Bank gibt Kredit.")
+    ]
+    alike, *others = systems.answers(
+        "vectors alone", Collection("four", SENTENCES), asked, lambda what, done, total: None
+    )
+    assert alike and others == [alike, alike]
+
+
 def test_an_index_is_made_once_and_carries_its_base(model: Model, tmp_path: Path) -> None:
     def nothing(what: str, done: int, total: int) -> None:
         assert (done, total) in {(0, 1), (1, 1)}

@@ -336,8 +336,9 @@ SWITCHES: dict[str, dict[str, Any]] = {  # of the bundled model's search
     "quick": {"views": False},
 }
 PHRASES = "phrases alone"  # context-free: vectors of the phrases without their sentences, and the lexicon
+VECTORS = "vectors alone"  # context-free vectors and nothing else
 SENTENCES, DICTIONARY = "sentences", "dictionary"
-SYSTEMS = (*SWITCHES, PHRASES, SENTENCES, DICTIONARY)
+SYSTEMS = (*SWITCHES, PHRASES, VECTORS, SENTENCES, DICTIONARY)
 NEAR = 50  # sentences in which sentence search looks for the phrase
 BATCH = 256  # queries
 
@@ -481,9 +482,10 @@ class Systems:
         with Index.open(folder, model, readonly=True, threads=self.threads) as index:
             if name == SENTENCES:
                 return sentence_answers(index, model, queries, tell)
-            if name == PHRASES:
+            if name in (PHRASES, VECTORS):
                 queries = [query._replace(phrase=alone(query.phrase)) for query in queries]
-            return search_answers(Searcher(index, model, **SWITCHES.get(name, {})), queries, tell)
+            switches = SWITCHES["quick"] if name == VECTORS else SWITCHES.get(name, {})
+            return search_answers(Searcher(index, model, **switches), queries, tell)
 
 
 @dataclass(frozen=True, slots=True)
