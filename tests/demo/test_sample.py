@@ -21,7 +21,6 @@ SENTENCES = ENGLISH.splitlines()
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in QUERIES.splitlines()]
 LANGUAGES = {"de": 8, "fr": 7, "es": 7, "zh": 7, "ru": 6, "tr": 5}
 LETTERS = {"zh": "CJK UNIFIED", "ru": "CYRILLIC"}
-FUNCTION_WORDS = set(re.findall(r"\w+", "a an and at by for from in is it of on or the to was were with"))
 
 # word -> a piece of one sentence for each sense
 SENSES = {
@@ -161,21 +160,16 @@ class TestQuery:
 
     def test_expected_wordings_can_be_phrases(self, row: dict[str, Any]) -> None:
         for wording in row["expected"]:
-            found = wording.split()
-            assert 1 <= len(found) <= 5
-            assert not {found[0].casefold(), found[-1].casefold()} & FUNCTION_WORDS
+            assert 1 <= len(wording.split()) <= 5
             assert wording[0].isalnum()
             assert wording[-1].isalnum()
 
 
-def test_some_words_are_asked_in_two_senses() -> None:
-    asked: dict[tuple[str, str], list[set[str]]] = {}
-    for row in ROWS:
-        phrase = row["query"].split("[[")[1].split("]]")[0]
-        asked.setdefault((row["lang"], phrase), []).append(set(row["expected"]))
-    twice = {key: senses for key, senses in asked.items() if len(senses) > 1}
-    assert len(twice) >= 6
-    assert all(len(senses) == 2 and not senses[0] & senses[1] for senses in twice.values())
+def test_every_tenth_sentence_is_asked() -> None:
+    """Each query asks for a phrase of its own sentence: the fifth, the fifteenth, and so on."""
+    for number, row in enumerate(ROWS):
+        sentence = SENTENCES[10 * number + 4]
+        assert any(contains(sentence, wording) for wording in row["expected"]), sentence
 
 
 def test_whole_words_only() -> None:
