@@ -11,7 +11,7 @@ from hostile import write
 
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import read_units
-from phrasemate.text.formats.xml import gap_of_content, gap_of_name, spaced
+from phrasemate.text.formats.codes import gap_of_content, gap_of_id, gap_of_name, spaced
 from phrasemate.text.term_lists import read_terms
 
 TMX = '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>{}</seg></tuv></tu></body></tmx>'
@@ -47,6 +47,15 @@ def words_around(content: str) -> str:
             "↵",
             "→",
         ],
+        *["\\u000a", "\\x09", "\\011", "\\\\n", "\\u{a0}", "%0A", "{\\n}", "<\\t>", "␉", "␤", "·", "\\~", "\\'a0"],
+        *[
+            "<Char HardReturn>",
+            "<entry>",
+            "<table:table-cell>",
+            "<a:br></a:br>",
+            '<mq:rxt val="\\n"/>',
+            "[hard return]",
+        ],
         *["[br]", "{nbsp}", "<Tab/>", "<br1/>", "</b><br/><i>", "<x id='1' ctype='x-br'/>", "^t", "^l"],
     ],
 )
@@ -54,7 +63,10 @@ def test_a_code_that_is_white_space_is_a_space(content: str) -> None:
     assert words_around(content) == "green tea"
 
 
-@pytest.mark.parametrize("content", ["<p>", "</p><p>", "</div>", "<br/><br/>", "\n\n", "\\n\\n", "</li>\n<li>", "<h2>"])
+@pytest.mark.parametrize(
+    "content",
+    ["<p>", "</p><p>", "</div>", "<br/><br/>", "\n\n", "\\n\\n", "</li>\n<li>", "<row>"],
+)
 def test_a_code_that_is_a_paragraph_is_a_blank_line(content: str) -> None:
     assert words_around(content) == "green\n\ntea"
 
@@ -63,6 +75,7 @@ def test_a_code_that_is_a_paragraph_is_a_blank_line(content: str) -> None:
     "content",
     [
         *["", "<b>", "</b>", "<b/>", "{0}", "%s", "{\\b ", "}", "<", "<ruby>", "<abbr>", "<img src='a b.png'/>", "<1>"],
+        *["{title}", "[item]", "{row}", "\\u0041", "\\x41", "\\101", "·a", "<Char Bold>"],
         *["\u200b", "\u00ad", "<s>", "<x-tabular>", "\\pard", "\\text", "<a title='1 < 2'>", "&amp;", "<g id='1'>"],
     ],
 )
@@ -74,8 +87,25 @@ def test_a_code_within_a_word_is_nothing(content: str) -> None:
     ("name", "expected"),
     [
         *[(name, "a b") for name in ("lb", "x-lb", "xlf:lb", "br", "x-html-br", "x-tab", "tab", "LINE_BREAK", "x-td")],
-        *[(name, "a\n\nb") for name in ("pb", "xlf:pb", "x-html-p", "x-div", "h1")],
-        *[(name, "ab") for name in ("", "bold", "x-html-b", "image", "link", "x-s", "fmt", "x-label")],
+        *[(name, "a b") for name in ("x-carriage-return", "x-line-feed", "softBreak", "x-no-break-space", "eol")],
+        *[(name, "a b") for name in ("x-tab-char", "pageBreak", "crlf", "x-entry")],
+        *[(name, "a\n\nb") for name in ("x-list-item", "pb", "xlf:pb", "x-html-p", "x-div", "h1")],
+        *[
+            (name, "ab")
+            for name in (
+                "",
+                "bold",
+                "x-html-b",
+                "image",
+                "link",
+                "x-s",
+                "fmt",
+                "x-label",
+                "x-wbr",
+                "x-breakfast",
+                "spaceship",
+            )
+        ],
     ],
 )
 def test_the_type_of_a_code(name: str, expected: str) -> None:
@@ -120,6 +150,10 @@ CODES = {
     "xliff-sdl-name": OLD.format(
         head=SDL.format('<tag id="7"><ph name="br"/></tag>'), text="Shut the door.<x id='7'/>Turn the key."
     ),
+    "xliff-sdl-white": OLD.format(
+        head=SDL.format('<tag id="7"><ph name="x" is-whitespace="true">y</ph></tag>'),
+        text="Shut the door.<x id='7'/>Turn the key.",
+    ),
     "xliff2-equiv": NEW.format(data="", text="Shut the door.<ph id='1' equiv='{code}'/>Turn the key."),
     "xliff2-disp": NEW.format(data="", text="Shut the door.<ph id='1' disp='{code}'/>Turn the key."),
     "xliff2-type": NEW.format(data="", text="Shut the door.<ph id='1' type='fmt' subType='xlf:lb'/>Turn the key."),
@@ -162,6 +196,51 @@ def test_sentences_on_the_two_sides_of_a_code_are_two(tmp_path: Path, kind: str,
 def test_a_code_that_says_nothing_parts_sentences_alone(tmp_path: Path, text: str, expected: str) -> None:
     (unit,) = read_units(write(tmp_path / "a.xlf", OLD.format(head="", text=text)))
     assert unit.sides[0].text == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *[("START_PARAGRAPH", "a\n\nb"), ("CLOSE_TAG_DIV_1", "a\n\nb"), ("START_TABLE_CELL", "a b")],
+        *[
+            ("START_HEADING_LEVEL1", "a\n\nb"),
+            ("HORIZONTAL_RULE", "a\n\nb"),
+            ("nbsp", "a b"),
+            ("CLOSE_LIST_ITEM", "a\n\nb"),
+        ],
+        *[(name, "ab") for name in ("START_BOLD_TEXT", "INTERPOLATION", "title", "item", "address", "p1", "17", "")],
+    ],
+)
+def test_the_id_of_a_code_that_is_a_name(name: str, expected: str) -> None:
+    assert spaced(f"a{gap_of_id(name)}b") == expected
+
+
+PHRASE = (
+    '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:m="{uri}"><file original="a" '
+    'source-language="en" target-language="de"><body><trans-unit id="1"><source>{text}</source><target>{text}</target>'
+    "<m:tunit-metadata>{marks}</m:tunit-metadata></trans-unit></body></file></xliff>"
+)
+MARKS = (
+    '<m:mark id="1"><m:type>br</m:type><m:content>x</m:content></m:mark>'
+    '<m:mark id="2"><m:content>&lt;w:tab/></m:content></m:mark>'
+    '<m:mark id="3"><m:type>bold</m:type><m:content>&lt;b></m:content></m:mark>'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Shut it.{1}Turn the key.", "Shut it. Turn the key."),
+        ("iron{2}clad {3>iron&lt;3}clad {b>iron&lt;b}clad", "iron clad ironclad ironclad"),
+        ("Set {0} or {9} {name} { }.", "Set {0} or {9} {name} { }."),
+    ],
+)
+def test_codes_that_a_file_of_phrase_writes_as_text(tmp_path: Path, text: str, expected: str) -> None:
+    uri = "http://www.memsource.com/mxlf/2.0"
+    (unit,) = read_units(write(tmp_path / "a.mxliff", PHRASE.format(uri=uri, text=text, marks=MARKS)))
+    assert [side.text for side in unit.sides] == [expected, expected]
+    (other,) = read_units(write(tmp_path / "b.xlf", PHRASE.format(uri="urn:other", text=text, marks=MARKS)))
+    assert other.sides[0].text == html.unescape(text)
 
 
 def test_codes_within_codes_and_what_a_file_defines_for_itself(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 from phrasemate import __version__
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage
+from phrasemate.text.formats.codes import CodedStream, gap_of_content, gap_of_name, spaced, wider
 from phrasemate.text.formats.localization import po_units
 from phrasemate.text.formats.units import Side, Unit, listed, speaks
 from phrasemate.text.formats.xliff import XliffStream, XliffWriter
-from phrasemate.text.formats.xml import Attributes, CodedStream, XmlFile, gap_of_content, gap_of_name, spaced, wider
+from phrasemate.text.formats.xml import Attributes, XmlFile
 from phrasemate.text.text_file import TextFile
 
 

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from phrasemate.errors import MissingExtra, ReadError
-from phrasemate.text.formats.xml import BLOCKS
+from phrasemate.text.formats.codes import BLOCKS
 from phrasemate.text.text_file import NO_CHARSETS, TextFile, binary_kind
 
 PAGE = 64_000_000  # bytes of a page

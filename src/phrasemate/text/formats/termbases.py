@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from phrasemate.text.formats.codes import CodedStream, gap_of_name, spaced
 from phrasemate.text.formats.units import Term
-from phrasemate.text.formats.xml import Attributes, CodedStream, XmlFile, XmlStream, gap_of_name, spaced
+from phrasemate.text.formats.xml import Attributes, XmlFile, XmlStream
 
 _CORE = "urn:iso:std:iso:30042:ed-2"
 _CONCEPTS, _SECTIONS = frozenset({"termEntry", "conceptEntry"}), frozenset({"langSet", "langSec"})

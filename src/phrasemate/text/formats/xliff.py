@@ -7,19 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from phrasemate.errors import InputError
+from phrasemate.text.formats.codes import CodedStream, gap_of_content, gap_of_id, gap_of_name, spaced, wider
 from phrasemate.text.formats.units import Side, Unit
-from phrasemate.text.formats.xml import (
-    NAME,
-    NAMES,
-    Attributes,
-    CodedStream,
-    XmlFile,
-    gap_of_content,
-    gap_of_id,
-    gap_of_name,
-    spaced,
-    wider,
-)
+from phrasemate.text.formats.xml import NAME, NAMES, Attributes, XmlFile
 
 _OLD = frozenset({f"urn:oasis:names:tc:xliff:document:1.{minor}" for minor in (1, 2)})
 _NEW = frozenset({f"urn:oasis:names:tc:xliff:document:2.{minor}" for minor in (0, 1, 2)})
@@ -33,6 +23,9 @@ _CONTENTS = ("disp", "dispEnd", "dispStart", "equiv", "equivEnd", "equivStart", 
 _REFERENCES = ("dataRef", "dataRefEnd", "dataRefStart")
 _SAYING = frozenset({*_CONTENTS, *_REFERENCES, "ctype", "subType"})  # attributes that tell what a code is
 _SDL = "http://sdl.com/FileTypes/SdlXliff/1.0 "
+_PHRASE = "http://www.memsource.com/mxlf/2.0 "
+# Codes in files of Phrase are text: {1} or {1>bold<1}, which marks describe, and {b>bold<b}, which they do not.
+_MARKED = re.compile(r"\{(\w{1,9})>|<(\w{1,9})\}|\{(\d{1,9})\}|\{([\^_])>|<([\^_])\}")
 _CONTROL = re.compile("([\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff])")
 _STATES = {
     "1.2": frozenset(
@@ -70,6 +63,9 @@ class XliffStream(CodedStream[Unit]):
         self._mark = (0, "")  # depth and name of the mark of a segment
         self._gaps_of_data: dict[str, str] = {}  # gaps of the original codes of a unit of 2.0, by their ids
         self._gaps_of_tags: dict[str, str] = {}  # the same, of a file of SDL's
+        self._gaps_of_marks: dict[str, str] = {}  # the same, of the marks of a unit of Phrase's
+        self._tables = {"data": self._gaps_of_data, f"{_SDL}tag": self._gaps_of_tags}
+        self._tables[f"{_PHRASE}mark"] = self._gaps_of_marks
         self._original = ""  # the id of the code that is being read
         self._paired: list[str] = []  # gaps at the ends of the paired codes that are open
 
@@ -86,7 +82,7 @@ class XliffStream(CodedStream[Unit]):
             self._held, self._cut, self._spoken = {}, {}, {}
         elif tag == "note" and self._unit and self.path[-2] in ("notes", "trans-unit"):
             self._hear()
-        elif (tag == "data" and self._unit) or tag == f"{_SDL}tag":
+        elif (tag == "data" and self._unit) or tag == f"{_SDL}tag" or (tag == f"{_PHRASE}mark" and self._unit):
             self._original = attributes.get("id", "")
             self._hear(len(self._original))
         elif self._original:
@@ -94,7 +90,8 @@ class XliffStream(CodedStream[Unit]):
         elif tag == "xliff":
             self._defaults = self._languages = attributes.get("srcLang", ""), attributes.get("trgLang", "")
         elif tag == "file":
-            self._file, self._gaps_of_tags = attributes.get("original") or attributes.get("id", ""), {}
+            self._file = attributes.get("original") or attributes.get("id", "")
+            self._gaps_of_tags.clear()
             if len(self._file) > NAME:
                 reason = f"an original named by {len(self._file):,} characters; expected at most {NAME:,}"
                 raise self.error(reason, "shorten it: it goes with each unit")
@@ -107,8 +104,10 @@ class XliffStream(CodedStream[Unit]):
         elif tag == "note" and self.listening:
             self.listening = False
             self._notes += [note] if (note := spaced(self.coded()).strip()) else []
-        elif tag == "data" or tag == f"{_SDL}tag":
-            self._define(self._gaps_of_data if tag == "data" else self._gaps_of_tags)
+        elif tag in self._tables:
+            self._define(self._tables[tag])
+        elif tag == f"{_PHRASE}type" and self._original:
+            self._gap = wider(self._gap, gap_of_name(self.coded()))
         elif tag == "segment" and self._unit:
             self._found.append((self._segment, self._sides(self._whole("source") or "", self._whole("target"))))
         elif tag == "trans-unit" and self._unit:
@@ -118,7 +117,9 @@ class XliffStream(CodedStream[Unit]):
 
     def _begin(self, attributes: Attributes) -> None:
         self._line, self._state, self._found, self._notes = self.line, "", [], []
-        self._held, self._cut, self._spoken, self._uncut, self._gaps_of_data = {}, {}, {}, False, {}
+        self._held, self._cut, self._spoken, self._uncut = {}, {}, {}, False
+        self._gaps_of_data.clear()
+        self._gaps_of_marks.clear()
         name = attributes.get("resname") or attributes.get("name") or ""
         self._unit = {"file": self._file, "id": attributes.get("id", ""), "name": name}
         self.charge(_COST + sum(map(len, self._unit.values())))
@@ -181,11 +182,12 @@ class XliffStream(CodedStream[Unit]):
         elif tag.startswith(_SDL):
             self._gap = wider(self._gap, gap_of_name(attributes.get("name", "")))
             self._gap = wider(self._gap, gap_of_content(attributes.get("equiv-text", "")))
+            self._gap = wider(self._gap, gap_of_name("space" if attributes.get("is-whitespace") == "true" else ""))
 
     def _define(self, table: dict[str, str]) -> None:
         self.listening = False
         gap = wider(self._gap, gap_of_content(self.coded()))
-        if gap and len(self._original) <= NAME and len(table) < NAMES:
+        if len(self._original) <= NAME and len(table) < NAMES:
             table[self._original] = gap
         self._original, self._gap = "", ""
         if table is self._gaps_of_tags:
@@ -215,7 +217,19 @@ class XliffStream(CodedStream[Unit]):
             target = "".join(targets[name]) if name in targets else None
             yield name, self._sides("".join(sources.get(name, [])), target)
 
+    def _marked(self, text: str) -> str:
+        """The text of a file of Phrase's with gaps for its codes; that of other files as it is."""
+        if _PHRASE.rstrip() not in self._uris.values():
+            return text
+
+        def gap(code: re.Match[str]) -> str:
+            name = next(filter(None, code.groups()))
+            return self._gaps_of_marks.get(name, code[0] if name.isdecimal() else "")
+
+        return _MARKED.sub(gap, text)
+
     def _sides(self, source: str, target: str | None) -> tuple[Side, ...]:
+        source, target = self._marked(source), self._marked(target) if target is not None else None
         sides: tuple[Side, ...] = (Side(spaced(source), self._spoken.get("source") or self._languages[0]),)
         if target is not None:
             language = self._spoken.get("target") or self._languages[1]
