@@ -69,6 +69,13 @@ def test_phrases_from_a_file_and_from_standard_input(text: Path, tmp_path: Path)
         assert [json.loads(line)["phrase"] for line in result.stdout.splitlines()] == ["short", "art", "party"]
 
 
+@pytest.mark.parametrize("name", ["glossary.txt", "glossary.utf8", "glossary.tab"])
+def test_phrases_from_a_glossary_are_its_first_column(text: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("# of a project\nart\tKunst\tno fine art\nparty\tFest\n", encoding="utf-8")
+    result = run("--phrases", str(tmp_path / name), "--text", str(text), "--json")
+    assert [json.loads(line)["phrase"] for line in result.stdout.splitlines()] == ["art", "party"]
+
+
 def test_a_store_is_made_once(text: Path, tmp_path: Path) -> None:
     store = tmp_path / "a.examples"
     said = []

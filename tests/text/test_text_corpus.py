@@ -157,10 +157,10 @@ def test_the_digest_tells_content_and_reading(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"One!\n")
     others.append(digest(tmp_path / "a.txt"))
     assert len({a, *others}) == 7
-    how = "\0".join(["4", "txt", "paragraph", "", "utf-8", "False", ""]).encode()
+    how = "\0".join(["5", "txt", "paragraph", "", "utf-8", "False", ""]).encode()
     assert a == sha256(how + b"One.\n").hexdigest()
     (tmp_path / "c.txt").write_bytes("One.".encode("utf-16"))
-    how = "\0".join(["5", "txt", "paragraph", "", "utf-16", "False", ""]).encode()
+    how = "\0".join(["6", "txt", "paragraph", "", "utf-16", "False", ""]).encode()
     assert digest(tmp_path / "c.txt", encoding="utf-16") == sha256(how + "One.".encode("utf-16")).hexdigest()
 
 
@@ -293,3 +293,12 @@ def test_a_column_named_by_thousands_of_digits(tmp_path: Path) -> None:
     (document,) = read(tmp_path / "a.tsv", column="7" * 5000)
     with pytest.raises(ReadError, match="no column '7777"):
         list(document.sentences())
+
+
+def test_what_stands_between_tabs_is_a_text_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "glossary.txt").write_text("# a comment\nbank\tBank\tmoney\n\nOne. Two.\tThree\n", encoding="utf-8")
+    (document,) = read(tmp_path / "glossary.txt")
+    found = [(sentence.line, sentence.text) for sentence in document.sentences()]
+    assert found == [(1, "# a comment"), (2, "bank"), (2, "Bank"), (2, "money"), (4, "One."), (4, "Two."), (4, "Three")]
+    (document,) = read(tmp_path / "glossary.txt", lines="sentence")
+    assert [sentence.text for sentence in document.sentences()][1] == "bank\tBank\tmoney"

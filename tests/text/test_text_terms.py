@@ -48,6 +48,15 @@ def test_a_glossary_is_a_table_with_comments(tmp_path: Path, suffix: str) -> Non
     assert texts(path, column=3) == ["Gewässer"]
 
 
+@pytest.mark.parametrize(("suffix", "separator"), [("tsv", "\t"), ("csv", ","), ("csv", ";")])
+def test_comments_before_a_table_are_no_terms(tmp_path: Path, suffix: str, separator: str) -> None:
+    rows = ["# of a project", "#two", "C#|C-Kreuz", "#hash|#Raute", "lone"]
+    path = write(tmp_path / f"a.{suffix}", "\n".join(rows).replace("|", separator) + "\n")
+    assert texts(path) == ["C#", "#hash", "lone"]
+    alone = write(tmp_path / f"b.{suffix}", "#one\n#two\nthree\n")  # no table: nothing says that they are comments
+    assert texts(alone) == ["#one", "#two", "three"]
+
+
 def test_the_header_of_a_glossary(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "source\ttarget\tnote\nriver\tFluss\tn\n")
     assert list(read_terms(path, "en")) == [Term("river", "en", note="n")]

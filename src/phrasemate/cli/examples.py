@@ -110,18 +110,26 @@ examples.__doc__ = HELP
 
 
 def _phrases(wordings: Sequence[str], file: str | None) -> list[str]:
-    from phrasemate.text import read
     from phrasemate.text.error_policy import without_options
 
     for phrase in wordings:
         if not phrase.strip() or any("\udc80" <= character <= "\udcff" for character in phrase):
             raise InputError(f"the phrase {phrase!a} is empty or not UTF-8; expected text")
-    more = read(file, lines="sentence") if file is not None else ()
     with without_options():  # --encoding and --on-error are those of the texts
-        texts = [*wordings, *(sentence.text for document in more for sentence in document.sentences())]
+        texts = [*wordings, *(_listed(file) if file is not None else ())]
     if not texts:
         raise typer.BadParameter("no phrase to look for; give PHRASE or --phrases FILE")
     return texts
+
+
+def _listed(file: str) -> Iterator[str]:
+    """The phrases of a file: terms of a glossary (a .txt may be one with several columns), or texts of another."""
+    from phrasemate.text import read
+    from phrasemate.text.term_lists import is_glossary, read_terms
+
+    if is_glossary(file):
+        return (term.text for term in read_terms(file, "*"))
+    return (sentence.text for document in read(file, lines="sentence") for sentence in document.sentences())
 
 
 @contextmanager

@@ -253,8 +253,8 @@ def _stream(pipe: Path | None) -> AbstractContextManager[IO[bytes]]:
     return nullcontext(sys.stdin.buffer)
 
 
-_HOW_READ = "4"  # counts up when the same file and options come to give other sentences
-_HOW_CONVERTED = "5"  # the same, of files in UTF-16 and the like
+_HOW_READ = "5"  # counts up when the same file and options come to give other sentences
+_HOW_CONVERTED = "6"  # the same, of files in UTF-16 and the like
 
 
 def read(

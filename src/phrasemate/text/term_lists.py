@@ -53,7 +53,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     (see `write_pairs`).
 
     A .txt whose first line has a tab is a table as well, and so are .tab and .utf8, as OmegaT writes its glossaries.
-    There, lines that begin with # are comments.
+    There, lines that begin with # are comments, as the first ones of a .tsv or .csv are that have no other cell.
 
     ``language``: of a list that says the languages of its terms, only those in it and its varieties ("*" for all); of
     other lists, that of the terms. A list of several languages is refused without it. Raises ReadError.
@@ -69,14 +69,20 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
         with without_options():  # its first lines are read here
             table, rows = _glossary(file)
     elif suffix == ".tsv":
-        rows = _meant(tsv_rows(file))
+        rows = _meant(_without_comments(tsv_rows(file)))
     elif suffix == ".csv":
-        rows = _meant(csv_rows(file))
+        rows = _meant(_without_comments(csv_rows(file)))
     elif suffix == ".xlsx" and not packed:
         rows = sheet_rows(file)
     else:
         raise ReadError(str(path), 0, f"no term list by its name; expected {_READ}", "convert or rename it")
     return _without_options(_of_tables(file.name, rows, language, column if table else 1))
+
+
+def is_glossary(path: str | os.PathLike[str]) -> bool:
+    """Whether it is by its name a list of a term a line, or a table of OmegaT's."""
+    path = Path(path)
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower() in _GLOSSARIES
 
 
 def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:
@@ -93,6 +99,21 @@ def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:
     if not (first and "\t" in first[0][1]):
         return False, (("", line, text.strip().split("\t")) for line, text in chain(comments, first, lines))
     return True, (("", line, text.split("\t")) for line, text in chain(first, lines) if not text.startswith("#"))
+
+
+def _without_comments(rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """The rows without the first ones that are a cell with # alone, where rows of more cells follow."""
+    rest = iter(rows)
+    comments: list[tuple[int, list[str]]] = []
+    for row in rest:
+        if not (row[1][0].startswith("#") and not any(row[1][1:]) and len(comments) < _COMMENTS):
+            yield from [] if len(row[1]) > 1 else comments
+            yield row
+            break
+        comments.append(row)
+    else:
+        yield from comments
+    yield from rest
 
 
 def _meant(rows: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:

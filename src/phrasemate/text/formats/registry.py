@@ -124,11 +124,13 @@ def _records(file: TextFile, format_: str, options: Options) -> Iterator[Record]
 
 
 def _plain(file: TextFile, options: Options) -> Iterator[Record]:
-    lines = file.lines()
-    if options.lines != "sentence":
-        lines = wrapped_paragraphs(lines, guess=options.lines != "wrapped")
-    for line, text in lines:
-        yield Record(line, text, {})
+    """Lines or paragraphs; what stands between tabs is a text of its own, as the cells of a glossary are."""
+    if options.lines == "sentence":
+        yield from (Record(line, text, {}) for line, text in file.lines())
+        return
+    for line, text in wrapped_paragraphs(file.lines(), guess=options.lines != "wrapped"):
+        for cell in text.split("\t"):
+            yield Record(line, cell, {})
 
 
 def _json_lines(file: TextFile, options: Options) -> Iterator[Record]:

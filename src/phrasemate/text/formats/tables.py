@@ -96,13 +96,18 @@ class _Lines:
         return line[1] + "\n"
 
     def delimiter(self) -> str:
-        """The separator that the first line that is not blank names, and nothing else, or has most of."""
+        """The separator that the first line that is not blank names, and nothing else, or has most of.
+
+        Comments, which begin with # and have no separator, come before that line.
+        """
         for line in self._lines:
             if match := _SAID.fullmatch(line[1].rstrip(" ")):
                 return match[1]
             if line[1].strip():
                 self._waiting.append((*line, 0))
-                return _delimiter(line[1])
+                is_comment = line[1].startswith("#") and not any(map(line[1].count, _DELIMITERS))
+                if not is_comment or len(self._waiting) == _COMMENTS:
+                    return _delimiter(line[1])
         return _DELIMITERS[0]
 
     def lost(self) -> list[int]:
@@ -118,6 +123,9 @@ def tsv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
     for line, raw in file.lines():
         if raw.strip():
             yield line, raw.split("\t")
+
+
+_COMMENTS = 100  # lines at the beginning of a table
 
 
 def _delimiter(line: str) -> str:
