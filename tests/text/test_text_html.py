@@ -174,6 +174,43 @@ def test_a_page_that_says_its_encoding_late_or_not_at_all(tmp_path: Path, head: 
     assert texts(path) == ["Menü", "Ein Café in Köln – “schön”."]
 
 
+@pytest.mark.parametrize(
+    ("label", "encoding", "text"),
+    [
+        *[(label, "cp932", "日本語①") for label in ("shift_jis", "x-sjis", "windows-31j", "MS_Kanji")],
+        *[(label, "cp949", "한국어똠") for label in ("euc-kr", "ks_c_5601-1987", "windows-949")],
+        *[(label, "gb18030", "中文€") for label in ("gb_2312-80", "x-gbk", "GBK")],
+        *[(label, "cp874", "ภาษาไทย…") for label in ("tis-620", "windows-874")],
+        *[(label, "cp1254", "“ğış”") for label in ("iso-8859-9", "latin5")],
+        *[(label, "koi8-r", "Русский") for label in ("koi8", "koi")],
+        *[
+            ("x-cp1251", "cp1251", "Русский"),
+            ("x-mac-cyrillic", "mac_cyrillic", "Русский"),
+            ("866", "cp866", "Русский"),
+        ],
+        *[("iso-8859-8-i", "iso8859_8", "עברית"), ("x-euc-jp", "euc_jp", "日本語"), ("mac", "mac_roman", "Café")],
+        *[("x-x-big5", "big5", "中文"), ("x-user-defined", "cp1252", "Café “5 €”"), ("latin1", "cp1252", "Café “5 €”")],
+    ],
+)
+def test_encodings_have_the_names_that_browsers_know(tmp_path: Path, label: str, encoding: str, text: str) -> None:
+    path = write(tmp_path / "a.html", f"<meta charset='{label}'><p>{text}</p>".encode(encoding))
+    assert texts(path) == [text]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "<!-- <meta charset=utf-8> -->",
+        "<meta name='description' content='charset=utf-8'>",
+        "<meta charset=utf-16>",  # none that is read as ASCII so far
+        "<meta http-equiv=refresh content='0;charset=utf-8'>",
+    ],
+)
+def test_what_does_not_say_the_encoding(tmp_path: Path, head: str) -> None:
+    path = write(tmp_path / "a.html", f"{head}<p>Grüße</p>".encode("cp1252"))
+    assert texts(path) == ["Grüße"]
+
+
 def test_every_byte_is_in_windows_1252(tmp_path: Path) -> None:
     path = write(tmp_path / "a.html", b"<p>a\x81\x8d\x8f\x90\x9d\xe9")
     assert texts(path) == ["a\x81\x8d\x8f\x90\x9dé"]
@@ -181,9 +218,7 @@ def test_every_byte_is_in_windows_1252(tmp_path: Path) -> None:
 
 def test_a_page_that_is_mostly_utf_8_is_not_taken_for_windows_1252(tmp_path: Path) -> None:
     path = write(tmp_path / "a.html", "<p>Größe, Maß, Öl".encode() + b"\xe9.")
-    expected = (
-        "byte 0xE9 is not utf-8, which most of the page is; it does not say its encoding; give the right --encoding"
-    )
+    expected = "byte 0xE9 is not utf-8, which most of the page is; it does not say so; give the right --encoding"
     with pytest.raises(ReadError, match=expected):
         texts(path)
 

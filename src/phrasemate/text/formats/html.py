@@ -34,8 +34,54 @@ _UNSEEN = frozenset(
     }
     | {"select", "style", "svg", "template", "textarea", "video"}
 )
-_ALSO_CALLED = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
-_CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+# The names of encodings that browsers know and Python does not, or takes for others (WHATWG Encoding, section 4.2).
+_LABELS = {
+    "big5hkscs": ("big5", "big5-hkscs", "cn-big5", "csbig5", "x-x-big5"),
+    "cp1250": ("windows-1250", "cp1250", "x-cp1250"),
+    "cp1251": ("windows-1251", "cp1251", "x-cp1251"),
+    "cp1252": (
+        *("ansi_x3.4-1968", "ascii", "us-ascii", "cp1252", "x-cp1252", "windows-1252", "iso-ir-100", "csisolatin1"),
+        *("cp819", "ibm819", "l1", "latin1", "iso8859-1", "iso88591", "iso-8859-1", "iso_8859-1", "iso_8859-1:1987"),
+        "x-user-defined",
+    ),
+    "cp1253": ("windows-1253", "cp1253", "x-cp1253"),
+    "cp1254": (
+        *("windows-1254", "cp1254", "x-cp1254", "l5", "latin5", "iso-ir-148", "csisolatin5", "iso_8859-9:1989"),
+        *("iso8859-9", "iso88599", "iso-8859-9", "iso_8859-9"),
+    ),
+    "cp1255": ("windows-1255", "cp1255", "x-cp1255"),
+    "cp1256": ("windows-1256", "cp1256", "x-cp1256"),
+    "cp1257": ("windows-1257", "cp1257", "x-cp1257"),
+    "cp1258": ("windows-1258", "cp1258", "x-cp1258"),
+    "cp866": ("866", "cp866", "csibm866", "ibm866"),
+    "cp874": ("dos-874", "iso-8859-11", "iso8859-11", "iso885911", "tis-620", "windows-874"),
+    "cp932": (*("csshiftjis", "ms932", "ms_kanji", "shift-jis", "shift_jis", "sjis", "windows-31j", "x-sjis"),),
+    "cp949": (
+        *("cseuckr", "csksc56011987", "euc-kr", "iso-ir-149", "korean", "ks_c_5601-1987", "ks_c_5601-1989"),
+        *("ksc5601", "ksc_5601", "windows-949"),
+    ),
+    "euc_jp": ("cseucpkdfmtjapanese", "euc-jp", "x-euc-jp"),
+    "gb18030": (
+        *("chinese", "csgb2312", "csiso58gb231280", "gb18030", "gb2312", "gb_2312", "gb_2312-80", "gbk", "iso-ir-58"),
+        "x-gbk",
+    ),
+    "iso8859_2": ("csisolatin2", "iso-ir-101", "iso_8859-2:1987", "iso88592", "l2", "latin2"),
+    "iso8859_6": ("arabic", "asmo-708", "csiso88596e", "csiso88596i", "ecma-114", "iso-8859-6-e", "iso-8859-6-i"),
+    "iso8859_7": ("ecma-118", "elot_928", "greek", "greek8", "sun_eu_greek"),
+    "iso8859_8": ("csiso88598e", "csiso88598i", "hebrew", "iso-8859-8-e", "iso-8859-8-i", "logical", "visual"),
+    "koi8_r": ("cskoi8r", "koi", "koi8", "koi8-r", "koi8_r"),
+    "koi8_u": ("koi8-ru", "koi8-u"),
+    "mac_cyrillic": ("x-mac-cyrillic", "x-mac-ukrainian"),
+    "mac_roman": ("csmacintosh", "mac", "macintosh", "x-mac-roman"),
+    "utf-8": ("unicode-1-1-utf-8", "unicode11utf8", "unicode20utf8", "utf-8", "utf8", "x-unicode20utf8"),
+    "utf-16": ("csunicode", "iso-10646-ucs-2", "ucs-2", "unicode", "unicodefeff", "unicodefffe", "utf-16", "utf-16be"),
+}
+_CODECS = {label: codec for codec, labels in _LABELS.items() for label in labels}
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_META = re.compile(rb"""<meta[\s/](?:[^>"']|"[^"]*"|'[^']*')*>|<\?xml[^>]*>""", re.IGNORECASE)
+_CHARSET = re.compile(rb"""(?:^|[\s/"';])(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_HTTP_EQUIV = re.compile(rb"""\shttp-equiv\s*=\s*["']?\s*content-type""", re.IGNORECASE)
+_CONTENT = re.compile(rb"""\scontent\s*=\s*("[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # What stands between the parts of an equation (MathML), by the element and the number of the next part.
 _SIGNS = {("mfrac", 2): "/", ("msub", 2): "_", ("msup", 2): "^", ("msubsup", 2): "_", ("msubsup", 3): "^"}
@@ -81,7 +127,7 @@ def _decoded(file: TextFile) -> Iterator[str]:
     first = next(blocks, b"")
     if not encoding.startswith("utf-16") and (kind := binary_kind(first[:8192])):
         raise ReadError(file.name, 0, *kind)
-    decoder = codecs.getincrementaldecoder(encoding)(_TOTAL if encoding == "cp1252" else "strict")
+    decoder = codecs.getincrementaldecoder(encoding)(_TOTAL if encoding.startswith("cp125") else "strict")
     try:
         for block in chain([first], blocks):
             yield decoder.decode(block)
@@ -118,7 +164,7 @@ def _encoding(file: TextFile) -> tuple[str, str]:
         wrong, right = wrong + text.count("\ufffd"), right + _beyond_ascii(text)
     if declared := _declared(head):
         return declared, "in which the page says that it is"
-    return ("cp1252" if wrong > right - wrong else "utf-8"), "which most of the page is; it does not say its encoding"
+    return ("cp1252" if wrong > right - wrong else "utf-8"), "which most of the page is; it does not say so"
 
 
 def _beyond_ascii(text: str) -> int:
@@ -127,15 +173,34 @@ def _beyond_ascii(text: str) -> int:
 
 def _declared(head: bytes) -> str:
     """The encoding that the beginning of a page declares; nothing if there is none that is known."""
-    declaration = _CHARSET.search(head)
+    for declaration in _META.findall(_COMMENT.sub(b"", head)):
+        if label := _label(declaration):
+            codec = _codec(label.decode("ascii").lower())
+            return "" if codec.startswith("utf-16") else codec  # in UTF-16 it could not be read so far
+    return ""
+
+
+def _label(declaration: bytes) -> bytes:
+    """What an element says that the encoding is: by itself, or as a header; a description may speak of others."""
+    content = _CONTENT.search(declaration)
+    if content:
+        own = declaration[: content.start()] + b" " + declaration[content.end() :]
+        searched = [own, content[1].strip(b"\"'")] if _HTTP_EQUIV.search(own) else [own]
+    else:
+        searched = [declaration]
+    return next((charset[1] for text in searched if (charset := _CHARSET.search(text))), b"")
+
+
+def _codec(label: str) -> str:
+    """Python's name of an encoding that a page names; nothing if there is none."""
+    if label in _CODECS:
+        return _CODECS[label]
     try:
-        usual = codecs.lookup(declaration[1].decode("ascii")).name if declaration else ""
-        "".encode(usual or "utf-8")  # refuses what is not an encoding of text, such as base64
+        usual = codecs.lookup(label).name
+        "".encode(usual)  # refuses what is not an encoding of text, such as base64
     except (LookupError, UnicodeError):
         return ""
-    if usual in NO_CHARSETS:
-        return ""
-    return "utf-8" if usual.startswith("utf-16") else _ALSO_CALLED.get(usual, usual)  # it could not be read so far
+    return "" if usual in NO_CHARSETS else usual
 
 
 def _same_code(error: UnicodeError) -> tuple[str, int]:
