@@ -92,3 +92,30 @@ def test_documents_and_limits(index: Index) -> None:
         lookup(index, "…")
     with pytest.raises(InputError):
         lookup(index, " ")
+
+
+SIGNS = "\u00ad\u034f\u061c\u200b\u200e\u200f\u202a\u202e\u2060\u2062\u2066\u2069\u206f\ufe0f\ufeff\U000e0100"
+
+
+@pytest.mark.parametrize(
+    ("query", "way"),
+    [
+        *[("Unternehmen", "words"), ("Unter\u00adnehmen", "words"), ("untern*", "words")],
+        *[("Unternehmens", "forms"), (r"Unternehm\w+", "regex")],
+    ],
+)
+def test_what_is_not_seen_counts_for_nothing(tmp_path: Path, query: str, way: str) -> None:
+    texts = [f"Das Unter{sign}nehmen{sign} wächst um {number} Prozent." for number, sign in enumerate(SIGNS)]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("a.txt", [*texts, "Das Unternehmen ruht."])], lang="de")
+        wordings = matches(index, query, way)
+        assert lookup(index, "nehmen").count == 0
+    assert [wording.rstrip(SIGNS) for wording in wordings] == [*(f"Unter{sign}nehmen" for sign in SIGNS), "Unternehmen"]
+
+
+@pytest.mark.parametrize("way", ["words", "forms"])
+def test_apostrophes_and_hyphens_are_alike(tmp_path: Path, way: str) -> None:
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("a.txt", ["Il part aujourd’hui.", "Elle part chaque après‑midi."])], lang="fr")
+        assert matches(index, "aujourd'hui", way) == ["aujourd’hui"]
+        assert matches(index, "après-midi", way) == ["après‑midi"]

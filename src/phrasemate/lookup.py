@@ -19,6 +19,7 @@ from phrasemate.errors import InputError
 from phrasemate.index import BaseIndex
 from phrasemate.lexicon import stemmed
 from phrasemate.text import folded, words
+from phrasemate.text.normalize import plain, visible, visible_places
 from phrasemate.types import Hit, Phrase
 
 WAYS = ("words", "forms", "regex")
@@ -81,7 +82,7 @@ def lookup(
     progress: Callable[[], object] = lambda: None,
     seconds: float = SECONDS,
 ) -> Lookup:
-    """Find every place of a text in an index, upper and lower case alike.
+    """Find every place of a text in an index, upper and lower case alike; what is not seen counts for nothing.
 
     Args:
         index: Index to look in.
@@ -152,6 +153,7 @@ def _finder(query: str, way: str, language: str) -> tuple[Find, str]:
     """What finds the matches in a sentence, and a text that every sentence with a match contains ("": unknown)."""
     if way == "regex":
         return _expression(query), ""
+    query = plain(query)
     if not any(map(str.isalnum, query)):
         raise InputError(f"{query[:40]!r} has no letter or digit; give a word or several")
     if way == "forms":
@@ -170,9 +172,16 @@ def _unspaced(text: str) -> bool:
     return any("\u0e00" <= sign <= "\u0eff" or "\u3040" <= sign <= "\u9fff" or sign >= "\U00020000" for sign in text)
 
 
-def _spans(expression: re.Pattern[str]) -> Find:
+def _spans(expression: re.Pattern[str], cleaned: Callable[[str], str] = plain) -> Find:
+    """Finds matches in the text as it is compared; the places are those of the text as it is."""
+
     def find(text: str) -> Iterator[tuple[int, int]]:
-        return (match.span() for match in expression.finditer(text) if match.end() > match.start())
+        clean = cleaned(text)
+        places = None if len(clean) == len(text) else visible_places(text)
+        for match in expression.finditer(clean):
+            start, end = match.span()
+            if end > start:
+                yield (start, end) if places is None else (places[start], places[end - 1] + 1)
 
     return find
 
@@ -185,11 +194,12 @@ def _forms(query: str, language: str) -> tuple[Find, str]:
 
     def find(text: str) -> Iterator[tuple[int, int]]:
         spans = words(text)
+        forms = [plain(text[start:end]) for start, end in spans]
         for at in range(len(spans) - size + 1):
             window = spans[at : at + size]
             if all(
-                folded(text[start:end]).startswith(beginning) and stemmed(text[start:end], language or "en") == stem
-                for (start, end), beginning, stem in zip(window, beginnings, stems, strict=True)
+                folded(word).startswith(beginning) and stemmed(word, language or "en") == stem
+                for word, beginning, stem in zip(forms[at : at + size], beginnings, stems, strict=True)
             ):
                 yield window[0][0], window[-1][1]
 
@@ -211,7 +221,7 @@ def _expression(query: str) -> Find:
         raise InputError(f"not a regular expression: {error}") from None
     if _repeats(tree) > REPEATS:
         raise InputError(f"the regular expression has more than {REPEATS} of *, + and {{n,}}; use fewer")
-    find = _spans(expression)
+    find = _spans(expression, visible)
     return lambda text: find(text[:CHARACTERS])
 
 

@@ -8,6 +8,7 @@ from phrasemate.text import folded, words
 from phrasemate.text.normalize import plain, visible, visible_places
 
 UNSEEN = "\u00ad\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+UNSEEN += "\u034f\u2061\u206f\ufe0f\U000e0100\U000e01ef"
 
 
 @pytest.mark.parametrize("sign", UNSEEN)

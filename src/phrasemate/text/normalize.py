@@ -15,9 +15,13 @@ _MARKS = 30  # in a row are more than any language writes (UAX #15, section 13, 
 _RUN = re.compile(rf"[^\w\x00-\x7f]{{{_MARKS + 1},}}")  # no mark is a letter or a digit
 ZERO_SPACE = "\u200b"
 APOSTROPHES, HYPHENS = "'\u2019\u02bc\uff07", "-\u2010\u2011"  # the first of each stands for all
-# The soft hyphen, marks of direction, the word joiner and the byte-order mark. The joiners of letters (U+200C, U+200D)
-# are spelling, and stay.
-INVISIBLE = "\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+# The soft hyphen, marks of direction, the word joiner, operators that are not seen, variation selectors, the byte-order
+# mark: what Unicode says may be ignored, but fillers, tags and the marks of Mongolian, music and shorthand. The joiners
+# of letters (U+200C, U+200D) are spelling, and stay.
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u17b4\u17b5\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
+    "\U000e0100-\U000e01ef"
+)
 _UNSEEN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}]+")
 _UNPLAIN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}{APOSTROPHES[1:]}{HYPHENS[1:]}]")
 _SIGNS = str.maketrans({sign: alike[0] for alike in (APOSTROPHES, HYPHENS) for sign in alike[1:]})
