@@ -132,43 +132,67 @@ def full_tag(tag: str) -> str:
 
 _BEFORE_WORD = {
     "af": "bv dr mej mev mnr prof",
+    "az": "akad dos küç prof",
+    "be": "акад вул праф св ім",
     "bg": "акад бул гл гр доц жк инж напр пл проф св ул",
+    "bn": "মো ডা",
     "bs": "dr kpt mr npr prof sv tzv ul",
     "ca": "av avda dr dra prof sr sra srta sta",
     "cs": "dr ing kpt mgr mjr mudr např por prof resp srov sv tj tzn tzv",
+    "cy": "dr mr mrs parch",
     "da": "adv afd dr f.eks fhv hhv hr kpt obs prof sct skt",
-    "de": "bspw bzw d.h dipl dr evtl fr frl ggf habil hr hrn i.d.r inkl insb iur jur med nat phil prof"
-    " rer s.o s.u sog st theol u.u vgl z.b z.t z.zt zzgl",
+    "de": "bspw bzw d.h dipl dr evtl fr frl ggf habil hr hrn i.d.r inkl insb iur jur med nat phil prof rer s.o s.u"
+    " sog st theol u.u vgl z.b z.t z.zt zzgl dipl.-ing dres fam frhr gebr gesch hptm vors",
     "el": "αγ βλ δρ κ κ.κ καθ λεωφ π.χ",
-    "en": "approx capt cf cmdr col dr e.g esp gen gov hon i.e lt maj messrs mr mrs ms mt prof"
-    " rep rev sen sgt shri smt st vs",
-    "es": "arq av avda cía ctra d.ª dr dra exc excmo ing lic p.ej pdte prof profa pza sr sra srta sto uds ud",
+    "en": "approx capt cf cmdr col dr e.g esp gen gov hon i.e lt maj messrs mr mrs ms mt prof rep rev sen sgt shri"
+    " smt st vs adm atty bros capts cllr cpt fr insp mmes msgr ofc sgts supt",
+    "eo": "ekz prof",
+    "es": "arq av avda cía ctra d.ª dr dra exc excmo ing lic p.ej pdte prof profa pza sr sra srta sto uds ud admon"
+    " atte ayto brig cdad cdte cgo cmdte cnel depto dpto edif excma fdo gob gral hnos ilma ilmo mtro sgto sres"
+    " tte urb",
     "et": "dr hr nt pr prl prof",
+    "eu": "dr jn prof",
     "fi": "esim ns prof tri toht",
-    "fr": "bd cf dr env m mgr mlle mme p.ex prof",
+    "fr": "bd cf dr env m mgr mlle mme p.ex prof cdt cne drs éd gén mgrs mlles mmes ste sts vve",
+    "gl": "av dr dra prof sr sra srta",
+    "gu": "પ્રો",
     "hi": "डॉ प्रो श्री सुश्री",
     "hr": "dipl dr gđa gđica kpt mr npr prof sv tzv ul",
     "hu": "dr ifj ill pl prof ún",
+    "hy": "դոկ պրոֆ",
     "id": "bpk dr drs ir jl prof sdr yth",
     "is": "dr hr prof t.d",
-    "it": "ad.es arch avv comm dott dott.ssa dr ecc.mo egr geom ing prof prof.ssa rag sig sig.ra sigg spett st",
+    "it": "ad.es arch avv comm dott dott.ssa dr ecc.mo egr geom ing prof prof.ssa rag sig sig.ra sigg spett st"
+    " dr.ssa f.lli gent.ma gent.mo ill.mo p.zza sig.na sigg.ri spett.le",
+    "kk": "акад көш проф",
+    "kn": "ಡಾ ಪ್ರೊ",
     "lt": "doc dr gerb prof pvz vad šv",
     "lv": "dr piem prof",
+    "mk": "бул проф св ул",
+    "ml": "ഡോ പ്രൊഫ",
+    "mr": "प्रा श्रीमती",
+    "ms": "dr jln pn prof",
     "nb": "adv bl.a dr f.eks fr hr jf kap prof",
-    "nl": "bijv bv d.w.z dhr dr drs ds ing ir jhr mej mevr mr mw o.a prof resp",
+    "ne": "डा प्रा श्री",
+    "nl": "bijv bv d.w.z dhr dr drs ds ing ir jhr mej mevr mr mw o.a prof resp dra fam fr kol lt luit maj mgr prov"
+    " secr st weled z.em",
     "nn": "bl.a dr f.eks hr jf prof",
     "no": "adv bl.a dr f.eks fr hr jf prof",
     "pl": "al dr gen hab im inż ks mgr mjr np ppłk prof tj tzn tzw ul św",
-    "pt": "arq av dr dra eng exma exmo prof profa sr sra sta sto",
+    "pt": "arq av dr dra eng exma exmo prof profa sr sra sta sto exmos ilmo maj mons srs srta",
     "ro": "bd cal de.ex dl dna dr prof sf str şos șos",
     "ru": "акад гр доц ул им напр проф св см ср т.е т.н тов",
     "sk": "dr ing kpt mgr mjr mudr napr prof resp sv tzn tzv",
     "sl": "dr npr prof sv",
+    "sq": "dr prof znj",
     "sr": "dr kpt npr prof sv tzv ul г гђа др нпр проф св ул",
     "sv": "bl.a dr dvs fr hd hr kapt prof s.k st t.ex överste",
+    "ta": "திரு திருமதி பேரா",
+    "te": "డా ప్రొ",
+    "tl": "bb dr dra gng sta sto",
     "tr": "alb av bkz bul bşk cad doç dr mah org prof sn sok yrd örn",
     "uk": "акад бульв вул напр пл пр пров просп проф св смт ім",
-    "vi": "bs cn gs gv ks nsnd nxb pgs ths tp ts",
+    "vi": "bs cn gs gv ks nsnd nxb pgs ths tp ts đc đd đh hđnd kts ls mr mrs ms nsưt pcn st tsk tt tx ubnd",
 }
 _BEFORE_NUMBER = {
     "cs": "č čl obr odst s str tab",
@@ -194,22 +218,25 @@ _BEFORE_NAME = {
     "bs": "dž lj nj",
     "cs": "ch",
     "cy": "ch ll ph rh th",
-    "de": "ch chr ph th",
-    "es": "ch ll",
-    "fr": "ch chr ph th",
+    "de": "ch chr ph th hl mag maj rev",
+    "en": "const det gens pres profs reps sens",
+    "es": "ch ll cap col min pto",
+    "fr": "ch chr ph th col lt pr st",
     "hr": "dž lj nj",
     "hu": "cs dz dzs gy ly ny sz ty zs",
-    "nl": "ch chr ij ph th",
+    "it": "cap cav col on rep sen ten pres",
+    "nl": "ch chr ij ph th burg gem kapt kon min wed",
     "pl": "ch cz dz rz sz",
+    "pt": "fr pe alm brig cap cel des emb min rod sarg ten trav",
     "sk": "ch dz dž",
     "sq": "dh gj ll nj rr sh th xh zh",
     "sr": "dž lj nj",
     "sv": "kap",
     "uz": "ch sh",
 }
-_MOSES = frozenset(  # languages whose list was held against texts; that of Estonian is a copy of the Finnish one
-    ("ca", "cs", "de", "el", "en", "es", "fi", "fr", "hu", "it", "lv", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sv")
-)
+# The first ones were held against texts; that of Estonian is left out, a copy of the Finnish one.
+_MOSES = frozenset(("ca", "cs", "de", "el", "en", "es", "fi", "fr", "hu", "it", "lv", "nl", "pl", "pt", "ro"))
+_MOSES |= {"ru", "sk", "sl", "sv", "as", "bn", "ga", "gu", "hi", "kn", "lt", "ml", "mr", "or", "pa", "ta", "te"}
 # What CLDR lists though it is a word, too, or the usual end of a sentence; the same of Moses, as counted in texts.
 _WORDS_TOO = {
     "de": "am art best chin dat di do int max mi min mo pin port rel sa so std test",
@@ -251,6 +278,13 @@ _WORDS_TOO_OF_MOSES = {
     " vin vod voj vol vys vysl vč zar záhr účt čas čast čes živ",
     "sl": "avg dec feb gl itd itn jan jul jun mar nov okt op oz sep sept",
     "sv": "etc fil jul mar mm osv tom",
+    "as": "কে হে",
+    "bn": "কে হে",
+    "gu": "કે જી",
+    "hi": "जी टीवी के",
+    "mr": "जी के",
+    "pa": "ਕੇ ਜੀ ਸੀ",
+    "lt": "al el kt pan",
 }
 _ORDINAL_DOT = frozenset(
     ("bs", "cs", "da", "de", "et", "eu", "fi", "fo", "hr", "hu", "is", "lv", "nb", "nn", "no", "sk", "sl", "sr")
@@ -313,16 +347,25 @@ def ordinal_dot(lang: str) -> bool:
 Offsets = list[tuple[int, int]]
 
 _NUMERIC = "#NUMERIC_ONLY#"
-_ABBREVIATED = re.compile(r"(?![ivxl]+$)[^\W\d_](?:[^\W\d_]|[.'’/-](?=[^\W\d_]))+")  # no initial, no number
+# No initial, no number; the vowels of Indic scripts are marks.
+_ABBREVIATED = re.compile(r"(?![ivxl]+$)[^\W\d_](?:[^\W\d_]|[\u0900-\u0dff]|[.'’/-](?=[^\W\d_]))+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BREAKER_LOCALE = re.compile(r"[a-z]{2,3}")
 _DOUBLED = re.compile(r"\b([^\W\d_])\1\.")  # the plural of initials: "EE. UU.", "RR. HH."
-_SHADS = re.compile("[\u0f0d-\u0f12\u0f14][\u0f0d-\u0f12\u0f14\\s]*")  # end a sentence in Tibetan, unknown to UAX #29
+# They end a sentence in Tibetan and Marchen, unknown to UAX #29.
+_SHADS = re.compile("[\u0f0d-\u0f12\u0f14\U00011c71][\u0f0d-\u0f12\u0f14\U00011c71\\s]*")
 # Small letters of Coptic and Cherokee, whose sentences need no capital. ICU knows the same of Georgian.
 _ONE_CASE = re.compile(
     "[\u03e3\u03e5\u03e7\u03e9\u03eb\u03ed\u03ef\u13f8-\u13fd\uab70-\uabbf]|(?=[\u2c80-\u2cf3])[^\\W\\d_]"
 )
 _WITHOUT_CASE = "\u10d0"
+# Ends of sentences that UAX #29 does not know, or only in their language: the Greek question mark, as it is mostly
+# typed, the Armenian full stop typed as a colon, the Hebrew sof pasuq, two wordspaces of Ethiopic, marks of sections.
+_STOPS = re.compile(
+    "\u037e|(?<=[\u0370-\u03ff\u1f00-\u1fff]);(?=\\s)|(?<=[\u0561-\u0587]):(?=\\s+[\u0531-\u0556])"
+    "|\u05c3|(?<=\u1361)\u1361|[\u0e5a\u0e5b\u10fb\u1360\u1a1f](?=\\s)"
+)
+_STOP = "?"
 _LINE_END = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 _CLOSERS = "\"'”’“‘»«›‹)]}」』）】》〉"
 _LAST_WORD = re.compile(r"[^\s(\[{\"'“”„‘’«»‹›\-–—/]+$")
@@ -377,8 +420,9 @@ def split_sentences(text: str, lang: str = "") -> Offsets:
 
 
 def _sentences(text: str, locale: str) -> Iterator[tuple[int, int]]:
-    """ICU's sentences, cut further after the shads of Tibetan."""
-    for start, end in _segments(SentenceBreaker, _ONE_CASE.sub(_WITHOUT_CASE, text), locale):
+    """ICU's sentences, cut further after the shads of Tibetan and other marks that it does not know."""
+    plain = text if text.isascii() else _STOPS.sub(_STOP, _ONE_CASE.sub(_WITHOUT_CASE, text))
+    for start, end in _segments(SentenceBreaker, plain, locale):
         for shads in _SHADS.finditer(text, start, end):
             yield start, shads.end()
             start = shads.end()
