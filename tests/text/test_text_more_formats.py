@@ -252,6 +252,13 @@ def test_slides_and_their_notes(tmp_path: Path) -> None:
         texts(written(tmp_path / "b.pptx", "no archive"))
 
 
+def test_symbol_fonts_of_rtf(tmp_path: Path) -> None:
+    fonts = r"{\fonttbl{\f0 Times;}{\f1\ftech\fcharset2 Symbol;}{\f2\fcharset2 Webdings;}}"
+    body = r"{\f0 5 {\f1 m}m, x {\f1\'b3} 3, {\f1\u-3987\'6d} {\f2 a}{\b m}}\par"
+    path = written(tmp_path / "a.rtf", rf"{{\rtf1\ansi\ansicpg1252{fonts}{body}}}")
+    assert texts(path) == ["5 µm, x ≥ 3, µ \ufffdm"]
+
+
 def test_fields_symbols_and_equations_of_slides(tmp_path: Path) -> None:
     drawing = "http://schemas.openxmlformats.org/drawingml/2006/main"
     show = "http://schemas.openxmlformats.org/presentationml/2006/main"

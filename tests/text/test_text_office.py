@@ -434,6 +434,13 @@ def test_a_tag_of_megabytes_costs_nothing_but_itself(tmp_path: Path) -> None:
             ("Calibri", "F041", "\ufffd"),
             ("Webdings", "F041", "\ufffd"),
         ],
+        *[("ZapfDingbats", "F034", "✔"), ("ITC Zapf Dingbats", "25", "☎"), ("Zapf Dingbats", "F0AC", "①")],
+        *[
+            ("Symbol MT", "F0A3", "≤"),
+            ("SymbolPS", "F06D", "µ"),
+            ("Wingdings 2", "50", "\ufffd"),
+            ("Marlett", "61", "\ufffd"),
+        ],
         *[
             ("Symbol", "F0F0", "\ufffd"),
             ("Symbol", "none", "\ufffd"),
@@ -462,6 +469,34 @@ def test_text_in_a_symbol_font_is_what_it_shows(tmp_path: Path) -> None:
     font = '<w:rFonts w:ascii="Symbol" w:hAnsi="Symbol"/>'
     body = f"<w:p>{run('5 ')}{run('m', font)}{run('m, x ')}{run(chr(0xF0B3), font)}{run(' 3')}</w:p>"
     assert texts(docx(tmp_path / "a.docx", body)) == ["5 µm, x ≥ 3"]
+
+
+def test_a_symbol_font_is_named_in_a_run_a_style_an_equation_or_not_known(tmp_path: Path) -> None:
+    fonts = '<w:rPr><w:rFonts w:{}="Symbol"/></w:rPr>'
+    styles = (
+        f'<w:style w:type="character" w:styleId="A"><w:name w:val="a"/>{fonts.format("ascii")}</w:style>'
+        '<w:style w:type="character" w:styleId="B"><w:name w:val="b"/><w:basedOn w:val="A"/></w:style>'
+        f'<w:style w:type="paragraph" w:styleId="C"><w:name w:val="c"/>{fonts.format("hAnsi")}</w:style>'
+    )
+    named, webdings = '<w:rStyle w:val="{}"/>', '<w:rFonts w:ascii="Webdings"/>'
+    other = '<w:rFonts w:ascii="Arial" w:cs="Webdings"/>'  # for other scripts than this one
+    equation = f"<m:oMath><m:r>{fonts.format('hAnsi')}<m:t>{chr(0xF0B3)}</m:t></m:r><m:r><m:t>m</m:t></m:r></m:oMath>"
+    body = (
+        f"<w:p>{run('m', named.format('A'))}{run('m', named.format('B'))}{run('m')}</w:p>"
+        f'<w:p><w:pPr><w:pStyle w:val="C"/></w:pPr>{run("ab")}</w:p>'
+        f"<w:p>{run('x')}{equation}</w:p>"
+        f"<w:p>{run('a ')}{run('PQ', webdings)}{run(' b', other)}</w:p>"
+    )
+    styles = f'<w:styles xmlns:w="{WORD}">{styles}</w:styles>'
+    assert texts(docx(tmp_path / "a.docx", body, styles=styles)) == ["µµm", "αβ", "x≥m", "a \ufffd\ufffd b"]
+
+
+def test_hidden_rows_and_deleted_cells_are_left_out(tmp_path: Path) -> None:
+    hidden = f"<w:tr><w:trPr><w:hidden/></w:trPr><w:tc>{paragraph('Hidden.')}</w:tc></w:tr>"
+    shown = f'<w:tr><w:trPr><w:hidden w:val="0"/></w:trPr><w:tc>{paragraph("Shown.")}</w:tc></w:tr>'
+    deleted = f'<w:tc><w:tcPr><w:cellDel w:id="1"/></w:tcPr>{paragraph("Deleted.")}</w:tc>'
+    row = f"<w:tr>{deleted}<w:tc>{paragraph('Kept.')}</w:tc></w:tr>"
+    assert texts(docx(tmp_path / "a.docx", f"<w:tbl>{hidden}{shown}{row}</w:tbl>")) == ["Shown.", "Kept."]
 
 
 def test_equations_are_linear_text(tmp_path: Path) -> None:

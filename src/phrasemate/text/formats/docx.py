@@ -7,52 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from phrasemate.text.formats.archive import Archive, archive
+from phrasemate.text.formats.symbols import in_symbols, is_symbolic, symbol
 from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.text_file import TextFile
 
-# Places 0x20 to 0xFF. Symbol is Adobe's encoding of that name; 0x6D, mu, is mostly written before a unit.
-_SYMBOL = (
-    " !∀#∃%&∍()∗+,−./0123456789:;<=>?"
-    "≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_"
-    "‾αβχδεφγηιϕκλµνοπθρστυϖωξψζ{|}∼�"
-    "��������������������������������"
-    "€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵"
-    "ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓"
-    "⋄⟨®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪�⟩∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭�"
-)
-# As in the proposal by which Unicode 7 took these characters (L2/11-052R).
-_WINGDINGS = (
-    " 🖉✂✁👓🕭🕮🕯🕿✆🖂🖃📪📫📬📭📁📂📄🗏🗐🗄⌛🖮🖰🖲🖳🖴🖫🖬✇✍"
-    "🖎✌👌👍👎☜☞☝☟🖐☺😐☹💣☠🏳🏱✈☼💧❄🕆✞🕈✠✡☪☯🕉☸♈♉"
-    "♊♋♌♍♎♏♐♑♒♓🙰🙵●🔾■🞏🞐❑❒🞟⧫◆❖⬥⮽⮹⌘🏵🏶🙶🙷�"
-    "🄋①②③④⑤⑥⑦⑧⑨⑩🄌❶❷❸❹❺❻❼❽❾❿🙢🙠🙡🙣🙞🙜🙝🙟·•"
-    "⬝⭘🞆🞈◉◎🔿▪◻🟂✦★✶✴✹✵⯐⌖⟡⌑⯑✪✰🕐🕑🕒🕓🕔🕕🕖🕗🕘"
-    "🕙🕚🕛⮰⮱⮲⮳⮴⮵⮶⮷🙪🙫🙕🙔🙗🙖🙐🙑🙒🙓⌫⌦⮘⮚⮙⮛⮈⮊⮉⮋🡨"
-    "🡪🡩🡫🡬🡭🡯🡮🡸🡺🡹🡻🡼🡽🡿🡾⇦⇨⇧⇩⬄⇳⬁⬀⬃⬂🢬🢭🗶✔🗷🗹�"
-)
-_FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
 _HEXADECIMAL = re.compile("[0-9a-fA-F]{1,6}")
-
-
-def in_symbols(font: str, text: str) -> str:
-    """A text in Unicode that is written in a symbol font, such as "m" in Symbol; others stay as they are."""
-    if font.strip().lower() in _FONTS:
-        return "".join(symbol(font, ord(character)) for character in text)
-    return text
-
-
-def symbol(font: str, place: int) -> str:
-    """The character at a place of a font; U+FFFD where that is not known.
-
-    ``place``: as in ``w:char`` of Word (0xF06D); those of symbol fonts may have 0xF000 added.
-    """
-    table = _FONTS.get(font.strip().lower(), "")
-    if table and (0x20 <= place <= 0xFF or 0xF020 <= place <= 0xF0FF):
-        return table[place % 0x1000 - 0x20]
-    outside = 0xD800 <= place < 0xF900 or not 0x20 <= place < 0x110000  # halves of pairs, private places of a font
-    return "\ufffd" if outside else chr(place)
-
-
 _SCRIPTS = {"sub": "_", "sup": "^"}
 _PROPERTIES = {"naryPr": "∫", "dPr": "(", "radPr": "√"}
 
@@ -112,6 +71,7 @@ MATH = (
 FALLBACK = "http://schemas.openxmlformats.org/markup-compatibility/2006 Fallback"  # the same text, for old programs
 _UNHEARD = frozenset({FALLBACK, "del", "moveFrom", "rt"})  # also what was deleted or moved away, and reading aids
 _REMOVED = frozenset({"del", "moveFrom"})  # in the properties of a paragraph: its mark is gone, it joins the next one
+_DEAD = (["trPr", "del"], ["trPr", "hidden"], ["tcPr", "cellDel"])  # rows and cells that were deleted or are hidden
 _HIDING = frozenset({"specVanish", "vanish"})  # the same: the mark is hidden
 _SIGNS = {"br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t", "tab": "\t"}
 _HEADING = re.compile(r"heading (\d)|(title)$")
@@ -142,30 +102,42 @@ def docx_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
 
 
 class _Style(NamedTuple):
-    """What a style says: the level of a heading, whether text is hidden, and the style that it is based on."""
+    """What a style says: level of a heading, whether text is hidden, its font, and the style that it is based on."""
 
     heading: int | None = None
     hidden: bool | None = None
+    font: str = ""
     base: str = ""
 
 
 def _styles(document: Archive, member: str) -> dict[str, _Style]:
     """The styles by their ids; each says what the styles say that it is based on."""
     styles = dict(_Styles(document.name).read(document.blocks(member))) if member in document else {}
-    return {name: style._replace(hidden=_is_hidden(styles, style)) for name, style in styles.items()}
+    return {name: _inherited(styles, style) for name, style in styles.items()}
 
 
-def _is_hidden(styles: Mapping[str, _Style], style: _Style) -> bool | None:
+def _inherited(styles: Mapping[str, _Style], style: _Style) -> _Style:
+    """The style with what it has of those that it is based on."""
+    base = style
     for _ in range(_BASES):
-        if style.hidden is not None or style.base not in styles:
+        if base.base not in styles:
             break
-        style = styles[style.base]
-    return style.hidden
+        base = styles[base.base]
+        style = style._replace(
+            hidden=base.hidden if style.hidden is None else style.hidden, font=style.font or base.font
+        )
+    return style
 
 
 def _value(attributes: Attributes, name: str) -> str:
     """An attribute in the namespace of Word, old or new."""
     return next((attributes[key] for uri in _WORD if (key := f"{uri} {name}") in attributes), "")
+
+
+def _font(attributes: Attributes) -> str:
+    """The font that an element names for letters, digits and signs; one of symbols, if there is one."""
+    fonts = [name for script in ("ascii", "hAnsi") if (name := _value(attributes, script))]
+    return next(filter(is_symbolic, fonts), fonts[0] if fonts else "")
 
 
 def _is_on(attributes: Attributes) -> bool:
@@ -188,12 +160,14 @@ class _Styles(XmlStream[tuple[str, _Style]]):
             self._style = self._style._replace(heading=int(match[1] or 0))
         elif tag == "basedOn":
             self._style = self._style._replace(base=_value(attributes, "val"))
+        elif tag == "rFonts" and self.path[-3:-1] == ["style", "rPr"]:
+            self._style = self._style._replace(font=_font(attributes))
         elif tag == "vanish" and self.path[-3:-1] == ["style", "rPr"]:
             self._style = self._style._replace(hidden=_is_on(attributes))
 
     def end(self, tag: str) -> None:
         if tag == "style" and self._style != _Style():
-            self.charge(_COST + len(self._id) + len(self._style.base))
+            self.charge(_COST + len(self._id) + len(self._style.base) + len(self._style.font))
             self.ready.append((self._id, self._style))
 
 
@@ -201,12 +175,13 @@ class _Paragraph:
     """A paragraph that is being read. ``joins``: its mark is deleted, so that it continues in the next one."""
 
     def __init__(self, pieces: list[str], place: dict[str, Any]) -> None:
-        self.pieces, self.place, self.joins, self.hidden = pieces, place, False, False
+        self.pieces, self.place, self.joins, self.hidden, self.font = pieces, place, False, False, ""
 
 
 class _Body(XmlStream[Paragraph]):
     root, what, token = frozenset({"document", "endnotes", "footnotes"}), _WHAT, OFFICE_TOKEN
     namespaces = frozenset(_WORD)
+    _RUNS = frozenset({"r", *(f"{uri} r" for uri in MATH)})
 
     def __init__(self, name: str, styles: Mapping[str, _Style]) -> None:
         super().__init__(name)
@@ -215,13 +190,13 @@ class _Body(XmlStream[Paragraph]):
         self._runs: list[bool] = []  # whether each run that is open is hidden
         self._joined: dict[int, list[str]] = {}  # texts that continue in the next paragraph, by the depth of paragraphs
         self._tables: list[dict[str, int]] = []
-        self._dead_rows: set[int] = set()  # the depth of each row that is open and was deleted
+        self._dead_rows: set[int] = set()  # the depth of each row and cell that is open and was deleted or is hidden
         self._equation, self._font = Equation(), ""
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag in _REMOVED | _HIDING and self.path[-3:-1] == ["pPr", "rPr"] and self._open:
             self._open[-1].joins |= tag in _REMOVED or _is_on(attributes)
-        if tag == "del" and self.path[-2] == "trPr":
+        if self.path[-2:] in _DEAD and (tag != "hidden" or _is_on(attributes)):
             self._dead_rows.add(len(self.path) - 2)
             self._muted += 1
         if tag in _UNHEARD:
@@ -236,11 +211,11 @@ class _Body(XmlStream[Paragraph]):
             self._open.append(_Paragraph(self._joined.pop(len(self._open), []), place))
         elif tag == "r":
             self._runs.append(bool(self._open) and self._open[-1].hidden)
-            self._font = ""
+            self._font = self._open[-1].font if self._open else ""
         elif tag in ("rStyle", "vanish"):
             self._hide(tag, attributes)
-        elif tag == "rFonts" and self.path[-3:-1] == ["r", "rPr"]:
-            self._font = _value(attributes, "ascii") or _value(attributes, "hAnsi")
+        elif tag == "rFonts" and self.path[-3] in self._RUNS and self.path[-2] == "rPr":
+            self._font = _font(attributes)
         elif tag == "sym":
             code = _value(attributes, "char")
             self._put(symbol(_value(attributes, "font"), int(code, 16) if _HEXADECIMAL.fullmatch(code) else 0))
@@ -257,7 +232,7 @@ class _Body(XmlStream[Paragraph]):
     def end(self, tag: str) -> None:
         if tag in _UNHEARD:
             self._muted -= 1
-        elif tag == "tr" and len(self.path) + 1 in self._dead_rows:
+        elif tag in ("tc", "tr") and len(self.path) + 1 in self._dead_rows:
             self._dead_rows.discard(len(self.path) + 1)
             self._muted -= 1
         elif self._muted:
@@ -283,7 +258,8 @@ class _Body(XmlStream[Paragraph]):
         self.listening = False
         if self._open:
             text = self.take_text()
-            self._open[-1].pieces.append(equation.text(text) if equation else in_symbols(self._font, text))
+            text = in_symbols(self._font, text)
+            self._open[-1].pieces.append(equation.text(text) if equation else text)
 
     def _end_paragraph(self, paragraph: _Paragraph) -> None:
         if paragraph.joins:
@@ -310,6 +286,7 @@ class _Body(XmlStream[Paragraph]):
         if self._runs and self.path[-3:-1] == ["r", "rPr"]:
             style = self._styles.get(_value(attributes, "val"), _Style())
             hidden = _is_on(attributes) if tag == "vanish" else style.hidden
+            self._font = style.font or self._font
             self._runs[-1] = self._runs[-1] if hidden is None else hidden
 
     def _math(self, tag: str, attributes: Attributes) -> None:
@@ -318,6 +295,8 @@ class _Body(XmlStream[Paragraph]):
             return
         if name == "t":
             self.listening = self._is_shown()
+        elif name == "r":
+            self._font = ""
         else:
             value = next((attributes[key] for key in (f"{uri} val",) if key in attributes), None)
             self._put(self._equation.start(name, value))
@@ -328,8 +307,8 @@ class _Body(XmlStream[Paragraph]):
             if tag == "outlineLvl" and value in tuple("012345678"):
                 paragraph.place.setdefault("heading", int(value) + 1)
             elif tag == "pStyle" and value in self._styles:
-                heading, hidden, _ = self._styles[value]
-                paragraph.hidden = bool(hidden)
+                heading, hidden, font, _ = self._styles[value]
+                paragraph.hidden, paragraph.font = bool(hidden), font
                 if heading is not None:
                     paragraph.place["heading"] = heading
 

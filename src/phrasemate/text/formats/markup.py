@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.text.formats.symbols import in_symbols, is_symbolic
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.text_file import TextFile
 
@@ -287,12 +288,14 @@ class _Rtf:
     def __init__(self, name: str) -> None:
         self._name, self._page, self._bytes, self._after = name, "cp1252", bytearray(), 0
         self._fonts: dict[int, str] = {}
+        self._symbols: dict[int, str] = {}  # the fonts of symbols, by their numbers
         self._texts: list[list[str]] = [[]]  # of the document, and of the note in it
         self._state: dict[str, Any] = {
             "unheard": False,
             "hidden": False,
             "skip": 1,
             "page": "",
+            "symbols": "",
             "table": False,
             "note": False,
         }
@@ -354,18 +357,19 @@ class _Rtf:
             self._flush()
             state["hidden"] = number != 0
         elif word == "plain":
-            state["hidden"], state["page"] = False, ""
+            state["hidden"], state["page"], state["symbols"] = False, "", ""
         elif word == "ansicpg" and number:
             self._page = f"cp{number}"
         elif word == "f" and number is not None:
             self._flush()
             state["font"], state["page"] = number, self._fonts.get(number, "")
+            state["symbols"] = self._symbols.get(number, "")
         elif word == "fcharset" and state["table"] and number in _CHARSETS:
             self._fonts[state.get("font", 0)] = _CHARSETS[number] if number else ""
         elif word == "uc" and number is not None:
             state["skip"] = number
         elif word == "u" and number is not None:
-            self._put(chr(number % 65536))
+            self._put(in_symbols(self._state["symbols"], chr(number % 65536)))
             self._after = state["skip"]
         else:
             self._put(_SIGNS.get(word, ""))
@@ -377,6 +381,8 @@ class _Rtf:
             self._bytes.append(byte)
 
     def _plain(self, text: str) -> None:
+        if self._state["table"] and is_symbolic(name := text.rstrip(";")):
+            self._symbols[self._state.get("font", 0)] = name
         skipped = min(self._after, len(text))
         self._after -= skipped
         if text[skipped:] and not (self._state["unheard"] or self._state["hidden"]):
@@ -388,7 +394,10 @@ class _Rtf:
             self._texts[-1].append(text)
 
     def _flush(self) -> None:
-        if self._bytes:
+        if self._bytes and self._state["symbols"]:
+            self._texts[-1].append(in_symbols(self._state["symbols"], self._bytes.decode("latin-1")))
+            self._bytes.clear()
+        elif self._bytes:
             try:
                 self._texts[-1].append(self._bytes.decode(self._state["page"] or self._page, "replace"))
             except LookupError:

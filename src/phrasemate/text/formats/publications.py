@@ -11,8 +11,9 @@ from urllib.parse import unquote
 
 from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.formats.archive import archive
-from phrasemate.text.formats.docx import FALLBACK, MATH, Equation, symbol
+from phrasemate.text.formats.docx import FALLBACK, MATH, Equation
 from phrasemate.text.formats.html import page_paragraphs
+from phrasemate.text.formats.symbols import symbol
 from phrasemate.text.formats.tables import COLUMNS
 from phrasemate.text.formats.wrapped import Hyphens
 from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
