@@ -47,6 +47,9 @@ def test_terms_are_accepted_edited_and_rejected_with_the_mouse(review: Any, tmp_
     freedom.locator(".equivalent").press("Enter")
     bank = row(review, "Zentralbank")
     bank.get_by_text("Reject").click()
+    expect(bank).to_be_focused()  # not the verdict: ↓ would change it
+    review.keyboard.press("ArrowDown")
+    expect(bank.get_by_label("Reject")).to_be_checked()
     expect(review.locator("#tally")).to_contain_text("2 accepted, 1 rejected")
     rows = [line.split("\t") for line in take(review, "tsv", tmp_path).splitlines()]
     assert {line[0] for line in rows[1:]} == {"Schweigeminute", "Meinungsfreiheit"}

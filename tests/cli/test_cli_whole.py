@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from phrasemate import Document, Index, load_model
 from phrasemate.encode import bundled_folder
 
 Invoke = Callable[..., Any]
@@ -110,3 +111,23 @@ def test_too_little_memory_is_one_line(tmp_path: Path, megabytes: int) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: there is not enough memory")
     assert "backtrace" not in done.stderr
+
+
+@pytest.mark.skipif(not bundled_folder().exists(), reason="there is no bundled model")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the limit is not kept to")
+@pytest.mark.parametrize(("command", "megabytes"), [("optimize", 160), ("optimize", 280), ("concordance", 140)])
+def test_too_little_memory_without_a_model_is_one_line(tmp_path: Path, command: str, megabytes: int) -> None:
+    """Libraries would end the process, or not be found, where they get no room."""
+    folder = str(tmp_path / "idx")
+    with Index.create(folder, load_model()) as index:
+        index.add([Document.from_texts("a.txt", ["The old garden."])], lang="en")
+    arguments = ["index", "optimize", folder] if command == "optimize" else ["concordance", folder, "garden"]
+    limit = megabytes * 1_000_000
+    done = subprocess.run(
+        [sys.executable, "-m", "phrasemate", *arguments],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert done.stderr.startswith("error: there is not enough memory")

@@ -480,7 +480,8 @@ def test_a_symbol_font_is_named_in_a_run_a_style_an_equation_or_not_known(tmp_pa
     )
     named, webdings = '<w:rStyle w:val="{}"/>', '<w:rFonts w:ascii="Webdings"/>'
     other = '<w:rFonts w:ascii="Arial" w:cs="Webdings"/>'  # for other scripts than this one
-    equation = f"<m:oMath><m:r>{fonts.format('hAnsi')}<m:t>{chr(0xF0B3)}</m:t></m:r><m:r><m:t>m</m:t></m:r></m:oMath>"
+    runs = f"<m:r>{fonts.format('hAnsi')}<m:t>{chr(0xF0B3)}</m:t></m:r><m:r><m:t>m</m:t></m:r>"
+    equation = f"<m:oMath xmlns:m='{MATH}'>{runs}</m:oMath>"
     body = (
         f"<w:p>{run('m', named.format('A'))}{run('m', named.format('B'))}{run('m')}</w:p>"
         f'<w:p><w:pPr><w:pStyle w:val="C"/></w:pPr>{run("ab")}</w:p>'

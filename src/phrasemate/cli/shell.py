@@ -132,10 +132,17 @@ class RootGroup(TyperGroup):
             return result
 
 
+_LEAST = 100_000_000  # bytes that the libraries of every command take
+_UNLOADED = re.compile("failed to map segment|annot allocate memory")  # of a library that found no room
+
+
 @contextmanager
 def _leaving() -> Iterator[None]:
     """What is raised on purpose within, or by the system, leaves as one line and an exit code."""
+    from phrasemate.utils.machine import check_memory
+
     try:
+        check_memory(_LEAST)
         yield
     except PhrasemateError as error:
         log.debug("raised here:", exc_info=True)
@@ -149,7 +156,9 @@ def _leaving() -> Iterator[None]:
     except BrokenPipeError:
         _close_stdout()
         raise typer.Exit(EXIT_PIPE) from None
-    except MemoryError:
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and not _UNLOADED.search(str(error)):
+            raise
         log.debug("raised here:", exc_info=True)
         fail("there is not enough memory; free some, or raise the limit, and give the command again")
     except OSError as error:

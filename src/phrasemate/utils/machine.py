@@ -64,14 +64,16 @@ def check_memory(size: int) -> None:
 
 
 _WAITING = "OMP_WAIT_POLICY"
+_FAISS = 240_000_000  # bytes of address space that FAISS and its libraries take
 
 
 def load_faiss(threads: int | None = None) -> Any:
     """Import FAISS; with ``threads``, this thread's calls of it compute with so many from now on.
 
-    FAISS brings an OpenMP library of its own, whose threads sleep between calls instead of spinning.
+    Raises MemoryError. FAISS brings an OpenMP library of its own, whose threads sleep between calls, not spin.
     """
     if "faiss" not in sys.modules:
+        check_memory(_FAISS)
         with _environment(_WAITING, "passive"):
             import faiss
     import faiss

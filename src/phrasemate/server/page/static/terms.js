@@ -22,7 +22,7 @@
   const rows = [...form.querySelectorAll("tbody tr")];
   const verdictOf = (row) => (row.querySelector(".verdict input:checked") || { value: "undecided" }).value;
   const shown = () => rows.filter((row) => !row.hidden);
-  let unsaved = false;
+  let unsaved = false, byPointer = false; // whether the mouse was used last, and not a key
 
   function refresh() {
     const show = document.getElementById("show").value;
@@ -92,11 +92,18 @@
       row.querySelector("input[name^=score]").value = button ? button.dataset.score : ""; // what is typed has none
     }
     if (row && event.target.matches(".equivalent")) decide(row, event.target.value.trim() ? "accepted" : "undecided");
-    else if (row) { unsaved = true; refresh(); }
+    else if (row) {
+      const at = shown().indexOf(row);
+      unsaved = true;
+      refresh();
+      if (byPointer) visit(row.hidden ? shown()[Math.min(at, shown().length - 1)] : row); // or ↓ would change the verdict
+    }
     else if (event.target.id === "show") refresh();
   });
   document.getElementById("search").addEventListener("input", refresh);
+  form.addEventListener("pointerdown", () => { byPointer = true; });
   form.addEventListener("keydown", (event) => {
+    byPointer = false;
     const row = event.target.closest("tbody tr");
     if (event.key === "Enter" && event.target.matches("input")) { // or it would send the form
       event.preventDefault();
