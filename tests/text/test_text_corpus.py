@@ -302,3 +302,30 @@ def test_what_stands_between_tabs_is_a_text_of_its_own(tmp_path: Path) -> None:
     assert found == [(1, "# a comment"), (2, "bank"), (2, "Bank"), (2, "money"), (4, "One."), (4, "Two."), (4, "Three")]
     (document,) = read(tmp_path / "glossary.txt", lines="sentence")
     assert [sentence.text for sentence in document.sentences()][1] == "bank\tBank\tmoney"
+
+
+@pytest.mark.parametrize("name", ["a.txml", "a.fb2", "a.vue", "a.js", "a.css.gz", "a.rmd"])
+def test_files_of_programs_are_not_text(tmp_path: Path, name: str) -> None:
+    make(tmp_path, name)
+    with pytest.raises(ReadError, match="is not one that is read"):
+        list(read(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("content", "is_text"),
+    [
+        *[("<?xml version='1.0'?><a>b</a>", False), ("\ufeff\n<!DOCTYPE html><p>b", False), ("<html><p>b", False)],
+        *[("<a:b x='1' xmlns:a='urn:a'>b</a:b>", False), ("<b> is bold.", True), ("In.", True), ("a <?xml b", True)],
+    ],
+)
+@pytest.mark.parametrize("name", ["a", "a.de", "a.unknown.gz"])
+def test_mark_up_under_a_name_that_says_nothing_is_refused(
+    tmp_path: Path, content: str, is_text: bool, name: str
+) -> None:
+    raw = content.encode()
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+    if is_text:
+        assert len(list(read(tmp_path / name))) == 1
+        return
+    with pytest.raises(ReadError, match="is not one that is read"):
+        list(read(tmp_path / name))

@@ -110,6 +110,7 @@ def test_a_side_is_indexed_with_its_metadata(tmp_path: Path) -> None:
             ("sr", "sr-Latn", False),
         ],
         *[("sr-Latn-RS", "sr-Latn", True), ("in", "id", True), ("ji", "yi", True), ("en-US", "en-GB", False)],
+        *[("sh", "sr-Latn", True), ("sr-Latn-RS", "sh", True), ("sh", "sr", True), ("sr", "sh", False)],
         *[("en-GB", "en", True), ("EN_gb", "en-GB", True), ("de", "*", True), ("", "", True)],
         *[
             ("en", "en-GB", False),

@@ -62,8 +62,12 @@ _FOREIGN = re.compile(  # other formats, whose mark-up would be indexed as text
     r"|po|pot|properties|resx|strings|stringsdict|xcstrings|arb|ftl|ts|qm|ya?ml|toml|ini|rc|json5|php"  # of programs
     r"|srt|vtt|sub|ass|ssa|sbv|ttml|dfxp|lrc"  # subtitles
     r"|docbook|dbk|dita|ditamap|idml|icml|mif|inx|md|markdown|mdx|rst|adoc|asciidoc|tex|bib|org|wiki|mediawiki|textile"
-    r"|sgml?|mht(ml)?|shtml|svg|fodt|fods|mbox|msg|ipynb|xdt|mtf|tmw|sdltm|sdltb)"
+    r"|sgml?|mht(ml)?|shtml|svg|fodt|fods|mbox|msg|ipynb|xdt|mtf|tmw|sdltm|sdltb|txml|wsxz|mqxlz|sdlppx|fb2|rmd|qmd"
+    r"|css|scss|less|jsx?|tsx|vue|svelte|cjs|mjs|c|cc|cpp|h|hpp|cs|java|kt|swift|go|rb|rs|lua|sh|bat|ps1|sql|jsp|aspx?"
+    r"|eps|ps|djvu|chm|hlp|wpd|pages|key|numbers|odg|vsdx?|accdb|mdb|sqlite3?|db|csl|opml|rss|atom|plist|xsd|xslt?|dtd)"
 )
+
+_MARKED_UP = re.compile(rb"<(?:\?xml\s|!doctype\s|html[\s>]|svg[\s>]|[\w:]+\s[^<>]*xmlns)", re.IGNORECASE)
 
 
 class Found(NamedTuple):
@@ -101,10 +105,20 @@ def find(argument: str, has_column: bool, damage: Damage) -> Iterator[Found]:
         damage.file(display_name(argument), 0, what, "check the path")
     else:
         format_, packed = _format(path)
-        if not format_ and _FOREIGN.fullmatch(_suffix(path)):
+        if not format_ and (_FOREIGN.fullmatch(_suffix(path)) or _is_marked_up(path, packed)):
             return damage.file(display_name(argument), 0, *_unknown(path))
         yield Found(path, _name(path), format_ or ("tsv" if has_column else "txt"), packed)
     return None
+
+
+def _is_marked_up(path: Path, packed: bool) -> bool:
+    """Whether a file whose name says nothing begins like XML or a web page: its mark-up would be text."""
+    try:
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            head = stream.read(_HEAD)
+    except (OSError, EOFError, zlib.error):
+        return False  # what is wrong with it shows when it is read
+    return _MARKED_UP.match(head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xfe\xff \t\r\n")) is not None
 
 
 def _find_below(folder: Path, path: str, damage: Damage) -> Iterator[Found]:

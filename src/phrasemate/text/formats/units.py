@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -10,6 +11,7 @@ from typing import Any
 from phrasemate.text.sentences import full_tag
 
 _NO_LANGUAGE = ("mul", "und", "x", "zxx")
+_SERBIAN = re.compile("^sh(?=-|$)")  # withdrawn, for Serbian in Latin letters (an alias of CLDR)
 _NORWEGIAN = ("no", "nor")  # Bokmål and Nynorsk
 
 
@@ -75,7 +77,7 @@ def speaks(tag: str, expected: str) -> bool:
     is "he", "eng" is "en"), and Bokmål is Norwegian. A script that is likely need not be written: "zh-Hant-TW" is
     "zh-TW". So say the likely subtags of CLDR.
     """
-    tag, expected = (text.strip().lower().replace("_", "-") for text in (tag, expected))
+    tag, expected = (_SERBIAN.sub("sr-latn", text.strip().lower().replace("_", "-")) for text in (tag, expected))
     if expected == "*" or tag == expected or (expected != "" and tag.startswith(expected + "-")):
         return True
     if not {tag.partition("-")[0], expected.partition("-")[0]}.isdisjoint(("", *_NO_LANGUAGE)):
