@@ -29,6 +29,7 @@ SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "wikipedia_d
         ("[[File:Dog.jpg|thumb|A dog]]\nThe dog.[[de:Hund]] [[zh-min-nan:Káu]]", ["The dog."]),
         ("[[Star Trek: Picard]] läuft.", ["Star Trek: Picard läuft."]),
         ("Sie sah [[NCIS: Hawaii]] und [[Re:Mind]] gern.", ["Sie sah NCIS: Hawaii und Re:Mind gern."]),
+        ("Es [[Media:a.pdf|steht hier]], [[Datei:a.pdf|x]] so.", ["Es steht hier, so."]),
         ("Am [[Aa: der Fluss|Fluss]], [[doi:10.1/2|Text]], [[Pro:Idee]].", ["Am Fluss, Text, Pro:Idee."]),
         ("Der Hund.[[pt:Cão]] [[Simple:Dog]][[be-x-old:Сабака]][[gsw:Hund]]", ["Der Hund."]),
         (

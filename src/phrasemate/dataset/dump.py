@@ -410,7 +410,8 @@ def _link(node: Any, foreign: frozenset[str]) -> str:
     prefix, colon, _ = title.removeprefix(":").partition(":")
     prefix = prefix.strip().casefold().replace("_", " ")
     if colon and not title.startswith(":"):
-        is_file = node.text is not None and _MEDIA.search(title)  # by a former name of the namespace
+        # by a former name of the namespace; a link to the file itself (media:) shows its text
+        is_file = node.text is not None and prefix != "media" and _MEDIA.search(title)
         if is_file or prefix in foreign or prefix in _WIKIPEDIAS:
             return ""
     return _plain(node.text, foreign) if node.text is not None else title.removeprefix(":").partition("#")[0]
