@@ -172,11 +172,11 @@ def _unspaced(text: str) -> bool:
     return any("\u0e00" <= sign <= "\u0eff" or "\u3040" <= sign <= "\u9fff" or sign >= "\U00020000" for sign in text)
 
 
-def _spans(expression: re.Pattern[str], cleaned: Callable[[str], str] = plain) -> Find:
+def _spans(expression: re.Pattern[str], comparable: Callable[[str], str] = plain) -> Find:
     """Finds matches in the text as it is compared; the places are those of the text as it is."""
 
     def find(text: str) -> Iterator[tuple[int, int]]:
-        clean = cleaned(text)
+        clean = comparable(text)
         places = None if len(clean) == len(text) else visible_places(text)
         for match in expression.finditer(clean):
             start, end = match.span()

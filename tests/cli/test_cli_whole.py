@@ -123,11 +123,11 @@ def test_too_little_memory_without_a_model_is_one_line(tmp_path: Path, command: 
         index.add([Document.from_texts("a.txt", ["The old garden."])], lang="en")
     arguments = ["index", "optimize", folder] if command == "optimize" else ["concordance", folder, "garden"]
     limit = megabytes * 1_000_000
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "phrasemate", *arguments],
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert done.stderr.startswith("error: there is not enough memory")
+    assert (process.returncode, len(process.stderr.splitlines())) == (1, 1)
+    assert process.stderr.startswith("error: there is not enough memory")

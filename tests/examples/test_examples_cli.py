@@ -61,11 +61,11 @@ def test_extra_and_number(text: Path) -> None:
 
 def test_phrases_from_a_file_and_from_standard_input(text: Path, tmp_path: Path) -> None:
     (tmp_path / "terms.txt").write_text("art\n\nparty\n", encoding="utf-8")
-    found = [
+    results = [
         run("short", "--phrases", str(tmp_path / "terms.txt"), "--text", str(text), "--json"),
         run("short", "--phrases", "-", "--text", str(text), "--json", stdin="art\n\nparty\n"),
     ]
-    for result in found:
+    for result in results:
         assert [json.loads(line)["phrase"] for line in result.stdout.splitlines()] == ["short", "art", "party"]
 
 

@@ -209,8 +209,8 @@ def test_standard_input_can_be_read_again(monkeypatch: pytest.MonkeyPatch, raw: 
 @pytest.mark.parametrize("text", ['{"text": "Schön."}\n{"text": "Gut."}\n', "<html><p>Schön.<p>Gut."])
 def test_standard_input_in_another_encoding(monkeypatch: pytest.MonkeyPatch, encoding: str, text: str) -> None:
     stdin(monkeypatch, text.encode(encoding))
-    found = [s.text for document in read("-", encoding=encoding) for s in document.sentences()]
-    assert found == ["Schön.", "Gut."]
+    texts = [s.text for document in read("-", encoding=encoding) for s in document.sentences()]
+    assert texts == ["Schön.", "Gut."]
 
 
 @pytest.mark.parametrize("begins", ["<!DOCTYPE html>\n", "<!doctype html><title>Schön.</title>"])
@@ -298,8 +298,8 @@ def test_a_column_named_by_thousands_of_digits(tmp_path: Path) -> None:
 def test_what_stands_between_tabs_is_a_text_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "glossary.txt").write_text("# a comment\nbank\tBank\tmoney\n\nOne. Two.\tThree\n", encoding="utf-8")
     (document,) = read(tmp_path / "glossary.txt")
-    found = [(sentence.line, sentence.text) for sentence in document.sentences()]
-    assert found == [(1, "# a comment"), (2, "bank"), (2, "Bank"), (2, "money"), (4, "One."), (4, "Two."), (4, "Three")]
+    texts = [(sentence.line, sentence.text) for sentence in document.sentences()]
+    assert texts == [(1, "# a comment"), (2, "bank"), (2, "Bank"), (2, "money"), (4, "One."), (4, "Two."), (4, "Three")]
     (document,) = read(tmp_path / "glossary.txt", lines="sentence")
     assert [sentence.text for sentence in document.sentences()][1] == "bank\tBank\tmoney"
 

@@ -67,8 +67,8 @@ def test_paragraphs_headings_and_tables(tmp_path: Path) -> None:
         + paragraph("One. Two &amp; three.", '<w:pPr><w:tabs><w:tab w:val="left"/></w:tabs></w:pPr>')
         + table.format(paragraph("a"), paragraph("b"), inner, paragraph("c"))
     )
-    found = all_of(docx(tmp_path / "a.docx", body, styles=styles))
-    assert found == [
+    sentences = all_of(docx(tmp_path / "a.docx", body, styles=styles))
+    assert sentences == [
         Sentence("The title", 1, {"heading": 0}),
         Sentence("A heading", 2, {"heading": 2}),
         Sentence("Own level", 3, {"heading": 3}),
@@ -107,8 +107,8 @@ def test_notes_come_last(tmp_path: Path) -> None:
         name: f'<w:{name} xmlns:w="{WORD}"><w:{name[:-1]}>{paragraph("note in " + name)}</w:{name[:-1]}></w:{name}>'
         for name in ("endnotes", "footnotes")
     }
-    found = all_of(docx(tmp_path / "a.docx", paragraph("text"), **notes))
-    assert [(s.text, s.line, s.metadata) for s in found] == [
+    sentences = all_of(docx(tmp_path / "a.docx", paragraph("text"), **notes))
+    assert [(s.text, s.line, s.metadata) for s in sentences] == [
         ("text", 1, {}),
         ("note in footnotes", 2, {"part": "footnotes"}),
         ("note in endnotes", 3, {"part": "endnotes"}),
@@ -165,8 +165,8 @@ def test_sheets_and_named_columns_as_openpyxl_writes_them(tmp_path: Path) -> Non
     second.append(["nr", "de"])
     second.append([1, " Zeile\neins "])
     book.save(tmp_path / "a.xlsx")
-    found = [(s.text, s.line, s.metadata["sheet"]) for s in all_of(tmp_path / "a.xlsx", column="de")]
-    assert found == [("Haus", 2, "Wörter"), ("Baum & <x>", 4, "Wörter"), ("Zeile", 2, "B"), ("eins", 2, "B")]
+    sentences = [(s.text, s.line, s.metadata["sheet"]) for s in all_of(tmp_path / "a.xlsx", column="de")]
+    assert sentences == [("Haus", 2, "Wörter"), ("Baum & <x>", 4, "Wörter"), ("Zeile", 2, "B"), ("eins", 2, "B")]
     with pytest.raises(
         ReadError, match=r"line 1: no column 'fr' in the sheet 'Wörter'; the columns here are 'de', 'en'; "
     ):
@@ -478,12 +478,12 @@ def test_a_symbol_font_is_named_in_a_run_a_style_an_equation_or_not_known(tmp_pa
         '<w:style w:type="character" w:styleId="B"><w:name w:val="b"/><w:basedOn w:val="A"/></w:style>'
         f'<w:style w:type="paragraph" w:styleId="C"><w:name w:val="c"/>{fonts.format("hAnsi")}</w:style>'
     )
-    named, webdings = '<w:rStyle w:val="{}"/>', '<w:rFonts w:ascii="Webdings"/>'
+    style, webdings = '<w:rStyle w:val="{}"/>', '<w:rFonts w:ascii="Webdings"/>'
     other = '<w:rFonts w:ascii="Arial" w:cs="Webdings"/>'  # for other scripts than this one
     runs = f"<m:r>{fonts.format('hAnsi')}<m:t>{chr(0xF0B3)}</m:t></m:r><m:r><m:t>m</m:t></m:r>"
     equation = f"<m:oMath xmlns:m='{MATH}'>{runs}</m:oMath>"
     body = (
-        f"<w:p>{run('m', named.format('A'))}{run('m', named.format('B'))}{run('m')}</w:p>"
+        f"<w:p>{run('m', style.format('A'))}{run('m', style.format('B'))}{run('m')}</w:p>"
         f'<w:p><w:pPr><w:pStyle w:val="C"/></w:pPr>{run("ab")}</w:p>'
         f"<w:p>{run('x')}{equation}</w:p>"
         f"<w:p>{run('a ')}{run('PQ', webdings)}{run(' b', other)}</w:p>"
@@ -493,11 +493,11 @@ def test_a_symbol_font_is_named_in_a_run_a_style_an_equation_or_not_known(tmp_pa
 
 
 def test_hidden_rows_and_deleted_cells_are_left_out(tmp_path: Path) -> None:
-    hidden = f"<w:tr><w:trPr><w:hidden/></w:trPr><w:tc>{paragraph('Hidden.')}</w:tc></w:tr>"
-    shown = f'<w:tr><w:trPr><w:hidden w:val="0"/></w:trPr><w:tc>{paragraph("Shown.")}</w:tc></w:tr>'
-    deleted = f'<w:tc><w:tcPr><w:cellDel w:id="1"/></w:tcPr>{paragraph("Deleted.")}</w:tc>'
-    row = f"<w:tr>{deleted}<w:tc>{paragraph('Kept.')}</w:tc></w:tr>"
-    assert texts(docx(tmp_path / "a.docx", f"<w:tbl>{hidden}{shown}{row}</w:tbl>")) == ["Shown.", "Kept."]
+    row = f"<w:tr><w:trPr><w:hidden/></w:trPr><w:tc>{paragraph('Hidden.')}</w:tc></w:tr>"
+    second = f'<w:tr><w:trPr><w:hidden w:val="0"/></w:trPr><w:tc>{paragraph("Shown.")}</w:tc></w:tr>'
+    cell = f'<w:tc><w:tcPr><w:cellDel w:id="1"/></w:tcPr>{paragraph("Deleted.")}</w:tc>'
+    third = f"<w:tr>{cell}<w:tc>{paragraph('Kept.')}</w:tc></w:tr>"
+    assert texts(docx(tmp_path / "a.docx", f"<w:tbl>{row}{second}{third}</w:tbl>")) == ["Shown.", "Kept."]
 
 
 def test_equations_are_linear_text(tmp_path: Path) -> None:

@@ -177,8 +177,8 @@ def test_pairs_as_a_term_base(tmp_path: Path) -> None:
 def test_pairs_of_other_concepts_are_not_mixed_up(tmp_path: Path) -> None:
     pairs = [("Haus", "c2", "house"), ("Hund", "", "dog"), ("Leer", "", " "), ("Hund", "", "hound")]
     write_pairs(tmp_path / "a.tbx", [TermPair(Term(a, "de", id), Term(b, "en"), 1.0) for a, id, b in pairs])
-    found = [(term.id, term.text) for term in read_terms(tmp_path / "a.tbx", "*")]
-    assert found == [
+    terms = [(term.id, term.text) for term in read_terms(tmp_path / "a.tbx", "*")]
+    assert terms == [
         ("c2", "Haus"),
         ("c2", "house"),
         ("c2-2", "Hund"),

@@ -116,13 +116,13 @@ def _phrases(wordings: Sequence[str], file: str | None) -> list[str]:
         if not phrase.strip() or any("\udc80" <= character <= "\udcff" for character in phrase):
             raise InputError(f"the phrase {phrase!a} is empty or not UTF-8; expected text")
     with without_options():  # --encoding and --on-error are those of the texts
-        texts = [*wordings, *(_listed(file) if file is not None else ())]
+        texts = [*wordings, *(_phrases_of(file) if file is not None else ())]
     if not texts:
         raise typer.BadParameter("no phrase to look for; give PHRASE or --phrases FILE")
     return texts
 
 
-def _listed(file: str) -> Iterator[str]:
+def _phrases_of(file: str) -> Iterator[str]:
     """The phrases of a file: terms of a glossary (a .txt may be one with several columns), or texts of another."""
     from phrasemate.text import read
     from phrasemate.text.term_lists import is_glossary, read_terms

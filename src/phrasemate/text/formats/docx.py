@@ -113,10 +113,10 @@ class _Style(NamedTuple):
 def _styles(document: Archive, member: str) -> dict[str, _Style]:
     """The styles by their ids; each says what the styles say that it is based on."""
     styles = dict(_Styles(document.name).read(document.blocks(member))) if member in document else {}
-    return {name: _inherited(styles, style) for name, style in styles.items()}
+    return {name: _with_base(styles, style) for name, style in styles.items()}
 
 
-def _inherited(styles: Mapping[str, _Style], style: _Style) -> _Style:
+def _with_base(styles: Mapping[str, _Style], style: _Style) -> _Style:
     """The style with what it has of those that it is based on."""
     base = style
     for _ in range(_BASES):

@@ -184,11 +184,11 @@ def _label(declaration: bytes) -> bytes:
     """What an element says that the encoding is: by itself, or as a header; a description may speak of others."""
     content = _CONTENT.search(declaration)
     if content:
-        own = declaration[: content.start()] + b" " + declaration[content.end() :]
-        searched = [own, content[1].strip(b"\"'")] if _HTTP_EQUIV.search(own) else [own]
+        rest = declaration[: content.start()] + b" " + declaration[content.end() :]
+        texts = [rest, content[1].strip(b"\"'")] if _HTTP_EQUIV.search(rest) else [rest]
     else:
-        searched = [declaration]
-    return next((charset[1] for text in searched if (charset := _CHARSET.search(text))), b"")
+        texts = [declaration]
+    return next((charset[1] for text in texts if (charset := _CHARSET.search(text))), b"")
 
 
 def _codec(label: str) -> str:

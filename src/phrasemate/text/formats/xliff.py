@@ -217,7 +217,7 @@ class XliffStream(CodedStream[Unit]):
             target = "".join(targets[name]) if name in targets else None
             yield name, self._sides("".join(sources.get(name, [])), target)
 
-    def _marked(self, text: str) -> str:
+    def _without_marks(self, text: str) -> str:
         """The text of a file of Phrase's with gaps for its codes; that of other files as it is."""
         if _PHRASE.rstrip() not in self._uris.values():
             return text
@@ -229,7 +229,7 @@ class XliffStream(CodedStream[Unit]):
         return _MARKED.sub(gap, text)
 
     def _sides(self, source: str, target: str | None) -> tuple[Side, ...]:
-        source, target = self._marked(source), self._marked(target) if target is not None else None
+        source, target = self._without_marks(source), self._without_marks(target) if target is not None else None
         sides: tuple[Side, ...] = (Side(spaced(source), self._spoken.get("source") or self._languages[0]),)
         if target is not None:
             language = self._spoken.get("target") or self._languages[1]
