@@ -138,7 +138,7 @@ _BEFORE_WORD = {
     "bn": "মো ডা",
     "bs": "dr kpt mr npr prof sv tzv ul",
     "ca": "av avda dr dra prof sr sra srta sta",
-    "cs": "dr ing kpt mgr mjr mudr např por prof resp srov sv tj tzn tzv bc",
+    "cs": "dr ing kpt mgr mjr mudr např por prof resp srov sv tj tzn tzv",
     "cy": "dr mr mrs parch",
     "da": "adv afd dr f.eks fhv hhv hr kpt obs prof sct skt bl.a dir dvs frk",
     "de": "bspw bzw d.h dipl dr evtl fr frl ggf habil hr hrn i.d.r inkl insb iur jur med nat phil prof rer s.o s.u"
@@ -160,7 +160,7 @@ _BEFORE_WORD = {
     "hr": "dipl dr gđa gđica kpt mr npr prof sv tzv ul ing sc",
     "hu": "dr ifj ill pl prof ún özv szt",
     "hy": "դոկ պրոֆ",
-    "id": "bpk dr drs ir jl prof sdr yth hj tn ny kab kec kel pt",
+    "id": "bpk dr drs ir jl prof sdr yth hj kab kec kel pt",
     "is": "dr hr prof t.d",
     "it": "ad.es arch avv comm dott dott.ssa dr ecc.mo egr geom ing prof prof.ssa rag sig sig.ra sigg spett st"
     " dr.ssa f.lli gent.ma gent.mo ill.mo p.zza sig.na sigg.ri spett.le",
@@ -190,7 +190,7 @@ _BEFORE_WORD = {
     "ta": "திரு திருமதி பேரா",
     "te": "డా ప్రొ",
     "tl": "bb dr dra gng sta sto",
-    "tr": "alb av bkz bul bşk cad doç dr mah org prof sn sok yrd örn apt uzm",
+    "tr": "alb av bkz bul bşk cad doç dr mah org prof sn sok yrd örn uzm",
     "uk": "акад бульв вул напр пл пр пров просп проф св смт ім зв обл",
     "vi": "bs cn gs gv ks nsnd nxb pgs ths tp ts đc đd đh hđnd kts ls mr mrs ms nsưt pcn st tsk tt tx ubnd",
 }
@@ -218,7 +218,7 @@ _BEFORE_NUMBER = {
 # Initials of two letters and titles: the sentence continues after them where they begin with a capital.
 _BEFORE_NAME = {
     "bs": "dž lj nj",
-    "cs": "ch ul",
+    "cs": "ch ul bc",
     "cy": "ch ll ph rh th",
     "da": "fr",
     "de": "ch chr ph th hl mag maj rev",
@@ -228,6 +228,7 @@ _BEFORE_NAME = {
     "fr": "ch chr ph th col lt pr st av",
     "hr": "dž lj nj",
     "hu": "cs dz dzs gy ly ny sz ty zs id",
+    "id": "ny tn",
     "it": "cap cav col on rep sen ten pres",
     "nl": "ch chr ij ph th burg gem kapt kon min wed",
     "pl": "ch cz dz rz sz",
@@ -237,7 +238,7 @@ _BEFORE_NAME = {
     "sq": "dh gj ll nj rr sh th xh zh",
     "sr": "dž lj nj",
     "sv": "kap",
-    "tr": "op",
+    "tr": "op apt",
     "uz": "ch sh",
 }
 # The first ones were held against texts; that of Estonian is left out, a copy of the Finnish one.
