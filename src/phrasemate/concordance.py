@@ -26,14 +26,14 @@ import numpy as np
 from phrasemate.encode.segmenter import JOINT, disjoint
 from phrasemate.errors import InputError, QueryError
 from phrasemate.lexicon import InducedLexicon, bundled_lexicon, without_function_words
-from phrasemate.lexicon.inflection import locutions
+from phrasemate.lexicon.inflection import OF, general_words, locutions
 from phrasemate.query import parse_query
 from phrasemate.search import Result
 from phrasemate.text import folded, split_sentences, words
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless, tsv_line, write_sheet
 from phrasemate.text.formats.units import Side, Term, TermPair, Unit
-from phrasemate.text.sentences import Library, stop_words
+from phrasemate.text.sentences import Library
 from phrasemate.text.term_lists import write_pairs
 from phrasemate.types import Hit, Phrase, Span
 from phrasemate.utils.storage import NewFile
@@ -41,13 +41,6 @@ from phrasemate.utils.storage import NewFile
 UNIT_WORDS = 5  # of a unit that a list knows
 _HYPHENED = re.compile(r"\w+(?:[-‐‑]\w+)+")
 _CHINESE = re.compile("[\u3400-\u9fff々]{3,8}")
-_OF = {
-    "en": frozenset({"of"}),
-    "es": frozenset({"de", "del"}),
-    "fr": frozenset({"de", "du", "des"}),
-    "it": frozenset({"di", "del", "dei", "della"}),
-    "pt": frozenset({"de", "do", "da", "dos", "das"}),
-}
 ALONE = 4  # words: a text this short is itself the phrase
 
 
@@ -128,9 +121,9 @@ def without_clauses(sentence: str, spans: Sequence[Span]) -> list[Span]:
     """
     lexicon = bundled_lexicon()
     language = lexicon.language_of(sentence) if lexicon is not None else ""
-    stops = _stop_words(language)
+    stops = general_words(language)
     places = [(start, end) for start, end in words(sentence) if folded(sentence[start:end]) in stops]
-    inner = _OF.get(language, frozenset())
+    inner = OF.get(language, frozenset())
     return [
         span
         for span in spans
@@ -140,14 +133,6 @@ def without_clauses(sentence: str, spans: Sequence[Span]) -> list[Span]:
             for place in places
         )
     ]
-
-
-@lru_cache(maxsize=32)
-def _stop_words(language: str) -> frozenset[str]:
-    try:
-        return stop_words(language)
-    except InputError:
-        return frozenset()
 
 
 def _within(place: tuple[int, int], span: tuple[int, int]) -> bool:

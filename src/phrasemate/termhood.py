@@ -2,7 +2,8 @@
 
 A phrase gets a few features (see `describe`). A logistic regression over them, the same for all languages, ranks it.
 Phrases of several words are judged like single words: nothing divides by the length. The weights were fitted on the
-terms that twelve Canadian acts define, in English and, for five of them, in French (bench/law_terms.py).
+terms that ten Canadian acts define (bench/law_terms.py). A phrase of several words that stands once, a long one and one
+that is a whole clause are seldom terms.
 
 What Frantzi, Ananiadou and Mima (2000) call the C-value is here in two features: how often a phrase stands, and the
 share of it that stands in one longer phrase. Keyness compares the document's words with a `Reference`, frequencies in
@@ -24,24 +25,29 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phrasemate.encode import FrequentWords
-from phrasemate.lexicon.inflection import has_stemmer, primary, stemmed_all
+from phrasemate.lexicon.inflection import OF, general_words, has_stemmer, primary, stemmed_all
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import composed
 from phrasemate.types import Phrase
 
 WEIGHTS = {  # bench/law_terms.py --part fit
-    "frequency": 1.09,
-    "belief": 17.5,
-    "length": 1.97,
-    "keyness": 1.0,  # times the weight of its reference
-    "association": 0.3,
-    "function words": -3.69,
-    "nested": -2.13,
-    "number": -4.12,
+    "frequency": 0.9,
+    "belief": 13.79,
+    "length": 2.96,
+    "keyness": 0.8,  # times the weight of its reference
+    "association": 0.18,
+    "function words": -4.63,
+    "general words": -0.75,
+    "once": -4.67,
+    "long": -1.02,
+    "clause": -3.35,
+    "nested": -2.84,
+    "number": -3.45,
     "defined": 3.0,  # by hand: laws define all the terms that they are measured by, other documents a few
 }
+LONG = 3  # words, above which a term is seldom
 NESTED = 0.8  # of the occurrences of a phrase in one longer phrase, from which on the longer one stands for it
-BIAS = -26.1
+BIAS = -21.48
 _ENDINGS = 3  # characters that inflected forms of a word may differ in, after what they share
 _ENGLISH_ENDINGS = frozenset({"", "s", "es", "y", "ies", "'s"})  # "invest" and "investment" stay two terms
 _CODE = re.compile(r"[_{}<>\\|=@$%^~`]|[a-z]\.[a-z]{2}")
@@ -58,7 +64,7 @@ _DEFINES = re.compile(
     re.VERBOSE,
 )
 _CAPITAL_AFTER = re.compile(r"\s+(?:\([^()]{1,80}\)\s*)?[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]")
-_CAPITAL_NOUNS = frozenset({"de", "lb", ""})  # where a capital says nothing
+_CAPITAL_NOUNS = frozenset({"de", "lb"})  # where every noun has a capital
 
 
 class Occurrence(NamedTuple):
@@ -110,16 +116,17 @@ def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatisti
     """The phrases with all inflected forms of one as one, under the most frequent form, in order of occurrence.
 
     Forms of one phrase have equal stems (Snowball), word by word. What follows the beginning that they share must be
-    an ending of English, or short in another language. Without a stemmer all phrases stay as they are.
+    an ending of English, or short in another language. In German a noun is no form of a verb. Without a stemmer all
+    phrases stay as they are.
     """
     if not has_stemmer(language):
         return dict(phrases)
     language = primary(language)
     parts = sorted({part for key in phrases for part in key.split(" ")})
     stems = dict(zip(parts, stemmed_all(parts, language), strict=True))
-    alike: defaultdict[str, list[str]] = defaultdict(list)
+    alike: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
     for key in sorted(phrases, key=lambda key: -phrases[key].count):
-        alike[" ".join(stems[part] for part in key.split(" "))].append(key)
+        alike[" ".join(stems[part] for part in key.split(" ")), _is_noun(phrases[key].places, language)].append(key)
     head_of: dict[str, str] = {}
     for keys in alike.values():
         heads: list[str] = []
@@ -131,6 +138,12 @@ def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatisti
     for key in phrases:
         forms[head_of[key]].append(key)
     return {head: _joined(phrases, keys) for head, keys in forms.items()}
+
+
+def _is_noun(places: Sequence[Occurrence], language: str) -> bool:
+    """Whether the last word has a capital at most places; True where capitals do not tell."""
+    small = sum(place.phrase.text.split()[-1][:1].islower() for place in places)
+    return primary(language) not in _CAPITAL_NOUNS or 2 * small <= len(places)
 
 
 def _inflects(one: str, other: str, language: str) -> bool:
@@ -174,7 +187,7 @@ def _joined(phrases: Phrases, keys: Sequence[str]) -> PhraseStatistics:
 
 
 def describe(phrases: Phrases, language: str, reference: Reference | None = None, common: Collection[str] = ()) -> None:
-    """Sets the features of each phrase; ``common``: folded function words.
+    """Sets the features of each phrase; ``common``: folded function words, of which those for "of" do not count.
 
     Without a ``reference`` all phrases have the keyness 0.
     """
@@ -185,6 +198,9 @@ def describe(phrases: Phrases, language: str, reference: Reference | None = None
     if reference is not None:
         for word, count in counts.items():
             keyness[word] = reference.weight * (math.log(count / total) - reference.log_probability(word))
+    rare = {word: word not in OF.get(primary(language), ()) for word in counts}
+    function_words = {word for word in common if rare.get(word)}
+    general = {word for word in general_words(language) if rare.get(word)}
     for key, statistics in phrases.items():
         parts, count, places = key.split(" "), statistics.count, statistics.places
         chances = [count * total / (max(counts[one], 1) * max(counts[other], 1)) for one, other in pairwise(parts)]
@@ -194,11 +210,29 @@ def describe(phrases: Phrases, language: str, reference: Reference | None = None
             "length": math.log2(len(parts) + 1),
             "keyness": sum(keyness.get(part, 0.0) for part in parts) / len(parts),
             "association": math.log(min(chances, default=1.0)),
-            "function words": sum(part in common for part in parts) / len(parts),
+            "function words": sum(part in function_words for part in parts) / len(parts),
+            "general words": sum(part in general for part in parts) / len(parts),
+            "once": float(count == 1 and len(parts) > 1),
+            "long": float(max(0, len(parts) - LONG)),
+            "clause": sum(map(_is_alone, places)) / len(places) if len(parts) > 2 else 0.0,
             "nested": min(1.0, max((phrases[one].count for one in longer[key]), default=0) / count),
             "number": float(any(not any(map(str.isalpha, part)) for part in parts)),
             "defined": float(any(is_defined(place.phrase, language) for place in places)),
         }
+
+
+def _is_alone(place: Occurrence) -> bool:
+    """Whether punctuation or nothing stands on both sides, as it does around a clause or a heading."""
+    phrase = place.phrase
+    before, after = phrase.context[: phrase.start].rstrip(), phrase.context[phrase.end :].lstrip()
+    return not (before[-1:].isalnum() or after[:1].isalnum())
+
+
+def is_phrase_of(language: str, parts: Sequence[str], places: Sequence[Occurrence], common: Collection[str]) -> bool:
+    """Whether a run of words may be a phrase: no function word at its edges, and in German a noun at its end."""
+    if parts[0] in common or parts[-1] in common:
+        return False
+    return len(parts) == 1 or _is_noun(places, language)
 
 
 def termhood(phrases: Phrases) -> dict[str, float]:
@@ -263,7 +297,7 @@ def is_defined(phrase: Phrase, language: str = "") -> bool:
     if _DEFINES.match(after):
         return True
     first = phrase.context[phrase.start]
-    opens = not any(map(str.isalnum, before)) and first.islower() and primary(language) not in _CAPITAL_NOUNS
+    opens = not any(map(str.isalnum, before)) and first.islower() and primary(language) not in {*_CAPITAL_NOUNS, ""}
     return opens and _CAPITAL_AFTER.match(after) is not None
 
 

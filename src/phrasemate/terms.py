@@ -31,6 +31,7 @@ from phrasemate.encode.pooling import by_examples
 from phrasemate.encode.segmenter import JOINT
 from phrasemate.errors import InputError
 from phrasemate.lexicon import bundled_lexicon
+from phrasemate.lexicon.induced import grammatical_words
 from phrasemate.lexicon.inflection import stemmed
 from phrasemate.search import Group, Searcher
 from phrasemate.termhood import (
@@ -40,6 +41,7 @@ from phrasemate.termhood import (
     describe,
     fold_parts,
     is_code,
+    is_phrase_of,
     merge_inflected,
     termhood,
     tokenizer_reference,
@@ -170,16 +172,18 @@ def prepare_phrases(
     """The phrases that `find_phrases` gives, inflected forms as one and without code, with what termhood needs."""
     language = settings.language or _language(phrases)
     merged = merge_inflected(phrases, language)
+    grammatical = grammatical_words(language)
     chosen = {
         key: statistics
         for key, statistics in merged.items()
         if statistics.count >= settings.least
+        and is_phrase_of(language, key.split(" "), statistics.places, grammatical)
         and 2 * sum(is_code(place.phrase) for place in statistics.places) <= len(statistics.places)
     }
     tokenizer = getattr(getattr(model, "runtime", None), "tokenizer", None)
     if reference is None and tokenizer is not None:
         reference = tokenizer_reference(tokenizer)
-    describe(chosen, language, reference, model.ngram.common if hasattr(model, "ngram") else ())
+    describe(chosen, language, reference, grammatical or (model.ngram.common if hasattr(model, "ngram") else ()))
     return chosen
 
 

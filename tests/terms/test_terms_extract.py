@@ -350,3 +350,34 @@ def test_known_terms_are_marked_in_any_form() -> None:
 def test_a_tokenizer_tells_frequent_words_from_rare_ones(model: Model) -> None:
     probability = tokenizer_reference(model.runtime.tokenizer).log_probability
     assert probability("und") > probability("zeit") > probability("treuhandkonto")
+
+
+def test_no_term_begins_or_ends_with_a_function_word() -> None:
+    sentence = "Andere Leute oder viele Banken zahlen die Steuer der Bank."
+    wordings = [term.text for term in terms(Believer({}, 0.9), sentence, language="de")]
+    assert {"Leute", "Banken", "Steuer", "Steuer der Bank"} <= set(wordings)
+    assert not {
+        text
+        for text in wordings
+        if {"andere", "oder", "die", "der"} & {text.lower().split()[0], text.lower().split()[-1]}
+    }
+    assert not [text for text in wordings if " " in text and text.endswith("zahlen")]  # no noun at its end
+    particles = [term.text for term in terms(Believer({}, 0.9), "契約は有効です。", language="ja")]
+    assert "契約" in particles
+    assert not {"は", "です"} & set(particles)
+
+
+def test_german_verbs_are_no_forms_of_nouns() -> None:
+    believer = Believer({"beitrag": 0.9, "beiträge": 0.9, "beitragen": 0.9})
+    extracted = terms(believer, "Ein Beitrag.", "Viele Beiträge.", "Wir beitragen.", language="de")
+    assert {text: count for term in extracted for text, count in [(term.text, term.count)]} == {
+        "Beitrag": 2,
+        "beitragen": 1,
+    }
+
+
+def test_a_clause_and_a_long_phrase_that_stands_once_come_late() -> None:
+    believer = Believer({"spare wheel": 0.9, "wheel turns left": 0.9, "spare wheel bolt": 0.9})
+    sentences = ["the spare wheel fits", "a spare wheel fits", "wheel turns left", "and a spare wheel bolt fits"]
+    extracted = {term.text: term.score for term in terms(believer, *sentences, language="en")}
+    assert extracted["spare wheel"] > extracted["spare wheel bolt"] > extracted["wheel turns left"]

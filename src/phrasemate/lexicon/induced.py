@@ -37,6 +37,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import log
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from unicodedata import category
@@ -46,7 +47,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
-from phrasemate.lexicon.inflection import function_words, has_stemmer, primary, stemmed_all
+from phrasemate.lexicon.inflection import function_words, general_words, has_stemmer, primary, stemmed_all
 from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, beginning, encoded
 from phrasemate.text import folded, words
 from phrasemate.utils.storage import save_arrays
@@ -283,6 +284,25 @@ PATH = Path(__file__).parent.parent / "models" / "lexicon" / "lexicon.safetensor
 def bundled_lexicon() -> InducedLexicon | None:
     """The lexicon of the package; None where it was installed without one. It is opened once."""
     return InducedLexicon(PATH) if PATH.exists() else None
+
+
+@cache
+def grammatical_words(lang: str) -> frozenset[str]:
+    """The function words of a language, folded; none of a language that the bundled lexicon does not know.
+
+    They are the stop words whose likeliest equivalent is an English function word; the list of Japanese has no others.
+    """
+    lang, lexicon = primary(lang), bundled_lexicon()
+    if lang == "en":
+        return ENGLISH_FUNCTION_WORDS
+    if lexicon is None or lang not in lexicon.languages:
+        return frozenset()
+    if lang == "ja":
+        return general_words(lang)
+    likeliest = {
+        word: max(lexicon.into_english(word, lang), key=itemgetter(1), default=("",))[0] for word in general_words(lang)
+    }
+    return frozenset(word for word, english in likeliest.items() if english in ENGLISH_FUNCTION_WORDS)
 
 
 Counts = Mapping[tuple[str, str], int]

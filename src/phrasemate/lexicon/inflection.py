@@ -15,12 +15,15 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import Stemmer
 
+from phrasemate.errors import InputError
 from phrasemate.text.normalize import composed, folded
+from phrasemate.text.sentences import stop_words
 
 _TABLE = """
 ar ara arabic|bg bul bulgarian|ca cat catalan|cs ces cze czech|cy cym wel welsh|da dan danish|de deu ger german|
@@ -186,6 +189,24 @@ en cuenta|tener en cuenta|sin embargo|sin perjuicio de|por ejemplo|por lo tanto|
 por escrito|de acuerdo con|de conformidad con|de buena fe|de oficio|a cargo de|a partir de|a través de|a favor de
 a pesar de|al menos|con respecto a|con arreglo a|bajo su propia responsabilidad|llevar a cabo|formar parte de""",
 }
+OF = {  # what stands for "of" within a term
+    "en": frozenset({"of"}),
+    "es": frozenset({"de", "del"}),
+    "fr": frozenset({"de", "du", "des"}),
+    "it": frozenset({"di", "del", "dei", "della"}),
+    "pt": frozenset({"de", "do", "da", "dos", "das"}),
+}
+
+
+@lru_cache(maxsize=32)
+def general_words(lang: str) -> frozenset[str]:
+    """The stop words of a language, folded; none where stopwordsiso has no list."""
+    try:
+        return frozenset(map(folded, stop_words(primary(lang))))
+    except InputError:
+        return frozenset()
+
+
 _LISTS = {language: frozenset(text.replace("\n", "|").split("|")) for language, text in _LOCUTIONS.items()}
 
 
