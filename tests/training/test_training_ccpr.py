@@ -18,7 +18,7 @@ from pair_files import write_pairs
 
 from phrasemate.errors import InputError
 from phrasemate.training.ccpr import CCPR, CCPRTask, Config, PhraseModel, Settings, on_device
-from phrasemate.training.ccpr_data import Alteration, Example, PairFile, SpanBatch, collate
+from phrasemate.training.ccpr_data import Alteration, Example, PairFile, SpanBatch, Spans, collate
 from phrasemate.training.hf_encoder import Backbone, Tokenizer
 from phrasemate.training.losses import balanced_bce
 
@@ -48,6 +48,12 @@ def plain_vector(model: PhraseModel, states: torch.Tensor, first: int, last: int
     return weight @ ends + model.start.bias.detach().double().numpy()
 
 
+def extra_ends(side: Spans) -> list[tuple[int, int]]:
+    """Token rows of the phrases that only serve as wrong answers."""
+    places = np.flatnonzero(side.extra)
+    return list(zip(side.first[places].tolist(), side.last[places].tolist(), strict=True))
+
+
 def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, settings: Settings) -> float:
     """Eq. 2-4, one phrase at a time."""
     total = 0.0
@@ -56,7 +62,9 @@ def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, 
         for pair in batch.pairs:
             query, own = int(pair[column]), int(pair[1 - column])
             rivals = range(len(other.first)) if settings.negatives == "spans" else set(batch.pairs[:, 1 - column])
-            scores = {}
+            if settings.negatives == "linked":
+                rivals = {*rivals, *np.flatnonzero(other.extra)}
+            scores: dict[int, float] = {}
             for rival in map(int, rivals):
                 same = settings.same_wording == "ignored" and other.wording[rival] == other.wording[own]
                 if rival == own or not same:
@@ -65,7 +73,12 @@ def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, 
                     if settings.normalise:
                         a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
                     scores[rival] = float(a @ b) / settings.temperature
-            losses.append(math.log(sum(math.exp(s - scores[own]) for s in scores.values())))
+            extra = []  # of the query's own side
+            if settings.negatives == "linked":
+                vectors = [plain_vector(model, states, *ends) for ends in extra_ends(side)]
+                own_side = plain_vector(model, states, int(side.first[query]), int(side.last[query]))
+                extra = [math.exp(float(own_side @ vector) - scores[own]) for vector in vectors]
+            losses.append(math.log(sum(math.exp(s - scores[own]) for s in scores.values()) + sum(extra)))
         total += sum(losses) / len(losses) / 2
     return total
 
@@ -83,6 +96,37 @@ def test_the_alignment_loss_is_the_equation(
 ) -> None:
     found = CCPR(model, settings)(states, batch)
     assert found.total.item() == pytest.approx(plain_alignment(model, states, batch, settings), rel=1e-4)
+
+
+def test_extra_negatives_are_phrases_unlike_those_that_are_drawn(
+    model: PhraseModel, base: Path, pairs: Path, tmp_path: Path
+) -> None:
+    """As the released code takes them: the sentences' other phrases, of both sides."""
+    file = PairFile(pairs / "en-xx.jsonl")
+    examples = [file[i] for i in range(4)]
+    batch = collate(examples, Tokenizer(base), Alteration(), 3, 1, random.Random(1), linked=True)
+    for side, column, texts in ((batch.source, 0, "source"), (batch.target, 1, "target")):
+        wordings = dict.fromkeys(side.wording.tolist(), "")
+        for text, number, example in itertools.product(range(4), range(len(side.first)), examples):
+            if side.text[number] - 4 * column == text and example is examples[text]:
+                low, high = batch.tokens.starts[side.first[number]], batch.tokens.ends[side.last[number]]
+                wordings[int(side.wording[number])] = getattr(example, texts)[low:high]
+        drawn = [wordings[number] for number in side.wording[batch.pairs[:, column]].tolist()]
+        expected = [
+            bool(side.phrase[number])
+            and not any(wordings[wording] in other or other in wordings[wording] for other in drawn)
+            for number, wording in enumerate(side.wording.tolist())
+        ]
+        assert side.extra.tolist() == expected
+        assert 0 < sum(expected) < side.phrase.sum()
+    with torch.no_grad():
+        states = model.backbone.states(batch.tokens, 64)
+    settings = Settings(dim=8, segment=0, negatives="linked")
+    loss = CCPR(model, settings)(states, batch).total.item()
+    assert loss == pytest.approx(plain_alignment(model, states, batch, settings), rel=1e-4)
+    assert loss > plain_alignment(model, states, batch, Settings(dim=8, segment=0)) + 1e-3
+    ignoring = Settings(dim=8, segment=0, negatives="linked", same_wording="ignored")
+    assert CCPR(model, ignoring)(states, batch).total.item() <= loss
 
 
 def test_the_segmentation_loss_is_the_equation(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
@@ -197,7 +241,7 @@ def test_held_out_figures_are_those_of_a_plain_loop(tables: dict[str, Any], pair
         ("loop", "seed", 2**63, r"seed: 9223372036854775808; expected less than 2\*\*63"),
         ("model", "attention", "none", "attention: 'none'; expected eager or sdpa"),
         ("data", "positives", "nowhere", "same or elsewhere"),
-        ("loss", "negatives", "span", "negatives: .span.; expected phrases or spans"),
+        ("loss", "negatives", "span", "negatives: .span.; expected phrases, linked or spans"),
         ("loss", "same_wording", "masked", "expected negative or ignored"),
     ],
 )

@@ -69,15 +69,22 @@ def tables_of(config: Path, changes: list[str] | None) -> dict[str, Any]:
 def train(  # a Trainer: only there with torch
     trainer: Any, run: Path, minutes: float | None, as_json: bool, then: str = "phrasemate model export"
 ) -> None:
-    """Run it, say how it ended and what comes ``then``, draw the curves."""
+    """Run it, say how it ended and what comes ``then``, draw the curves; of several processes, the first says it."""
+    from phrasemate.training import processes
+
+    first = processes.group().rank == 0
     try:
         with _progress() as show:
             last = trainer.run(float("inf") if minutes is None else minutes, show)
+        processes.leave()
     except KeyboardInterrupt:
         typer.echo(f"stopped after step {trainer.step}; the same command resumes from step {trainer.saved}", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
-        _draw(run)
+        if first:
+            _draw(run)
+    if not first:
+        return
     if as_json:
         typer.echo(json.dumps({"run": str(run), "step": trainer.step, "finished": trainer.finished, "last": last}))
     elif trainer.finished:
@@ -198,13 +205,16 @@ def ccpr(
     best model so far as a Hugging Face folder, which ``phrasemate model export`` turns into one that searches.
     """
     with needs_training():
+        from phrasemate.training import processes
         from phrasemate.training.ccpr import CCPRTask, Config
         from phrasemate.training.trainer import Trainer, chosen_device
     settings = Config.of(tables_of(config, changes))
     if data is None and not config.is_file():
         raise InputError(f"{config} comes with phrasemate: say with --data where the files of phrasemate pairs are")
+    device = chosen_device(device, threads)
+    processes.join(device)
     with enough_memory():
-        task = CCPRTask(settings, data or config.parent, chosen_device(device, threads))
+        task = CCPRTask(settings, data or config.parent, device)
     train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json)
 
 
@@ -226,11 +236,14 @@ def xpr(
     Takes phrase pairs with example sentences, of one or several language pairs. Writes the same as ``train ccpr``.
     """
     with needs_training():
+        from phrasemate.training import processes
         from phrasemate.training.trainer import Trainer, chosen_device
         from phrasemate.training.xpr import Config, XPRTask
     settings = Config.of(tables_of(config, changes))
+    device = chosen_device(device, threads)
+    processes.join(device)
     with counter() as count, enough_memory():
-        task = XPRTask(settings, data, states or run / "states", chosen_device(device, threads), count)
+        task = XPRTask(settings, data, states or run / "states", device, count)
     for remark in task.remarks:
         typer.echo(remark, err=True)
     train(Trainer(task, task.loop, run, task.facts()), run, minutes, as_json)
@@ -267,7 +280,9 @@ def bicla(
     """
     with needs_training():
         from phrasemate.training.bicla import BiCLATask, Config
+        from phrasemate.training.processes import expect_one
         from phrasemate.training.trainer import Trainer, chosen_device
+    expect_one("bicla")
     settings = Config.of(tables_of(config, changes))
     with enough_memory():
         task = BiCLATask(settings, data, vectors, chosen_device(device, threads))
@@ -305,10 +320,12 @@ def reranker(
     once. Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out MAP.
     """
     with needs_training():
+        from phrasemate.training.processes import expect_one
         from phrasemate.training.reranker import Config, RerankerTask
         from phrasemate.training.trainer import Trainer, chosen_device
     from phrasemate.encode import load_model
 
+    expect_one("reranker")
     settings = Config.of(tables_of(config, changes))
     device = chosen_device(device, threads)
     encoder = load_model(model, threads)

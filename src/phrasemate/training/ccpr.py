@@ -34,6 +34,7 @@ from torch.nn import functional
 
 from phrasemate.encode.heads import load_heads, principal_axes
 from phrasemate.errors import InputError, ModelError
+from phrasemate.training import processes
 from phrasemate.training.ccpr_data import (
     Alteration,
     CrossContextSampling,
@@ -59,7 +60,8 @@ class Settings:
 
     ``lengths``: spans of 1, 2 ... so many words have a bias of their own in the segmenter, longer ones share the last
     (1: all share one, as in the paper). ``normalise`` and ``temperature``: cosines divided by it. ``negatives``:
-    "phrases" of the batch, or all "spans" of its sentences. ``same_wording``: whether a candidate that reads as the
+    "phrases" of the batch, the same with other "linked" phrases of the sentences of both sides (the released code; see
+    `collate`), or all "spans" of its sentences. ``same_wording``: whether a candidate that reads as the
     positive does is "negative" or "ignored".
     ``segment``: weight of the segmentation loss (beta, eq. 7); ``sentence`` and ``mean``: weights of the contrasts of
     sentences and of phrases as means of their token states, both with ``plain_temperature``. ``anchor``: weight of
@@ -88,7 +90,7 @@ class Settings:
     def __post_init__(self) -> None:
         expect("[loss] directions", self.directions, ("mean", "sum"))
         expect("[loss] balance", self.balance, ("batch", "sentence"))
-        expect("[loss] negatives", self.negatives, ("phrases", "spans"))
+        expect("[loss] negatives", self.negatives, ("phrases", "linked", "spans"))
         expect("[loss] same_wording", self.same_wording, ("negative", "ignored"))
         for name, least in (
             ("dim", 1),
@@ -243,7 +245,7 @@ class CCPR:
         for side, other in ((0, 1), (1, 0)):
             query, rival = sides[side], sides[other]
             queries = self.vectors(states, query, pairs[:, side], contexts)
-            chosen, positives = self._candidates(pairs[:, other], len(rival["first"]))
+            chosen, positives = self._candidates(pairs[:, other], rival)
             candidates = self.vectors(states, rival, chosen, contexts)
             ignored = None
             if self.settings.same_wording == "ignored":
@@ -254,17 +256,22 @@ class CCPR:
                 right_too[tuple(torch.from_numpy(known_pairs[side].T).to(states.device))] = True
                 right_too = right_too[:, rival["wording"][chosen]]
                 ignored = right_too if ignored is None else ignored | right_too
+            if self.settings.negatives == "linked":
+                extra = query["extra"].nonzero()[:, 0]
+                candidates = torch.cat([candidates, self.vectors(states, query, extra, contexts)])
+                ignored = None if ignored is None else functional.pad(ignored, (0, len(extra)))
             losses.append(contrast(queries, candidates, positives, self.settings.temperature, ignored))
         total = losses[0].loss + losses[1].loss
         right = (losses[0].right + losses[1].right) / 2
         return total if self.settings.directions == "sum" else total / 2, right
 
-    def _candidates(self, positives: Tensor, spans: int) -> tuple[Tensor, Tensor]:
-        """Which spans are candidates, and which of these are the positives."""
+    def _candidates(self, positives: Tensor, side: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Which spans of a side are candidates, and which of these are the positives."""
         if self.settings.negatives == "spans":
-            return torch.arange(spans, device=positives.device), positives
-        chosen, places = torch.unique(positives, return_inverse=True)
-        return chosen, places
+            return torch.arange(len(side["first"]), device=positives.device), positives
+        extra = side["extra"].nonzero()[:, 0]  # none unless "linked"
+        chosen, places = torch.unique(torch.cat([positives, extra]), return_inverse=True)
+        return chosen, places[: len(positives)]
 
     def vectors(self, states: Tensor, side: dict[str, Tensor], spans: Tensor, contexts: Tensor | None) -> Tensor:
         """(spans, dim) vectors of some spans of a side, by number; ``contexts`` (texts, dim) with a weight."""
@@ -544,6 +551,7 @@ class CCPRTask:
             elsewhere,
             self.known,
             opposed,
+            self.config.loss.negatives == "linked",
         )
 
     def backward(self, batch: SpanBatch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
@@ -560,7 +568,7 @@ class CCPRTask:
             parts.update(losses.parts)
             return losses.total * scale
 
-        if self.config.optimizer.cached:
+        if self.config.optimizer.cached or processes.group().size > 1:
             chunked_backward(self.backbone, batch.tokens, chunk, objective, autocast)
         else:
             with autocast():

@@ -449,6 +449,7 @@ class Spans(NamedTuple):
         wording: Equal numbers, equal case-folded text.
         text: The sentence's number in the batch of tokens.
         phrase: Whether a phrase pair has this span.
+        extra: Whether it is a phrase that only serves as a wrong answer (see `collate`, ``linked``).
     """
 
     first: Integers
@@ -457,6 +458,7 @@ class Spans(NamedTuple):
     wording: Integers
     text: Integers
     phrase: NDArray[np.bool_]
+    extra: NDArray[np.bool_]
 
 
 class SpanBatch(NamedTuple):
@@ -499,6 +501,7 @@ def collate(
     elsewhere: Sequence[Example] = (),
     known_pairs: KnownPairs | None = None,
     opposed: Container[tuple[str, str]] = (),
+    linked: bool = False,
 ) -> SpanBatch:
     """Tokenize the sentence pairs, list their spans of up to ``max_words`` words and draw ``most`` phrase pairs each.
 
@@ -507,6 +510,8 @@ def collate(
     ``elsewhere``: examples whose two sides do not translate each other (`phrasemate.training.ccpr_data`).
     ``known_pairs``: wordings that are right for each other, except the ``opposed`` pairs, which are wrong where they
     stand.
+    ``linked``: the phrases of these sentences that are not drawn are extra wrong answers, but for those whose wording
+    contains that of a drawn phrase of their side, or lies in one (as CCPR's released code has it).
 
     Rare wordings are drawn rather than frequent ones: a phrase pair's chance falls with the square root of how often
     its source wording occurs in the batch.
@@ -528,6 +533,9 @@ def collate(
             for side, span in enumerate(spans):
                 span.phrase[table[:, side]] = True
     pairs = np.concatenate(chosen)
+    if linked:
+        for side, span in enumerate(spans):
+            span.extra[span.phrase] = _unlike(span.wording[span.phrase], span.wording[pairs[:, side]], list(numbers))
     right = (
         None
         if known_pairs is None
@@ -537,6 +545,16 @@ def collate(
         )
     )
     return SpanBatch(tokens, spans[0], spans[1], pairs, sentences, mates, right)
+
+
+def _unlike(wordings: Integers, drawn: Integers, texts: Sequence[str]) -> NDArray[np.bool_]:
+    """(spans,) whether a wording neither contains one that is drawn nor lies in one; all are numbers of ``texts``."""
+    drawn_texts = [texts[number] for number in np.unique(drawn).tolist()]
+    together = "\n".join(drawn_texts)
+    distinct, places = np.unique(wordings, return_inverse=True)
+    some = [texts[number] for number in distinct.tolist()]
+    unlike = [text not in together and not any(other in text for other in drawn_texts) for text in some]
+    return np.array(unlike, bool)[places]
 
 
 def _known_rows(
@@ -606,7 +624,8 @@ def _spans(
         ids = np.array([numbers.setdefault(wording, len(numbers)) for wording in wordings], np.int64)
         parts.append((opening[i], closing[j], j - i + 1, ids, np.full(len(i), before + number)))
     first, last, length, wording, text = (np.concatenate(item).astype(np.int64) for item in zip(*parts, strict=True))
-    return Spans(first, last, length, wording, text, np.zeros(len(first), bool)), place
+    none = [np.zeros(len(first), bool) for _ in range(2)]
+    return Spans(first, last, length, wording, text, *none), place
 
 
 def _drawn(wordings: Integers, owners: Integers, most: int, draw: random.Random) -> Integers:

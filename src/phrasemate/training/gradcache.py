@@ -3,6 +3,9 @@
 A loss over all texts of a batch needs the gradients of all of them. `cached_backward` computes each chunk twice, and
 only one chunk is in memory, so any number of negatives fits. It is section 3 of Gao et al., 2021, "Scaling Deep
 Contrastive Learning Batch Size under Memory Limited Setup".
+
+Where several processes train together (`phrasemate.training.processes`), each computes some of the chunks, and gets the
+outputs of all of them for the loss.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
+
+from phrasemate.training import processes
 
 if TYPE_CHECKING:
     from phrasemate.training.hf_encoder import Backbone, Batch
@@ -38,7 +43,8 @@ def chunked_backward(
     Each chunk is computed without a graph first; the objective's gradient with respect to the states is then carried
     through each chunk, computed again with the same dropout.
     """
-    chunks = list(backbone.chunks(batch, tokens))
+    share = -(-len(batch.ids) // processes.group().size)  # or there would be fewer chunks than processes
+    chunks = list(backbone.chunks(batch, min(tokens, share)))
     rows = [chunk.rows for chunk in chunks]
     return cached_backward(
         backbone, chunks, lambda outputs: objective(gathered(outputs, rows)), backbone.device, autocast
@@ -52,20 +58,28 @@ def cached_backward(
     device: torch.device,
     autocast: Callable[[], Any] = nullcontext,
 ) -> Tensor:
-    """The same of anything that is computed chunk by chunk: the loss of ``objective([compute(c) for c in chunks])``."""
-    randoms, outputs = [], []
+    """The same of anything that is computed chunk by chunk: the loss of ``objective([compute(c) for c in chunks])``.
+
+    Of several processes each adds a share to the gradients; `processes.add_gradients` makes them whole.
+    """
+    size, mine = processes.group().size, processes.group().numbers(len(chunks))
+    randoms: dict[int, tuple[Tensor, Tensor | None]] = {}
+    computed: list[Tensor | None] = [None] * len(chunks)
     with torch.no_grad(), autocast():
-        for chunk in chunks:
-            randoms.append(_random_state(device))
-            outputs.append(compute(chunk))
+        for number in mine:
+            randoms[number] = _random_state(device)
+            computed[number] = compute(chunks[number])
+        outputs = processes.exchange(computed, device)
     for item in outputs:
         item.requires_grad_()
     loss = objective(outputs)
-    loss.backward()  # type: ignore[no-untyped-call]
-    for chunk, random, first in zip(chunks, randoms, outputs, strict=True):
-        with _replayed(random, device), autocast():
-            again = compute(chunk)
-        again.backward(first.grad)  # type: ignore[no-untyped-call]
+    (loss / size).backward()  # type: ignore[no-untyped-call]  # what all compute alike, each adds a part of
+    for number in mine:
+        with _replayed(randoms[number], device), autocast():
+            again = compute(chunks[number])
+        gradient = outputs[number].grad
+        assert gradient is not None
+        again.backward((gradient * size).to(again.dtype))  # type: ignore[no-untyped-call]
     return loss.detach()
 
 

@@ -31,6 +31,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from phrasemate.errors import CheckpointDamaged, InputError
+from phrasemate.training import processes
 from phrasemate.training.config import at_least, expect
 from phrasemate.utils.storage import acquire_lock, release_lock, sha256_of, swap_folder, sync, write_text
 
@@ -232,7 +233,9 @@ def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
 class Trainer(Generic[B]):
     """Runs a task in a folder, from its beginning or from its last checkpoint.
 
-    ``facts``: what was asked for; a folder that was started with other facts is refused (InputError).
+    ``facts``: what was asked for; a folder that was started with other facts is refused (InputError). Of several
+    processes (`phrasemate.training.processes`), the first writes. They share out a step's batches where these are a
+    multiple of them, and else each batch.
     """
 
     def __init__(self, task: Task[B], settings: LoopSettings, folder: Path, facts: Mapping[str, Any]) -> None:
@@ -248,6 +251,10 @@ class Trainer(Generic[B]):
         self.last: Metrics = {}
         self._sums: Metrics = {}  # of the steps that have not been logged
         self._checkpoint = Checkpoint(folder / "checkpoint")
+        self._group = processes.group()
+        self._writes = self._group.rank == 0
+        whole = settings.accumulate % self._group.size == 0 and not getattr(task, "ordered", False)
+        self._apart = whole and self._group.size > 1  # each process computes batches of its own
 
     @property
     def finished(self) -> bool:
@@ -262,6 +269,8 @@ class Trainer(Generic[B]):
         be written, if memory is short, or if another process trains in it. The run continues from its last checkpoint
         when it can. Raises CheckpointDamaged for a checkpoint that is not whole.
         """
+        if not self._writes:
+            return self._run(minutes, progress)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = acquire_lock(
@@ -289,11 +298,20 @@ class Trainer(Generic[B]):
             ) from error
 
     def _run(self, minutes: float, progress: Callable[[Event], None]) -> Metrics:
-        self._open()
+        if self._writes:
+            self._open()
+        processes.wait()
+        if not self._writes:
+            self._open()
         deadline = time.monotonic() + 60 * minutes
         self.task.module.train()
         with _interrupts() as interrupted:
-            self._steps(lambda: bool(interrupted) or time.monotonic() >= deadline, progress)
+
+            def over() -> bool:
+                stop = bool(interrupted) or time.monotonic() >= deadline
+                return processes.total([float(stop)], self.device, greatest=True)[0] > 0
+
+            self._steps(over, progress)
             if self.step >= self.settings.end:
                 self._evaluate_if_due()
             self._save()
@@ -341,7 +359,8 @@ class Trainer(Generic[B]):
                 ) from error
         else:
             torch.manual_seed(self.settings.seed)
-            (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+            if self._writes:
+                (self.folder / "metrics.jsonl").unlink(missing_ok=True)
 
     def _steps(self, over: Callable[[], bool], progress: Callable[[Event], None]) -> None:
         settings = self.settings
@@ -364,7 +383,7 @@ class Trainer(Generic[B]):
                     self._log()
                 if self.step % settings.checkpoint == 0:
                     self._save()
-                if logged:
+                if logged and self._writes:
                     remaining = self.seconds / self.step * (settings.end - self.step)
                     progress(Event(self.step, settings.end, self.last, remaining))
 
@@ -372,15 +391,23 @@ class Trainer(Generic[B]):
         if step >= self.settings.end:
             return []
         count = self.settings.accumulate
-        return [self.task.batch(step * count + i) for i in range(count)]
+        numbers = self._group.numbers(count) if self._apart else range(count)
+        return [self.task.batch(step * count + i) for i in numbers]
 
     def _one_step(self, batches: list[B]) -> Metrics:
         for group in self.optimizer.param_groups:
             group["lr"] = group["highest"] * learning_rate(self.step, self.settings)
         metrics: Metrics = {}
-        for batch in batches:
-            for name, value in self.task.backward(batch, self.autocast, 1 / len(batches)).items():
-                metrics[name] = metrics.get(name, 0.0) + (value if name == "tokens" else value / len(batches))
+        count = self.settings.accumulate
+        if self._group.size > 1:  # else all would drop the same numbers; and a run that resumes knows them
+            torch.manual_seed((self.settings.seed << 40) + (self.step << 10) + self._group.rank & (1 << 63) - 1)
+        with processes.alone() if self._apart else nullcontext():
+            for batch in batches:
+                for name, value in self.task.backward(batch, self.autocast, 1 / count).items():
+                    metrics[name] = metrics.get(name, 0.0) + (value if name == "tokens" else value / count)
+        if self._apart:
+            metrics = processes.total_metrics(metrics, self.device)
+        processes.add_gradients(list(self.named.values()), self.device)
         norm = nn.utils.clip_grad_norm_(list(self.named.values()), self.settings.clip or math.inf)
         if not math.isfinite(norm):
             raise InputError(
@@ -417,6 +444,7 @@ class Trainer(Generic[B]):
         self.task.module.eval()
         metrics = self.task.evaluate(self.autocast)
         self.task.module.train()
+        metrics["score"] = processes.first_value(metrics["score"], self.device)
         self._write({"step": self.step, **{f"dev {name}": value for name, value in metrics.items()}})
         better = metrics["score"] > self.best
         self.stale = 0 if better else self.stale + 1
@@ -426,6 +454,8 @@ class Trainer(Generic[B]):
         self.evaluated = self.step
 
     def _export(self, metrics: Metrics) -> None:
+        if not self._writes:
+            return
         partial, place, old = (self.folder / name for name in ("model.part", "model", "model.old"))
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
@@ -435,11 +465,16 @@ class Trainer(Generic[B]):
         swap_folder(partial, place, old)  # a kill may leave none for a moment, but never half of one
 
     def _write(self, line: Mapping[str, Any]) -> None:
+        if not self._writes:
+            return
         rounded = {key: round(value, 5) if isinstance(value, float) else value for key, value in line.items()}
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(rounded) + "\n")
 
     def _save(self) -> None:
+        self.saved = self.step
+        if not self._writes:
+            return
         tensors: dict[str, Tensor] = {f"model/{name}": p.detach() for name, p in self.named.items()}
         for name, parameter in self.named.items():
             for key, value in self.optimizer.state.get(parameter, {}).items():
@@ -456,7 +491,6 @@ class Trainer(Generic[B]):
         facts: dict[str, Any] = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
         facts |= {"seconds": self.seconds, "metrics": lines, "sums": self._sums}
         self._checkpoint.save(tensors, facts)
-        self.saved = self.step
 
     @torch.no_grad()
     def _load(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -482,6 +516,8 @@ class Trainer(Generic[B]):
             raise ValueError(f"step {self.step}, {self.seconds} seconds, {lines} bytes of metrics")
         if math.isnan(self.best):
             raise ValueError("the best score is not a number")
+        if not self._writes:
+            return
         with (self.folder / "metrics.jsonl").open("ab") as file:
             file.truncate(min(file.tell(), lines))  # what came after the checkpoint will come again
 

@@ -39,6 +39,7 @@ from torch.nn import functional
 from phrasemate.dataset.wikixpr import language_pairs
 from phrasemate.encode.model_folder import HEADS
 from phrasemate.errors import InputError
+from phrasemate.training import processes
 from phrasemate.training.ccpr_data import Schedule
 from phrasemate.training.config import at_least, configured, expect, facts_of
 from phrasemate.training.example_data import Contexts, Sampled, read_contexts, sampled
@@ -215,8 +216,12 @@ class XPR:
         if self.slow is None:
             return None
         self.slow.train(self.encoder.training)
-        keys: Tensor = self.slow(inputs, owner, autocast=autocast)
-        return keys
+        contexts: list[Tensor | None] = [None] * len(inputs)
+        with autocast():
+            for number in processes.group().numbers(len(inputs)):
+                contexts[number] = self.slow.contexts(inputs[number])
+        states = processes.exchange(contexts, owner.device)
+        return self.slow.phrases(gathered(states, [input_.places for input_ in inputs]), owner)
 
     def loss(self, mates: Tensor, keys: Tensor | None, wordings: Tensor) -> Contrast:
         """Eq. 4: the sum of both directions; and how often, on average, the mate is found first.
@@ -475,6 +480,11 @@ class XPRTask:
         counts = {file.name: file.pairs for file in self.feed.files}
         return {**facts_of("xpr", self.config), "pooling": "mean", "phrase pairs": counts}
 
+    @property
+    def ordered(self) -> bool:
+        """Whether every process must see every batch: a queue remembers them."""
+        return self.method.queue is not None
+
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """The upper layers' parameters and those of the projection."""
         head = list(self.module.head.parameters()) if self.module.head is not None else []
@@ -501,7 +511,7 @@ class XPRTask:
             parts.update({"loss": float(loss.detach()), "acc@1": float(right)})
             return loss * scale
 
-        if self.config.optimizer.cached:
+        if self.config.optimizer.cached or processes.group().size > 1:
             cached_backward(self.module.contexts, inputs, objective, device, autocast)
         else:
             with autocast():

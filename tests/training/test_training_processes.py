@@ -1,0 +1,102 @@
+"""Several processes train what one trains: gathered negatives, and batches of their own."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import several_processes
+import torch
+from example_data import settings, write_data
+from pair_files import write_toml
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from phrasemate.cli import app
+from phrasemate.training import processes
+
+
+def launch(*command: str) -> str:
+    """What two processes of torchrun print."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([*launcher, *command], capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def described(tables: dict[str, Any], base: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """Runs without dropout, in whose sum of gradients a chunk, a batch or a process could be lost or counted twice."""
+    ccpr = copy.deepcopy(tables)
+    ccpr["model"]["dropout"] = 0.0
+    ccpr["optimizer"]["chunk"] = 64  # five chunks or so of a batch
+    apart = copy.deepcopy(ccpr)
+    apart["loop"]["accumulate"] = 2
+    xpr = {"model": {"dropout": 0.0}, "loss": {"negatives": "both", "queue": 7}, "loop": {"accumulate": 2}}
+    write_data(folder / "xpr")
+    return {
+        "ccpr": {"method": "ccpr", "tables": ccpr, "data": str(folder / "pairs")},
+        "apart": {"method": "ccpr", "tables": apart, "data": str(folder / "pairs")},
+        "xpr": {"method": "xpr", "tables": settings(base, **xpr), "data": str(folder / "xpr")},
+    }
+
+
+def test_two_processes_train_what_one_does(tables: dict[str, Any], base: Path, pairs: Path, tmp_path: Path) -> None:
+    runs = described(tables, base, tmp_path)
+    files = []
+    for name, run in runs.items():
+        several_processes.train(run["method"], run["tables"], Path(run["data"]), tmp_path / f"one-{name}")
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(json.dumps(run | {"run": str(tmp_path / f"two-{name}")}))
+    launch(str(Path(several_processes.__file__)), *map(str, files))
+    for name in runs:
+        one, two = (tmp_path / f"{count}-{name}" for count in ("one", "two"))
+        first, second = (load_file(run / "checkpoint" / "state.safetensors") for run in (one, two))
+        assert first.keys() == second.keys()
+        start = load_file(base / "model.safetensors")
+        moved = [key for key in first if (key.startswith("model/") and not _same(first[key], start, key))]
+        assert moved
+        for key, value in first.items():
+            if not key.startswith("random/") and "key.bias" not in key:  # whose gradient is zero but for rounding
+                assert torch.allclose(value.float(), second[key].float(), atol=2e-4), (name, key)
+        rows = [[json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (one, two)]
+        assert len(rows[0]) == len(rows[1])  # the first process alone writes
+        for row, other in zip(*rows, strict=True):
+            for figure in set(row) - {"tokens/s"}:
+                assert row[figure] == pytest.approx(other[figure], rel=2e-3, abs=2e-3), (name, figure)
+
+
+def _same(value: torch.Tensor, start: dict[str, torch.Tensor], key: str) -> bool:
+    name = key.partition("encoder.")[2]
+    return name in start and bool(torch.equal(value, start[name]))
+
+
+def test_the_command_under_torchrun(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    config = write_toml(tmp_path / "ccpr.toml", tables)
+    command = ["train", "ccpr", str(config), "-o", str(tmp_path / "run"), "--data", str(pairs), "--json"]
+    output = launch("-m", "phrasemate", *command, "--device", "cpu")
+    told = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    assert [(item["step"], item["finished"]) for item in told] == [(6, True)]  # one of the two says it
+    again = CliRunner().invoke(app, command)  # one process goes on with what two left: nothing
+    assert json.loads(again.output.splitlines()[-1])["step"] == 6
+
+
+def test_methods_of_one_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    outcome = CliRunner().invoke(
+        app, ["train", "bicla", "bicla", "-o", str(tmp_path / "run"), "--data", "x", "--vectors", "y"]
+    )
+    assert outcome.exit_code == 1
+    assert "bicla trains in one process, and 2 were started" in " ".join(outcome.stderr.split())
+
+
+def test_a_group_shares_out() -> None:
+    shares = [list(processes.Group(rank, 3).numbers(7)) for rank in range(3)]
+    assert shares == [[0, 3, 6], [1, 4], [2, 5]]
+    assert processes.group() == processes.Group(0, 1)
