@@ -27,9 +27,9 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
     class Fake(NeuralAligner):
         made: ClassVar[list[tuple[Any, ...]]] = []
 
-        def __init__(self, *arguments: Any) -> None:
-            self.made.append(arguments)
-            super().__init__(*arguments)
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            self.made.append((*arguments, more))
+            super().__init__(*arguments, **more)
 
         def align(self, pairs: Any) -> Any:
             return [[(i, i) for i in range(min(len(a.spans), len(b.spans)))] for a, b in pairs]
@@ -65,10 +65,12 @@ def test_align_and_pairs(invoke: Invoke) -> None:
 
 
 def test_options_are_handed_on(invoke: Invoke) -> None:
-    options = ("--method", "softmax", "--symmetrise", "union", "--layer", "8", "--model", "m", "--threads", "1")
+    options = ["--method", "softmax", "--symmetrise", "union", "--layer", "8", "--model", "m", "--threads", "1"]
+    options += ["--units", "subwords", "--ties", "0.25"]
     done = invoke("align", "de", "en", "-o", "links", *options)
-    (model, *rest) = done.made[-1]
+    (model, *rest, more) = done.made[-1]
     assert (model.path, model.threads, *rest) == (Path("m"), 1, 8, "softmax", "union")
+    assert more == {"units": "subwords", "ties": 0.25}
 
 
 def test_one_file_its_columns_and_what_is_skipped(invoke: Invoke) -> None:
@@ -122,6 +124,7 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
         (("pairs", "de", "en", "de", "-o", "x", "--frequent", "nan"), 2, "--frequent"),
         (("align", "de", "en", "-o", "x", "--method", "itermax", "--symmetrise", "union"), 1, "no directions"),
         (("align", "de", "en", "-o", "x", "--method", "eflomal", "--layer", "3"), 2, "mean nothing to eflomal"),
+        (("align", "de", "en", "-o", "x", "--method", "eflomal", "--ties", "0.1"), 2, "mean nothing to eflomal"),
         (("pairs", "de", "-o", "x"), 2, "1 files; expected SRC TGT LINKS"),
         (("pairs", "de", "en", "de", "-o", "x"), 1, "'Das' is not a word link"),
         (("pairs", "de", "en", "de", "-o", "x", "--frequent", "0"), 1, "expected a rate above 0"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +13,11 @@ import numpy as np
 import pytest
 
 from phrasemate.align import NeuralAligner, Worded, symmetrise
-from phrasemate.align.neural import intersection, itermax, softmax, word_vectors
+from phrasemate.align.neural import intersection, itermax, letter_likeness, mwmf, softmax, word_vectors
 from phrasemate.encode import bundled_folder, load_model
 from phrasemate.encode.pooling import Head
 from phrasemate.encode.runtime import States
-from phrasemate.errors import InputError
+from phrasemate.errors import InputError, MissingExtra
 
 VECTORS = {
     "ein": [2.0, 0.0, 0.1, 0.0],
@@ -82,7 +84,7 @@ def test_a_word_is_the_mean_of_its_tokens(model: Any) -> None:
     assert np.allclose(found, [[2, 0, 0.1, 0], [0, (2 + 0) / 2, (0 + 2) / 2, (0.1 + 0.5) / 2]])
 
 
-@pytest.mark.parametrize("method", ["intersection", "itermax", "softmax"])
+@pytest.mark.parametrize("method", ["intersection", "itermax", "mwmf", "softmax"])
 def test_links_of_each_method(model: Any, method: str) -> None:
     pairs = [pair("Ein rot Haus", "a house red"), pair("", "a"), pair("Tür", ""), pair("", "")] * 2
     expected = [[(0, 0), (1, 2), (2, 1)], [], [], []] * 2
@@ -148,7 +150,10 @@ def test_extraction_against_plain_loops() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"method": "argmax"}, "intersection, itermax, softmax"),
+        ({"method": "argmax"}, "intersection, itermax, mwmf, softmax"),
+        ({"method": "mwmf", "symmetrisation": "union"}, "intersection or softmax"),
+        ({"units": "letters"}, "of 'letters'; expected .* and of words, subwords"),
+        ({"ties": 1.5}, "ties 1.5; expected 0"),
         ({"method": "itermax", "symmetrisation": "union"}, "intersection or softmax"),
         ({"symmetrisation": "grow"}, "grow-diag"),
         ({"method": "softmax", "threshold": 1.0}, "threshold 1.0"),
@@ -160,9 +165,59 @@ def test_senseless_settings(model: Any, settings: dict[str, Any], expected: str)
         NeuralAligner(model, **settings)
 
 
-def test_itermax_has_no_directions(model: Any) -> None:
+@pytest.mark.parametrize("method", ["itermax", "mwmf"])
+def test_methods_without_directions(model: Any, method: str) -> None:
     with pytest.raises(InputError, match="no directions"):
-        NeuralAligner(model, method="itermax").directions([])
+        NeuralAligner(model, method=method).directions([])
+
+
+def test_mwmf_is_the_best_of_all_assignments() -> None:
+    similarity = np.array([[0.9, 0.8], [0.7, 0.1], [0.2, 0.6]], np.float32)
+    # 0-1 and 1-0 sum to 1.5, 0-0 and 2-1 too in the first digit: .8 + .7 = 1.5 = .9 + .6; .05 more decides
+    similarity[2, 1] += 0.05
+    assert np.argwhere(mwmf(similarity)).tolist() == [[0, 0], [2, 1]]
+    assert np.argwhere(mwmf(similarity.T)).tolist() == [[0, 0], [1, 2]]
+    assert mwmf(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    draw = np.random.default_rng(0)
+    for _ in range(20):
+        values = draw.normal(size=(3, 5)).astype(np.float32)
+        best = max(permutations(range(5), 3), key=lambda places: sum(values[i, j] for i, j in enumerate(places)))
+        assert np.argwhere(mwmf(values)).tolist() == [list(item) for item in enumerate(best)]
+
+
+def test_mwmf_without_scipy_is_refused_at_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(MissingExtra, match="match"):
+        NeuralAligner(model, method="mwmf")
+
+
+def test_subwords_count_by_their_most_similar_pair(model: Any) -> None:
+    """A word of two pieces is like a word that is one of them; its mean is less so."""
+    some = [pair("ein rot-haus tür", "red-door a house"), pair("", "a"), pair("rot", "red house")]
+    aligner = NeuralAligner(model, units="subwords")
+    first, blank, last = aligner._similarities(some)
+    assert first.shape == (3, 3)
+    assert (blank.shape, last.shape) == ((0, 1), (1, 2))
+    tokens = {word: np.array(VECTORS[word]) / np.linalg.norm(VECTORS[word]) for word in VECTORS}
+    for row, word in enumerate(["ein", "rot-haus", "tür"]):
+        for column, other in enumerate(["red-door", "a", "house"]):
+            best = max(tokens[a] @ tokens[b] for a in word.split("-") for b in other.split("-"))
+            assert first[row, column] == pytest.approx(best, abs=1e-6)
+    assert aligner.signature["units"] == "subwords"
+    assert "units" not in NeuralAligner(model).signature  # of files that were begun before
+
+
+def test_alike_letters_break_ties(model: Any) -> None:
+    """Two names that the model has the same vector for."""
+    some = [pair("Meyer Kowalski", "Kowalski Meyers")]
+    assert NeuralAligner(model).align(some) == [[(0, 0)]]
+    aligner = NeuralAligner(model, ties=0.2)
+    assert aligner.align(some) == [[(0, 1), (1, 0)]]
+    assert aligner.signature["ties"] == "0.2"
+    likeness = letter_likeness(*some[0])
+    # " meyer " has " me mey eye yer er ", " meyers " has yer, ers and rs instead of the last
+    assert likeness[0].tolist() == pytest.approx([0, 2 * 4 / (5 + 6)])
+    assert likeness[1, 0] == 1
 
 
 def test_the_bundled_model_links_words_of_several_scripts() -> None:
@@ -215,13 +270,13 @@ def test_long_sentences_are_held_one_after_the_other(model: Any, monkeypatch: py
     assert peak < 60 * 300 * 300 * 4 / 3  # a third of what the similarities of all take
 
 
-@pytest.mark.parametrize("method", ["intersection", "itermax", "softmax"])
+@pytest.mark.parametrize("method", ["intersection", "itermax", "mwmf", "softmax"])
 @pytest.mark.parametrize("symmetrisation", [None, "union"])
 def test_a_pair_of_too_many_words_gets_no_links(
     model: Any, monkeypatch: pytest.MonkeyPatch, method: str, symmetrisation: str | None
 ) -> None:
     """Of a line of 1,000,000 characters on both sides there would be 250 billion similarities."""
-    if method == "itermax" and symmetrisation:
+    if method in ("itermax", "mwmf") and symmetrisation:
         return
     aligner = NeuralAligner(model, method=method, symmetrisation=symmetrisation)
     pairs = [pair("ein haus", "a house"), pair("ein haus rot", "a house"), pair("tür", "a red door")]

@@ -9,15 +9,23 @@ vectors x_1..x_m and y_1..y_n:
 - ``itermax`` (the same, algorithm 1): the argmax links, then again the argmax links of S * M, for every pair of which
   one word at least is still free: M = 1 where both words are free, alpha where one is, 0 where none is.
   S is (1 + cosine) / 2, alpha 0.9, 2 iterations, as published.
+- ``mwmf`` (the same, "Match"): the links of which no word has two and whose cosines sum to the most; every word of the
+  shorter side has one.
 - ``softmax`` (Dou and Neubig 2021, "Word Alignment by Fine-tuning Embeddings on Parallel Corpora", section 2.1): with
   S = X Y^T (dot products), i and j are linked where softmax over l of S[i, l] at j and softmax over l of S[l, j] at i
   both exceed a threshold, 1e-3. They do it on sub-words and link words of which any sub-words are linked; here it
   is done on the words, and S is divided by a temperature (docs/how-to/align.md). With ``head``, S are cosines.
+
+Two more things can decide about S, with any method:
+
+- ``units`` "subwords": a pair of words counts as its most similar pair of sub-words, as in both papers.
+- ``ties``: so many times the likeness of the letters is added, for names and numbers that hardly have a meaning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +33,12 @@ from numpy.typing import NDArray
 from phrasemate.align.pairs import Links, Worded, symmetrise
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import pool_mean, token_rows, unit
-from phrasemate.errors import InputError
+from phrasemate.encode.runtime import States
+from phrasemate.errors import InputError, MissingExtra
 from phrasemate.utils.machine import parts
 
-METHODS = ("intersection", "itermax", "softmax")
+METHODS = ("intersection", "itermax", "mwmf", "softmax")
+UNITS = ("words", "subwords")
 CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
 WORDS = 30_000  # of a side whose vectors are held at once: of long lines fewer pairs are
 CELLS = 25_000_000  # similarities of a pair, e.g. of 5,000 words with as many: up to 600 MB while it is linked
@@ -37,9 +47,11 @@ ALPHA = 0.9  # SimAlign, section 3.3
 ITERATIONS = 2  # SimAlign, section 3.3
 HEAD_THRESHOLD, HEAD_TEMPERATURE = 0.5, 0.05  # of the head's cosines; the temperature is that of its training
 THRESHOLD = 1e-3  # awesome-align, section 3.1
+GRAM = 3  # letters of a run whose sets are compared
 TEMPERATURE = 0.1  # theirs is 1; e5's states are shorter than mBERT's (products of 20 to 30), and 1 would link most
 
 Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
@@ -49,8 +61,9 @@ class NeuralAligner:
     ``layer`` None is the model's last. ``symmetrisation`` None: the method's own (both directions agree); else one of
     `SYMMETRISATIONS`, over the two directions of ``intersection`` or ``softmax``. ``temperature`` divides the dot
     products of ``softmax``: 1 is as published, less links fewer words; it and ``threshold`` have a default for each
-    pooling. ``pooling``: "head" or "mean", by default the head where there is one.
-    Raises InputError for settings that make no sense.
+    pooling. ``pooling``: "head" or "mean", by default the head where there is one. ``units``: what is compared, "words"
+    or "subwords"; ``ties``: the weight of alike letters (see the module).
+    Raises InputError for settings that make no sense, and MissingExtra for ``mwmf`` without SciPy.
     """
 
     def __init__(
@@ -62,11 +75,18 @@ class NeuralAligner:
         threshold: float | None = None,
         temperature: float | None = None,
         pooling: str | None = None,
+        units: str = "words",
+        ties: float = 0.0,
     ) -> None:
-        if method not in METHODS:
-            raise InputError(f"method {method!r}; expected one of {', '.join(METHODS)}")
-        if method == "itermax" and symmetrisation is not None:
-            raise InputError("itermax has no directions to symmetrise; take intersection or softmax")
+        if method not in METHODS or units not in UNITS:
+            reason = f"one of {', '.join(METHODS)} and of {', '.join(UNITS)}"
+            raise InputError(f"method {method!r} of {units!r}; expected {reason}")
+        if method in ("itermax", "mwmf") and symmetrisation is not None:
+            raise InputError(f"{method} has no directions to symmetrise; take intersection or softmax")
+        if not 0 <= ties <= 1:
+            raise InputError(f"ties {ties}; expected 0 (letters do not count) to 1")
+        if method == "mwmf":
+            _matching()  # refused now, not after the first chunk
         trained = model.head is not None and layer is None
         if pooling not in (None, "mean", "head") or (pooling == "head" and not trained):
             raise InputError(f"pooling {pooling!r}: expected mean, or head for the last layer of a model that has one")
@@ -81,6 +101,7 @@ class NeuralAligner:
         symmetrise([], [], symmetrisation or "union")  # refuses an unknown name now, not after the first chunk
         self.model, self.layer, self.method, self.symmetrisation = model, layer, method, symmetrisation
         self.threshold, self.temperature, self.chunk = threshold, temperature, CHUNK
+        self.units, self.ties = units, ties
 
     @property
     def signature(self) -> dict[str, str]:
@@ -93,7 +114,8 @@ class NeuralAligner:
         }
         if self.method == "softmax":
             facts |= {"threshold": str(self.threshold), "temperature": str(self.temperature)}
-        return facts
+        facts |= {"units": self.units} if self.units != "words" else {}
+        return facts | ({"ties": str(self.ties)} if self.ties else {})
 
     def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
         """The links of each sentence pair; one pass of the encoder for each side of a chunk.
@@ -105,6 +127,7 @@ class NeuralAligner:
         link: Callable[[Floats], Bools] = {
             "intersection": intersection,
             "itermax": itermax,
+            "mwmf": mwmf,
             "softmax": lambda values: np.logical_and(*softmax(values / self.temperature, self.threshold)),
         }[self.method]
         return [_links(link(values)) for values in self._similarities(pairs)]
@@ -113,10 +136,10 @@ class NeuralAligner:
         """Both directions of each sentence pair, as (source word, target word).
 
         Forward: what each source word chooses among the target words; reverse: what each target word chooses.
-        Raises InputError for ``itermax``, which has none.
+        Raises InputError for ``itermax`` and ``mwmf``, which have none.
         """
-        if self.method == "itermax":
-            raise InputError("itermax has no directions; take intersection or softmax")
+        if self.method in ("itermax", "mwmf"):
+            raise InputError(f"{self.method} has no directions; take intersection or softmax")
         directions = []
         for values in self._similarities(pairs):
             if self.method == "softmax":
@@ -136,11 +159,25 @@ class NeuralAligner:
         would.
         """
         for some in parts(map(_bounded, pairs), _longer, WORDS, self.chunk):
-            sources = word_vectors(self.model, [source for source, _ in some], self.layer, self.pooling)
-            targets = word_vectors(self.model, [target for _, target in some], self.layer, self.pooling)
-            if self.method != "softmax" or self.pooling == "head":
-                sources, targets = [unit(vectors) for vectors in sources], [unit(vectors) for vectors in targets]
-            yield from (source @ target.T for source, target in zip(sources, targets, strict=True))
+            sources, targets = (self._vectors([pair[side] for pair in some]) for side in (0, 1))
+            for pair, (source, firsts), (target, other_firsts) in zip(some, sources, targets, strict=True):
+                values = source @ target.T
+                if self.units == "subwords" and values.size:
+                    values = np.maximum.reduceat(np.maximum.reduceat(values, firsts, 0), other_firsts, 1)
+                yield values + self.ties * letter_likeness(*pair) if self.ties else values
+
+    def _vectors(self, sentences: Sequence[Worded]) -> list[tuple[Floats, Rows]]:
+        """What is compared of each sentence, and where each of its words begins in it."""
+        if self.units == "words":
+            rows = [
+                (vectors, np.arange(len(vectors)))
+                for vectors in word_vectors(self.model, sentences, self.layer, self.pooling)
+            ]
+        else:
+            rows = subword_vectors(self.model, sentences, self.layer, self.pooling)
+        if self.method == "softmax" and self.pooling == "mean":
+            return rows
+        return [(unit(vectors), firsts) for vectors, firsts in rows]
 
 
 def _bounded(pair: tuple[Worded, Worded]) -> tuple[Worded, Worded]:
@@ -163,17 +200,53 @@ def word_vectors(
     """
     pool = pool_mean if pooling == "mean" or model.head is None else model.head
     word_rows: list[Floats] = []
-    for part, states in model.runtime.blocks([sentence.text for sentence in sentences], layer):
-        some = sentences[part]
-        spans = [np.array(sentence.spans, np.int32).reshape(-1, 2) for sentence in some]
-        rows = [
-            token_rows(states, text, spans_of_text[:, 0], spans_of_text[:, 1])
-            for text, spans_of_text in enumerate(spans)
-        ]
+    for states, rows in _word_rows(model, sentences, layer):
         first, last = (np.concatenate(side) for side in zip(*rows, strict=True))
         vectors = pool(states.values, first, last)
-        word_rows += np.split(vectors, np.cumsum([len(spans_of_text) for spans_of_text in spans])[:-1])
+        word_rows += np.split(vectors, np.cumsum([len(firsts) for firsts, _ in rows])[:-1])
     return word_rows
+
+
+def subword_vectors(
+    model: Model, sentences: Sequence[Worded], layer: int | None = None, pooling: str = "mean"
+) -> list[tuple[Floats, Rows]]:
+    """For each sentence (tokens, width) of the tokens that its words overlap, word after word; and where each word
+    begins among them.
+    """
+    pool = pool_mean if pooling == "mean" or model.head is None else model.head
+    token_vectors: list[tuple[Floats, Rows]] = []
+    for states, rows in _word_rows(model, sentences, layer):
+        counts = [last + 1 - first for first, last in rows]
+        bounds = [np.concatenate([[0], np.cumsum(count)]) for count in counts]
+        tokens = [
+            np.repeat(first - bound[:-1], count) + np.arange(bound[-1])
+            for (first, _), count, bound in zip(rows, counts, bounds, strict=True)
+        ]
+        numbers = np.concatenate(tokens).astype(np.int64)
+        vectors = np.split(pool(states.values, numbers, numbers), np.cumsum([bound[-1] for bound in bounds])[:-1])
+        token_vectors += [(some, bound[:-1]) for some, bound in zip(vectors, bounds, strict=True)]
+    return token_vectors
+
+
+def _word_rows(
+    model: Model, sentences: Sequence[Worded], layer: int | None
+) -> Iterator[tuple[States, list[tuple[Rows, Rows]]]]:
+    """Some sentences' states, and of each sentence the rows of its words' first and last tokens."""
+    for part, states in model.runtime.blocks([sentence.text for sentence in sentences], layer):
+        spans = [np.array(sentence.spans, np.int32).reshape(-1, 2) for sentence in sentences[part]]
+        yield states, [token_rows(states, text, *spans_of_text.T) for text, spans_of_text in enumerate(spans)]
+
+
+def letter_likeness(source: Worded, target: Worded) -> Floats:
+    """(source words, target words): the Dice coefficients of their sets of runs of three letters, borders included."""
+    grams, others = ([_grams(word) for word in side.words()] for side in (source, target))
+    shares = [[2 * len(one & other) / (len(one) + len(other)) for other in others] for one in grams]
+    return np.array(shares, np.float32).reshape(len(grams), len(others))
+
+
+def _grams(word: str) -> set[str]:
+    text = f" {word.casefold()} "
+    return {text[at : at + GRAM] for at in range(len(text) - GRAM + 1)}
 
 
 def intersection(similarity: Floats) -> Bools:
@@ -195,6 +268,22 @@ def itermax(similarity: Floats, alpha: float = ALPHA, iterations: int = ITERATIO
             break
         links = np.logical_or(links, new)
     return links
+
+
+def mwmf(similarity: Floats) -> Bools:
+    """(m, n) cosines -> (m, n) links of the assignment with the largest sum (SimAlign, "Match")."""
+    links = np.zeros(similarity.shape, np.bool_)
+    if similarity.size:
+        links[_matching()(similarity, maximize=True)] = True
+    return links
+
+
+def _matching() -> Callable[..., Any]:
+    try:
+        from scipy.optimize import linear_sum_assignment
+    except ImportError as error:
+        raise MissingExtra("scipy", "match") from error
+    return linear_sum_assignment  # type: ignore[no-any-return]
 
 
 def softmax(products: Floats, threshold: float = THRESHOLD) -> tuple[Bools, Bools]:

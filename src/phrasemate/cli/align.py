@@ -49,8 +49,16 @@ class Method(StrEnum):
 
     INTERSECTION = "intersection"
     ITERMAX = "itermax"
+    MWMF = "mwmf"
     SOFTMAX = "softmax"
     EFLOMAL = "eflomal"
+
+
+class Units(StrEnum):
+    """What of the two sides is compared."""
+
+    WORDS = "words"
+    SUBWORDS = "subwords"
 
 
 class Symmetrise(StrEnum):
@@ -79,7 +87,7 @@ def align(
     *,
     out: Annotated[Path, option("--out", "-o", "FILE", "The links, in the Pharaoh format; - for standard output.")],
     method: Annotated[
-        Method, option("--method", "METHOD", "intersection, itermax, softmax (by the model) or eflomal.")
+        Method, option("--method", "METHOD", "intersection, itermax, mwmf, softmax (by the model) or eflomal.")
     ] = Method.INTERSECTION,
     how: Annotated[
         Symmetrise | None,
@@ -90,6 +98,12 @@ def align(
             "(default: grow-diag-final-and for eflomal, else what both directions say).",
         ),
     ] = None,
+    units: Annotated[
+        Units, option("--units", "words|subwords", "Compare words, or their most similar sub-words.")
+    ] = Units.WORDS,
+    ties: Annotated[
+        float, option("--ties", "W", "How much alike letters count beside the model, 0 to 1.", min=0, max=1)
+    ] = 0.0,
     columns: Columns = "1,2",
     langs: Langs = "",
     tokenised: Tokenised = False,
@@ -110,7 +124,7 @@ def align(
 
     text = _text(source, target, columns, langs, on_error)
     options.check_apart(out, *text.files)
-    aligner = _aligner(method, how, layer, model, threads)
+    aligner = _aligner(method, how, layer, model, threads, units.value, ties)
     with _written(out) as (path, to_stdout), stages(lambda: _resume_advice(path)) as show:
         report = align_files(text, path, aligner, tokenised, force, show)
     _say(report, text.skipped, "link", as_json, to_stdout)
@@ -180,15 +194,23 @@ def _text(source: Path, target: Path | None, columns: str, langs: str, on_error:
 
 
 def _aligner(
-    method: Method, how: Symmetrise | None, layer: int | None, model: Path | None, threads: int | None
+    method: Method,
+    how: Symmetrise | None,
+    layer: int | None,
+    model: Path | None,
+    threads: int | None,
+    units: str,
+    ties: float,
 ) -> Aligner:
     from phrasemate.align import EflomalAligner, NeuralAligner
     from phrasemate.encode import load_model
 
     if method is not Method.EFLOMAL:
-        return NeuralAligner(load_model(model, threads=threads), layer, method.value, how and how.value)
-    if model is not None or layer is not None:
-        raise typer.BadParameter("--model and --layer mean nothing to eflomal; leave them out")
+        symmetrisation = how and how.value
+        model_ = load_model(model, threads=threads)
+        return NeuralAligner(model_, layer, method.value, symmetrisation, units=units, ties=ties)
+    if model is not None or layer is not None or ties or units != Units.WORDS:
+        raise typer.BadParameter("--model, --layer, --units and --ties mean nothing to eflomal; leave them out")
     return EflomalAligner(how.value) if how else EflomalAligner()
 
 

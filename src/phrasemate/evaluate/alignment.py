@@ -24,6 +24,9 @@ NEURAL: dict[str, dict[str, Any]] = {
     "intersection grow-diag": {"symmetrisation": "grow-diag"},
     "itermax": {"method": "itermax"},
     "softmax": {"method": "softmax"},
+    "softmax of subwords": {"method": "softmax", "units": "subwords"},
+    "softmax with ties": {"method": "softmax", "ties": 0.2},
+    "mwmf": {"method": "mwmf"},
 }
 EFLOMAL = ("intersection", "grow-diag", "grow-diag-final-and")
 
@@ -61,7 +64,7 @@ def evaluate_alignment(
     progress: Progress = lambda what, step, total: None,
     settings: Mapping[str, Mapping[str, Any]] = NEURAL,
 ) -> tuple[Table, dict[str, str]]:
-    """The table, and a remark for the signature where eflomal is not installed.
+    """The table, and a remark for the signature where eflomal, or what a method needs, is not installed.
 
     ``most``: how many sentence pairs of a language at most; ``extra``: pairs for eflomal to learn from besides;
     ``settings``: name -> arguments of `NeuralAligner`.
@@ -74,7 +77,11 @@ def evaluate_alignment(
         for name, model in models.items():
             before = f"{name} " if len(models) > 1 else ""
             for method, arguments in settings.items():
-                links, rate = _neural(model, arguments, pairs)
+                try:
+                    links, rate = _neural(model, arguments, pairs)
+                except MissingExtra as error:
+                    remarks[f"not measured, {method}"] = str(error)
+                    continue
                 rows.append((f"{lang}-en", before + method, *quality(links, right), rate))
         try:
             for how, links, rate in _eflomal(pairs, data, lang, extra):
