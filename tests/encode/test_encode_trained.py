@@ -17,9 +17,11 @@ from phrasemate.encode import LearnedSegmenter, Model, NgramSegmenter, load_mode
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.heads import add_projection
 from phrasemate.encode.model_folder import CONFIG, HEADS, write_manifest
+from phrasemate.encode.pooling import for_inner_products, token_rows
 from phrasemate.errors import InputError, ModelDamaged, ModelError
+from phrasemate.index import Index
 from phrasemate.text import words
-from phrasemate.types import Phrase
+from phrasemate.types import Document, Phrase
 
 LONG = " ".join(tiny.SENTENCES * 6)  # several windows of 62 tokens
 TEXTS = [*tiny.SENTENCES, "", "…!", "bank", "好的 中", LONG]
@@ -327,3 +329,52 @@ def test_a_context_weight_needs_a_head_and_is_not_negative(source: Path, tmp_pat
 def export(source: Path, out: Path, **options: Any) -> Path:
     export_model(source, out, **options)
     return out
+
+
+def test_a_head_of_inner_products_is_searched_by_them(source: Path, tmp_path: Path) -> None:
+    """The index ranks by W [H_start ; H_end] + b of query and span, whatever their lengths."""
+    plain = load_model(export(source, tmp_path / "plain", segment_threshold=0.2), threads=1)
+    texts = [text for text in dict.fromkeys(tiny.SENTENCES) if words(text)]
+    spans: list[tuple[str, int, int]] = []
+    raw = []
+    assert plain.head is not None
+    for text, found in zip(texts, plain.extract(texts), strict=True):
+        (states,) = plain.token_states([text])
+        rows = token_rows(states, 0, found.starts, found.ends)
+        raw.append(plain.head(states.values, *rows))
+        spans += [(text, *span) for span in zip(found.starts.tolist(), found.ends.tolist(), strict=True)]
+    vectors = np.concatenate(raw)
+    lengths = np.linalg.norm(vectors, axis=1)
+    assert lengths.max() > 1.2 * lengths.min()
+    facts = {"loss": {"normalise": False}, "dev": {"longest": float(lengths.max())}}
+    (source / "training.json").write_text(json.dumps(facts))
+    model = load_model(export(source, tmp_path / "inner", segment_threshold=0.2), threads=1)
+    assert model.longest == pytest.approx(1.1 * lengths.max(), abs=1e-4)
+    assert model.dim == plain.dim + 4
+    with Index.create(tmp_path / "idx", model) as index:
+        index.add([Document.from_texts("texts", texts)])
+    queries = [Phrase(*span) for span in spans[:6]]
+    inner, cosines = vectors[:6] @ vectors.T, plain.encode(queries) @ (vectors / lengths[:, None]).T
+    places = {span: number for number, span in enumerate(spans)}
+    with Index.open(tmp_path / "idx", model) as index:
+        run = index.search(model.encode(queries), len(spans))
+        hits = [index.hits(*row) for row in zip(run.ids, run.scores, strict=True)]
+    for row, answers in enumerate(hits):
+        order = [places[hit.phrase.context, hit.phrase.start, hit.phrase.end] for hit in answers]
+        assert sorted(order) == list(range(len(spans)))
+        expected = inner[row] / (lengths[row] * model.longest)
+        np.testing.assert_allclose([hit.score for hit in answers], expected[order], atol=0.01)  # 8 bits a number
+        assert expected[order[0]] >= expected.max() - 0.01
+    assert (inner.argmax(1) != cosines.argmax(1)).any()  # the metric matters
+    again = model.extract(texts)
+    np.testing.assert_allclose(again[0].vectors[0], model.encode(queries[:1])[0], atol=1e-6)
+
+
+def test_vectors_for_inner_products() -> None:
+    vectors = np.array([[3.0, 4.0], [0.6, 0.8], [0.0, 0.0]], np.float32)
+    indexed = for_inner_products(vectors, 2.0, indexed=True)
+    # the first, of length 5, is cut to 2; the second is .5 as long as 2: sqrt(1 - .25) fills it up
+    np.testing.assert_allclose(indexed[:, :3], [[0.6, 0.8, 0], [0.3, 0.4, 0.75**0.5], [0, 0, 1]], atol=1e-6)
+    queries = for_inner_products(vectors, 2.0, indexed=False)
+    np.testing.assert_allclose(queries[:, :3], [[0.6, 0.8, 0], [0.6, 0.8, 0], [0, 0, 0]], atol=1e-6)
+    assert not indexed[:, 3:].any()

@@ -463,3 +463,33 @@ def test_the_segmenter_is_balanced_in_each_sentence(model: PhraseModel, states: 
     expected = balanced_bce(logits, columns["phrase"], columns["text"])
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
     assert loss.item() != pytest.approx(balanced_bce(logits, columns["phrase"]).item(), rel=1e-5)
+
+
+def test_held_out_phrases_without_cosines_are_found_by_inner_products(tables: dict[str, Any], pairs: Path) -> None:
+    """And the longest vector is told, for the index."""
+    tables["loss"]["normalise"] = False
+    task = CCPRTask(Config.of(tables), pairs)
+    task.module.eval()
+    figures = task.evaluate(nullcontext)
+    right, count, longest = 0, 0, 0.0
+    spans, queries = [], []
+    for _, batch in task._held_out():
+        with torch.no_grad():
+            states = task.backbone.states(batch.tokens, 64)
+        vectors = [
+            np.stack([plain_vector(task.module, states, int(a), int(b)) for a, b in zip(s.first, s.last, strict=True)])
+            for s in (batch.source, batch.target)
+        ]
+        before = sum(map(len, spans))
+        queries += [(vectors[0][a], b + before) for a, b in batch.pairs.tolist()]
+        spans.append(vectors[1])
+        longest = max(longest, float(np.linalg.norm(vectors[1], axis=1).max()))
+    candidates = np.concatenate(spans)
+    for vector, place in queries:
+        scores = candidates @ vector
+        right += int((scores >= scores[place] - 1e-6).sum() == 1)
+        count += 1
+    assert figures["acc@1"] == pytest.approx(right / count, abs=1.5 / count)  # a tie may fall either way
+    assert figures["longest"] == pytest.approx(longest, rel=1e-4)
+    tables["loss"]["normalise"] = True
+    assert "longest" not in CCPRTask(Config.of(tables), pairs).evaluate(nullcontext)

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.heads import head_of, load_heads, load_sentence_head, segmenter_of
 from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
-from phrasemate.encode.pooling import POOLINGS, pool_cls, pool_ends, pool_mean, token_rows, unit
+from phrasemate.encode.pooling import (
+    EXTRA,
+    POOLINGS,
+    for_inner_products,
+    pool_cls,
+    pool_ends,
+    pool_mean,
+    token_rows,
+    unit,
+)
 from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
 from phrasemate.encode.scoring import load_confidence, load_scorer
 from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
@@ -125,6 +134,7 @@ class Model:
         self.segmenter: Segmenter = self.learned or self.ngram
         self.pooling = "head" if self.head else str(self.config["pooling"])
         self.context_weight = float(self.config.get("context_weight", 0.0))
+        self.longest = float(self.config.get("longest", 0.0))
         self.sentence_head = load_sentence_head(folder, self.config, REMEDY)
         self.runtime = Runtime(folder, self.config, threads, device)
 
@@ -227,9 +237,13 @@ class Model:
 
     @single_blas
     def extract(
-        self, texts: Sequence[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
+        self,
+        texts: Sequence[str],
+        frequent: Collection[str] = (),
+        indexed: bool = False,
+        **options: Unpack[SegmentOptions],
     ) -> list[Extracted]:
-        """Segment (as in `segment`) and encode in one pass of the encoder: what an index takes in.
+        """Segment (as in `segment`) and encode in one pass of the encoder: what an index takes in, with ``indexed``.
 
         The same texts in the same call give the same bits. A text of more than 20,000 characters is worked on in
         stretches, which end at white space where there is any; no phrase crosses their ends.
@@ -238,7 +252,7 @@ class Model:
         results: list[Extracted] = []
         for part, states in self.runtime.blocks(cut.texts):
             segment = segmenter.find(cut.texts[part], states, frequent)
-            vectors = self._pool(states, segment.texts, segment.starts, segment.ends, self.pooling)
+            vectors = self._pool(states, segment.texts, segment.starts, segment.ends, self.pooling, indexed)
             columns = [np.split(column, segment.bounds[1:-1]) for column in (*segment[1:], vectors)]
             results += map(Extracted, *columns)
         return cut.joined(results)
@@ -257,25 +271,42 @@ class Model:
             segment = self.segmenter.find(texts[part], states)
             yield pool_ends(states.values, *token_rows(states, segment.texts, segment.starts, segment.ends))
 
-    def _pool(self, states: States, texts: NDArray[np.int64], starts: Offsets, ends: Offsets, pooling: str) -> Floats:
+    def _pool(
+        self,
+        states: States,
+        texts: NDArray[np.int64],
+        starts: Offsets,
+        ends: Offsets,
+        pooling: str,
+        indexed: bool = False,
+    ) -> Floats:
         """(spans, dim) unit vectors of spans, each of one of the texts of a block."""
         if pooling == "cls":
             return unit(pool_cls(states)[texts])
-        return self.span_vectors(states, texts, *token_rows(states, texts, starts, ends), pooling)
+        return self.span_vectors(states, texts, *token_rows(states, texts, starts, ends), pooling, indexed)
 
     def span_vectors(
-        self, states: States, texts: NDArray[np.int64], first: Rows, last: Rows, pooling: str | None = None
+        self,
+        states: States,
+        texts: NDArray[np.int64],
+        first: Rows,
+        last: Rows,
+        pooling: str | None = None,
+        indexed: bool = False,
     ) -> Floats:
         """(spans, dim) unit vectors of spans of token rows ``first`` to ``last``, both (spans,), in a block of texts.
 
         ``texts`` (spans,): number of each span's text in the block. ``pooling``: "head", "ends" or "mean"; default: the
         model's own. A head's vector v becomes v + w c at unit length. Here w is the model's ``context_weight``, and c
-        the mean of the head's unit vectors of all tokens of the text.
+        the mean of the head's unit vectors of all tokens of the text. Where a head was trained on inner products,
+        those of an index (``indexed``) and those of queries differ (see `for_inner_products`).
         """
         pooling = pooling or self.pooling
         if pooling != "head" or self.head is None:
             vectors = {"ends": pool_ends, "mean": pool_mean}[pooling](states.values, first, last)
             return unit(vectors, out=vectors)
+        if self.longest:
+            return for_inner_products(self.head(states.values, first, last), self.longest, indexed)
         vectors = self.head.unit(states.values, first, last, threads=self.runtime.threads)
         if not self.context_weight:
             return vectors
@@ -296,5 +327,5 @@ class Model:
 
     def _dim(self, pooling: str) -> int:
         if pooling == "head" and self.head is not None:
-            return self.head.dim
+            return self.head.dim + (EXTRA if self.longest else 0)
         return 2 * self.width if pooling == "ends" else self.width

@@ -102,6 +102,7 @@ def _senseless(config: dict[str, Any]) -> str:
         "max_tokens": (_is_count(config.get("max_tokens"), 3), "a number from 3"),
         "layers": (isinstance(layers, list) and bool(layers) and all(_is_count(x, 0) for x in layers), "numbers"),
         "context_weight": (_is_number(config.get("context_weight", 0.0)), "a number from 0"),
+        "longest": (_is_number(config.get("longest", 0.0)), "a number from 0"),
         "pooling": (config.get("pooling") in ("cls", "ends", "head", "mean"), "cls, ends, head or mean"),
         "common_words": (isinstance(texts, list) and all(isinstance(x, str) for x in texts), "a list of words"),
         "segmenter": (isinstance(config.get("segmenter", {}), dict), "an object"),

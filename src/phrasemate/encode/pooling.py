@@ -215,6 +215,23 @@ def unit(vectors: Floats, out: Floats | None = None) -> Floats:
     return scaled
 
 
+EXTRA = 4  # numbers that `for_inner_products` adds: one is needed, and lengths that 4 divides pack well
+
+
+def for_inner_products(vectors: Floats, longest: float, indexed: bool) -> Floats:
+    """(n, dim) -> (n, dim + 4) at unit length, whose cosines rank as the inner products of the vectors do.
+
+    What is ``indexed`` becomes (x / L, sqrt(1 - |x / L|^2)), a query (q / |q|, 0): their cosine is q.x / (|q| L)
+    (Bachrach et al. 2014, section 3). ``longest`` is L; a longer vector is cut to it.
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    padded: Floats = np.pad(vectors, ((0, 0), (0, EXTRA))).astype(np.float32)
+    padded /= np.maximum(lengths, longest) if indexed else np.where(lengths > 0, lengths, 1)
+    if indexed:
+        padded[:, -EXTRA] = np.sqrt(np.maximum(1 - np.einsum("ij,ij->i", padded, padded), 0))
+    return padded
+
+
 Ids = NDArray[np.int64]
 
 
@@ -284,12 +301,15 @@ def _means(
 class _Sums:
     """Sums of the pooled states of items, before a projection that follows the averaging (see `PhraseHead`).
 
-    Vectors of a head that include their sentence (`Model.span_vectors`) are summed at unit length.
+    Vectors of a head that include their sentence or are for inner products (`Model.span_vectors`) are summed at unit
+    length.
     """
 
     def __init__(self, model: Model, pooling: str, count: int) -> None:
         self._model = model
-        self._in_context = pooling == "head" and bool(getattr(model, "context_weight", 0.0))
+        self._in_context = pooling == "head" and bool(
+            getattr(model, "context_weight", 0.0) or getattr(model, "longest", 0.0)
+        )
         self._head = model.head if pooling == "head" and not self._in_context else None
         self._pooling, self._shape = pooling, (count, model.encode([], pooling).shape[1])  # refuses what it lacks
         self._sums: Floats | None = None

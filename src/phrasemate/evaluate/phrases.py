@@ -110,7 +110,12 @@ class ModelSource:
             for at in range(0, len(first), SLICE):
                 cut = slice(at, at + SLICE)
                 for name, pooling in pooled.items():
-                    yield name, Block(self.model.span_vectors(states, owner[cut], first[cut], last[cut], pooling))
+                    yield (
+                        name,
+                        Block(
+                            self.model.span_vectors(states, owner[cut], first[cut], last[cut], pooling, indexed=True)
+                        ),
+                    )
 
 
 class MuseSource:

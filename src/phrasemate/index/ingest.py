@@ -140,7 +140,8 @@ def extracted(
     model: IndexModel, texts: Sequence[str], frequent: Collection[str], segment: Mapping[str, Any]
 ) -> Sequence[PhraseSet]:
     """The phrases of one chunk's texts. Raises ModelError."""
-    extracts = model.extract(texts, frequent, **cast("SegmentOptions", segment)) if texts else []
+    options = cast("SegmentOptions", {**segment, **({"indexed": True} if getattr(model, "longest", 0.0) else {})})
+    extracts = model.extract(texts, frequent, **options) if texts else []
     if len(extracts) != len(texts):
         raise ModelError(f"the model gave phrases for {len(extracts)} texts, expected {len(texts)}")
     return extracts

@@ -42,6 +42,7 @@ DIM = 192  # the smallest at which retrieval is as good as with the two ends in 
 DEFAULTS = ("cls", "ends", "mean")  # what a phrase may be without a projection
 GRAPHS = ("auto", "written", "traced")
 BITS = (4, 8, 16)
+MARGIN = 1.1  # above the longest vector of held-out text
 
 
 class _Encoder(NamedTuple):
@@ -173,6 +174,7 @@ def export_model(
             "pooling": pooling or _pooling(training, folder),
             "sentence_prefix": sentence_prefix,
             **({"context_weight": context_weight} if context_weight else {}),
+            **({"longest": longest} if heads and (longest := _longest(training)) else {}),
             **({"sentence": head.entry()} if head is not None else {}),
             **({"precision": precision} if not written else {}),
             **segmenter,
@@ -282,6 +284,15 @@ def _context(training: Mapping[str, Any]) -> float:
     loss = training.get("loss")
     weight = loss.get("context", 0.0) if isinstance(loss, dict) else 0.0
     return float(weight) if isinstance(weight, int | float) else 0.0
+
+
+def _longest(training: Mapping[str, Any]) -> float:
+    """Length that few phrase vectors exceed, of a head trained on inner products; 0 of one trained on cosines."""
+    loss, dev = (training.get(name) for name in ("loss", "dev"))
+    if not isinstance(loss, dict) or not isinstance(dev, dict) or loss.get("normalise", True):
+        return 0.0
+    length = dev.get("longest", 0.0)
+    return round(MARGIN * float(length), 4) if isinstance(length, int | float) else 0.0
 
 
 def _pooling(training: Mapping[str, Any], folder: Path) -> str:
