@@ -15,11 +15,13 @@ from phrasemate.evaluate.metrics import (
     bootstrap_test,
     harmonic,
     mean_reciprocal_rank,
+    over_runs,
     randomisation_test,
     ranks_of,
     resampled_means,
     stratified,
     stratified_test,
+    student_quantile,
     student_tails,
     t_test,
 )
@@ -175,3 +177,23 @@ def test_a_stratified_test_weighs_sets_not_queries() -> None:
     assert stratified_test([large, small], samples=999) == 0.001  # the mean of the means is about one half
     together = [np.concatenate(each) for each in zip(large, small, strict=True)]
     assert bootstrap_test(*together, samples=999) > 0.05  # of all queries it is about a hundredth
+
+
+def test_an_interval_over_runs_adds_their_spread() -> None:
+    """Half-widths by hand: t(2, .975) = 4.3027, means of runs .4, .5 and .6 with a deviation of .1."""
+    queries = np.array([0.0, 1.0] * 50)
+    runs = np.stack([queries * 0.8, queries, queries * 1.2])
+    alone = bootstrap(queries)
+    both = over_runs([runs])
+    half = 4.30265 * 0.1 / math.sqrt(3)
+    assert both.value == pytest.approx(0.5)
+    assert both.high - 0.5 == pytest.approx(math.hypot(alone.high - 0.5, half), rel=1e-4)
+    assert 0.5 - both.low == pytest.approx(math.hypot(0.5 - alone.low, half), rel=1e-4)
+    assert over_runs([queries]) == alone
+    with pytest.raises(InputError, match="sets of 1, 3 runs"):
+        over_runs([runs, queries])
+
+
+@pytest.mark.parametrize(("share", "freedom", "value"), [(0.975, 2, 4.30265), (0.95, 10, 1.81246), (0.5, 3, 0.0)])
+def test_quantiles_of_student(share: float, freedom: float, value: float) -> None:
+    assert student_quantile(share, freedom) == pytest.approx(value, abs=1e-4)

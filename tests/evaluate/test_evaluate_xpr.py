@@ -22,6 +22,8 @@ from phrasemate.evaluate.xpr import (
     _check_lessons,
     _means,
     _Measured,
+    _p,
+    _table,
     evaluate_rows,
     phrase_pairs,
     rank_mates,
@@ -139,7 +141,7 @@ def test_a_mapping_undoes_a_rotation(tmp_path: Path) -> None:
     rows = [Row("t", "as it is", vectors="v/{lang}"), Row("t", "mapped", vectors="v/{lang}", mapped=True)]
     data = Counted(tmp_path)
     found = evaluate_rows(rows, data, lambda *_: None)
-    assert found["t", "mapped"]["de-en"].tolist() == [1.0] * 8
+    assert found["t", "mapped"]["de-en"].tolist() == [[1.0] * 8]
     assert found["t", "as it is"]["de-en"].mean() < 0.6
     assert data.asked.count("train") == 1  # only the mapping may look at it
 
@@ -183,7 +185,7 @@ def test_the_same_system_in_two_tables_is_computed_once(tmp_path: Path) -> None:
     data = Counted(tmp_path)
     found = evaluate_rows([*rows, Row("u", "as it is", vectors="v/{lang}")], data, lambda *_: None)
     assert data.asked.count("train") == 1
-    assert found["t", "mapped"]["de-en"].tolist() == found["u", "mapped"]["de-en"].tolist() == [1.0] * 8
+    assert found["t", "mapped"]["de-en"].tolist() == found["u", "mapped"]["de-en"].tolist() == [[1.0] * 8]
     assert found["u", "as it is"]["de-en"].mean() < 0.6
 
 
@@ -191,7 +193,11 @@ def test_seeds_are_averaged_query_by_query(tmp_path: Path) -> None:
     save_spaces(tmp_path, np.eye(4), "0")
     save_spaces(tmp_path, -np.eye(4), "1")
     found = evaluate_rows([Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], Counted(tmp_path), lambda *_: None)
-    assert found["t", "r"]["de-en"].tolist() == [0.5] * 8  # right with the one, never with the other
+    assert found["t", "r"]["de-en"].tolist() == [[1.0] * 8, [0.0] * 8]  # right with the one, never with the other
+    (row,) = _table("t", [Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], found, 0).rows
+    mean = row[2]
+    assert mean.value == 0.5
+    assert mean.high - mean.value == pytest.approx(12.7062 * 0.5, rel=1e-4)  # t of one degree, error (1 - 0) / 2
 
 
 def test_both_directions_of_a_pair_are_one_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +205,7 @@ def test_both_directions_of_a_pair_are_one_figure(tmp_path: Path, monkeypatch: p
     found = np.array([1, 0, 1, 0, 1, 0, 1, 0.5]), np.array([1, 1, 0, 0, 1, 0, 0.5, 0])
     monkeypatch.setattr("phrasemate.evaluate.xpr._chances", lambda *_: found)
     scores = evaluate_rows([Row("t", "r", vectors="v/{lang}")], Counted(tmp_path), lambda *_: None)
-    assert scores["t", "r"]["de-en"].tolist() == [1, 0.5, 0.5, 0, 1, 0, 0.75, 0.25]
+    assert scores["t", "r"]["de-en"].tolist() == [[1, 0.5, 0.5, 0, 1, 0, 0.75, 0.25]]
 
 
 def test_lists_make_rows(tmp_path: Path) -> None:
@@ -410,3 +416,10 @@ def test_rows_that_are_invalid(tmp_path: Path, text: str, expected: str) -> None
     (tmp_path / "rows.toml").write_text(text)
     with pytest.raises(InputError, match=expected):
         read_rows(tmp_path / "rows.toml")
+
+
+def test_each_language_pair_weighs_the_same_in_the_test() -> None:
+    """Four queries of one pair against one of the other: the mean of means is level, and so is p."""
+    first = {"de-en": np.array([[1.0, 1, 1, 1]]), "fr-en": np.array([[0.0]])}
+    second = {"de-en": np.array([[0.0, 0, 0, 0]]), "fr-en": np.array([[1.0]])}
+    assert _p(first, second) == 1.0

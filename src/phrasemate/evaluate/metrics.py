@@ -162,6 +162,26 @@ def stratified(
     return Estimate(float(np.mean([np.mean(np.asarray(s)) for s in sets])), float(low), float(high))
 
 
+def over_runs(sets: Sequence[ArrayLike], samples: int = SAMPLES, seed: int = 0, level: float = LEVEL) -> Estimate:
+    """The mean of the means of several sets of scores (runs, queries), with an interval for other queries and runs.
+
+    To the interval of `stratified` comes that of Student's t over the runs' means, as errors add up: by their squares.
+    One run tells nothing of others; then it is that of `stratified`. Raises InputError for unequal numbers of runs.
+    """
+    scores = [np.atleast_2d(np.asarray(some, np.float64)) for some in sets]
+    counts = {len(some) for some in scores}
+    if len(counts) != 1:
+        raise InputError(f"sets of {', '.join(map(str, sorted(counts)))} runs; expected as many in each")
+    queries = stratified([some.mean(0) for some in scores], None, samples, seed, level)
+    (runs,) = counts
+    if runs == 1:
+        return queries
+    means = np.mean([some.mean(1) for some in scores], axis=0)  # (runs,)
+    half = student_quantile((1 + level) / 2, runs - 1) * float(means.std(ddof=1)) / math.sqrt(runs)
+    low, high = (math.hypot(end - queries.value, half) for end in queries[1:])
+    return Estimate(queries.value, queries.value - low, queries.value + high)
+
+
 def bootstrap_test(
     first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None, samples: int = SAMPLES, seed: int = 0
 ) -> float:
@@ -223,6 +243,17 @@ def t_test(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
 def student_tails(t: float, freedom: float) -> float:
     """Probability of a value beyond -|t| or |t| under Student's t: the regularised incomplete beta function."""
     return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def student_quantile(share: float, freedom: float) -> float:
+    """The t below which so large a share of Student's distribution lies, 0.5 or more; by bisection."""
+    low, high = 0.0, 1.0
+    while student_tails(high, freedom) / 2 > 1 - share:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_tails(middle, freedom) / 2 > 1 - share else (low, middle)
+    return (low + high) / 2
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:

@@ -49,7 +49,7 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.pooling import POOLINGS, by_examples, unit
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
-from phrasemate.evaluate.metrics import Ranking, check_numbers, check_seed, randomisation_test, stratified
+from phrasemate.evaluate.metrics import Ranking, check_numbers, check_seed, over_runs, randomisation_test
 from phrasemate.evaluate.report import Named, Result, Table, signature, write_json
 from phrasemate.rank import csls, numbered
 from phrasemate.text.normalize import composed
@@ -353,7 +353,7 @@ class _Measured:
 
 
 def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dict[tuple[str, str], Scores]:
-    """(table, name) -> pair -> each phrase pair's chance to be found first, mean of both directions and of seeds."""
+    """(table, name) -> pair -> (seeds, phrase pairs): each pair's chance to be found first, mean of both directions."""
     jobs = [(row, pair) for row in rows for pair in row.pairs or measured.pairs]
     scores: dict[tuple[str, str], Scores] = {(row.table, row.name): {} for row in rows}
     once: dict[tuple[object, ...], Sides] = {}  # many tables hold the same system
@@ -367,7 +367,7 @@ def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dic
                 once[system] = _vectors(row, pair, seed, measured)
             mask = measured.questions(pair)
             chances.append(np.mean(_chances(once[system], test, row.csls), axis=0)[mask])
-        scores[row.table, row.name][pair] = np.mean(chances, axis=0)
+        scores[row.table, row.name][pair] = np.array(chances)
     return scores
 
 
@@ -469,11 +469,11 @@ def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores]
     for row in group:
         row_scores = scores[name, row.name]
         values = [float(row_scores[pair].mean()) if pair in row_scores else None for pair in pairs]
-        mean = stratified(list(row_scores.values()), seed=seed)
+        mean = over_runs(list(row_scores.values()), seed=seed)
         cells.append(
             (row.name, *values, mean, None if row is group[0] else _p(scores[name, group[0].name], row_scores))
         )
-    note = f"acc@1, mean of both directions; p against {group[0].name}, over the pairs that both have"
+    note = f"acc@1, mean of both directions; p against {group[0].name}, over the pairs that both have, of these runs"
     return Table(name, name, (name, *pairs, "mean", "p"), tuple(cells), note)
 
 
@@ -481,9 +481,8 @@ def _p(first: Scores, second: Scores) -> float:
     shared = [pair for pair in first if pair in second]
     if not shared:
         return 1.0
-    return randomisation_test(
-        np.concatenate([first[pair] for pair in shared]), np.concatenate([second[pair] for pair in shared])
-    )
+    sides = [[some[pair].mean(0) / some[pair].shape[1] for pair in shared] for some in (first, second)]
+    return randomisation_test(*map(np.concatenate, sides))  # each language pair weighs the same, as in the mean
 
 
 def _curve(rows: Sequence[Row], scores: dict[tuple[str, str], Scores], what: str) -> list[dict[str, Any]]:
