@@ -96,7 +96,8 @@ def _root(
     ] = False,
     verbose: Annotated[bool, flag("--verbose", "Log what happens to standard error.")] = False,
     device: Annotated[
-        str | None, option("--device", "NAME", "The device of OpenVINO that encodes, such as GPU (default: CPU).")
+        str | None,
+        option("--device", "NAME", "What encodes: a device of OpenVINO, such as GPU, or CUDA (default: CPU)."),
     ] = None,
 ) -> None:
     if device:

@@ -98,8 +98,8 @@ def load_model(path: str | Path | None = None, threads: int | None = None, devic
     Args:
         path: Model folder.
         threads: Threads to compute with; None for all that the process may use.
-        device: One of OpenVINO's devices, such as "GPU". None: what the environment variable PHRASEMATE_DEVICE names,
-            else the processor.
+        device: One of OpenVINO's devices, such as "GPU", or "CUDA" (ONNX Runtime, a card of NVIDIA). None: what the
+            environment variable PHRASEMATE_DEVICE names, else the processor.
 
     Raises ModelError and its kinds (see `phrasemate.errors`), InputError for a device that is absent.
     """

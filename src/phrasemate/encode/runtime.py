@@ -25,7 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
+from phrasemate.encode import session
 from phrasemate.encode.model_folder import output_name
+from phrasemate.encode.session import SessionQueue, is_session_device, session_compiler
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.machine import check_memory, cores
@@ -202,7 +204,14 @@ class Runtime:
             raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
         self._graph, self._tokenizer = folder / (names.TRACED if traced else names.ENCODER), folder / names.TOKENIZER
         exact = config.get("precision") == "fp32"
-        compiler = _compiler(self._graph, self.threads, [output_name(layer) for layer in self.layers], exact, device)
+        outputs = [output_name(layer) for layer in self.layers]
+        compiler: Callable[[], _Queue | SessionQueue]
+        if is_session_device(device):
+            self._batch_tokens, self._pass_tokens, self._batches = session.BATCH_TOKENS, session.PASS_TOKENS, 1
+            compiler = session_compiler(self._graph, outputs, device)
+        else:
+            self._batch_tokens, self._pass_tokens, self._batches = BATCH_TOKENS, PASS_TOKENS, BATCHES
+            compiler = _compiler(self._graph, self.threads, outputs, exact, device)
         with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling = other.submit(compiler)
             self.tokenizer = load_tokenizer(self._tokenizer)
@@ -306,14 +315,14 @@ class Runtime:
 
     def _run(self, windows: Sequence[_Window], output: str, values: NDArray[np.float32]) -> None:
         order = sorted(range(len(windows)), key=lambda i: len(windows[i].ids))
-        most = max(BATCH_LEAST, min(BATCH_TOKENS, sum(map(_padded, windows)) // BATCHES))
+        most = max(BATCH_LEAST, min(self._batch_tokens, sum(map(_padded, windows)) // self._batches))
         at = 0
         while at < len(order):
             batch = [windows[order[at]]]
             while at + len(batch) < len(order):
                 following = windows[order[at + len(batch)]]
                 padding = len(batch) * (_padded(following) - _padded(batch[-1]))
-                if padding > PASS_TOKENS or (len(batch) + 1) * _padded(following) > most:
+                if padding > self._pass_tokens or (len(batch) + 1) * _padded(following) > most:
                     break  # the padding would cost more than a pass of its own
                 batch.append(following)
             at += len(batch)

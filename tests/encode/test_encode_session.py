@@ -1,0 +1,117 @@
+"""ONNX Runtime instead of OpenVINO: the same states, and errors that name what is wrong.
+
+No card is needed: the processor's provider stands for that of CUDA. Where ONNX Runtime is not installed, a session of
+OpenVINO takes its place, which shows that batches and outputs arrive.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import families
+import numpy as np
+import openvino
+import pytest
+from tiny import cosines
+
+from phrasemate.encode import load_model, session
+from phrasemate.encode.export.export import export_model
+from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
+
+HERE = importlib.util.find_spec("onnxruntime") is not None
+
+
+class Session:
+    """What of ONNX Runtime's session is used, computed by OpenVINO."""
+
+    def __init__(self, path: str, options: Any, providers: Any) -> None:
+        assert providers == [("CPUExecutionProvider", {"device_id": "0"}), "CPUExecutionProvider"]
+        self.compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        self.shapes: list[tuple[int, ...]] = []
+
+    def get_outputs(self) -> list[Any]:
+        return [SimpleNamespace(name=name) for port in self.compiled.outputs for name in port.names]
+
+    def run(self, outputs: list[str], inputs: dict[str, Any]) -> list[Any]:
+        self.shapes.append(inputs["mask"].shape)
+        return [self.compiled(inputs)[name] for name in outputs]
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(session.PROVIDERS, "CUDA", "CPUExecutionProvider")
+    if not HERE:
+        fake = SimpleNamespace(
+            get_available_providers=lambda: ["CPUExecutionProvider"],
+            SessionOptions=SimpleNamespace,
+            InferenceSession=Session,
+        )
+        monkeypatch.setitem(sys.modules, "onnxruntime", fake)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("session")
+    export_model(families.save_family("bert", base / "hf"), base / "model", layers=[1])
+    return base / "model"
+
+
+@pytest.mark.usefixtures("package")
+def test_states_are_those_of_openvino(folder: Path) -> None:
+    usual, other = load_model(folder, threads=1), load_model(folder, threads=1, device="CUDA")
+    texts = [*families.TEXTS, "The old bank. " * 40, ""]  # one is cut into windows
+    for layer in (1, 2):
+        ((first,), (second,)) = (list(model.token_states(texts, layer)) for model in (usual, other))
+        assert first.bounds.tolist() == second.bounds.tolist()
+        assert cosines(first.values, second.values).min() >= 0.99  # products of int8 codes are rounded elsewhere
+    assert cosines(usual.encode_sentences(texts[:3]), other.encode_sentences(texts[:3])).min() >= 0.995
+    with pytest.raises(InputError, match="layer 0: this model carries"):
+        list(other.token_states(texts, 0))
+
+
+@pytest.mark.usefixtures("package")
+def test_a_graph_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "encoder.onnx").write_bytes(b"no graph")
+    with pytest.raises(ModelDamaged, match="not a graph that ONNX Runtime runs"):
+        session.session_compiler(tmp_path / "encoder.onnx", ["layer_2"], "CUDA")()
+
+
+@pytest.mark.usefixtures("package")
+def test_traced_graphs_and_absent_outputs_are_refused(folder: Path) -> None:
+    with pytest.raises(ModelUnsupported, match="--graph written"):
+        session.session_compiler(folder / "encoder.xml", ["layer_2"], "CUDA")
+    with pytest.raises(ModelDamaged, match="no output layer_7"):
+        session.session_compiler(folder / "encoder.onnx", ["layer_2", "layer_7"], "CUDA")()
+
+
+def test_a_card_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = SimpleNamespace(get_available_providers=lambda: ["CPUExecutionProvider"])
+    monkeypatch.setitem(sys.modules, "onnxruntime", fake)
+    with pytest.raises(InputError, match=r"device CUDA\.1: ONNX Runtime has CPUExecutionProvider"):
+        load_model(folder, device="CUDA.1")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingExtra, match=r"onnxruntime-gpu.*phrasemate\[cuda\]"):
+        load_model(folder, device="CUDA")
+
+
+def test_batches_of_a_card_are_larger(folder: Path, package: None) -> None:
+    """Short texts of many lengths: a card takes them in fewer passes than the processor."""
+    counts = []
+    for device in ("CPU", "CUDA"):
+        model = load_model(folder, threads=1, device=device)
+        shapes: list[Any] = []
+        submit = model.runtime._queue.submit
+
+        def noted(inputs: Any, *rest: Any, submit: Any = submit, shapes: Any = shapes) -> None:
+            shapes.append(inputs["mask"].shape)
+            submit(inputs, *rest)
+
+        model.runtime._queue.submit = noted
+        vectors = model.encode_sentences(["bank " * (1 + number % 30) for number in range(600)])
+        assert np.isfinite(vectors).all()
+        counts.append(len(shapes))
+    assert counts[1] * 3 < counts[0]
