@@ -216,3 +216,36 @@ def test_the_mean_of_directions_is_tested_as_such(runs: Path, tmp_path: Path) ->
     first, second = ([[float(x) for x in given[f"X:{n}:{s}"].read_text().split()] for n in texts]
                      for s in ("phrases", "plain"))  # fmt: skip
     assert row["p mean X-en"] == stratified_test(list(zip(first, second, strict=True)), samples=50, seed=SEED)
+
+
+def test_the_use_of_terms(runs: Path, tmp_path: Path) -> None:
+    """Of two terms in each of twelve sentences, one system uses both and the other one; one line is empty."""
+    base = tmp_path / "base.tsv"
+    base.write_text("de\ten\nFluss\triver\nAuto\tcar\nBus\tbus\n")
+    folder = runs / "de-en"
+    sources = [f"Das {what} stand nahe am Fluss." for _ in range(6) for what in ("Auto", "Bus")]
+    for name, change in (("plain", ("river", "stream")), ("phrases", ("near", "at"))):
+        (folder / f"{name}.txt").unlink(missing_ok=True)
+        records = [
+            {**record(number, text.replace(*change)), "source": source}
+            for number, (text, source) in enumerate(zip(REFERENCES, sources, strict=True))
+        ]
+        if name == "phrases":
+            records[3]["translation"] = ""
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(item) + "\n" for item in records))
+    result = run(Settings(folder, terms=(base,), samples=200))
+    table = next(table for table in result.tables if table.name == "terms")
+    assert "24 in de-en" in table.note
+    rows = {row[0]: row for row in table.rows}
+    assert rows["plain"][1].value == pytest.approx(12 / 24)
+    assert rows["phrases"][1].value == pytest.approx(22 / 24)
+    assert rows["phrases"][2] < 0.05
+    assert "terms" in result.signature
+    base.write_text("de\ten\nKatze\tcat\n")
+    with pytest.raises(InputError, match=r"no term of base\.tsv in source and reference"):
+        run(Settings(folder, terms=(base,), samples=200))
+    (folder / "phrases.jsonl").unlink()
+    (folder / "plain.jsonl").unlink()
+    (folder / "plain.txt").write_text("\n".join(REFERENCES) + "\n")
+    told = CliRunner().invoke(app, ["evaluate", "mt", str(folder), "--terms", str(base), "--samples", "100"])
+    assert "no sources, which --terms needs" in " ".join(told.stderr.split())

@@ -243,11 +243,15 @@ def mt(
     comet: Annotated[
         str, option("--comet", "COMMAND", "Run this: COMMAND -s SRC -t OUTPUT -r REFERENCE, for COMET.")
     ] = "",
+    terms: Annotated[
+        list[Path] | None,
+        option("--terms", "FILE", "Count how often a term base's terms are used. May be given several times."),
+    ] = None,
     samples: Annotated[int, option("--samples", "N", "Of the bootstrap.", min=100)] = 1_000,
     folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write mt.json here.")] = None,
     as_json: JsonTables = False,
 ) -> None:
-    """Compare translations: BLEU, chrF, TER (sacrebleu), BERTScore, COMET's files, and what became of the hints.
+    """Compare translations: BLEU, chrF, TER (sacrebleu), BERTScore, COMET, the use of terms, what became of hints.
 
     Prints a table for each score, all directions side by side and the mean of those into one language. Figures have
     95 % intervals and p of the paired bootstrap against one system. A last line says how they were made.
@@ -264,7 +268,9 @@ def mt(
         if key in files:
             raise typer.BadParameter(f"--scores {score}: {key} is given twice")
         files[key] = Path(path)
-    settings = Settings(runs, against, several(only), bertscore, layer, files, comet, samples, folder)
+    settings = Settings(
+        runs, against, several(only), bertscore, layer, files, comet, tuple(terms or ()), samples, folder
+    )
     with stages() as show:
         result = run(settings, show)
     print_result(result, as_json)

@@ -22,7 +22,9 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.metrics import Estimate, stratified, stratified_test
 from phrasemate.evaluate.report import Result, Table, signature, write_json
+from phrasemate.lexicon import open_dictionaries
 from phrasemate.mt.scores import METRICS, SAMPLES, SEED, bert_scores, compare, corpus_statistics, hint_counts, metric
+from phrasemate.mt.terminology import stems_of, terms_of, uses
 from phrasemate.text.text_file import numbered_lines
 
 _SEGMENT = re.compile(r"\bsegment\s+\d", re.IGNORECASE)
@@ -96,7 +98,8 @@ class Settings:
     """What to measure; ``runs`` as in the module's text. ``against``: the baseline (default: plain, else the first).
 
     ``bertscore``: a model folder, or "bundled". ``scores``: files of scores that were made elsewhere, one a line, by
-    SCORE:DIRECTION:SYSTEM. ``comet``: the command of COMET, which is run for every system.
+    SCORE:DIRECTION:SYSTEM. ``comet``: the command of COMET, which is run for every system. ``terms``: term bases, whose
+    terms' use is counted (`phrasemate.mt.terminology`).
     """
 
     runs: Path
@@ -106,6 +109,7 @@ class Settings:
     layer: int | None = None
     scores: Mapping[str, Path] = field(default_factory=dict)
     comet: str = ""
+    terms: tuple[Path, ...] = ()
     samples: int = SAMPLES
     out: Path | None = None
 
@@ -154,6 +158,8 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
     for name, scores in foreign.items():
         note = "scores that were made elsewhere"
         result.tables.append(_score_table(name, note, scores, directions, baseline, settings.samples))
+    if settings.terms:
+        result.tables.append(_term_table(settings, directions, baseline))
     result.tables += [_hint_table(directions), _line_table(directions)]
     facts = {
         "runs": name_of(settings.runs),
@@ -265,6 +271,7 @@ def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
     reserved = {*METRICS, "hints", "lines", "signature"}
     reserved |= {"BERTScore"} if settings.bertscore is not None else set()
     reserved |= {"COMET"} if settings.comet else set()
+    reserved |= {"terms"} if settings.terms else set()
     foreign: Foreign = {}
     for key, path in settings.scores.items():
         score, direction, system = [*key.split(":"), "", ""][:3]
@@ -284,6 +291,8 @@ def _made_by(settings: Settings) -> dict[str, str]:
     facts = {} if settings.layer is None else {"layer": str(settings.layer)}
     if settings.scores:
         facts["scores"] = digest([path for _, path in sorted(settings.scores.items())])
+    if settings.terms:
+        facts["terms"] = digest(settings.terms)
     return facts | ({"comet": settings.comet} if settings.comet else {})
 
 
@@ -301,6 +310,33 @@ def _sources(settings: Settings, directions: Sequence[Direction]) -> Sources:
                 )
             source_texts[direction.name, system] = list(map(str, sources))
     return source_texts
+
+
+def _term_table(settings: Settings, directions: Sequence[Direction], baseline: str) -> Table:
+    """Share of the terms whose equivalent is used. Raises InputError where a direction has no source or no term."""
+    dictionaries = open_dictionaries(settings.terms)
+    scores: dict[tuple[str, str], list[float]] = {}
+    lines: dict[str, list[int]] = {}
+    for direction in directions:
+        source, target = (side.replace("_", "-") for side in languages(direction.name))
+        texts = dict.fromkeys(range(len(direction.references)), "")
+        for records in direction.systems.values():
+            texts = {
+                at: text or str(record.get("source") or "")
+                for (at, text), record in zip(texts.items(), records, strict=True)
+            }
+        if not all(texts.values()):
+            raise InputError(f"{direction.name}: no sources, which --terms needs; they are in .jsonl files")
+        terms = terms_of(list(texts.values()), direction.references, dictionaries, source, target)
+        if not terms:
+            raise InputError(f"{direction.name}: no term of {name_of(settings.terms[0])} in source and reference")
+        lines[direction.name] = [term.line for term in terms]
+        for system in direction.systems:
+            stems = [stems_of(text, target) for text in direction.outputs(system)]
+            scores[direction.name, system] = [float(uses(stems[term.line], term)) for term in terms]
+    counts = ", ".join(f"{len(numbers)} in {name}" for name, numbers in lines.items())
+    note = f"share of the terms in source and reference ({counts}) of which the translation has an equivalent"
+    return _score_table("terms", note, scores, directions, baseline, settings.samples, lines)
 
 
 def _comet(command: str, sources: Sources, directions: Sequence[Direction]) -> dict[tuple[str, str], list[float]]:
@@ -350,8 +386,11 @@ def _score_table(
     directions: Sequence[Direction],
     baseline: str,
     samples: int,
+    lines: Mapping[str, Sequence[int]] | None = None,
 ) -> Table:
-    """The same of scores that each sentence has by itself."""
+    """The same of scores that each sentence has by itself; ``lines``: the sentence of each score of a direction, where
+    there are several of one, which are then drawn together.
+    """
     names = list(dict.fromkeys(system for _, system in scores))
     rows: list[tuple[Any, ...]] = []
     header: list[str] = []
@@ -367,13 +406,14 @@ def _score_table(
             if not all(key in scores for key in keys):
                 row += [None, None]
                 continue
-            row += [stratified([scores[key] for key in keys], samples=samples, seed=SEED)]
+            groups = None if lines is None else [lines[member.name] for member in members]
+            row += [stratified([scores[key] for key in keys], groups, samples, SEED)]
             bases = [(member.name, baseline) for member in members]
             if system == baseline or not all(base in scores for base in bases):
                 row += [None]
             else:
                 both = [(scores[key], scores[base]) for key, base in zip(keys, bases, strict=True)]
-                row += [stratified_test(both, samples=samples, seed=SEED)]
+                row += [stratified_test(both, groups, samples, SEED)]
         rows.append(tuple(row))
     return Table(name, name, ("system", *header), tuple(rows), f"{note}; p against {baseline}, paired bootstrap")
 
