@@ -215,7 +215,7 @@ class Runtime:
         with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling = other.submit(compiler)
             self.tokenizer = load_tokenizer(self._tokenizer)
-            self._queue = compiling.result()
+            self._queue: _Queue | SessionQueue = compiling.result()
         with _tokenizing(self._tokenizer):
             self.opening, self.closing = special_tokens(self.tokenizer)
         if not self.opening + self.closing:

@@ -481,8 +481,10 @@ def _p(first: Scores, second: Scores) -> float:
     shared = [pair for pair in first if pair in second]
     if not shared:
         return 1.0
-    sides = [[some[pair].mean(0) / some[pair].shape[1] for pair in shared] for some in (first, second)]
-    return randomisation_test(*map(np.concatenate, sides))  # each language pair weighs the same, as in the mean
+    one, other = (
+        np.concatenate([some[pair].mean(0) / some[pair].shape[1] for pair in shared]) for some in (first, second)
+    )
+    return randomisation_test(one, other)  # each language pair weighs the same, as in the mean
 
 
 def _curve(rows: Sequence[Row], scores: dict[tuple[str, str], Scores], what: str) -> list[dict[str, Any]]:

@@ -102,7 +102,7 @@ def exchange(outputs: Sequence[Tensor | None], device: torch.device) -> list[Ten
     sizes = [int(size) for size in total(shapes, device)]
     rows, width = sizes[::2], max(sizes[1::2], default=0)
     states = torch.zeros(sum(rows), width, device=device)
-    parts = list(states.split(rows))
+    parts = list(torch.split(states, rows))
     for part, output in zip(parts, outputs, strict=True):
         if output is not None:
             part.copy_(output)
