@@ -472,9 +472,11 @@ class Trainer(Generic[B]):
             file.write(json.dumps(rounded) + "\n")
 
     def _save(self) -> None:
+        if self._writes:
+            self._write_checkpoint()
         self.saved = self.step
-        if not self._writes:
-            return
+
+    def _write_checkpoint(self) -> None:
         tensors: dict[str, Tensor] = {f"model/{name}": p.detach() for name, p in self.named.items()}
         for name, parameter in self.named.items():
             for key, value in self.optimizer.state.get(parameter, {}).items():
