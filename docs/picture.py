@@ -20,7 +20,7 @@ from phrasemate.cli.render import print_results
 QUERIES = (
     "La [[batterie]] de mon téléphone est presque vide.",
     "Los diputados guardaron un [[minuto de silencio]] por las víctimas del incendio.",
-    "地震发生后，医院的[[血库]]告急，许多市民赶去献血。",
+    "如果[[利率]]继续上升，很多家庭将无法偿还房贷。",
 )
 CELL = 12.2  # the width that rich gives a character
 PLAIN = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" xml:space="preserve">
