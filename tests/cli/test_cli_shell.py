@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,7 +61,9 @@ def test_foreign_os_error_is_one_line_too(invoke: Invoke, library: Library, monk
 def test_wrong_usage_is_2(invoke: Invoke, arguments: list[str]) -> None:
     result = invoke(*arguments)
     assert result.exit_code == 2
-    assert "Usage: phrasemate" in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert re.search(r"; see phrasemate[a-z ]* --help\n$", result.stderr)
+    assert result.stderr.count("\n") == 1
 
 
 def test_ctrl_c_is_130(invoke: Invoke, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,13 +200,26 @@ def test_help_keeps_the_marks_of_its_examples(invoke: Invoke) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["search", "idx", "x", "-k", "0"], "Invalid value for '--limit' / '-k': expected 1 or more"),
-        (["search", "idx", "x", "-k", "many"], "Invalid value for '--limit' / '-k': expected a whole number"),
-        (["index", "x", "-o", "y", "--threshold", "2"], "Invalid value for '--threshold': expected 1 or less"),
-        (["index", "x", "-o", "y", "--threshold", "a"], "Invalid value for '--threshold': expected a number"),
+        (["search", "idx", "x", "-k", "0"], "--limit or -k: expected 1 or more; see phrasemate search --help"),
+        (["search", "idx", "x", "-k", "many"], "--limit or -k: expected a whole number"),
+        (["index", "x", "-o", "y", "--threshold", "2"], "--threshold: expected 1 or less; see phrasemate index add --help"),
+        (["index", "x", "-o", "y", "--threshold", "a"], "--threshold: expected a number"),
     ],
 )
 def test_a_wrong_value_is_said_in_plain_words(invoke: Invoke, arguments: list[str], expected: str) -> None:
     result = invoke(*arguments)
     assert result.exit_code == 2
-    assert expected in result.stderr
+    assert result.stderr.startswith(f"error: {expected}")
+
+
+def test_a_wrong_name_gets_the_right_one(invoke: Invoke) -> None:
+    assert invoke("serch").stderr.startswith("error: no such command 'serch' (did you mean 'search', 'serve'?); see ")
+    expected = "error: no such option: --context (did you mean --contexts?); see phrasemate search --help\n"
+    assert invoke("search", "idx", "--context", "3", "x").stderr == expected
+
+
+def test_help_lists_every_command_once_and_in_full(invoke: Invoke) -> None:
+    page = invoke("--help").stdout
+    listed = re.findall(r"^  (\w+) {2,}\S", page.partition("\nSearch:\n")[2], re.MULTILINE)
+    assert sorted(listed) == sorted(EVERY_COMMAND)
+    assert "..." not in page.partition("\nSearch:\n")[2]

@@ -48,6 +48,11 @@ EXAMPLES = """Examples:
 
 
 class _Phrasemate(RootGroup):
+    sections: ClassVar[dict[str, str]] = {
+        "Search": "index search serve concordance examples watch demo",
+        "Terms, sentences, translation": "terms match mine align pairs mt",
+        "Models and research": "model train evaluate dataset vectors",
+    }
     offers: ClassVar[dict[str, Offer]] = {
         "index": index.app,
         "search": (search.search, search.EXAMPLES),

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from phrasemate.errors import PhrasemateError
@@ -21,15 +22,14 @@ from phrasemate.errors import PhrasemateError
 if TYPE_CHECKING:
     from rich.console import Console
 
-from collections import defaultdict
-
-from typer.core import TyperCommand
-
 EXIT_ERROR = 1
+EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 EXIT_PIPE = 141  # 128 + SIGPIPE
 
 log = logging.getLogger(__name__)
+
+UsageError: Any = typer.BadParameter.__base__  # typer brings its own; it has no public name
 
 # A corpus must not steer the terminal (escape sequences) nor break a line; one space each keeps all offsets.
 _CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
@@ -99,6 +99,8 @@ def _command(name: str, offer: Offer) -> Any:
     if isinstance(offer, typer.Typer):
         for registered in offer.registered_commands:
             registered.cls = Command
+        if not isinstance(offer.info.cls, type):  # of its own
+            offer.info.cls = Group
         typer_app.add_typer(offer, name=name)
         group: Any = get_command(typer_app)
         return group.commands[name]
@@ -107,7 +109,20 @@ def _command(name: str, offer: Offer) -> Any:
     return get_command(typer_app)
 
 
-class RootGroup(TyperGroup):
+class Group(TyperGroup):
+    """A group of commands that tells in full what each does, under the headings of ``sections`` if it has any."""
+
+    sections: ClassVar[dict[str, str]] = {}  # a heading, and the names of its commands
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        names = self.list_commands(ctx)
+        for heading, members in (self.sections or {"Commands": " ".join(names)}).items():
+            with formatter.section(heading):
+                listed = [(name, self.get_command(ctx, name)) for name in members.split()]
+                formatter.write_dl([(name, made.get_short_help_str(limit=200)) for name, made in listed if made])
+
+
+class RootGroup(Group):
     """The group of all commands: what they raise on purpose leaves as one line and an exit code."""
 
     offers: ClassVar[dict[str, Offer]] = {}  # by name, in the order in which a newcomer needs them
@@ -147,9 +162,10 @@ def _leaving() -> Iterator[None]:
     except PhrasemateError as error:
         log.debug("raised here:", exc_info=True)
         fail(str(error))
-    except typer.BadParameter as error:
-        error.message = _reworded(error.message)
-        raise
+    except UsageError as error:
+        if error.message.startswith("Usage:"):  # no arguments: the help itself
+            raise
+        fail(_usage(error), EXIT_USAGE)
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -164,6 +180,24 @@ def _leaving() -> Iterator[None]:
     except OSError as error:
         log.debug("raised here:", exc_info=True)
         fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with the arguments, in the style of all other errors, and where the right ones are."""
+    if isinstance(error, typer.BadParameter):
+        error.message = _reworded(error.message)
+    message = error.format_message().removesuffix(".")
+    if match := re.fullmatch(r"Invalid value(?: for (.+?))?: (.*)", message, re.DOTALL):
+        names = (match[1] or "").replace("'", "").replace(" / ", " or ")
+        message = f"{names}: {match[2]}" if names else match[2]
+    else:
+        message = re.sub(r"\.? (?:Did you mean (.*)\?|\(Possible options: (.*)\))$", _guess, message)
+        message = message[0].lower() + message[1:]
+    return f"{message}; see {error.ctx.command_path} --help" if error.ctx else message
+
+
+def _guess(match: re.Match[str]) -> str:
+    return f" (did you mean {match[1] or match[2]}?)"
 
 
 _WORDINGS = {  # of what pydantic says of a value
@@ -185,7 +219,7 @@ def _reworded(message: str) -> str:
     return f"{start}expected {expected}" if value else message.removeprefix("Value error, ")
 
 
-class DefaultGroup(TyperGroup):
+class DefaultGroup(Group):
     """A group whose command ``add`` may be left unsaid: ``index TEXT...`` means ``index add TEXT...``."""
 
     default = "add"
