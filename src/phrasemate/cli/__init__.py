@@ -97,12 +97,12 @@ def _print_version(value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, flag("--version", "Print the version and leave.", callback=_print_version, is_eager=True)
+        bool, flag("--version", "Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
     verbose: Annotated[bool, flag("--verbose", "Log what happens to standard error.")] = False,
     device: Annotated[
         str | None,
-        option("--device", "NAME", "What encodes: a device of OpenVINO, such as GPU, or CUDA (default: CPU)."),
+        option("--device", "NAME", "Device for the encoder: one of OpenVINO, such as GPU, or CUDA (default: CPU)."),
     ] = None,
 ) -> None:
     if device:

@@ -82,7 +82,9 @@ Force = Annotated[bool, flag("--force", "Overwrite what exists, and an unfinishe
 
 
 def align(
-    source: Annotated[Path, argument("SRC", "Sentences, one a line; both sides, separated by a tab; .tmx or .xliff.")],
+    source: Annotated[
+        Path, argument("SRC", "Sentences, one per line; both sides, separated by a tab; .tmx or .xliff.")
+    ],
     target: Annotated[Path | None, argument("TGT", "The same sentences in the other language, line by line.")] = None,
     *,
     out: Annotated[Path, option("--out", "-o", "FILE", "The links, in the Pharaoh format; - for standard output.")],
@@ -138,9 +140,11 @@ def pairs(
     max_words: Annotated[int, option("--max-words", "N", "Words of a phrase, on each side.", min=1)] = 6,
     rate: Annotated[
         float,
-        option("--frequent", "RATE", "A word with more occurrences per sentence begins and ends no phrase.", min=0),
+        option("--frequent", "RATE", "Words with more occurrences per sentence do not start or end a phrase.", min=0),
     ] = 0.003,
-    least: Annotated[int, option("--min-frequent", "N", "But only with more than N in all.", min=0)] = 10,
+    least: Annotated[
+        int, option("--min-frequent", "N", "... if they also have more than N occurrences in all.", min=0)
+    ] = 10,
     loose: Annotated[bool, flag("--loose", "Phrases may begin and end with words that have no link.")] = False,
     columns: Columns = "1,2",
     langs: Langs = "",
@@ -149,7 +153,7 @@ def pairs(
     force: Force = False,
     as_json: options.JsonAtEnd = False,
 ) -> None:
-    """Take the phrase pairs out of a parallel text with word links.
+    """Extract phrase pairs from a parallel text with word links.
 
     All runs of words on both sides that are linked with each other and with nothing else. Writes one JSON object for
     each line of the text; start and end of a phrase are characters of its sentence:

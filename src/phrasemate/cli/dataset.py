@@ -84,17 +84,21 @@ def xpr(
     on_error: Annotated[
         options.OnError, option("--on-error", "raise|skip", "What becomes of unreadable lines of texts.")
     ] = options.OnError.RAISE,
-    examples: Annotated[int, option("--examples", "N", "Example sentences of a phrase, at most.", min=1)] = 32,
+    examples: Annotated[
+        int, option("--examples", "N", "Maximum number of example sentences for each phrase.", min=1)
+    ] = 32,
     least: Annotated[int, option("--min-examples", "N", "Example sentences that each side needs.", min=0)] = 1,
     extra: Annotated[int, option("--extra", "N", "Characters that a sentence has beyond the phrase.", min=0)] = 10,
-    longest: Annotated[int, option("--longest", "N", "Characters of a sentence, at most.", min=1)] = 500,
+    longest: Annotated[int, option("--longest", "N", "Maximum number of characters of a sentence.", min=1)] = 500,
     copies: Annotated[
         float, option("--copies", "SHARE", "Leave out pairs with a higher ROUGE-L both ways; 1: none.")
     ] = 0.5,
     unit: Annotated[Unit, option("--copies-by", "words|characters", "What ROUGE-L counts.")] = Unit.WORDS,
     times: Annotated[bool, flag("--keep-times", "Keep years, dates, months and weekdays.")] = False,
-    max_words: Annotated[int, option("--max-words", "N", "Words of a phrase, at most; 0: any number.", min=0)] = 0,
-    most: Annotated[int, option("--limit", "N", "Pairs in all three splits, at most; 0: all.", min=0)] = 0,
+    max_words: Annotated[
+        int, option("--max-words", "N", "Maximum number of words of a phrase; 0: any number.", min=0)
+    ] = 0,
+    most: Annotated[int, option("--limit", "N", "Maximum number of pairs in all three splits; 0: all.", min=0)] = 0,
     seed: Annotated[int, option("--seed", "N", "Another number draws other splits.")] = 0,
     force: Annotated[bool, flag("--force", "Overwrite a data set that exists.")] = False,
     as_json: options.JsonAtEnd = False,

@@ -33,9 +33,7 @@ EXAMPLES = """Examples:
 
 
 def demo(
-    directory: Annotated[
-        Path | None, option("--dir", "DIR", "Keep the index here (default: it is thrown away).")
-    ] = None,
+    directory: Annotated[Path | None, option("--dir", "DIR", "Keep the index here (default: it is deleted).")] = None,
     as_json: Json = False,
 ) -> None:
     """See it work on a bundled English sample.

@@ -66,7 +66,7 @@ def ccpr(
     ] = True,
     muse: Annotated[bool, flag("--muse", "A row for MUSE, the paper's baseline (an optional package).")] = False,
     only: Annotated[
-        str, option("--only", "PART,...", "Of phrases, alignment, segmenter, polysemy (default: all).")
+        str, option("--only", "PART,...", "Parts to measure: phrases, alignment, segmenter, polysemy (default: all).")
     ] = "",
     against: Annotated[
         str | None, option("--against", "NAME", "The row that p compares with (default: the last).")
@@ -79,14 +79,14 @@ def ccpr(
     ] = "de,cs,ro,fr",
     cs: Annotated[int, option("--cs", "N", "Sentence pairs of the large Czech gold alignment to use.", min=1)] = 500,
     threads: Threads = None,
-    seed: Annotated[int, option("--seed", "N", "Of the bootstrap and the tests.", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed of the bootstrap and the tests.", min=0)] = 0,
     folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write ccpr.json and the plots, as SVG, here.")] = None,
     as_json: JsonTables = False,
 ) -> None:
     """Reproduce the evaluation of CCPR: phrase retrieval, word alignment, segmentation, ambiguous phrases.
 
     Prints tables and one line that says how they were made. The corpora are not part of phrasemate. Which files are
-    read, and how each figure is counted: docs/results/protocols.md.
+    read, and how each figure is counted, is on the page Protocols of the documentation.
     """
     from phrasemate.evaluate.ccpr import Settings, run
 
@@ -177,7 +177,7 @@ XPR_EXAMPLES = """Examples:
 
 @app.command("xpr", epilog=XPR_EXAMPLES)
 def xpr(
-    rows: Annotated[Path, argument("ROWS", "A TOML file of rows (docs/results/protocols.md).")],
+    rows: Annotated[Path, argument("ROWS", "A TOML file of rows (see the page Protocols).")],
     *,
     data: Annotated[Path, option("--data", "DIR", "A data set of phrasemate dataset xpr.")],
     split: Annotated[str, option("--split", "PART", "test, dev, or dev+test: what to measure on.")] = "test",
@@ -193,7 +193,7 @@ def xpr(
         ),
     ] = None,
     threads: Threads = None,
-    seed: Annotated[int, option("--seed", "N", "Of the intervals.", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed of the intervals.", min=0)] = 0,
     folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write xpr.json and the plots, as SVG, here.")] = None,
     as_json: JsonTables = False,
 ) -> None:
@@ -237,7 +237,7 @@ def mt(
         option(
             "--scores",
             "SCORE:DIRECTION:SYSTEM=FILE",
-            "Scores that were made elsewhere, one a line (COMET). May be given several times.",
+            "Scores that were made elsewhere, one per line (COMET). May be given several times.",
         ),
     ] = None,
     comet: Annotated[
@@ -247,7 +247,7 @@ def mt(
         list[Path] | None,
         option("--terms", "FILE", "Count how often a term base's terms are used. May be given several times."),
     ] = None,
-    samples: Annotated[int, option("--samples", "N", "Of the bootstrap.", min=100)] = 1_000,
+    samples: Annotated[int, option("--samples", "N", "Samples of the bootstrap.", min=100)] = 1_000,
     folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write mt.json here.")] = None,
     as_json: JsonTables = False,
 ) -> None:
@@ -304,7 +304,9 @@ def bicla(
     pairs: Annotated[
         str, option("--pairs", "XX-YY,...", "Test sets, by source and target language; all of them must be there.")
     ] = "de-en,cs-en,hu-en,cs-de,hu-de,cs-hu",
-    only: Annotated[str, option("--only", "PART,...", "Of rankers, ensembles, transfer (default: all).")] = "",
+    only: Annotated[
+        str, option("--only", "PART,...", "Parts to measure: rankers, ensembles, transfer (default: all).")
+    ] = "",
     bundled: Annotated[bool, flag("--bundled/--no-bundled", "With rows of the bundled encoder, or without.")] = True,
     reranker: Annotated[
         Path | None,
@@ -381,7 +383,7 @@ LOOKUP_EXAMPLES = """Examples:
   phrasemate evaluate lookup lookups --size 20000,100000 --model untrained=base --work indexes -o figures
   phrasemate evaluate lookup lookups --idioms idioms.jsonl.gz --work indexes
 
-lookups/XX.jsonl holds the queries of a language, lookups/english-20000.txt a collection of sentences, one a line."""
+lookups/XX.jsonl holds the queries of a language, lookups/english-20000.txt a collection of sentences, one per line."""
 
 
 class Half(StrEnum):
@@ -419,14 +421,14 @@ def lookup(
         Path | None, option("--work", "DIR", "Keep the indexes here for the next run (default: nowhere).")
     ] = None,
     threads: Threads = None,
-    seed: Annotated[int, option("--seed", "N", "Of intervals, tests and idioms.", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed of intervals, tests and idioms.", min=0)] = 0,
     out: Annotated[Path | None, option("--out", "-o", "DIR", "Write lookup.json here.")] = None,
     as_json: JsonTables = False,
 ) -> None:
     """Look phrases up in text that is not their translation: how often is the first answer right?
 
     Prints the share of phrases whose first answer is right, for each way to search, then by language, domain and kind
-    of phrase. Only phrases count that have a right answer in the text. docs/results/lookup.md says how the set is made.
+    of phrase. Only phrases count that have a right answer in the text. The page Protocols says how the set is made.
     """
     from phrasemate.evaluate.lookup import Settings, run
 

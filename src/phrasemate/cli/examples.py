@@ -40,7 +40,7 @@ answer says so.
 
 The sentences come from an index (--index), from text files (--text), or from a file that --store has made of them.
 
-With --json, one JSON object a line is printed for each phrase; start and end are characters of the text:
+With --json, one JSON object per line is printed for each phrase; start and end are characters of the text:
 
 \b
   {"phrase": "art", "count": 1, "examples": [
@@ -52,7 +52,7 @@ def examples(
     phrases: Annotated[list[str] | None, argument("PHRASE", "Phrases to look for.")] = None,
     file: Annotated[
         str | None,
-        option("--phrases", "FILE", "More phrases, one a line (.txt, first column of .tsv, .gz); - is stdin."),
+        option("--phrases", "FILE", "More phrases, one per line (.txt, first column of .tsv, .gz); - is stdin."),
     ] = None,
     index: Annotated[Path | None, option("--index", "DIR", "Sentences of this index.")] = None,
     text: Annotated[
@@ -63,7 +63,9 @@ def examples(
         option("--store", "FILE", "Keep the sentences of --text here; used again while they are unchanged."),
     ] = None,
     n: Annotated[int, option("--limit", "-n", "N", "Sentences for each phrase.", min=1)] = 32,
-    extra: Annotated[int, option("--extra", "N", "Characters that a sentence has beyond the phrase.", min=0)] = 10,
+    extra: Annotated[
+        int, option("--extra", "N", "How many characters a sentence must have beyond the phrase.", min=0)
+    ] = 10,
     seed: Annotated[int, option("--seed", "N", "Another number draws other sentences.")] = 0,
     language: Annotated[
         list[str] | None, option("--language", "LANG", "With --index: only this language (may be repeated).")

@@ -140,7 +140,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     subcommand_metavar="TEXT... -o DIR | COMMAND [ARGS]...",
-    help="""Build an index of texts, and look after it.
+    help="""Build an index of texts, and maintain it.
 
 \b
   phrasemate index TEXT... -o DIR     build or append (short for: phrasemate index add)
@@ -168,7 +168,7 @@ ADD_EXAMPLES = """Examples:
   phrasemate index table.tsv -o idx --column 2 --lines sentence
   phrasemate index memory.tmx letter.docx -o idx --lang en
   zcat dump.gz | phrasemate index - -o idx
-  phrasemate index corpus/ -o s3://bucket/idx --cluster head:6379    many machines (docs/how-to/many-machines.md)
+  phrasemate index corpus/ -o s3://bucket/idx --cluster head:6379    on many machines
 
 To resume a stopped run, give the same command again."""
 
@@ -179,8 +179,7 @@ def add(
         list[str],
         argument(
             "TEXT",
-            "Files (.txt, .jsonl, .tsv, .csv, .tmx, .tbx, .xliff, .html, gzip of any; .docx, .xlsx), folders; "
-            "- is stdin.",
+            "Files (text, tables, TMX, TBX, XLIFF, Word, Excel, PDF, web pages and more), folders; - is stdin.",
         ),
     ],
     directory: Annotated[Path, option("--out", "-o", "DIR", "The index to make or to append to.")],
@@ -197,7 +196,8 @@ def add(
         option("--model", "FOLDER", "Model folder (default: the index's own; the bundled one for a new index)."),
     ] = None,
     threshold: Annotated[
-        float | None, option("--threshold", "P", "Least probability of a phrase (default: the model's).", min=0, max=1)
+        float | None,
+        option("--threshold", "P", "Minimum probability of a phrase (default: the model's).", min=0, max=1),
     ] = None,
     max_words: Annotated[
         int | None, option("--max-words", "N", "Longest phrase (default: the model's).", min=1)
@@ -299,7 +299,7 @@ def stats(
     documents: Annotated[bool, flag("--documents", "List the documents too.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Say what an index holds.
+    """Show what an index holds.
 
     Documents, sentences, phrases, languages, the model, the search engine, the files.
     """
@@ -340,9 +340,9 @@ VERIFY_EXAMPLES = """Examples:
 
 @app.command("verify", epilog=VERIFY_EXAMPLES)
 def verify(directory: Directory, as_json: options.Json = False) -> None:
-    """Check that an index is whole.
+    """Check an index for damage.
 
-    Every checksum and offset, and the search engine against exact search on a sample. Leaves with 1 on a problem.
+    Every checksum and offset, and the search engine against exact search on a sample. Exits with 1 on a problem.
     """
     from phrasemate.index import Index
 
@@ -365,7 +365,7 @@ OPTIMIZE_EXAMPLES = """Examples:
   phrasemate index optimize idx
   phrasemate index optimize idx --target-recall 0.95
   phrasemate index optimize idx --target-recall 0.95 --at 10       not the best hit alone: the ten best
-  phrasemate index optimize s3://bucket/idx --cluster head:6379    many machines (docs/how-to/many-machines.md)"""
+  phrasemate index optimize s3://bucket/idx --cluster head:6379    on many machines"""
 
 
 @app.command("optimize", epilog=OPTIMIZE_EXAMPLES)
@@ -379,7 +379,7 @@ def optimize(
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> None:
-    """Rebuild the search file, give back free space; tune the search.
+    """Rebuild the search files, free disk space, and tune the search.
 
     With --target-recall, says what was chosen and measured.
     """
@@ -414,7 +414,7 @@ DELETE_EXAMPLES = """Examples:
 def delete(
     directory: Directory, names: Annotated[list[str], argument("NAME", "Documents, named as in the answers.")]
 ) -> None:
-    """Delete documents from an index, all of them or, if one is not there, none."""
+    """Delete documents from an index. If one name is unknown, nothing is deleted."""
     from phrasemate.index import Index
 
     with Index.open(directory) as index:
@@ -461,7 +461,7 @@ def restore(
     force: Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Check a copy and put it in the place of an index.
+    """Check a backup and restore it.
 
     A server that serves the index need not be stopped.
     """

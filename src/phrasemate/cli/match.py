@@ -154,15 +154,15 @@ EXAMPLES = """Examples:
 HELP = """Match the terms of two lists, one in each language.
 
 A term is compared through the sentences that contain it, so give text of both languages; it need not be parallel.
-The lists are .txt (a term a line), .tsv, .csv, .xlsx or .tbx. Without -o the matches are printed; with it they are
+The lists are .txt (one term per line), .tsv, .csv, .xlsx or .tbx. Without -o the matches are printed; with it they are
 written in the format that the name of the file says.
 
 score is the cosine of two terms, margin how far it stands out: csls is 2 cos(x, y) minus the mean cosines of x and of
 y with their nearest terms of the other list, ratio is cos(x, y) divided by their mean. A match is mutual if each is
 the other's best by margin.
 
-With --json, one JSON object a line is printed for each match (or none, with -o), and one at the end; start and end of a
-sentence's term are characters:
+With --json, one JSON object per line is printed for each match (or none, with -o), and one at the end; start and end
+of a sentence's term are characters:
 
 \b
   {"source": "Speisekarte", "target": "menu", "score": 0.81, "margin": 0.34, "mutual": true, "rank": 1,
@@ -189,7 +189,9 @@ def _index(side: str) -> Any:
 
 
 def _lang(side: str) -> Any:
-    return option(f"--{side}-lang", "LANG", f"Language of the {side} list and text, e.g. de.")
+    return option(
+        f"--{side}-lang", "LANG", f"Language of the {side} list and text, e.g. {'de' if side == 'source' else 'en'}."
+    )
 
 
 def _column(side: str) -> Any:
@@ -218,17 +220,28 @@ def match(
         Path | None, option("--unmatched", "FILE", "Terms without a match, as a table with tabs: side, term, id.")
     ] = None,
     threshold: Annotated[
-        float | None, option("--threshold", "X", "The least margin of a match (default: csls 0.2, ratio 1.15).")
+        float | None, option("--threshold", "X", "Minimum margin of a match (default: csls 0.2, ratio 1.15).")
     ] = None,
-    least_score: Annotated[float, option("--min-score", "X", "The least cosine of a match.", min=-1, max=1)] = -1.0,
-    mutual: Annotated[bool, flag("--mutual", "Only matches that are mutual.")] = False,
+    least_score: Annotated[
+        float, option("--min-score", "X", "Minimum similarity (cosine) of a match.", min=-1, max=1)
+    ] = -1.0,
+    mutual: Annotated[bool, flag("--mutual", "Only pairs of which each is the other's best.")] = False,
     one_to_one: Annotated[
-        bool, flag("--one-to-one", "No term twice; of all such sets, that with the greatest sum of margins.")
+        bool, flag("--one-to-one", "Use no term twice, and find the best assignment of all terms.")
     ] = False,
-    candidates: Annotated[int, option("--candidates", "N", "Matches of a source term at most.", min=1)] = 1,
-    margin: Annotated[Margin, option("--margin", "csls|ratio", "See above.")] = Margin.CSLS,
+    candidates: Annotated[
+        int, option("--candidates", "N", "Maximum number of matches for each source term.", min=1)
+    ] = 1,
+    margin: Annotated[
+        Margin,
+        option(
+            "--margin", "csls|ratio", "Subtract the mean similarity of the neighbours (csls), or divide by it (ratio)."
+        ),
+    ] = Margin.CSLS,
     neighbours: Annotated[int, option("--neighbours", "N", "Nearest terms that a margin is taken from.", min=1)] = 10,
-    examples: Annotated[int, option("--examples", "N", "Sentences that a term is compared by, at most.", min=0)] = 8,
+    examples: Annotated[
+        int, option("--examples", "N", "Maximum number of sentences that a term is compared by.", min=0)
+    ] = 8,
     bare: Annotated[
         float,
         option("--bare", "X", "Weight of the term by itself against the mean of n sentences: X / sqrt(n).", min=0),

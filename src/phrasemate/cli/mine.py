@@ -93,16 +93,26 @@ def mine(
         Check, option("--check", "none|script|language", "Drop sentences in another script, or language (an extra).")
     ] = Check.SCRIPT,
     calibrate: Annotated[
-        Path | None, option("--calibrate", "FILE", "Known mates (source, tab, target) that the threshold is fitted to.")
+        Path | None, option("--calibrate", "FILE", "Known translations (source, tab, target) to fit the threshold to.")
     ] = None,
     threshold: Annotated[
-        float | None, option("--threshold", "X", "The least score of a pair (default: by their number).")
+        float | None,
+        option(
+            "--threshold",
+            "X",
+            "Minimum score of a pair (default: grows with the text, 1.52 for 5,000 sentences, 1.66 for 50,000).",
+        ),
     ] = None,
     pairing: Annotated[
-        Pairing, option("--pairs", "greedy|mutual|all", "No sentence twice, only mutual best, or all.")
+        Pairing,
+        option(
+            "--pairs",
+            "greedy|mutual|all",
+            "Use no sentence twice, keep only pairs of which each is the other's best, or keep all.",
+        ),
     ] = Pairing.GREEDY,
     margin: Annotated[
-        Margin, option("--margin", "NAME", "Of the sentences' score: quarter, ratio, distance, csls or absolute.")
+        Margin, option("--margin", "NAME", "How a similarity is corrected: quarter, ratio, distance, csls or absolute.")
     ] = Margin.QUARTER,
     rerank: Annotated[
         Rerank,
@@ -114,10 +124,12 @@ def mine(
     ] = Rerank.AUTO,
     k: Annotated[int, option("-k", "N", "Nearest neighbours, each way.", min=1)] = 4,
     length_ratio: Annotated[
-        float, option("--length-ratio", "X", "Drop pairs of more unlike lengths (0: keep all).", min=0)
+        float,
+        option("--length-ratio", "X", "Drop pairs whose lengths differ by more than this factor (0: keep all).", min=0),
     ] = 2.5,
     copies: Annotated[
-        float, option("--copies", "X", "Drop pairs that are more alike (1: keep all).", min=0, max=1)
+        float,
+        option("--copies", "X", "Drop pairs that are nearly copies: more alike than X (1: keep all).", min=0, max=1),
     ] = 0.75,
     engine: Annotated[
         Engine, option("--engine", "auto|exact|approximate", "How neighbours are searched.")

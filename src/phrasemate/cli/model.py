@@ -18,7 +18,7 @@ DIM = 192  # numbers of a projected phrase vector
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Look at model folders, verify them, make them.",
+    help="Inspect, verify and make model folders.",
     epilog="""Examples:
 
 \b
@@ -63,7 +63,7 @@ INFO_EXAMPLES = """Examples:
 
 @app.command("info", epilog=INFO_EXAMPLES)
 def info(folder: Folder = None, as_json: Json = False) -> None:
-    """Say what a model is and how it was made."""
+    """Show what a model is and how it was made."""
     description = _facts(folder)
     if as_json:
         typer.echo(json.dumps(description, ensure_ascii=False))
@@ -82,9 +82,9 @@ VERIFY_EXAMPLES = """Examples:
 
 @app.command("verify", epilog=VERIFY_EXAMPLES)
 def verify(folder: Folder = None, as_json: Json = False) -> None:
-    """Check that a model is whole.
+    """Check a model for damage.
 
-    The size and the SHA-256 of every file. Leaves with 1 if one is wrong.
+    The size and the SHA-256 of every file. Exits with 1 if one is wrong.
     """
     facts = _facts(folder)
     if as_json:
@@ -144,7 +144,7 @@ def export(
     ] = None,
     dim: Annotated[int, option("--dim", "N", "Numbers of a projected phrase vector.", min=1)] = DIM,
     segment_threshold: Annotated[
-        float, option("--segment-threshold", "P", "Trained segmenter: least probability of a phrase.")
+        float, option("--segment-threshold", "P", "Trained segmenter: minimum probability of a phrase.")
     ] = 0.7,
     max_words: Annotated[
         int, option("--max-words", "N", "Trained segmenter: longest phrase; 0: any length.", min=0)

@@ -42,11 +42,13 @@ class Segmenter(StrEnum):
 
 HintIndex = Annotated[Path | None, option("--index", "DIR", "Index of text in the target language.")]
 Template = Annotated[Path | None, option("--template", "FILE", "TOML file whose texts replace the form's.")]
-Threshold = Annotated[float, option("--threshold", "X", "Least score of a phrase.", min=0, max=1)]
+Threshold = Annotated[float, option("--threshold", "X", "Minimum score of a phrase.", min=0, max=1)]
 SegmenterName = Annotated[Segmenter, option("--segmenter", "learned|ngram", "What finds the phrases.")]
 Equivalents = Annotated[int, option("--limit", "-k", "N", "Equivalents of a phrase.", min=1)]
 Contexts = Annotated[int, option("--contexts", "N", "Contexts of an equivalent.", min=0)]
-Confidence = Annotated[float, option("--min-confidence", "X", "Least confidence, if the model tells it.", min=0, max=1)]
+Confidence = Annotated[
+    float, option("--min-confidence", "X", "Minimum confidence, if the model has one.", min=0, max=1)
+]
 Budget = Annotated[int, option("--budget", "N", "Tokens that the hints of a sentence may take.", min=0)]
 IndexModel = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: that of the index).")]
 
@@ -142,7 +144,7 @@ def translate(
     examples: Annotated[
         Path | None, option("--examples", "FILE", "Known translations (.tsv, .tmx, ...) for few-shot prompts.")
     ] = None,
-    shots: Annotated[int, option("--shots", "N", "The first N of --examples.", min=0)] = 4,
+    shots: Annotated[int, option("--shots", "N", "How many of --examples to show the model.", min=0)] = 4,
     threshold: Threshold = 0.7,
     segmenter: SegmenterName = Segmenter.LEARNED,
     overlapping: Annotated[
@@ -156,7 +158,7 @@ def translate(
         option(
             "--min-score",
             "X",
-            "Least cosine of a word's nearest phrase (default: 0.7; 0.8 if the model tells no confidence).",
+            "Minimum similarity of a word's nearest phrase (default: 0.7; 0.8 without confidence).",
         ),
     ] = None,
     per_word: Annotated[
@@ -164,21 +166,25 @@ def translate(
         option(
             "--per-word",
             "X",
-            "What each further word of a phrase adds to --min-score (default: 0; 0.05 if it tells no confidence).",
+            "What each further word of a phrase adds to --min-score (default: 0; 0.05 without confidence).",
         ),
     ] = None,
-    quick: Annotated[bool, flag("--quick", "No second look at what was found.")] = False,
+    quick: Annotated[bool, flag("--quick", "Faster, with fewer right answers: no second look.")] = False,
     budget: Budget = 400,
     llm_model: Annotated[str, option("--llm-model", "NAME", "The model's name at the server.")] = "",
     api: Annotated[Api, option("--api", "chat|completions", "completions: for models that continue text.")] = Api.CHAT,
     key_env: Annotated[
         str, option("--key-env", "NAME", "Environment variable that holds the server's key.")
     ] = "PHRASEMATE_LLM_KEY",
-    max_tokens: Annotated[int, option("--max-tokens", "N", "Of an answer.", min=1)] = 512,
-    temperature: Annotated[float, option("--temperature", "X", "Above 0: sampled instead of greedy.", min=0)] = 0.0,
-    concurrency: Annotated[int, option("--concurrency", "N", "Requests at once.", min=1)] = 4,
+    max_tokens: Annotated[int, option("--max-tokens", "N", "Longest answer, in tokens.", min=1)] = 512,
+    temperature: Annotated[
+        float, option("--temperature", "X", "Sampling temperature; 0: always the most likely word.", min=0)
+    ] = 0.0,
+    concurrency: Annotated[int, option("--concurrency", "N", "Requests at the same time.", min=1)] = 4,
     timeout: Annotated[float, option("--timeout", "S", "Seconds that a request may take.")] = 120.0,
-    tries: Annotated[int, option("--tries", "N", "Of a request, at failures that pass.", min=1)] = 6,
+    tries: Annotated[
+        int, option("--tries", "N", "Attempts per request while the server is busy or unreachable.", min=1)
+    ] = 6,
     cache: Annotated[Path | None, option("--cache", "FILE", "Answers (default: in the user's cache folder).")] = None,
     out: Annotated[Path | None, option("--out", "-o", "FILE", "The translations (default: standard output).")] = None,
     jsonl: Annotated[
@@ -193,7 +199,7 @@ def translate(
 ) -> None:
     """Translate each line of FILE by a language model that is given retrieved phrases of the target language.
 
-    Text in the target language is all that the index needs. One translation a line, in the order of FILE; a line that
+    Text in the target language is all that the index needs. One translation per line, in the order of FILE; a line that
     the model did not translate stays empty and is counted; where it translated none, nothing is written.
     """
     from phrasemate.mt import Hints, Prompter, Translator
@@ -396,9 +402,9 @@ def prepare(
     k: Equivalents = 2,
     contexts: Contexts = 1,
     confidence: Confidence = 0.9,
-    floor: Annotated[float | None, option("--min-score", "X", "Least cosine of a word's nearest phrase.")] = None,
+    floor: Annotated[float | None, option("--min-score", "X", "Minimum similarity of a word's nearest phrase.")] = None,
     budget: Budget = 400,
-    seed: Annotated[int, option("--seed", "N", "Of the choice of examples.")] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed for choosing the examples.")] = 0,
     force: Annotated[bool, flag("--force", "Overwrite files that exist.")] = False,
     model: IndexModel = None,
     threads: Threads = None,
@@ -443,12 +449,12 @@ def tune(
     *,
     base: Annotated[str, option("--base", "FOLDER", "Causal Hugging Face model to adapt.")],
     out: Annotated[Path, option("--out", "-o", "DIR", "Folder of the adapter.")],
-    steps: Annotated[int, option("--steps", "N", "Of the optimiser.", min=1)] = 100,
-    batch: Annotated[int, option("--batch", "N", "Examples of a step.", min=1)] = 16,
+    steps: Annotated[int, option("--steps", "N", "Steps of training.", min=1)] = 100,
+    batch: Annotated[int, option("--batch", "N", "Examples per step.", min=1)] = 16,
     rate: Annotated[float, option("--rate", "X", "Highest learning rate.")] = 2e-4,
-    rank: Annotated[int, option("--rank", "N", "Of the added matrices.", min=1)] = 8,
+    rank: Annotated[int, option("--rank", "N", "Rank of the added matrices.", min=1)] = 8,
     max_tokens: Annotated[int, option("--max-tokens", "N", "Longer examples are left out.", min=8)] = 1_024,
-    seed: Annotated[int, option("--seed", "N", "Of matrices and order.")] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed of the matrices and of the order.")] = 0,
     device: Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")] = "auto",
     threads: Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)] = None,
     force: Annotated[bool, flag("--force", "Overwrite a folder that exists.")] = False,

@@ -97,17 +97,17 @@ TextField = Annotated[str, option("--text-field", "NAME", "Field of .jsonl files
 Encoding = Annotated[str, option("--encoding", "NAME", "Encoding of the texts.")]
 Model = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: the bundled one).")]
 Threads = Annotated[int | None, option("--threads", "N", "Threads for the encoder (default: all cores).", min=1)]
-Quick = Annotated[bool, flag("--quick", "Compare phrases in their sentences only: quicker, and fewer right answers.")]
+Quick = Annotated[bool, flag("--quick", "Faster, with fewer right answers: go by the vectors alone.")]
 Dictionaries = Annotated[
     list[Path] | None,
     option(
         "--dictionary",
         "FILE",
-        "A dictionary or term base whose equivalents are proposed: TSV, TBX, TMX, xlsx, StarDict, dictd, or a "
-        "folder of them (may be given several times).",
+        "Your dictionary or term base: TSV, TBX, TMX, xlsx, StarDict, dictd, or a folder of them (may be given "
+        "several times).",
     ),
 ]
-WithLexicon = Annotated[bool, flag("--lexicon/--no-lexicon", "Propose what the bundled lexicon gives.")]
+WithLexicon = Annotated[bool, flag("--lexicon/--no-lexicon", "Use the bundled lexicon.")]
 Json = Annotated[bool, flag("--json", "Print one JSON object.")]
 JsonTables = Annotated[bool, flag("--json", "Print one JSON object instead of the tables.")]
 Layer = Annotated[int | None, option("--layer", "N", "Layer of the model (default: the last).", min=0)]

@@ -40,9 +40,9 @@ HELP = """Find what means the same as a marked phrase.
 
 [[ ]] marks the phrase in its sentence (several may be marked); \\[[ and \\]] are literal brackets. A query without
 marks is answered for every phrase that the model proposes in it. Without QUERY (or with -), queries are read from
-standard input, one a line.
+standard input, one per line.
 
-With --json, one JSON object a line is printed for each query, in the order of the queries:
+With --json, one JSON object per line is printed for each query, in the order of the queries:
 
 \b
   {"query": "auf der [[Bank]]", "results": [
@@ -61,11 +61,11 @@ def search(
     queries: Annotated[
         list[str] | None, argument("QUERY", "Sentences with a phrase in [[ ]]; - or none: standard input.")
     ] = None,
-    k: Annotated[int, option("--limit", "-k", "N", "Groups of equal wording for each phrase.", min=1)] = 10,
-    contexts: Annotated[int, option("--contexts", "N", "Example sentences for each group.", min=0)] = 5,
+    k: Annotated[int, option("--limit", "-k", "N", "Answers for each phrase.", min=1)] = 10,
+    contexts: Annotated[int, option("--contexts", "N", "Example sentences for each answer.", min=0)] = 5,
     document: Annotated[
         list[str] | None,
-        option("--document", "NAME", "Only in this document, or those whose names begin so or fit *; several times."),
+        option("--document", "NAME", "Only this document or folder; * stands for any letters (repeatable)."),
     ] = None,
     language: Annotated[
         list[str] | None, option("--language", "LANG", "Only in this language (may be given several times).")
@@ -73,7 +73,7 @@ def search(
     quick: Quick = False,
     dictionary: Dictionaries = None,
     lexicon: WithLexicon = True,
-    explain: Annotated[bool, flag("--explain", "Say of each group what speaks for it.")] = False,
+    explain: Annotated[bool, flag("--explain", "Show what speaks for each answer.")] = False,
     as_json: Annotated[bool, flag("--json", "Print one JSON object for each query.")] = False,
     threads: Threads = None,
     model: Annotated[
@@ -130,7 +130,7 @@ def _is_unicode(text: str) -> bool:
 
 def _standard_input() -> Iterator[str]:
     if sys.stdin.isatty():
-        typer.echo("one query a line, a phrase in [[ ]]; Ctrl-D ends", err=True)
+        typer.echo("one query per line, a phrase in [[ ]]; Ctrl-D ends", err=True)
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             query = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -207,7 +207,7 @@ def concordance(
     ] = 20,
     document: Annotated[
         list[str] | None,
-        typer.Option("--document", metavar="NAME", help="Only in this document or folder, or those that fit *."),
+        typer.Option("--document", metavar="NAME", help="Only this document or folder; * stands for any letters."),
     ] = None,
     language: Annotated[
         list[str] | None, typer.Option("--language", metavar="LANG", help="Only in this language (repeatable).")
@@ -271,8 +271,8 @@ def watch(
 ) -> None:
     """Watch the clipboard, and look up each text that is copied, in any program.
 
-    Up to four words are looked up as one phrase, a sentence by its phrases. What is longer than 500 characters is
-    passed over. Nothing leaves this machine, unless the page is on another. Ctrl-C stops.
+    Up to four words are looked up as one phrase, a sentence by its phrases. Text of more than 500 characters is
+    ignored. Nothing leaves this machine, unless the page is on another. Ctrl-C stops.
     """
     try:
         import pyperclip

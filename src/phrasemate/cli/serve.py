@@ -75,7 +75,7 @@ def serve(
     quick: Quick = False,
     as_json: Annotated[bool, flag("--json", "Print one JSON object when it answers.")] = False,
 ) -> None:
-    """Serve the concordance page and the REST service.
+    """Start the page for the browser and the REST service.
 
     On this machine only, unless another address and a token are given. An index may be added to while it is served.
     Ctrl-C stops the server when it has finished what it is doing. SIGHUP opens the indexes and the tokens again.

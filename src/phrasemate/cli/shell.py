@@ -274,7 +274,7 @@ RENAMED: dict[str, dict[str, str]] = {
 }
 
 _OUTPUT = (
-    "--out --json --jsonl --force --unmatched --cache --work --scores --show-prompt --dry-run --explain --examples"
+    "--out --json --jsonl --force --unmatched --cache --work --scores --show-prompt --dry-run --explain"
 )
 _INPUT = (
     "--lang --language --source-lang --target-lang --column --columns --source-column --target-column --text-field "

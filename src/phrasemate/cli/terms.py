@@ -42,7 +42,7 @@ Terms are ranked by the probability of being one: from how often and where they 
 them, and how rare their words are in general language or in --reference. Inflected forms are one term. A term is
 looked up by the mean vector of its occurrences; what --known has is marked.
 
-With --json, one JSON object a line is printed for each term:
+With --json, one JSON object per line is printed for each term:
 
 \b
   {"text": "Kernel", "score": 0.72, "count": 41, "belief": 0.84, "variants": [{"text": "Kernel", "count": 41}],
@@ -75,25 +75,33 @@ def terms(
     in_document: Annotated[
         list[str] | None, option("--document", "NAME", "Translations from this document of the index only.")
     ] = None,
-    most: Annotated[int, option("--limit", "N", "How many terms, the best ones (0: all).", min=0)] = 500,
-    least: Annotated[int, option("--min-count", "N", "The least frequency of a term.", min=1)] = 1,
+    most: Annotated[int, option("--limit", "N", "How many terms, best first (0: all).", min=0)] = 500,
+    least: Annotated[int, option("--min-count", "N", "Minimum number of occurrences of a term.", min=1)] = 1,
     rank: Annotated[
-        Rank, option("--rank", "termhood|expected|frequency|cvalue", "By what they are ranked.")
+        Rank, option("--rank", "termhood|expected|frequency|cvalue", "How terms are ranked.")
     ] = Rank.TERMHOOD,
-    max_words: Annotated[int, option("--max-words", "N", "The longest term.", min=1)] = 6,
+    max_words: Annotated[int, option("--max-words", "N", "Words of the longest term.", min=1)] = 6,
     belief: Annotated[
-        float, option("--min-belief", "P", "The least probability of a phrase, at one place.", min=0, max=1)
+        float,
+        option(
+            "--min-belief",
+            "P",
+            "How sure the model must be, at one place, that this is a phrase (0 to 1).",
+            min=0,
+            max=1,
+        ),
     ] = 0.5,
     k: Annotated[int | None, option("-k", "--k", "N", "Candidate translations of a term (default: 5).", min=1)] = None,
     contexts: Annotated[
         int, option("--contexts", "N", "Sentences of a term, and of a translation, in files and JSON.", min=0)
     ] = 3,
     examples: Annotated[
-        int | None, option("--examples", "N", "Occurrences that a term is searched by, at most (default: 16).", min=1)
+        int | None,
+        option("--examples", "N", "Maximum number of occurrences that a term is searched by (default: 16).", min=1),
     ] = None,
     glossaries: Annotated[
         list[Path] | None,
-        option("--known", "FILE", "A glossary, whose terms are marked."),
+        option("--known", "FILE", "A glossary; terms that it has are marked."),
     ] = None,
     reference: Annotated[
         Path | None, option("--reference", "TEXT", "General text; terms are what it seldom has (default: built in).")

@@ -22,8 +22,8 @@ States = Annotated[
     Path | None, option("--states", "DIR", "Where the encoder's states are kept, for many runs (default: RUN/states).")
 ]
 Run = Annotated[Path, option("--out", "-o", "RUN", "Folder of the run.")]
-Changes = Annotated[list[str] | None, option("--set", "TABLE.KEY=VALUE", "Another setting than the file's.")]
-Minutes = Annotated[float | None, option("--minutes", "M", "Stop with a checkpoint after so long.", min=0)]
+Changes = Annotated[list[str] | None, option("--set", "TABLE.KEY=VALUE", "Change one setting of the file.")]
+Minutes = Annotated[float | None, option("--minutes", "M", "Stop after M minutes, with a checkpoint.", min=0)]
 Device = Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")]
 Threads = Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)]
 
@@ -174,7 +174,7 @@ To resume a stopped run, give the same command again."""
 
 app = typer.Typer(
     name="train",
-    help="Train a retriever (needs the extra [train]).",
+    help="Train models on your own text (needs the extra [train]).",
     no_args_is_help=True,
     rich_markup_mode=None,
     epilog="""Examples:

@@ -55,7 +55,7 @@ Out = Annotated[Path, option("--out", "-o", "DIR", "The folder of word vectors t
 Words = Annotated[int, option("--words", "N", "The most frequent words that get a vector.", min=1)]
 Dim = Annotated[int, option("--dim", "N", "Numbers of a vector.", min=1)]
 Lang = Annotated[str, option("--lang", "LANG", "Language of the texts, e.g. en or zh.")]
-Seed = Annotated[int, option("--seed", "N", "Seed of what is drawn by chance.", min=0)]
+Seed = Annotated[int, option("--seed", "N", "Random seed.", min=0)]
 Force = Annotated[bool, flag("--force", "Overwrite what exists.")]
 
 
@@ -68,19 +68,19 @@ def distil(
         int | None, option("--dim", "N", "Numbers of a vector (default: 300; as in --space).", min=1)
     ] = None,
     contexts: Annotated[
-        int, option("--contexts", "N", "Sentences that a word's vector is the mean of, at most.", min=1)
+        int, option("--contexts", "N", "Maximum number of sentences that a word's vector is the mean of.", min=1)
     ] = 8,
     least: Annotated[
         int | None,
         option(
             "--min-contexts",
             "N",
-            "Sentences that are encoded for a word's sake (default: 2), not for other words (more: slower).",
+            "Minimum number of sentences encoded for each word (default: 2; higher is slower).",
             min=1,
         ),
     ] = None,
     space: Annotated[
-        Path | None, option("--space", "DIR", "Word vectors of an earlier run whose space these shall share.")
+        Path | None, option("--space", "DIR", "Word vectors of an earlier run, whose space the new ones share.")
     ] = None,
     pooling: Annotated[
         Pooling, option("--pooling", "mean|ends|head", "How token states become a word in its sentence.")
@@ -97,7 +97,7 @@ def distil(
     force: Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Take a static vector for each frequent word of a text out of the encoder.
+    """Make a vector for each frequent word of a text with the encoder.
 
     The mean over several sentences of the word's token states, reduced to --dim numbers. Words are found in any script
     and lower-cased. All languages share the encoder's space; give --space so that they share the reduction, too.
@@ -181,7 +181,7 @@ def train(
     force: Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Learn word vectors from nothing but a text of one language.
+    """Learn word vectors from plain text of one language.
 
     Positive pointwise mutual information of neighbouring words, reduced by a singular value decomposition. The vectors
     of two languages have nothing in common until they are mapped: phrasemate vectors map. Needs
@@ -229,7 +229,7 @@ def report(out: Path, vectors: WordVectors, started: float, as_json: bool, corpu
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Static word vectors: make them, map two languages onto each other, measure them.",
+    help="Make, map and evaluate word vectors.",
     epilog="""Examples:
 
 \b
@@ -270,7 +270,7 @@ def map_(
     source: Annotated[Path, argument("SRC", f"{Side}, most frequent words first.")],
     target: Annotated[Path, argument("TGT", "The same of the other language.")],
     out: Annotated[Path, option("--out", "-o", "DIR", "Gets the folders source and target.")],
-    lexicon: Annotated[Path | None, option("--lexicon", "FILE", "Pairs of words to learn from, one a line.")] = None,
+    lexicon: Annotated[Path | None, option("--lexicon", "FILE", "Pairs of words to learn from, one per line.")] = None,
     unsupervised: Annotated[
         bool, flag("--unsupervised", "Learn from the vectors alone (VecMap; a long computation).")
     ] = False,
@@ -356,7 +356,7 @@ EVALUATE_EXAMPLES = """Examples:
 def evaluate(
     source: Annotated[Path, argument("SRC", f"{Side}: the words that are asked.")],
     target: Annotated[Path, argument("TGT", "The same of the other language, in the same space.")],
-    lexicon: Annotated[Path, option("--lexicon", "FILE", "Words and translations, a pair a line.")],
+    lexicon: Annotated[Path, option("--lexicon", "FILE", "Words and translations, one pair per line.")],
     columns: Columns = "1,2",
     entries: Entries = ":",
     limit: Limit = None,
@@ -395,7 +395,7 @@ def info(
     on_error: Skip = options.OnError.RAISE,
     as_json: options.Json = False,
 ) -> None:
-    """Say what word vectors are and how they were made; every byte is verified."""
+    """Show what word vectors are and how they were made, and check every byte."""
     vectors = _vectors(folder, None, on_error)
     about = {"folder": str(folder), "language": vectors.language, "words": len(vectors), "dim": vectors.dim}
     about |= {"first": list(vectors.words[:10]), "counts": vectors.counts is not None, **vectors.facts}
