@@ -538,7 +538,7 @@ def write_document_terms(
     elif suffix in WRITTEN:
         write_pairs(path, term_rows(terms, language, target_language, min(contexts, 1)))
     else:
-        raise InputError(f"{path}: no format by its name; expected {', '.join(WRITTEN)}")
+        raise InputError(f"{path}: the name of the file must end in {', '.join(WRITTEN)}")
 
 
 def term_rows(

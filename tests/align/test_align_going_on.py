@@ -110,7 +110,7 @@ def test_no_lines_of_before_stand_beside_new_settings(tmp_path: Path, monkeypatc
 def test_damaged_notes_are_one_error(tmp_path: Path, notes: str) -> None:
     (tmp_path / "out.part").write_text("0-0\n")
     (tmp_path / "out.part.json").write_text(notes)
-    with pytest.raises(InputError, match="cannot tell how it was started; --force starts again"):
+    with pytest.raises(InputError, match="an unfinished run without its settings; --force discards it"):
         ResumableFile(tmp_path / "out", {"a": "b"})
     assert not (tmp_path / "out.part.lock").exists()
 

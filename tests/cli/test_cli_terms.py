@@ -143,7 +143,7 @@ def test_how_the_document_is_read(run: Invoke) -> None:
     ("arguments", "said"),
     [
         (["none.txt"], "none.txt"),
-        (["de.txt", "-o", "o.pdf"], "no format by its name"),
+        (["de.txt", "-o", "o.pdf"], "the name of the file must end in"),
         (["de.txt", "-o", "o.tbx"], "give --source-lang"),
         (["de.txt", "-o", "none/o.tsv"], "no such folder"),
         (["de.txt", "--index", "none"], "none"),

@@ -103,7 +103,7 @@ def test_a_head_that_is_never_written(place: Path, name: str) -> None:
         with pytest.raises(IndexDamaged, match=r"tables: "):
             Index.open(place, settings=SETTINGS)
     write_state(place, {key: value for key, value in content.items() if key != name} | {"other": 1})
-    with pytest.raises(IndexDamaged, match="holds what no index does"):
+    with pytest.raises(IndexDamaged, match="damaged: not what an index holds"):
         Index.open(place)
 
 

@@ -182,12 +182,14 @@ def test_create_and_open_say_what_is_there(index: Index, model: FakeModel, tmp_p
         Index.create(index.path, model)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
-    with pytest.raises(IndexExists, match="holds something else"):
+    with pytest.raises(IndexExists, match="is neither empty nor an index"):
         Index.create(tmp_path / "other", model)
     with pytest.raises(IndexExists, match="is a file"):
         Index.create(tmp_path / "other" / "file", model)
     with pytest.raises(IndexMissing, match="no index at"):
         Index.open(tmp_path / "nowhere")
+    with pytest.raises(IndexMissing, match="the index comes before the query"):
+        Index.open("Er sitzt auf der [[Bank]].")
 
 
 def test_a_model_that_errs_is_found_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

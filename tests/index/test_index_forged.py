@@ -171,7 +171,7 @@ def test_a_sample_of_what_stands_far_apart(tmp_path: Path) -> None:
 
 
 def test_more_than_can_be_held(index: Index) -> None:
-    with pytest.raises(InputError, match=r"best 134,217,729 of 1 queries .* ask for fewer"):
+    with pytest.raises(InputError, match=r"1 queries with 134,217,729 results each .* ask for fewer"):
         index.search(np.eye(16, dtype=np.float32)[:1], (1 << 27) + 1)
     with pytest.raises(InputError, match="ask for fewer"):
         index.search(np.eye(16, dtype=np.float32)[:1], 10**20)

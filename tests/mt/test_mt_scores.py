@@ -84,7 +84,7 @@ def _signature(measure: Any) -> str:
 def test_an_unknown_metric_and_unequal_lengths_are_refused() -> None:
     with pytest.raises(InputError, match="expected BLEU, chrF, TER"):
         metric("METEOR")
-    with pytest.raises(InputError, match="1 translations of 12"):
+    with pytest.raises(InputError, match="1 translations and 12 references"):
         statistics("BLEU", ["one"])
 
 

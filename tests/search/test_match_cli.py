@@ -226,7 +226,7 @@ def test_without_text(invoke: Invoke) -> None:
     [
         (("none.txt", "en.tsv", *TEXT), 1, "none.txt: cannot be read"),
         (("german", "en.tsv", *TEXT), 1, "no term list by its name"),
-        (("de.txt", "en.tsv", *TEXT, "-o", "out.doc"), 1, "out.doc: no format by its name; expected .tsv"),
+        (("de.txt", "en.tsv", *TEXT, "-o", "out.doc"), 1, "out.doc: the name of the file must end in .tsv"),
         (("de.txt", "en.tsv", *TEXT, "-o", "no/out.tsv"), 1, "no: no such folder"),
         (("de.txt", "en.tsv", *TEXT, "-o", "old.tsv"), 1, "old.tsv: already exists"),
         (("de.txt", "en.tsv", *TEXT, "--force", "--unmatched", "."), 1, ".: is a folder; expected the name of a file"),

@@ -111,7 +111,7 @@ def test_no_terms(tmp_path: Path) -> None:
 
 
 def test_other_names_and_places_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no format by its name; expected \.tbx"):
+    with pytest.raises(InputError, match=r"the name of the file must end in \.tbx"):
         write_document_terms(tmp_path / "o.pdf", TERMS)
     with pytest.raises(InputError, match="cannot be written"):
         write_document_terms(tmp_path / "none" / "o.jsonl", TERMS)

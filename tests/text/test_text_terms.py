@@ -113,7 +113,7 @@ def test_each_sheet_has_its_own_header(tmp_path: Path) -> None:
 def test_other_names_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ReadError, match=r"no term list by its name; expected \.txt"):
         read_terms(write(tmp_path / name, "x"))
-    with pytest.raises(InputError, match=r"no format by its name; expected \.tsv"):
+    with pytest.raises(InputError, match=r"the name of the file must end in \.tsv"):
         write_pairs(tmp_path / name, [])
 
 

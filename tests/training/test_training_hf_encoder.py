@@ -153,7 +153,7 @@ def test_a_text_is_never_longer_than_the_encoder_takes(base: Path) -> None:
     batch = Tokenizer(base, longest_text(base))(["one two " * 100])
     assert len(batch.ids) == 64
     assert Backbone(base).states(batch, 64).isfinite().all()
-    with pytest.raises(ModelError, match="no encoder that transformers loads"):
+    with pytest.raises(ModelError, match="no such folder, and it could not be downloaded"):
         longest_text(base / "nothing")
 
 

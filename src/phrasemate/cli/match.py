@@ -305,7 +305,7 @@ def _check_files(to: Path | None, unmatched: Path | None, force: bool, read: Seq
     from phrasemate.utils.storage import check_new
 
     if to is not None and to.suffix.lower() not in WRITTEN:
-        raise InputError(f"{to}: no format by its name; expected {', '.join(WRITTEN)}")
+        raise InputError(f"{to}: the name of the file must end in {', '.join(WRITTEN)}")
     if to is not None and unmatched is not None and to.resolve() == unmatched.resolve():
         raise InputError(f"{to}: given for the matches and for the terms without one; expected two files")
     for path in (to, unmatched):

@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from phrasemate.errors import PhrasemateError
+from phrasemate.utils.wording import plain_reason
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -185,7 +186,7 @@ def _leaving() -> Iterator[None]:
 def _usage(error: Any) -> str:
     """What is wrong with the arguments, in the style of all other errors, and where the right ones are."""
     if isinstance(error, typer.BadParameter):
-        error.message = _reworded(error.message)
+        error.message = plain_reason(error.message)
     message = error.format_message().removesuffix(".")
     if match := re.fullmatch(r"Invalid value(?: for (.+?))?: (.*)", message, re.DOTALL):
         names = (match[1] or "").replace("'", "").replace(" / ", " or ")
@@ -198,25 +199,6 @@ def _usage(error: Any) -> str:
 
 def _guess(match: re.Match[str]) -> str:
     return f" (did you mean {match[1] or match[2]}?)"
-
-
-_WORDINGS = {  # of what pydantic says of a value
-    r"greater than or equal to (\S+)": r"\1 or more",
-    r"less than or equal to (\S+)": r"\1 or less",
-    r"greater than (\S+)": r"more than \1",
-    r"less than (\S+)": r"less than \1",
-    r"a valid integer.*": "a whole number",
-    r"a valid number.*": "a number",
-}
-
-
-def _reworded(message: str) -> str:
-    """What is wrong with the value of an option, in the words of all other errors."""
-    start, value, expected = message.partition("Input should be ")
-    for pattern, wording in _WORDINGS.items():
-        if value and (match := re.fullmatch(pattern, expected)):
-            return f"{start}expected {match.expand(wording)}"
-    return f"{start}expected {expected}" if value else message.removeprefix("Value error, ")
 
 
 class DefaultGroup(Group):

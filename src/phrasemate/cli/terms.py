@@ -167,7 +167,7 @@ def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) ->
     if to is None:
         return
     if to.suffix.lower() not in WRITTEN:
-        raise InputError(f"{to}: no format by its name; expected {', '.join(WRITTEN)}")
+        raise InputError(f"{to}: the name of the file must end in {', '.join(WRITTEN)}")
     if to.suffix.lower() == ".tbx" and not lang:
         raise InputError(f"{to}: a term base needs to know the language of the document; give --source-lang")
     options.check_apart(to, *documents)

@@ -333,5 +333,5 @@ def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
     if k < 1:
         raise InputError(f"cannot give the best {k}; expected 1 or more")
     if max(1, len(queries)) * k > _MOST_RESULTS:
-        raise InputError(f"the best {k:,} of {len(queries):,} queries are {_MOST_RESULTS:,} or more; ask for fewer")
+        raise InputError(f"{len(queries):,} queries with {k:,} results each are too many at once; ask for fewer")
     return queries

@@ -57,15 +57,15 @@ class Manifest:
     def read(cls, path: Path) -> Manifest:
         """Raises IndexMissing, IndexDamaged or IndexUnsupported."""
         if not path.is_file():
-            raise IndexMissing(
-                f"no index at {path.parent} (it has no {path.name}); make one with: phrasemate index TEXT -o DIR"
-            )
+            if "[[" in path.parent.name:
+                raise IndexMissing(f"no index at {str(path.parent)!r}; the index comes before the query")
+            raise IndexMissing(f"no index at {path.parent}; make one with: phrasemate index TEXT -o DIR")
         manifest = cls(**_only(cls, read_json(path), path))
         texts = isinstance(manifest.model_name, str) and isinstance(manifest.model_hash, str)
         numbers = [value for value in (manifest.dim, manifest.generation) if type(value) is int and value >= 0]
         where = manifest.model_path is None or isinstance(manifest.model_path, str)
         if not (texts and where and len(numbers) == 2 and manifest.dim and isinstance(manifest.segment, dict)):
-            raise IndexDamaged(f"{path}: holds what no index does; restore it or build the index again")
+            raise IndexDamaged(f"{path}: damaged: not what an index holds; restore it or build it again")
         return manifest
 
 

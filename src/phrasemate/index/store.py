@@ -509,8 +509,9 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         names = {file.name for file in folder.iterdir()}
     if names - _LEFT_BY_CREATE:
-        what = "an index" if "index.json" in names else "something else"
-        raise IndexExists(f"{folder}: holds {what} already; open it to add to it, or choose another folder")
+        if "index.json" in names:
+            raise IndexExists(f"{folder}: holds an index already; open it to add to it, or choose another folder")
+        raise IndexExists(f"{folder}: is neither empty nor an index; choose a new or an empty folder")
 
 
 def check_model(folder: Path | str, manifest: Manifest, model: IndexModel) -> None:

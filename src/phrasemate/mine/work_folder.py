@@ -86,7 +86,7 @@ class WorkFolder:
             stored: dict[str, Any] = content["settings"]
             ours = (content["format"], content["version"], type(stored)) == (FORMAT, VERSION, dict)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise InputError(f"{file}: damaged, cannot tell how the run was started; --force starts again") from error
+            raise InputError(f"{file}: damaged; --force discards the run and starts again") from error
         if not ours:
             raise InputError(f"{file}: of another version of phrasemate; use that one, or --force to start again")
         return stored

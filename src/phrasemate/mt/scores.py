@@ -74,7 +74,7 @@ def metric(name: str, target: str = "") -> Any:
 def corpus_statistics(measure: Any, outputs: Sequence[str], references: Sequence[str]) -> Doubles:
     """(sentences, n) what ``measure`` counts of each sentence; a corpus score is a function of the sums."""
     if not outputs or len(outputs) != len(references):
-        raise InputError(f"{len(outputs)} translations of {len(references)} references; expected as many, and some")
+        raise InputError(f"{len(outputs)} translations and {len(references)} references; expected equal numbers")
     counted = measure._extract_corpus_statistics(list(outputs), [list(references)])
     return np.array(counted, np.float64)
 

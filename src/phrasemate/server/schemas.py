@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
+from phrasemate.utils.wording import plain_reason
 
 MOST_FIELDS = 20  # of a form or an object, more than any has
 
@@ -170,12 +171,23 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number")
 
 
+REASONS = 3  # that one answer tells
+
+
 def _reason(error: ValidationError) -> str:
-    """The first thing that is wrong, without what was sent."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ".".join(str(part)[:100] for part in first["loc"])
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{where + ': ' if where else ''}{first['msg']}{more}"
+    """The first things that are wrong, without what was sent."""
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    more = f" (and {len(errors) - REASONS} more)" if len(errors) > REASONS else ""
+    return "; ".join(map(_fault, errors[:REASONS])) + more
+
+
+def _fault(error: Any) -> str:
+    where = ".".join(str(part)[:100] for part in error["loc"])
+    if error["type"] == "missing":
+        return f"the field '{where}' is missing"
+    if error["type"] == "extra_forbidden":
+        return f"unknown field '{where}'"
+    return f"{where + ': ' if where else ''}{plain_reason(error['msg'])}"
 
 
 INDEX = Field("", description="The name of an index, as /indexes gives it; empty: the first one.")

@@ -246,7 +246,7 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
     elif suffix == ".csv":
         _write_csv(path, ([harmless(cell) for cell in row] for row in _table(rows)))
     else:
-        raise InputError(f"{path}: no format by its name; expected {_WRITTEN}")
+        raise InputError(f"{path}: the name of the file must end in {_WRITTEN}")
 
 
 def _concepts(rows: Iterable[TermPair]) -> Iterator[list[Term]]:

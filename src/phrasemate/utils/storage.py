@@ -362,7 +362,7 @@ class ResumableFile:
         except (OSError, ValueError, RecursionError):
             before = None
         if not isinstance(before, dict):
-            raise InputError(f"{self.part}: cannot tell how it was started; --force starts again")
+            raise InputError(f"{self.part}: an unfinished run without its settings; --force discards it")
         keys = sorted(key for key in before.keys() | settings.keys() if before.get(key) != settings.get(key))
         if keys:
             changes = ", ".join(f"{key} {before.get(key)}, now {settings.get(key)}" for key in keys)

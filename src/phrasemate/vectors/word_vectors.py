@@ -379,7 +379,7 @@ def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) 
     path = Path(path)
     check_new(path, force)
     if bad := next(filter(_UNWRITABLE.search, vectors.words), None):
-        raise InputError(f"the word {bad!r} holds a space, a line end, U+0000 or half a character; take it out")
+        raise InputError(f"the word {bad!r} holds a space, a line break, NUL or a lone surrogate; take it out")
     with NewFile(path, binary=True) as new:
         raw = cast("IO[bytes]", new.stream)
         if path.suffix != ".gz":

@@ -235,7 +235,7 @@ def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision:
     config = encoder.config
     table = traced_graph.token_vectors(encoder, int(encoder.get_input_embeddings().weight.shape[0]))
     if not np.isfinite(table.sum(dtype=np.float64)):
-        raise ModelError(f"{folder}: a token vector is not finite, expected numbers; train it again")
+        raise ModelError(f"{folder}: a token vector holds NaN or infinity; train it again")
     arrays = quantise(table, bits)
 
     def write(target: Path, carried: list[int]) -> None:

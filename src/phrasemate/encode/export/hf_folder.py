@@ -154,7 +154,7 @@ def check_weights(config: Mapping[str, Any], weights: Weights, folder: Path) -> 
         if value.shape != shape:
             raise ModelError(f"{folder}: {name} has the shape {value.shape}, expected {shape}; not of one model")
         if not np.isfinite(value.sum(dtype=np.float64)):
-            raise ModelError(f"{folder}: {name} holds a value that is not finite, expected numbers; train it again")
+            raise ModelError(f"{folder}: {name} holds NaN or infinity; train it again")
 
 
 def _shapes(config: Mapping[str, Any], weights: Weights) -> Iterator[tuple[str, tuple[int, ...]]]:

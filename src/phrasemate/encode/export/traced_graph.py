@@ -50,6 +50,11 @@ def as_model_error(folder: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # of strict dataclasses, of safetensors, of torch
+        if not Path(folder).exists():
+            raise ModelError(
+                f"{folder}: no such folder, and it could not be downloaded; give a folder. Without a network, train "
+                "from the bundled model: phrasemate model unpack -o FOLDER, then --set model.base=FOLDER"
+            ) from error
         raise ModelError(f"{folder}: no encoder that transformers loads ({line_of(error)})") from error
 
 
