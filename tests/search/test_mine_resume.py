@@ -138,7 +138,7 @@ def test_a_damaged_note_of_how_it_began(tmp_path: Path) -> None:
     run(tmp_path / "work", NumberEncoder())
     note = tmp_path / "work" / "work.json"
     note.write_text(note.read_text()[:30])
-    with pytest.raises(InputError, match=r"work\.json: damaged, .*--force starts again"):
+    with pytest.raises(InputError, match=r"work\.json: damaged; --force discards the run"):
         run(tmp_path / "work", NumberEncoder())
     note.write_text('{"format": "phrasemate-mine", "version": 99, "settings": {}}')
     with pytest.raises(InputError, match="of another version"):

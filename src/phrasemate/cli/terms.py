@@ -214,7 +214,7 @@ def _line(rank: int, term: DocumentTerm) -> str:
     from phrasemate.cli.render import count
     from phrasemate.cli.shell import clean
 
-    sure = "" if term.confidence is None else f", confidence {term.confidence:.2f}"
+    sure = "" if term.confidence is None else f", confidence {term.confidence:.0%}"
     marked = ", known" if term.in_glossary else ""
     line = f"{rank:>4}. {clean(term.text)}  {term.score:.3f}, {count(term.count, 'time')}{marked}{sure}"
     groups = " | ".join(f"{clean(group.text)} {group.score:.3f}" for group in term.groups)
