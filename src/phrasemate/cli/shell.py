@@ -255,9 +255,7 @@ RENAMED: dict[str, dict[str, str]] = {
     "evaluate xpr": {"--most": "--limit"},
 }
 
-_OUTPUT = (
-    "--out --json --jsonl --force --unmatched --cache --work --scores --show-prompt --dry-run --explain"
-)
+_OUTPUT = "--out --json --jsonl --force --unmatched --cache --work --scores --show-prompt --dry-run --explain"
 _INPUT = (
     "--lang --language --source-lang --target-lang --column --columns --source-column --target-column --text-field "
     "--lines --on-error --encoding --index --text --store --source-text --target-text --source-index --target-index "
