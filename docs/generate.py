@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from textwrap import dedent, fill
-from types import ModuleType
 from typing import Any
 
 import typer.main
@@ -43,36 +42,36 @@ COMPLETION = {
     "--show-completion": "Show the completion script for the current shell.",
 }
 VERBATIM = "\b\n"
-CONSTANTS = ("DOUBT", "MARGINS", "MU")  # of modules; a package names its own
-MODULES = (
-    *(
-        "text",
-        "encode",
-        "encode.export",
-        "encode.pooling",
-        "encode.export.to_hf",
-        "index",
-        "search",
-        "rank",
-        "reranker",
-        "baselines",
-        "align",
-    ),
-    *(
-        "lexicon",
-        "concordance",
-        "examples",
-        "dataset",
-        "terms",
-        "match",
-        "mine",
-        "vectors",
-        "evaluate",
-        "demo",
-        "types",
-        "errors",
-    ),
-)
+# The documented names of each module; the others are internal.
+MODULES = {
+    "text": "Corpus Side Skipped Term TermPair Unit read read_bilingual read_terms read_units split_sentences words "
+    "write_pairs write_terms write_units",
+    "encode": "LearnedSegmenter Model NgramSegmenter Segmenter bundled_folder load_model",
+    "encode.export": "export_model",
+    "encode.export.to_hf": "unpack_model",
+    "index": "AddReport BaseIndex DocumentInfo Index IndexStats ProgressEvent Settings TuneReport VerifyReport",
+    "index.ray": "build",
+    "search": "DOUBT Group Result SearchRequest Searcher",
+    "lookup": "Lookup lookup",
+    "reranker": "bundled_reranker load_reranker",
+    "align": "METHODS SYMMETRISATIONS EflomalAligner NeuralAligner ParallelText PhraseFinder PhraseSettings Worded "
+    "align_files format_links pair_files read_links read_pairs symmetrise",
+    "lexicon": "Dictionary Equivalent Lexicon bundled_lexicon open_dictionaries",
+    "examples": "Example ExampleIndex occurrences",
+    "dataset": "Report Settings build_files import_wikixpr read",
+    "terms": "DocumentTerm TermSettings document_terms extract_terms mark_known term_rows translate_terms "
+    "write_document_terms",
+    "match": "Match MatchSettings Matching Side match_terms term_pairs",
+    "mine": "Calibration Mate Mined mine write_mates",
+    "mt": "FORMS Cache Client Endpoint Hinter Hints Prompter Retrieval Translation Translator",
+    "vectors": "DistilSettings Induction SelfLearning Sentences WordVectors cover distil induce map_supervised "
+    "map_unsupervised read_fasttext read_lexicon write_fasttext",
+    "evaluate": "Estimate bootstrap randomisation_test",
+    "types": "Document Encoder Hit Phrase PhrasePair Run Scorer Sentence Span",
+    "errors": "CheckpointDamaged ClusterError EndpointError IndexDamaged IndexError_ IndexExists IndexLocked "
+    "IndexMissing IndexUnsupported InputError MissingExtra ModelDamaged ModelError ModelMismatch ModelUnsupported "
+    "PhrasemateError QueryError ReadError",
+}
 
 
 def commands(command: Any = None, path: str = "phrasemate") -> Iterator[tuple[str, Any]]:
@@ -135,14 +134,15 @@ def argument(parameter: Any) -> str:
 
 def api() -> dict[str, str]:
     """The pages of the public names: an overview, and one for each module."""
-    rows = [f"| [`phrasemate.{name}`]({name}.md) | {_first(f'phrasemate.{name}')} |" for name in MODULES]
+    rows = [f"| [`phrasemate.{name}`](api/{name}.md) | {_first(f'phrasemate.{name}')} |" for name in MODULES]
     overview = (
         "# Python\n\n`import phrasemate as pm` gives "
         + ", ".join(f"`{name}`" for name in phrasemate.__all__)
-        + ". These names keep their meaning until version 1.0. "
+        + ". These names keep their meaning until version 1.0. The other names on these pages may change, and the "
+        "changelog then says so. Names that no page has are internal. "
         "Offsets are characters (code points) of the original text, end exclusive.\n\n| module | holds |\n|---|---|\n"
     )
-    pages = {"api/index.md": "\n\n".join([GENERATED, overview + "\n".join(rows)]) + "\n"}
+    pages = {"python.md": "\n\n".join([GENERATED, overview + "\n".join(rows)]) + "\n"}
     return pages | {f"api/{name}.md": f"{GENERATED}\n\n{_module(f'phrasemate.{name}')}\n" for name in MODULES}
 
 
@@ -250,24 +250,16 @@ def pages() -> dict[str, str]:
 
 def _module(name: str) -> str:
     module = importlib.import_module(name)
-    members = [_member(getattr(module, export), export) for export in exports(module)]
+    names = MODULES[name.removeprefix("phrasemate.")].split()
+    members = [_member(getattr(module, member), member) for member in names]
     return "\n\n".join([f"# {name}", _fenced((module.__doc__ or "").strip()), *members])
-
-
-def exports(module: ModuleType) -> list[str]:
-    """What a package names in ``__all__``; of a module its public classes and functions."""
-    if hasattr(module, "__all__"):
-        return list(module.__all__)
-    body = ast.parse(inspect.getsource(module)).body
-    public = [n.name for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")]
-    public += [name for name in CONSTANTS if f"\n{name} = " in inspect.getsource(module)]
-    return sorted(public, key=lambda name: (name[0].islower(), not name.isupper(), name))
 
 
 def _member(member: Any, name: str) -> str:
     """One public name: the declaration as the source has it, the docstring, the public methods with theirs."""
     if not (inspect.isclass(member) or inspect.isroutine(member)):
-        return f"## {name}\n\n`{name} = {member!r}`"
+        shown = ", ".join(f"`{key}`" for key in member) if isinstance(member, dict) else f"`{name} = {member!r}`"
+        return f"## {name}\n\n{shown}"
     node = ast.parse(dedent(inspect.getsource(member))).body[0]
     assert isinstance(node, ast.FunctionDef | ast.ClassDef)
     declared = [_signature(node)] if isinstance(node, ast.FunctionDef) else _fields(node)

@@ -69,6 +69,17 @@ def test_every_public_name_is_documented(generated: dict[str, str]) -> None:
     assert not [name for name in phrasemate.__all__ if f"\n## {name}\n" not in pages]
 
 
+def test_the_public_surface_is_small(generate: ModuleType) -> None:
+    names = [name for listed in generate.MODULES.values() for name in listed.split()]
+    assert 100 < len(names) <= 145
+    assert len({*generate.MODULES}) == len(generate.MODULES)
+
+
+def test_the_overview_of_python_links_every_module(generate: ModuleType, generated: dict[str, str]) -> None:
+    assert re.findall(r"\]\(api/(\S+)\.md\)", generated["python.md"]) == list(generate.MODULES)
+    assert generated["api/index.md"].startswith(f"{generate.GENERATED}\n\n# phrasemate.index\n")
+
+
 def test_every_address_of_the_server_is_documented(generated: dict[str, str]) -> None:
     page = (DOCS / "reference" / "rest.md").read_text("utf-8")
     addresses = re.findall(r"^## (GET|POST) (\S+)$", generated["rest.md"], re.MULTILINE)
