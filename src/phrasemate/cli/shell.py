@@ -120,7 +120,7 @@ class Group(TyperGroup):
         for heading, members in (self.sections or {"Commands": " ".join(names)}).items():
             with formatter.section(heading):
                 listed = [(name, self.get_command(ctx, name)) for name in members.split()]
-                formatter.write_dl([(name, made.get_short_help_str(limit=200)) for name, made in listed if made])
+                formatter.write_dl([(name, offer.get_short_help_str(limit=200)) for name, offer in listed if offer])
 
 
 class RootGroup(Group):
