@@ -123,6 +123,9 @@ def test_every_public_name_is_in_the_tutorial() -> None:
 def test_every_page_is_in_the_contents_of_the_site() -> None:
     contents = (ROOT / "mkdocs.yml").read_text("utf-8")
     assert not [page.name for page in SITE if f" {page.relative_to(DOCS)}\n" not in contents]
+    home = (DOCS / "index.md").read_text("utf-8")
+    others = [page for page in SITE if page.name != "index.md" or page.parent != DOCS]
+    assert not [page.name for page in others if f"]({page.relative_to(DOCS)})" not in home]
 
 
 def test_figures_are_of_the_bundled_model(generate: ModuleType) -> None:
