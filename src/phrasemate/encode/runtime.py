@@ -95,11 +95,11 @@ class EmbeddingTable:
             dim > 0 and stored * codes_a_byte == dim and self.scales.shape == (rows, dim // BLOCK) and dim % BLOCK == 0
         )
 
-    def __call__(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(batch, tokens) token numbers -> (batch, tokens, dim) float32."""
+    def __call__(self, ids: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
+        """(batch, tokens) token numbers and their positions, by default 0, 1, ... -> (batch, tokens, dim) float32."""
         rows = self.rows(ids)
         if len(self.additive):
-            rows += self.additive[: ids.shape[1]]
+            rows += self.additive[: ids.shape[1]] if positions is None else self.additive[positions]
         return rows
 
     def rows(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -149,6 +149,7 @@ MOST_TOKENS = 200_000  # of a text, whose states are held together: 300 MB at a 
 BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
 _LIBRARIES, _COPIES = 700_000_000, 3  # bytes of address space that a model takes: measured, and times its files
 PASS_TOKENS = 12  # tokens that cost what a pass costs before its first one: 2 ms of one thread, at 6 tokens a ms
+ROW_TOKENS = 64  # short texts share a row up to so many; a row of 128 has no more tokens a second
 ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
 SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
@@ -185,6 +186,17 @@ class _Window(NamedTuple):
     target: int  # where the first of them goes
 
 
+class _Row(NamedTuple):
+    """Windows that the transformer reads as one sequence, in which none sees the others."""
+
+    windows: list[_Window]
+    tokens: int
+
+    @property
+    def padded(self) -> int:
+        return -(-self.tokens // ROUND) * ROUND
+
+
 class Runtime:
     """The tokenizer and the transformer of a model folder (already checked); see `States` for what it gives."""
 
@@ -205,7 +217,7 @@ class Runtime:
         self._graph, self._tokenizer = folder / (names.TRACED if traced else names.ENCODER), folder / names.TOKENIZER
         exact = config.get("precision") == "fp32"
         outputs = [output_name(layer) for layer in self.layers]
-        compiler: Callable[[], _Queue | SessionQueue]
+        compiler: Callable[[], tuple[_Queue | SessionQueue, bool]]
         if is_session_device(device):
             self._batch_tokens, self._pass_tokens, self._batches = session.BATCH_TOKENS, session.PASS_TOKENS, 1
             compiler = session_compiler(self._graph, outputs, device)
@@ -215,7 +227,8 @@ class Runtime:
         with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling = other.submit(compiler)
             self.tokenizer = load_tokenizer(self._tokenizer)
-            self._queue: _Queue | SessionQueue = compiling.result()
+            self._queue: _Queue | SessionQueue
+            self._queue, self._shares_rows = compiling.result()
         with _tokenizing(self._tokenizer):
             self.opening, self.closing = special_tokens(self.tokenizer)
         if not self.opening + self.closing:
@@ -314,15 +327,16 @@ class Runtime:
         return min(OVERLAP, self.window // 2)
 
     def _run(self, windows: Sequence[_Window], output: str, values: NDArray[np.float32]) -> None:
-        order = sorted(range(len(windows)), key=lambda i: len(windows[i].ids))
-        most = max(BATCH_LEAST, min(self._batch_tokens, sum(map(_padded, windows)) // self._batches))
+        order = sorted(windows, key=lambda window: len(window.ids))
+        rows = _packed(order) if self._shares_rows else [_Row([window], len(window.ids)) for window in order]
+        most = max(BATCH_LEAST, min(self._batch_tokens, sum(row.padded for row in rows) // self._batches))
         at = 0
-        while at < len(order):
-            batch = [windows[order[at]]]
-            while at + len(batch) < len(order):
-                following = windows[order[at + len(batch)]]
-                padding = len(batch) * (_padded(following) - _padded(batch[-1]))
-                if padding > self._pass_tokens or (len(batch) + 1) * _padded(following) > most:
+        while at < len(rows):
+            batch = [rows[at]]
+            while at + len(batch) < len(rows):
+                following = rows[at + len(batch)]
+                padding = len(batch) * (following.padded - batch[-1].padded)
+                if padding > self._pass_tokens or (len(batch) + 1) * following.padded > most:
                     break  # the padding would cost more than a pass of its own
                 batch.append(following)
             at += len(batch)
@@ -330,26 +344,52 @@ class Runtime:
         with _mapped(self._graph):
             self._queue.wait()
 
-    def _submit(self, batch: Sequence[_Window], output: str, values: NDArray[np.float32]) -> None:
-        longest = _padded(batch[-1])
-        if len(self.table.additive):
+    def _submit(self, batch: Sequence[_Row], output: str, values: NDArray[np.float32]) -> None:
+        longest = batch[-1].padded
+        if len(self.table.additive) and not self._shares_rows:
             longest = min(longest, len(self.table.additive))
         ids = np.zeros((len(batch), longest), np.int64)  # (batch, tokens)
-        mask = np.zeros(ids.shape, np.float32)
-        for row, window in enumerate(batch):
-            ids[row, : len(window.ids)] = window.ids
-            mask[row, : len(window.ids)] = 1
+        positions = np.zeros(ids.shape, np.int64)
+        mask = np.zeros(ids.shape, np.float32)  # the number of each token's text in its row; 0 for padding
+        places: list[tuple[int, int, _Window]] = []  # row and first token of each window
+        for number, row in enumerate(batch):
+            start = 0
+            for text, window in enumerate(row.windows, 1):
+                part = slice(start, start + len(window.ids))
+                ids[number, part], mask[number, part] = window.ids, text
+                positions[number, part] = np.arange(len(window.ids))
+                places.append((number, start, window))
+                start = part.stop
 
         def keep(states: NDArray[np.float32]) -> None:  # (batch, tokens, width)
             if states.shape != (*mask.shape, self.width) or states.dtype != np.float32:
                 reason = f"gives {states.dtype} {states.shape} for {embeddings.shape}"
                 raise ModelDamaged(f"{self._graph}: {reason}; export the model again")
-            for row, (_, first, last, target) in enumerate(batch):
-                values[target : target + last - first] = states[row, first:last]
+            for number, start, (_, first, last, target) in places:
+                values[target : target + last - first] = states[number, start + first : start + last]
 
-        embeddings = self.table(ids)
+        embeddings = self.table(ids, positions)
         with _mapped(self._graph):
             self._queue.submit({"embeddings": embeddings, "mask": mask}, output, keep)
+
+
+def _packed(windows: Sequence[_Window]) -> list[_Row]:
+    """Rows of windows, which come by length; the shortest rows first.
+
+    The longest window that is left opens a row, and the shortest ones fill it, to `ROW_TOKENS` or a quarter more than
+    the longest.
+    """
+    rows, shortest, longest = [], 0, len(windows) - 1
+    while shortest <= longest:
+        row, tokens = [windows[longest]], len(windows[longest].ids)
+        longest -= 1
+        most = max(ROW_TOKENS, tokens + tokens // 4)
+        while shortest <= longest and tokens + len(windows[shortest].ids) <= most:
+            row.append(windows[shortest])
+            tokens += len(windows[shortest].ids)
+            shortest += 1
+        rows.append(_Row(row, tokens))
+    return sorted(rows, key=lambda row: row.tokens)
 
 
 def stretches(text: str) -> list[tuple[int, str]]:
@@ -379,10 +419,6 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 def _moved(offsets: Sequence[tuple[int, int]], places: Sequence[int]) -> list[tuple[int, int]]:
     """Offsets of characters -> offsets in a text in which those characters stand at ``places``."""
     return [(places[start], places[end - 1] + 1 if end > start else places[start]) for start, end in offsets]
-
-
-def _padded(window: _Window) -> int:
-    return -(-len(window.ids) // ROUND) * ROUND
 
 
 def _skip_space(text: str, start: int, end: int) -> int:
@@ -491,8 +527,11 @@ def options(core: Any, threads: int, exact: bool = False) -> dict[str, Any]:
 
 def _compiler(
     path: Path, threads: int, outputs: Sequence[str], exact: bool = False, device: str = "CPU"
-) -> Callable[[], _Queue]:
-    """Reads a graph that has these outputs; what is returned compiles it. Raises InputError for an absent device."""
+) -> Callable[[], tuple[_Queue, bool]]:
+    """Reads a graph that has these outputs; what is returned compiles it, and tells whether texts may share a row.
+
+    Raises InputError for an absent device.
+    """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)  # read once, when OpenVINO comes in
     import openvino
 
@@ -510,12 +549,39 @@ def _compiler(
         missing = ", ".join(sorted(set(outputs) - available))
         raise ModelDamaged(f"{path}: no output {missing}, which {names.CONFIG} names; export the model again")
 
-    def compiled() -> _Queue:
+    def compiled() -> tuple[_Queue, bool]:
         with _mapped(path):
             settings = options(core, threads, exact) if device == "CPU" else {}
-            return _Queue(core.compile_model(graph, device, settings), threads)
+            apart = path.name == names.ENCODER and _keep_texts_apart(graph)
+            return _Queue(core.compile_model(graph, device, settings), threads), apart
 
     return compiled
+
+
+def _keep_texts_apart(graph: Any) -> bool:
+    """Let a token attend to those with its own number in the mask; False if the graph reads its mask otherwise.
+
+    The graph as it is written attends to all tokens whose mask is 1: bias = (1 - mask) x masked, (batch, 1, 1, tokens).
+    Afterwards 1 - mask is 0 where two tokens have the same number, and the bias is (batch, 1, tokens, tokens).
+    """
+    from openvino import opset13 as operations
+
+    chain = [graph.input("mask").get_node()]
+    while chain[-1].get_type_name() != "Unsqueeze":
+        consumers = list(chain[-1].output(0).get_target_inputs())
+        if len(consumers) != 1 or len(chain) == 4:
+            return False
+        chain.append(consumers[0].get_node())
+    if [node.get_type_name() for node in chain[1:]] != ["Subtract", "Multiply", "Unsqueeze"]:
+        return False
+    mask, difference, bias, widened = chain
+    columns, rows = (operations.unsqueeze(mask, np.array(axes)) for axes in ([1, 2], [1, 3]))
+    alike = operations.convert(operations.equal(rows, columns), "f32")
+    difference.input(1).replace_source_output(alike.output(0))
+    for consumer in widened.output(0).get_target_inputs():
+        consumer.replace_source_output(bias.output(0))
+    graph.validate_nodes_and_infer_types()
+    return True
 
 
 @contextmanager

@@ -42,10 +42,10 @@ class SessionQueue:
         """Nothing is ever under way."""
 
 
-def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callable[[], SessionQueue]:
+def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callable[[], tuple[SessionQueue, bool]]:
     """Checks that the device is there; what is returned opens a graph that has these outputs.
 
-    Raises MissingExtra without ONNX Runtime, InputError for an absent device, ModelUnsupported for a traced graph.
+    It gives False beside it: texts do not share a row. Raises MissingExtra without ONNX Runtime, InputError for an absent device, ModelUnsupported for a traced graph.
     """
     try:
         import onnxruntime
@@ -60,7 +60,7 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
             f"{path}: a traced graph, which ONNX Runtime does not read; export with --graph written, or take the CPU"
         )
 
-    def opened() -> SessionQueue:
+    def opened() -> tuple[SessionQueue, bool]:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _ERRORS_ALONE
         try:
@@ -71,7 +71,7 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
             raise _damaged(path, error) from error
         if missing:
             raise ModelDamaged(f"{path}: no output {', '.join(missing)}; export the model again")
-        return SessionQueue(session, path)
+        return SessionQueue(session, path), False
 
     return opened
 
