@@ -181,3 +181,30 @@ def test_wordings_with_the_same_beginning_are_reported_apart() -> None:
     assert [wordings.find(text) for text in ("", "abcdefg", "understandin", "zzz")] == [-1] * 4
     asked = [b"abcdefgh", b"abcdefgx", b"understood", b"\xff"]
     assert wordings.matches(asked, np.array([beginning(text) for text in asked], np.uint64)) == 2
+
+
+def test_wordings_that_begin_so_are_those_of_a_plain_comparison() -> None:
+    """Beginnings of fewer bytes than are searched as a number, of as many, and of more; letters of several bytes."""
+    texts = [
+        "a",
+        "ab",
+        "abcdefg",
+        "abcdefgh",
+        "abcdefghi",
+        "abcdefghij",
+        "abcdefgz",
+        "für",
+        "fürs",
+        "für sich",
+        "ｚｚｚ",
+    ]
+    texts.sort(key=str.encode)
+    wordings = Wordings.of(texts)
+    for text in texts:
+        for end in range(1, len(text) + 1):
+            start = text[:end]
+            assert [wordings[row] for row in wordings.beginning_with(start)] == [
+                t for t in texts if t.startswith(start)
+            ]
+    assert not wordings.beginning_with("abcdefghx")
+    assert not wordings.beginning_with("b")

@@ -148,12 +148,17 @@ class Wordings:
 
     def of_phrases(self, ids: Sequence[int]) -> list[str]:
         """The wording of each phrase id; "" for one that no segment has."""
-        wordings = []
-        for phrase, number in zip(ids, (np.searchsorted(self._lows, ids, "right") - 1).tolist(), strict=True):
-            segment = self._segments[number] if number >= 0 else None
-            row = segment.rows[phrase - segment.low] if segment and phrase < segment.high else _ABSENT
-            wordings.append(segment.wording(int(row)) if segment and row != _ABSENT else "")
-        return wordings
+        places = np.asarray(ids, np.int64)
+        rows = np.full(len(places), _ABSENT, np.uint32)
+        numbers = np.searchsorted(self._lows, places, "right") - 1
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            segment = self._segments[number]
+            inside = np.flatnonzero((numbers == number) & (places < segment.high))
+            rows[inside] = segment.rows[places[inside] - segment.low]
+        texts: dict[tuple[int, int], str] = {}
+        for number, row in dict.fromkeys(zip(numbers.tolist(), rows.tolist(), strict=True)):
+            texts[number, row] = "" if row == _ABSENT else self._segments[number].wording(row)
+        return [texts[place] for place in zip(numbers.tolist(), rows.tolist(), strict=True)]
 
     def occurrences(self, wording: str) -> Ids:
         """The live phrases with a wording, ascending ids."""

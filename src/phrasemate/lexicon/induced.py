@@ -35,7 +35,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import log
 from operator import itemgetter
 from pathlib import Path
@@ -73,16 +73,25 @@ class Pair(NamedTuple):
     backward: float
 
 
-class _Language(NamedTuple):
-    """The part of one language."""
+@dataclass(frozen=True)
+class _Language:
+    """The part of one language; what only the direction from English needs is made when it is first asked for."""
 
     keys: Keys
     bounds: Rows  # (wordings + 1,): where the pairs of each wording begin
     english: Rows  # (pairs,): English rows
     forward: Bytes
     backward: Bytes
-    by_english: Rows  # (pairs,): the pairs in the order of their English rows
-    wording_of: Rows  # (pairs,): row of the wording of each pair
+
+    @cached_property
+    def by_english(self) -> Rows:
+        """(pairs,): the pairs in the order of their English rows."""
+        return np.argsort(self.english, kind="stable")
+
+    @cached_property
+    def wording_of(self) -> Rows:
+        """(pairs,): row of the wording of each pair."""
+        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
 
 class InducedLexicon:
@@ -199,9 +208,7 @@ class InducedLexicon:
         rows = english.astype(np.int64) @ np.array([1, 1 << 8, 1 << 16])
         if rows.size and rows.max() >= len(self._english.wordings):
             raise self._damaged(language)
-        wording_of = np.repeat(np.arange(len(wordings)), degrees)
-        order = np.argsort(rows, kind="stable")
-        return _Language(Keys(wordings), _bounds(degrees), rows, forward, backward, order, wording_of)
+        return _Language(Keys(wordings), _bounds(degrees), rows, forward, backward)
 
     def _wordings(self, language: str) -> Wordings:
         text, lengths = (self._tensor(f"{language}.{name}") for name in _TENSORS[:2])

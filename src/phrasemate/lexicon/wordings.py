@@ -98,7 +98,8 @@ class Wordings:
             return 0
         places = np.minimum(self._numbers.searchsorted(beginnings), len(self) - 1)
         likely = np.flatnonzero(self._numbers[places] == beginnings).tolist()
-        return sum(self.find_encoded(texts[place]) >= 0 for place in likely)
+        # a wording of fewer bytes is its number, unless it holds a zero byte
+        return sum(len(texts[place]) < _BYTES or self.find_encoded(texts[place]) >= 0 for place in likely)
 
     @cached_property
     def _sorted(self) -> memoryview:
@@ -118,7 +119,11 @@ class Wordings:
     def beginning_with(self, text: str) -> range:
         """The rows of the wordings that begin so."""
         start = encoded(text)
-        return range(bisect_left(self._rows, start), bisect_left(self._rows, start + b"\xff"))
+        low = bisect_left(self._sorted, beginning(start))
+        high = bisect_right(self._sorted, beginning(start[:_BYTES].ljust(_BYTES, b"\xff")), low)
+        if len(start) > _BYTES:
+            low, high = (bisect_left(self._rows, end, low, high) for end in (start, start + b"\xff"))
+        return range(low, high)
 
     def bytes_of(self, row: int) -> bytes:
         """The wording of a row as UTF-8."""
