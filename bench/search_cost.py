@@ -1,8 +1,9 @@
 """What a search costs beside the least that finds anything: one pass of the encoder, FAISS, and the sentences.
 
-Both answer the same marked queries from the same index with the same weights, in turns, by processor time: the script
-encodes each phrase in its context, asks the index's FAISS file for the nearest phrases and reads their sentences. It
-proposes nothing, groups nothing and has no confidence.
+Both answer the same marked queries from the same index with the same weights, in turns, by processor time. A turn asks
+German sentences of the corpora, each with a phrase marked, first one by one and then all at once; another one begins
+each turn. The script encodes each phrase in its context, asks the index's FAISS file for the nearest phrases and reads
+their sentences. It proposes nothing, groups nothing and has no confidence.
 
     phrasemate index corpus/ -o idx --lang en
     python bench/search_cost.py --index idx --threads 1
@@ -13,13 +14,15 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import numpy as np
 from common import parser, report
+from index import german
 
 from phrasemate import Index, Searcher, load_model
 from phrasemate.evaluate.report import signature
@@ -28,16 +31,7 @@ from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.query import parse_query
 from phrasemate.utils.machine import load_faiss
 
-QUERIES = (
-    "Er sitzt auf der [[Bank]] im Park.",
-    "Wir hielten [[eine Schweigeminute]] ab.",
-    "Das ist [[ein großes Problem]] für alle.",
-    "Der Ausschuss hat [[den Bericht]] angenommen.",
-    "Die [[Haushaltsmittel]] wurden gekürzt.",
-    "Wir brauchen [[eine gemeinsame Lösung]].",
-    "Die [[Menschenrechte]] sind unteilbar.",
-    "Sie forderte [[mehr Transparenz]] bei den Ausgaben.",
-)
+QUERIES = 25  # of each turn, which no other turn asks: nothing is looked up twice
 NEAREST = 32
 
 
@@ -79,7 +73,8 @@ def main() -> None:
     threads = args.threads or 1
     model = load_model(args.model, threads)
     with Index.open(args.index, model, readonly=True, threads=threads) as index:
-        script, queries = Script(args.index, model, threads), list(QUERIES)
+        script = Script(args.index, model, threads)
+        sentences = german(args.data, model, QUERIES * (args.rounds + 1), args.seed)
         systems: dict[str, Callable[[list[str]], Any]] = {
             "FAISS script": script,
             "quick search": Searcher(index, model, views=False).search_all,
@@ -87,9 +82,12 @@ def main() -> None:
         }
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in systems}
         for turn in range(args.rounds + 1):
-            for name, search in systems.items():
-                single = processor_ms(lambda search=search: [search([query]) for query in queries]) / len(queries)
-                batch = processor_ms(lambda search=search: search(queries)) / len(queries)
+            queries = sentences[turn * QUERIES : (turn + 1) * QUERIES]
+            order = [*systems][turn % len(systems) :] + [*systems][: turn % len(systems)]
+            for name in order:
+                search = systems[name]
+                single = mean(processor_ms(partial(search, [query])) for query in queries)
+                batch = processor_ms(partial(search, queries)) / len(queries)
                 if turn:  # the first warms up
                     times[name].append((single, batch))
         facts = index.stats()
