@@ -15,7 +15,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -225,7 +225,7 @@ class Runtime:
             self._batch_tokens, self._pass_tokens, self._batches = BATCH_TOKENS, PASS_TOKENS, BATCHES
             compiler = _compiler(self._graph, self.threads, outputs, exact, device)
         with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
-            compiling = other.submit(compiler)
+            compiling: Future[tuple[_Queue | SessionQueue, bool]] = other.submit(compiler)
             self.tokenizer = load_tokenizer(self._tokenizer)
             self._queue: _Queue | SessionQueue
             self._queue, self._shares_rows = compiling.result()
