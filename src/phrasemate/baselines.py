@@ -64,12 +64,12 @@ def _added(
     document, weights, bounds = postings
     scores, size = np.zeros((rows, columns), np.float32), max(1, AT_ONCE // max(columns, 1))
     for at in range(0, rows, size):
-        some = slice(*np.searchsorted(query, [at, at + size]))
-        lengths = bounds[term[some] + 1] - bounds[term[some]]
+        part_of_query = slice(*np.searchsorted(query, [at, at + size]))
+        lengths = bounds[term[part_of_query] + 1] - bounds[term[part_of_query]]
         ends = np.cumsum(lengths)
-        places = np.arange(lengths.sum()) + np.repeat(bounds[term[some]] - ends + lengths, lengths)
-        cells = np.repeat(query[some] - at, lengths) * columns + document[places]
-        block = np.bincount(cells, weights[places] * np.repeat(count[some], lengths), minlength=size * columns)
+        places = np.arange(lengths.sum()) + np.repeat(bounds[term[part_of_query]] - ends + lengths, lengths)
+        cells = np.repeat(query[part_of_query] - at, lengths) * columns + document[places]
+        block = np.bincount(cells, weights[places] * np.repeat(count[part_of_query], lengths), minlength=size * columns)
         scores[at : at + size] = block.reshape(size, columns)[: rows - at]
     return scores
 

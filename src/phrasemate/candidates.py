@@ -132,7 +132,7 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
     ``language``: of the phrase, "" if unknown. A word whose likeliest equivalent is an English function word is
     optional. A word that no dictionary knows, such as a name, stands for itself.
     """
-    translated = []
+    translations = []
     for start, end in words(phrase):
         stems: dict[str, float] = {}
         likeliest = ("", 0.0)
@@ -142,8 +142,8 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
             for stem in stemmed(equivalent.text, equivalent.language or "en").split():
                 stems[stem] = max(stems.get(stem, 0.0), equivalent.weight)
         word = phrase[start:end]
-        translated.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, likeliest[0] in ENGLISH_FUNCTION_WORDS))
-    return translated
+        translations.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, likeliest[0] in ENGLISH_FUNCTION_WORDS))
+    return translations
 
 
 def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict[str, float]:
@@ -187,8 +187,8 @@ def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
         likeliest = sorted(part.stems.items(), key=lambda item: -item[1])[:CHOICES]
         choices.append([*likeliest, *([("", 0.5)] if part.optional else [])])
     combinations = [
-        (math.prod(probability for _, probability in chosen), [stem for stem, _ in chosen if stem])
-        for chosen in islice(product(*choices), LIMIT)
+        (math.prod(probability for _, probability in choice), [stem for stem, _ in choice if stem])
+        for choice in islice(product(*choices), LIMIT)
     ]
     wordings: dict[str, None] = {}
     for _, stems in sorted(combinations, key=lambda item: -item[0])[:COMPOSED]:
@@ -205,13 +205,13 @@ def equivalents(
     ``language``: of the phrase, "" if unknown. An equivalent stands for every wording with the same stems; the
     likeliest one counts where several meet.
     """
-    listed: dict[str, tuple[float, str]] = {}
+    probabilities: dict[str, tuple[float, str]] = {}
     for equivalent in dictionaries.equivalents(phrase, language):
         wordings = [folded(equivalent.text), *table.inflected(equivalent.text, equivalent.language or "en")]
         for wording in wordings:
-            if equivalent.weight > listed.get(wording, (0.0, ""))[0]:
-                listed[wording] = equivalent.weight, equivalent.source
-    return listed
+            if equivalent.weight > probabilities.get(wording, (0.0, ""))[0]:
+                probabilities[wording] = equivalent.weight, equivalent.source
+    return probabilities
 
 
 def gather(
@@ -252,13 +252,13 @@ def extended(
     """
     candidates = []
     for wording, (probability, source) in listed.items():
-        parted = wording.split()
+        query_words = wording.split()
         leading = 0
-        while leading < len(parted) and parted[leading] in ENGLISH_FUNCTION_WORDS:
+        while leading < len(query_words) and query_words[leading] in ENGLISH_FUNCTION_WORDS:
             leading += 1
-        if not 0 < leading < len(parted) or len(table.occurrences(wording)):
+        if not 0 < leading < len(query_words) or len(table.occurrences(wording)):
             continue
-        every = table.occurrences(" ".join(parted[leading:]))
+        every = table.occurrences(" ".join(query_words[leading:]))
         sample = every[:: max(1, len(every) // OCCURRENCES)]
         whole = [
             folded(phrase.context[begins_at(phrase, leading) : phrase.end]) == wording for phrase in phrases_of(sample)
@@ -340,17 +340,17 @@ def describe(
     ``vectors`` and ``alone`` (queries, dim): the queries in their sentences and by themselves. ``language``: of the
     index, for its stems and function words; "" counts as English. ``wordings``: of each query.
     """
-    described: list[Described] = []
+    descriptions: list[Described] = []
     for start in range(0, len(phrases), AT_ONCE):
         numbers = range(start, min(start + AT_ONCE, len(phrases)))
         ids = [_joined([candidate.ids for candidate in candidates[number]]) for number in numbers]
         unique, places = np.unique(_joined(ids), return_inverse=True)
-        stored = search.vectors(unique)
-        ends = np.cumsum([len(some) for some in ids])
+        vectors_of_phrases = search.vectors(unique)
+        ends = np.cumsum([len(owners) for owners in ids])
         for number, phrase_ids, rows in zip(numbers, ids, np.split(places, ends[:-1]), strict=True):
             query = Query(phrases[number], vectors[number], alone[number], wordings[number], language or "en")
-            described.append(_described(query, candidates[number], phrase_ids, stored[rows]))
-    return described
+            descriptions.append(_described(query, candidates[number], phrase_ids, vectors_of_phrases[rows]))
+    return descriptions
 
 
 def _joined(arrays: Sequence[Ids]) -> Ids:
@@ -364,47 +364,49 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     table = np.zeros((len(candidates), len(FEATURES)), np.float32)
     if not candidates:
         return Described([], table, ids, np.zeros(0, np.float32), bounds)
-    both = stored @ np.stack([query.vector, query.alone], 1)  # (phrases, 2)
+    cosines_both = stored @ np.stack([query.vector, query.alone], 1)  # (phrases, 2)
     owner = np.repeat(np.arange(len(candidates)), sizes)
-    order = np.lexsort((-both[:, 0], owner))
-    cosines, firsts = both[order, 0], bounds[:-1]
+    order = np.lexsort((-cosines_both[:, 0], owner))
+    cosines, firsts = cosines_both[order, 0], bounds[:-1]
     lengths = np.linalg.norm(np.add.reduceat(stored, firsts), axis=1)  # of the sums, (candidates,)
-    types = np.add.reduceat(both, firsts) / np.maximum(lengths, 1e-9)[:, None]
-    summed = np.concatenate([[0.0], np.cumsum(cosines, dtype=np.float64)])
+    types = np.add.reduceat(cosines_both, firsts) / np.maximum(lengths, 1e-9)[:, None]
+    running_sums = np.concatenate([[0.0], np.cumsum(cosines, dtype=np.float64)])
     near = np.minimum(sizes, NEAREST)
     column = {name: table[:, number] for number, name in enumerate(FEATURES)}
     column["context"][:] = cosines[firsts]
-    column["contexts"][:] = (summed[firsts + near] - summed[firsts]) / near
+    column["contexts"][:] = (running_sums[firsts + near] - running_sums[firsts]) / near
     column["type"][:], column["alone"][:] = types.T
     column["alike"][:] = lengths / sizes
     column["probability"][:] = [_log(candidate.probability) for candidate in candidates]
     column["count"][:] = np.log([candidate.count for candidate in candidates])
-    listed = np.array([candidate.probability > 0 for candidate in candidates])
-    column["listed"][:] = listed
-    column["others listed"][:] = ~listed & listed.any()
+    is_listed = np.array([candidate.probability > 0 for candidate in candidates])
+    column["listed"][:] = is_listed
+    column["others listed"][:] = ~is_listed & is_listed.any()
     column["lead"][:] = column["context"] - column["context"].max()
     column["alone lead"][:] = column["alone"] - column["alone"].max()
     collocates = bundled_collocates() if query.language == "en" and query.wording.surroundings else None
     if collocates is not None:
         stems_of = [_content_stems(candidate.wording) for candidate in candidates]
         column["collocates"][:] = collocates.associations(stems_of, query.wording.surroundings)
-    if listed.any():
+    if is_listed.any():
         for name in ("context", "contexts", "type", "probability", "collocates"):
-            column[f"listed {name}"][listed] = column[name][listed] - column[name][listed].max()
+            column[f"listed {name}"][is_listed] = column[name][is_listed] - column[name][is_listed].max()
         shift = column["type"] - column["alone"]
-        column["listed shift"][listed] = shift[listed] - shift[listed].max()
+        column["listed shift"][is_listed] = shift[is_listed] - shift[is_listed].max()
     wording, length = folded(query.phrase), len(words(query.phrase))
     every = {stem for part in query.wording.parts for stem in part.stems}
-    required = [part.stems.keys() for part in query.wording.parts if not part.optional]
-    optional = [part.stems.keys() for part in query.wording.parts if part.optional] if required else []
-    required = required or [part.stems.keys() for part in query.wording.parts]
+    required_stems = [part.stems.keys() for part in query.wording.parts if not part.optional]
+    optional = [part.stems.keys() for part in query.wording.parts if part.optional] if required_stems else []
+    required_stems = required_stems or [part.stems.keys() for part in query.wording.parts]
     for number, candidate in enumerate(candidates):
         stems, count, function_word = _form(candidate.wording, query.language)
         column["covered"][number] = sum(stem in every for stem in stems) / max(len(stems), 1)
-        column["covers"][number] = sum(not some.isdisjoint(stems) for some in required) / max(len(required), 1)
-        covered = sum(not some.isdisjoint(stems) for some in optional)
-        column["covers function words"][number] = covered / len(optional) if optional else 1
-        column["same wording"][number] = candidate.wording == wording and not listed[number]
+        column["covers"][number] = sum(not stems_of_part.isdisjoint(stems) for stems_of_part in required_stems) / max(
+            len(required_stems), 1
+        )
+        optional_hits = sum(not stems_of_part.isdisjoint(stems) for stems_of_part in optional)
+        column["covers function words"][number] = optional_hits / len(optional) if optional else 1
+        column["same wording"][number] = candidate.wording == wording and not is_listed[number]
         column["words"][number], column["fewer words"][number] = max(count - length, 0), max(length - count, 0)
         column["function word"][number] = function_word
     return Described(list(candidates), table, ids[order], cosines, bounds)

@@ -102,17 +102,17 @@ class Glossary:
                 return twin
             if len(entries) >= ENTRIES:
                 raise InputError(f"the glossary has {ENTRIES:,} entries, which is the limit; start another file")
-            added = replace(entry, id=max((old.id for old in entries), default=0) + 1)
-            self._change((*entries, added))
-            return added
+            new_entry = replace(entry, id=max((old.id for old in entries), default=0) + 1)
+            self._change((*entries, new_entry))
+            return new_entry
 
     def change(self, number: int, **values: str) -> Entry:
         """Change fields of the entry with that number. Raises InputError where there is none."""
         with self._lock:
-            changed = replace(self._entry(number), **values)  # type: ignore[arg-type]
-            _check(changed)
-            self._change(tuple(changed if old.id == number else old for old in self._entries))
-            return changed
+            new_entry = replace(self._entry(number), **values)  # type: ignore[arg-type]
+            _check(new_entry)
+            self._change(tuple(new_entry if old.id == number else old for old in self._entries))
+            return new_entry
 
     def remove(self, number: int) -> None:
         """Remove the entry with that number. Raises InputError where there is none."""
@@ -215,14 +215,14 @@ def write_glossary(path: str | os.PathLike[str], entries: Sequence[Entry], forma
     Entries with the same term, languages and domain are one concept. OmegaT's glossary and TMX leave deprecated
     equivalents out. Raises InputError for another format.
     """
-    used = [entry for entry in entries if entry.status != "deprecated"]
+    valid_entries = [entry for entry in entries if entry.status != "deprecated"]
     if format_ == "tbx":
         _write_dct(path, entries)
     elif format_ == "tbx2":
         write_terms(path, (term for concept in _concepts(entries) for term in _terms(concept)), version=2)
     elif format_ == "omegat":
         with NewFile(path) as file:
-            for entry in used:
+            for entry in valid_entries:
                 comment = "; ".join(filter(None, (entry.note, entry.domain, entry.example)))
                 file.write("\t".join(_line(cell) for cell in (entry.source, entry.target, comment)) + "\n")
     elif format_ == "multiterm":
@@ -230,8 +230,8 @@ def write_glossary(path: str | os.PathLike[str], entries: Sequence[Entry], forma
     elif format_ == "csv":
         _write_csv(path, entries)
     elif format_ == "tmx":
-        language = next((entry.source_language for entry in used), "")
-        write_units(path, map(_unit, used), (language, ""))
+        language = next((entry.source_language for entry in valid_entries), "")
+        write_units(path, map(_unit, valid_entries), (language, ""))
     else:
         raise InputError(f"format {format_[:20]!r}; expected one of {', '.join(FORMATS)}")
 
@@ -262,7 +262,7 @@ def _terms(concept: Sequence[Entry]) -> Iterator[Term]:
 def _write_dct(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
     """TBX-Basic, version 3, in the style whose elements are named after the data categories."""
     with XmlFile(path) as file:
-        text, quoted = file.text, file.attribute
+        text, quote = file.text, file.attribute
         file.write(
             '<tbx type="TBX-Basic" style="dct" xml:lang="en" xmlns="urn:iso:std:iso:30042:ed-2"'
             ' xmlns:min="http://www.tbxinfo.net/ns/min" xmlns:basic="http://www.tbxinfo.net/ns/basic">\n'
@@ -275,7 +275,7 @@ def _write_dct(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
                 file.write(f"<min:subjectField>{text(concept[0].domain)}</min:subjectField>\n")
             source, *targets = _terms(concept)
             for language, terms in ((source.language, [source]), (concept[0].target_language, targets)):
-                file.write(f"<langSec xml:lang={quoted(language or 'und')}>\n")
+                file.write(f"<langSec xml:lang={quote(language or 'und')}>\n")
                 for term in terms:
                     file.write(f"<termSec><term>{text(term.text)}</term>")
                     if status := term.metadata.get("administrativeStatus"):

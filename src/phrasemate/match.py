@@ -168,11 +168,11 @@ def match_terms(
     first = _prepared(lists[0], source.finder, "source", model, settings, progress)
     second = _prepared(lists[1], target.finder, "target", model, settings, progress)
     pairs = candidates(first.vectors, second.vectors, settings.neighbours, settings.margin, settings.candidates)
-    selected = select(pairs, settings)
+    best_matches = select(pairs, settings)
     return Matching(
-        tuple(_matches(selected, first, second, settings.evidence)),
-        _without(first.terms, selected.sources),
-        _without(second.terms, selected.targets),
+        tuple(_matches(best_matches, first, second, settings.evidence)),
+        _without(first.terms, best_matches.sources),
+        _without(second.terms, best_matches.targets),
         (len(source.terms) - len(first.terms), len(target.terms) - len(second.terms)),
         (first.alone, second.alone),
         settings,
@@ -195,12 +195,12 @@ class _Prepared(NamedTuple):
 def _prepared(
     terms: list[Term], finder: Finder | None, name: str, model: Model, settings: MatchSettings, progress: Progress
 ) -> _Prepared:
-    named = f"{name} {terms[0].language}".strip()
-    examples = _examples(terms, finder, named, settings.examples, progress)
+    title = f"{name} {terms[0].language}".strip()
+    examples = _examples(terms, finder, title, settings.examples, progress)
     texts, pooling = [term.text for term in terms], settings.pooling or pooling_of(model)
 
     def show(count: int, total: int) -> None:
-        progress(f"encoding, {named}", count, total)
+        progress(f"encoding, {title}", count, total)
 
     return _Prepared(
         terms, examples, by_examples(model, texts, examples, pooling, settings.layer, settings.bare, show)[0]
@@ -280,7 +280,7 @@ def _examples(
 
 def _matches(pairs: Candidates, first: _Prepared, second: _Prepared, evidence: int) -> Iterable[Match]:
     for source, target, score, margin, rank, mutual in zip(*(column.tolist() for column in pairs), strict=True):
-        evidence_source, other = first.examples[source], second.examples[target]
+        evidence_source, target_examples = first.examples[source], second.examples[target]
         yield Match(
             first.terms[source],
             second.terms[target],
@@ -289,9 +289,9 @@ def _matches(pairs: Candidates, first: _Prepared, second: _Prepared, evidence: i
             rank,
             mutual,
             len(evidence_source),
-            len(other),
+            len(target_examples),
             _evidence(evidence_source, evidence),
-            _evidence(other, evidence),
+            _evidence(target_examples, evidence),
         )
 
 
@@ -301,8 +301,8 @@ def _evidence(examples: Sequence[Phrase], count: int) -> tuple[Phrase, ...]:
 
 
 def _without(terms: Sequence[Term], ids: Ids) -> tuple[Term, ...]:
-    matched = set(ids.tolist())
-    return tuple(term for number, term in enumerate(terms) if number not in matched)
+    match_ids = set(ids.tolist())
+    return tuple(term for number, term in enumerate(terms) if number not in match_ids)
 
 
 DEPTH = 20  # nearest terms of each term, both ways, that are looked at
@@ -350,9 +350,9 @@ def candidates(source: Floats, target: Floats, k: int = 10, how: str = "csls", d
     depth = max(depth, DEPTH, k)
     near, cosines = nearest(source, target, depth)  # (n, depth) each
     back, back_cosines = nearest(target, source, depth)  # (m, depth)
-    source_means, other = cosines[:, :k].mean(1), back_cosines[:, :k].mean(1)
+    source_means, target_means = cosines[:, :k].mean(1), back_cosines[:, :k].mean(1)
     rows, columns, scores = neighbour_pairs(Run(near, cosines), Run(back, back_cosines))
-    margins = margin_of(scores, source_means[rows], other[columns], how)
+    margins = margin_of(scores, source_means[rows], target_means[columns], how)
     order = np.lexsort((columns, -margins, rows))
     rows, columns, scores, margins = rows[order], columns[order], scores[order], margins[order]
     ranks = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
@@ -380,14 +380,14 @@ def assign(pairs: Candidates) -> NDArray[np.bool_]:
     worth = pairs.margins.astype(np.float64) - pairs.margins.min()
     step = 1e-6 + float(worth.max()) * 1e-6
     costs = worth.max() - worth + step  # no cost may be 0: it would be no edge
-    nothing = np.full(len(rows), worth.max() + 2 * step)
-    values = np.concatenate([costs, nothing])
+    dummy_worth = np.full(len(rows), worth.max() + 2 * step)
+    values = np.concatenate([costs, dummy_worth])
     places = np.concatenate([row, np.arange(len(rows))]), np.concatenate([column, len(columns) + np.arange(len(rows))])
     graph = csr_array((values, places), shape=(len(rows), len(columns) + len(rows)))
-    chosen = np.full(len(rows), -1)
+    partners = np.full(len(rows), -1)
     mates = solve(graph)
-    chosen[mates[0]] = mates[1]
-    chosen_pairs[:] = chosen[row] == column
+    partners[mates[0]] = mates[1]
+    chosen_pairs[:] = partners[row] == column
     return chosen_pairs
 
 

@@ -35,7 +35,7 @@ def parse_query(query: str) -> Query:
     """
     parts: list[str] = []
     phrases: list[tuple[int, int]] = []
-    opened, at, length = -1, 0, 0
+    opening, at, length = -1, 0, 0
 
     def literal(text: str) -> None:
         nonlocal length
@@ -52,17 +52,17 @@ def parse_query(query: str) -> Query:
         if len(brackets) < 2:
             literal(brackets)
         elif brackets[0] == "[":
-            if opened >= 0 or len(brackets) > 3:
+            if opening >= 0 or len(brackets) > 3:
                 raise QueryError(f"a [[ inside [[ ]] in {query!r}; {EXPECTED}")
             literal(brackets[2:])
-            opened = length
-        elif opened < 0 or len(brackets) > 3:
+            opening = length
+        elif opening < 0 or len(brackets) > 3:
             raise QueryError(f"a ]] without its [[ in {query!r}; {EXPECTED}")
         else:
-            phrases.append((opened, length))
-            opened = -1
+            phrases.append((opening, length))
+            opening = -1
             literal(brackets[2:])
-    if opened >= 0:
+    if opening >= 0:
         raise QueryError(f"a [[ without its ]] in {query!r}; {EXPECTED}")
     text = "".join([*parts, query[at:]])
     return Query(text, tuple(_trimmed(text, start, end, query) for start, end in phrases))

@@ -74,8 +74,8 @@ def interpolate(runs: Sequence[Run], weights: Sequence[float] | None = None, nam
     """
     shares = _weights(runs, weights)
     absent = [(run.ids >= 0).sum(1) + 1.0 for run in runs]  # each (queries,)
-    gains = [_zero_inf(missed[:, None] - rank_positions(run)) for run, missed in zip(runs, absent, strict=True)]
-    base = -sum(share * missed for share, missed in zip(shares, absent, strict=True))
+    gains = [_zero_inf(miss_rank[:, None] - rank_positions(run)) for run, miss_rank in zip(runs, absent, strict=True)]
+    base = -sum(share * miss_rank for share, miss_rank in zip(shares, absent, strict=True))
     return _fused(runs, [share * gain for share, gain in zip(shares, gains, strict=True)], base, shares, name)
 
 
@@ -204,10 +204,10 @@ def margin_lists(run: Run, back: Run, k: int = 4, how: str = "ratio") -> Run:
     """
     if run.ids.size and run.ids.max() >= len(back.ids):
         raise InputError(f"document {run.ids.max()}: the lists the other way have {len(back.ids)} rows, one a document")
-    other = neighbourhood(back, k)
+    back_means = neighbourhood(back, k)
     row_ids = np.maximum(run.ids, 0)
-    others = other[row_ids] if len(other) else np.zeros(run.ids.shape, np.float32)
-    return _sorted(_scored(run, margin_of(run.scores, neighbourhood(run, k)[:, None], others, how)))
+    candidate_means = back_means[row_ids] if len(back_means) else np.zeros(run.ids.shape, np.float32)
+    return _sorted(_scored(run, margin_of(run.scores, neighbourhood(run, k)[:, None], candidate_means, how)))
 
 
 def neighbour_pairs(run: Run, back: Run) -> tuple[Ids, Ids, Floats]:

@@ -58,12 +58,12 @@ class Network:
         if project.ndim != 2:
             raise InputError(f"project: {project.dtype} {project.shape}; expected finite float32 (width, d)")
         width, dim = project.shape
-        expected = shapes(width, dim)
-        if set(expected) != set(self.arrays):
+        shapes_due = shapes(width, dim)
+        if set(shapes_due) != set(self.arrays):
             raise InputError(
-                f"arrays {', '.join(sorted(self.arrays)) or 'none'}; expected {', '.join(sorted(expected))}"
+                f"arrays {', '.join(sorted(self.arrays)) or 'none'}; expected {', '.join(sorted(shapes_due))}"
             )
-        for name, shape in expected.items():
+        for name, shape in shapes_due.items():
             array = self.arrays[name]
             if array.shape != shape or array.dtype != np.float32 or not np.isfinite(array).all():
                 raise InputError(f"{name}: {array.dtype} {array.shape}; expected finite float32 {shape}")
@@ -100,13 +100,13 @@ class Network:
 
     def read(self, states: Floats, vector: Floats) -> Read:
         """A sentence: (T, width) states of its tokens without the special ones, (width,) its unit vector."""
-        projected = states.astype(np.float32) @ self.arrays["project"] + self.arrays["project_bias"]
-        return Read(projected / np.maximum(np.sqrt((projected * projected).sum(1, keepdims=True)), TINY), vector)
+        projection = states.astype(np.float32) @ self.arrays["project"] + self.arrays["project_bias"]
+        return Read(projection / np.maximum(np.sqrt((projection * projection).sum(1, keepdims=True)), TINY), vector)
 
     def scores(self, query: Read, others: Sequence[Read]) -> Floats:
         """(others,) float32 scores of a sentence with each of the others, all at once."""
-        mixed: Floats = self.parts(query, others) @ self.arrays["mix"]
-        return mixed
+        mixture: Floats = self.parts(query, others) @ self.arrays["mix"]
+        return mixture
 
     def parts(self, query: Read, others: Sequence[Read]) -> Floats:
         """(others, 3): cosine, match and g of eq. 5, which the score is mixed of.
@@ -140,11 +140,12 @@ class Network:
         back = np.exp(m - m.max(0))
         back /= back.sum(0)  # (I, J); alpha of y's tokens
         token_weights = _softmax(x @ w["weigh"])  # (I,) w of q^1
-        theirs = y @ w["weigh"]
-        theirs = np.exp(theirs - np.repeat(np.maximum.reduceat(theirs, first), lengths))
-        theirs /= np.repeat(np.add.reduceat(theirs, first), lengths)  # (J,) w of q^2
+        right_weights = y @ w["weigh"]
+        right_weights = np.exp(right_weights - np.repeat(np.maximum.reduceat(right_weights, first), lengths))
+        right_weights /= np.repeat(np.add.reduceat(right_weights, first), lengths)  # (J,) w of q^2
         match = (
-            np.add.reduceat(token_weights @ (weights_back * cosines) + theirs * (back * cosines).sum(0), first) / 2
+            np.add.reduceat(token_weights @ (weights_back * cosines) + right_weights * (back * cosines).sum(0), first)
+            / 2
         )  # (K,)
         gamma = np.tanh(np.add.reduceat(weights_back * (y @ w["attend"]), first, 1) + w["attend_bias"])  # (I, K); eq. 4
         k = (weights_back * np.repeat(gamma, lengths, 1)).sum(0)  # (J,)
@@ -261,14 +262,16 @@ class Attention:
     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
         """(pairs,) float32: the higher, the likelier is a pair one of translations."""
         texts = [(pair.source.text, pair.target.text) for pair in pairs]
-        cached = self._reads(texts)
-        others: dict[str, list[int]] = defaultdict(list)
+        states_read = self._reads(texts)
+        targets_of: dict[str, list[int]] = defaultdict(list)
         for number, (source, _) in enumerate(texts):
-            others[source].append(number)
+            targets_of[source].append(number)
         pair_scores = np.zeros(len(pairs), np.float32)
-        for source, numbers in others.items():
-            for part in parts(numbers, lambda number: len(cached[texts[number][1]].tokens), TOGETHER):
-                pair_scores[part] = self._network.scores(cached[source], [cached[texts[number][1]] for number in part])
+        for source, numbers in targets_of.items():
+            for part in parts(numbers, lambda number: len(states_read[texts[number][1]].tokens), TOGETHER):
+                pair_scores[part] = self._network.scores(
+                    states_read[source], [states_read[texts[number][1]] for number in part]
+                )
         return pair_scores
 
     def _reads(self, texts: Sequence[tuple[str, str]]) -> dict[str, Read]:

@@ -175,8 +175,8 @@ class Searcher:
     @property
     def lexicons(self) -> tuple[Lexicon, ...]:
         """What proposes candidates by wording: the user's dictionaries, then the induced lexicon."""
-        bundled = bundled_lexicon() if self._with_bundled else None
-        return self._own_lexicons if bundled is None else (*self._own_lexicons, bundled)
+        bundle = bundled_lexicon() if self._with_bundled else None
+        return self._own_lexicons if bundle is None else (*self._own_lexicons, bundle)
 
     @property
     def scorer(self) -> CandidateScorer | None:
@@ -259,13 +259,13 @@ class Searcher:
         texts = [""] * len(queries) if without is None else without
         if len(texts) != len(queries):
             raise InputError(f"{len(texts)} texts to be left out of {len(queries)} queries; expected one for each")
-        marked = [
+        marks = [
             (query, phrase, text) for query, text in zip(queries, texts, strict=True) for phrase in self.phrases(query)
         ]
         answers = self.search_phrases(
-            [phrase for _, phrase, _ in marked], request, without=[text for _, _, text in marked]
+            [phrase for _, phrase, _ in marks], request, without=[text for _, _, text in marks]
         )
-        return [Result(query, phrase, *answer) for (query, phrase, _), answer in zip(marked, answers, strict=True)]
+        return [Result(query, phrase, *answer) for (query, phrase, _), answer in zip(marks, answers, strict=True)]
 
     def search_phrases(
         self,
@@ -291,8 +291,8 @@ class Searcher:
             return []
         views, texts = self.views, [""] * len(phrases) if without is None else without
         if self.scorer is not None:
-            both = self.model.encode([*phrases, *map(alone, phrases)])
-            vectors, second = both[: len(phrases)], both[len(phrases) :]
+            phrase_vectors = self.model.encode([*phrases, *map(alone, phrases)])
+            vectors, second = phrase_vectors[: len(phrases)], phrase_vectors[len(phrases) :]
         else:
             vectors, second = (views or VOTES).queries(self.model, phrases)
         size, answers = at_once or len(phrases), []
@@ -333,19 +333,21 @@ class Searcher:
         request = SearchRequest(k, contexts, documents, languages)
         if self.scorer is not None and alone is not None and phrases is not None:
             return self._choose(phrases, vectors, alone, request)
-        views, mixed = self.views, vectors
+        views, mixture = self.views, vectors
         if views is not None and alone is not None:
-            mixed = unit(vectors + views.query * alone)
+            mixture = unit(vectors + views.query * alone)
         elif views is not None:
             views = views.votes
-        return self._groups(vectors, mixed, views, request)
+        return self._groups(vectors, mixture, views, request)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
         """The marked phrases of a query, or those that the segmenter proposes where none is marked."""
-        parsed = parse_query(query)
-        if parsed.phrases or not parsed.text.strip():
-            return parsed.phrases
-        return tuple(Phrase(parsed.text, span.start, span.end) for span in self.model.segment([parsed.text])[0])
+        marked_query = parse_query(query)
+        if marked_query.phrases or not marked_query.text.strip():
+            return marked_query.phrases
+        return tuple(
+            Phrase(marked_query.text, span.start, span.end) for span in self.model.segment([marked_query.text])[0]
+        )
 
     def _choose(
         self,
@@ -359,8 +361,8 @@ class Searcher:
         scorer = self.scorer
         assert scorer is not None
         with self.index.snapshot():
-            described = self.candidates(phrases, vectors, bare, *request.filters, without, 4 * request.k)
-            return [self._ranked(query, scorer, request) for query in described]
+            description = self.candidates(phrases, vectors, bare, *request.filters, without, 4 * request.k)
+            return [self._ranked(query, scorer, request) for query in description]
 
     def candidates(
         self,
@@ -384,38 +386,38 @@ class Searcher:
             near: Occurrences near the vectors to propose from, if more than usual.
         """
         with self.index.wordings() as search:
-            spoken = self.index.languages() if languages is None else list(languages)
-            dictionaries = proposals.Dictionaries(self.lexicons, spoken)
+            target_languages = self.index.languages() if languages is None else list(languages)
+            dictionaries = proposals.Dictionaries(self.lexicons, target_languages)
             run = self.index.search(vectors, max(proposals.NEAR, near), documents, languages)
             lexicon = bundled_lexicon() if self.lexicons else None
-            gathered, wordings = [], []
+            candidate_lists, wordings = [], []
             for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases), strict=True)):
                 parts = proposals.parts(phrase.text, dictionaries, source)
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
                 wordings.append(proposals.Wording(parts, around))
-                listed = proposals.equivalents(search.table, phrase.text, dictionaries, source)
+                dictionary_entries = proposals.equivalents(search.table, phrase.text, dictionaries, source)
                 nearest = run.ids[number][run.ids[number] >= 0].tolist()
-                composed = proposals.compositions(search.table, parts)
-                proposed = proposals.gather(search.table, phrase.text, nearest, listed, composed)
-                proposed += proposals.extended(search.table, listed, self._phrases_of)
-                proposed += proposals.preceded(search.table, parts, self._phrases_of)
+                compositions = proposals.compositions(search.table, parts)
+                proposal = proposals.gather(search.table, phrase.text, nearest, dictionary_entries, compositions)
+                proposal += proposals.extended(search.table, dictionary_entries, self._phrases_of)
+                proposal += proposals.preceded(search.table, parts, self._phrases_of)
                 if documents is not None or languages is not None:
-                    chosen = partial(self.index.in_documents, documents=documents, languages=languages)
-                    proposed = proposals.restrict(proposed, chosen)
+                    in_documents = partial(self.index.in_documents, documents=documents, languages=languages)
+                    proposal = proposals.restrict(proposal, in_documents)
                 if without and without[number].strip():
-                    proposed = proposals.restrict(proposed, partial(self._outside, is_same=is_of(without[number])))
-                gathered.append(proposed)
-            language = spoken[0] if spoken else ""
+                    proposal = proposals.restrict(proposal, partial(self._outside, is_same=is_of(without[number])))
+                candidate_lists.append(proposal)
+            language = target_languages[0] if target_languages else ""
             texts = [phrase.text for phrase in phrases]
-            return proposals.describe(search, texts, gathered, vectors, bare, language, wordings)
+            return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings)
 
     def _languages_of(self, phrases: Sequence[Phrase]) -> list[str]:
         """The language of each phrase's sentence, "" where it is not clear or nothing is to be looked up."""
-        bundled = bundled_lexicon() if self.lexicons else None
-        if bundled is None:
+        bundle = bundled_lexicon() if self.lexicons else None
+        if bundle is None:
             return [""] * len(phrases)
         sentences = dict.fromkeys(phrase.context for phrase in phrases)
-        languages = {sentence: bundled.language_of(sentence[:_READ]) for sentence in sentences}
+        languages = {sentence: bundle.language_of(sentence[:_READ]) for sentence in sentences}
         return [languages[phrase.context] for phrase in phrases]
 
     def _phrases_of(self, ids: NDArray[np.int64]) -> list[Phrase]:
@@ -432,12 +434,12 @@ class Searcher:
         if not described.candidates:
             return (), 0.0
         probabilities = scorer.probabilities(described.features)
-        chosen = np.argsort(-probabilities, kind="stable")[: request.k].tolist()
+        best_rows = np.argsort(-probabilities, kind="stable")[: request.k].tolist()
         groups = []
-        reasons = scorer.reasons(described.features, chosen)
-        nearest = [described.nearest(number) for number in chosen]
+        reasons = scorer.reasons(described.features, best_rows)
+        nearest = [described.nearest(number) for number in best_rows]
         different = self._different(nearest, max(request.contexts, 1))
-        for number, hits, why in zip(chosen, different, reasons, strict=True):
+        for number, hits, why in zip(best_rows, different, reasons, strict=True):
             candidate = described.candidates[number]
             hits = [_with_leading(hit, candidate.leading) for hit in hits]
             groups.append(
@@ -464,7 +466,7 @@ class Searcher:
             hits = self.index.hits(
                 np.concatenate(ids), np.concatenate([nearest[number][1][part] for number in pending])
             )
-            owners = np.repeat(pending, [len(some) for some in ids]).tolist()
+            owners = np.repeat(pending, [len(id_row) for id_row in ids]).tolist()
             for number, hit in zip(owners, hits, strict=True):
                 different[number].setdefault(hit.context, hit)
             start += count
@@ -493,19 +495,19 @@ class Searcher:
         pending, fetch = np.arange(len(vectors)), first
         while len(pending):
             with self.index.snapshot():  # or a phrase that is found may be deleted before it is looked up
-                banned = [without[row] if without else "" for row in pending.tolist()]
-                hits, more = self._hits(search_vectors[pending], fetch, request, banned)
+                bans = [without[row] if without else "" for row in pending.tolist()]
+                hits, more = self._hits(search_vectors[pending], fetch, request, bans)
                 if views:
                     hits = [_new(hits_of[row], new, k) for row, new in zip(pending, hits, strict=True)]
                 if views and views.mixed:
-                    stored = self.index.vectors([hit.phrase_id for new in hits for hit in new])
+                    hit_vectors = self.index.vectors([hit.phrase_id for new in hits for hit in new])
             flat, owners = [*chain.from_iterable(hits)], np.repeat(pending, [len(new) for new in hits])
             if views and views.mixed:
-                voted = iter(self._seen_again(flat, stored, vectors[owners], search_vectors[owners], views))
+                votes = iter(self._seen_again(flat, hit_vectors, vectors[owners], search_vectors[owners], views))
             else:
-                voted = iter([(hit, hit.score) for hit in flat])
+                votes = iter([(hit, hit.score) for hit in flat])
             for row, new in zip(pending.tolist(), hits, strict=True):
-                hits_of[row] = [*(hits_of[row] if views else []), *islice(voted, len(new))]
+                hits_of[row] = [*(hits_of[row] if views else []), *islice(votes, len(new))]
             if fetch == first:
                 most = views.first if views else HITS
                 sure = [self._confidence(_wordings(row_hits[:most], views), views) for row_hits in hits_of]
@@ -534,8 +536,8 @@ class Searcher:
             remaining = iter(self.index.hits(run.ids[full], run.scores[full]))
             more[pending] = full.all(1)
             for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
-                allowed = _allowed(list(islice(remaining, number)), without[row])
-                hits[row], more[row] = allowed[:fetch], more[row] or len(allowed) > fetch
+                hits_allowed = _allowed(list(islice(remaining, number)), without[row])
+                hits[row], more[row] = hits_allowed[:fetch], more[row] or len(hits_allowed) > fetch
             lacking = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # of a full list: left out
             pending, wide = pending[lacking & more[pending]], wide * 4
         return hits, more
@@ -547,9 +549,9 @@ class Searcher:
 
         ``stored``: v, ``vectors``: q, ``search_vectors``: q' of each hit, (hits, dim).
         """
-        mixed = views.hits(self.model, [hit.phrase for hit in hits], stored)
+        mixture = views.hits(self.model, [hit.phrase for hit in hits], stored)
         near = np.einsum("nd,nd->n", stored, vectors).tolist()
-        votes: list[float] = np.einsum("nd,nd->n", mixed, search_vectors).tolist()
+        votes: list[float] = np.einsum("nd,nd->n", mixture, search_vectors).tolist()
         return [(replace(hit, score=score), vote) for hit, score, vote in zip(hits, near, votes, strict=True)]
 
     @property
@@ -564,10 +566,10 @@ class Searcher:
         return confidence.with_views if views == Views() else None
 
     def _confidence(self, wordings: Sequence[_Wording], views: Views | None) -> float | None:
-        calibrated = self._calibrated(views)
-        if calibrated is None or not wordings:
-            return None if calibrated is None else 0.0
-        return float(calibrated.of([features([wording.votes for wording in wordings])])[0])
+        calibration = self._calibrated(views)
+        if calibration is None or not wordings:
+            return None if calibration is None else 0.0
+        return float(calibration.of([features([wording.votes for wording in wordings])])[0])
 
 
 def _with_leading(hit: Hit, count: int) -> Hit:
@@ -589,15 +591,15 @@ def is_of(text: str) -> Callable[[str], bool]:
     ends |= set(accumulate(len(_squeezed(text[start:end])) for start, end in split_sentences(text)))
 
     def contains(sentence: str) -> bool:
-        squeezed = _squeezed(sentence)
-        if not squeezed or not whole:
+        plain_sentence = _squeezed(sentence)
+        if not plain_sentence or not whole:
             return False
-        at = whole.find(squeezed)
+        at = whole.find(plain_sentence)
         while at >= 0:
-            if at in ends and at + len(squeezed) in ends:
+            if at in ends and at + len(plain_sentence) in ends:
                 return True
-            at = whole.find(squeezed, at + 1)
-        return whole in squeezed
+            at = whole.find(plain_sentence, at + 1)
+        return whole in plain_sentence
 
     return contains
 

@@ -63,9 +63,9 @@ class EflomalAligner:
 
     def _directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[tuple[Links, Links]]:
         for start in range(0, len(pairs), self.chunk):
-            some = pairs[start : start + self.chunk]
+            batch = pairs[start : start + self.chunk]
             priors = _Priors()
-            for (source, target), links in zip(some, self._run(some), strict=True):
+            for (source, target), links in zip(batch, self._run(batch), strict=True):
                 if self._priors is None:
                     priors.add(source, target, *links)
                 yield links
@@ -146,8 +146,8 @@ def _jumps(links: Sequence[tuple[int, int]], length: int) -> Iterable[int]:
     ``links``: (word, linked word of the other side, whose sentence has ``length`` words).
     """
     last_word = last_linked = -1
-    for word, linked in sorted(links):
+    for word, column in sorted(links):
         if word != last_word:
-            yield linked - last_linked
-        last_word, last_linked = word, linked
+            yield column - last_linked
+        last_word, last_linked = word, column
     yield length - last_linked

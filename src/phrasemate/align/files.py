@@ -130,15 +130,15 @@ class ParallelText:
 
     def _lines(self, path: Path) -> Iterator[str]:
         """Every line, an empty one for each that was passed over."""
-        expected = 1
+        line_number = 1
         for number, line in _text_file(path, self.damage).lines():
-            yield from ("" for _ in range(expected, number))
+            yield from ("" for _ in range(line_number, number))
             yield line
-            expected = number + 1
+            line_number = number + 1
         for item in self.skipped:
             if item.whole:
                 raise ReadError(item.file, item.line, item.reason, "fix the file")
-        yield from ("" for _ in range(expected, count_lines(path) + 1))
+        yield from ("" for _ in range(line_number, count_lines(path) + 1))
 
 
 def _text_file(path: Path, damage: Damage) -> TextFile:
@@ -218,29 +218,29 @@ def align_files(
     A stopped run continues where it was (see `ResumableFile`). Raises ReadError for a text that cannot be read
     or whose sides differ in length, InputError for an output that already exists or was started otherwise.
     """
-    started, total = time.perf_counter(), text.count()
+    start, total = time.perf_counter(), text.count()
     settings = _inputs(text) | aligner.signature | {"tokenised": str(tokenised)}
     count = blank = 0
     with ResumableFile(out, settings, force, total) as file:
-        first = finished = file.done
+        first = lines_before = file.done
         rows = ((Worded.of(source, tokenised), Worded.of(target, tokenised)) for source, target in text)
-        if finished:
+        if lines_before:
             _learn(aligner, rows, file)
         while batch := list(islice(rows, aligner.chunk)):
             links = aligner.align(batch)
             file.write(map(format_links, links))
-            count, finished = count + sum(map(len, links)), finished + len(batch)
+            count, lines_before = count + sum(map(len, links)), lines_before + len(batch)
             blank += sum(not source.text for source, _ in batch)
-            progress("aligning", finished, total)
+            progress("aligning", lines_before, total)
         file.finish()
-    return Report(str(out), finished, finished - first, count, blank, time.perf_counter() - started)
+    return Report(str(out), lines_before, lines_before - first, count, blank, time.perf_counter() - start)
 
 
 def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: ResumableFile) -> None:
     """Pass over what is aligned already, and let the aligner see the first part of it."""
-    aligned = _aligned(rows, file)
-    aligner.learn(islice(aligned, aligner.chunk))
-    for _ in aligned:
+    priors_lines = _aligned(rows, file)
+    aligner.learn(islice(priors_lines, aligner.chunk))
+    for _ in priors_lines:
         pass
 
 
@@ -269,31 +269,31 @@ def pair_files(
     The text is read twice: first to count the words that may not begin or end a phrase. Stopped and continued as
     `align_files`; raises the same, and ReadError for links that are not links of this text.
     """
-    settings, started = settings or PhraseSettings(), time.perf_counter()
+    settings, start = settings or PhraseSettings(), time.perf_counter()
     total = text.count(Path(links))
     facts = _inputs(text) | {"links": _identity(Path(links)), "tokenised": str(tokenised), "settings": str(settings)}
     count = blank = 0
     with ResumableFile(out, facts, force, total) as file:
-        first = finished = file.done
+        first = lines_before = file.done
         finder = PhraseFinder(
             _frequent(text, tokenised, settings, lambda lines: progress("counting", lines, total)),
             settings.max_words,
             settings.loose,
         )
-        rows = islice(zip(text, read_links(links), strict=True), finished, None)
+        rows = islice(zip(text, read_links(links), strict=True), lines_before, None)
         while batch := list(islice(rows, BATCH)):
             lines = []
-            for number, ((source, target), word_links) in enumerate(batch, finished + 1):
+            for number, ((source, target), word_links) in enumerate(batch, lines_before + 1):
                 spans = _spans(
                     finder, Worded.of(source, tokenised), Worded.of(target, tokenised), word_links, links, number
                 )
                 lines.append(json.dumps({"source": source, "target": target, "pairs": spans}, ensure_ascii=False))
                 count, blank = count + len(spans), blank + (not source)
             file.write(lines)
-            finished += len(batch)
-            progress("extracting", finished, total)
+            lines_before += len(batch)
+            progress("extracting", lines_before, total)
         file.finish()
-    return Report(str(out), finished, finished - first, count, blank, time.perf_counter() - started)
+    return Report(str(out), lines_before, lines_before - first, count, blank, time.perf_counter() - start)
 
 
 def read_pairs(path: str | Path) -> Iterator[PhrasePair]:

@@ -92,9 +92,9 @@ def _grow(links: set[tuple[int, int]], union: Links) -> None:
     """
     sources, targets = {s for s, _ in links}, {t for _, t in links}
     candidates = set(union)
-    now, later = sorted(links), []
-    while now:
-        source, target = heappop(now)
+    ordered_links, later = sorted(links), []
+    while ordered_links:
+        source, target = heappop(ordered_links)
         for down, right in _NEIGHBOURS:
             new = (source + down, target + right)
             if new in candidates and new not in links and (new[0] not in sources or new[1] not in targets):
@@ -102,11 +102,11 @@ def _grow(links: set[tuple[int, int]], union: Links) -> None:
                 sources.add(new[0])
                 targets.add(new[1])
                 if new > (source, target):
-                    heappush(now, new)
+                    heappush(ordered_links, new)
                 else:
                     later.append(new)
-        if not now:
-            now, later = sorted(later), []
+        if not ordered_links:
+            ordered_links, later = sorted(later), []
 
 
 def _finish(links: set[tuple[int, int]], candidates: Links) -> None:
@@ -205,14 +205,16 @@ def consistent_boxes(
     first, last = low[widths, starts], high[widths, starts]
     consistent = back_low[last - first, first] >= starts
     consistent &= back_high[last - first, first] <= starts + widths
-    linked = np.bincount(pairs[:, 0], minlength=sources) > 0
-    consistent &= linked[starts] & linked[np.minimum(starts + widths, sources - 1)]
+    source_links = np.bincount(pairs[:, 0], minlength=sources) > 0
+    consistent &= source_links[starts] & source_links[np.minimum(starts + widths, sources - 1)]
     table = np.stack([starts, starts + widths + 1, first, last + 1], axis=1)[consistent]
     boxes = [Box(*row) for row in table[np.lexsort(table.T[::-1])].tolist()]
     if not loose:
         return boxes
-    other = np.bincount(pairs[:, 1], minlength=targets) > 0
-    return sorted({wider for box in boxes for wider in _widened(box, linked.tolist(), other.tolist(), max_words)})
+    target_links = np.bincount(pairs[:, 1], minlength=targets) > 0
+    return sorted(
+        {wider for box in boxes for wider in _widened(box, source_links.tolist(), target_links.tolist(), max_words)}
+    )
 
 
 def _reach(words: Integers, others: Integers, length: int, widest: int) -> tuple[Integers, Integers]:
@@ -220,8 +222,8 @@ def _reach(words: Integers, others: Integers, length: int, widest: int) -> tuple
 
     A run that would leave the sentence is as one without links.
     """
-    none = np.iinfo(np.int64).max
-    low, high = np.full((widest, length), none), np.full((widest, length), -1)
+    limit = np.iinfo(np.int64).max
+    low, high = np.full((widest, length), limit), np.full((widest, length), -1)
     np.minimum.at(low[0], words, others)
     np.maximum.at(high[0], words, others)
     for width in range(1, min(widest, length)):
@@ -275,8 +277,8 @@ class BorderWords:
         self.counts.update(word.casefold() for word in sentence.words())
         if len(self.counts) > self._most:
             floor = max(1, self.rate * self.sentences / 10)
-            missed = ((word, self._missed.get(word, self._floor)) for word in self.counts)
-            self._missed = {word: before for word, before in missed if self.counts[word] + before > floor}
+            estimates = ((word, self._missed.get(word, self._floor)) for word in self.counts)
+            self._missed = {word: before for word, before in estimates if self.counts[word] + before > floor}
             self.counts = Counter({word: self.counts[word] for word in self._missed})
             self._floor = floor
             self._most = max(TABLE, 2 * len(self.counts))  # or each sentence would look at all that must stay
@@ -303,12 +305,12 @@ class PhraseFinder:
 
     def spans(self, source: Worded, target: Worded, links: Links) -> list[tuple[int, int, int, int]]:
         """Phrase pairs as characters: start and end in the source text, start and end in the target text."""
-        allowed = _allowed(source, self.frequent[0]), _allowed(target, self.frequent[1])
+        may_border = _allowed(source, self.frequent[0]), _allowed(target, self.frequent[1])
         boxes = consistent_boxes(links, len(source.spans), len(target.spans), self.max_words, self.loose)
         return [
             (source.spans[s][0], source.spans[e - 1][1], target.spans[s2][0], target.spans[e2 - 1][1])
             for s, e, s2, e2 in boxes
-            if allowed[0](s, e) and allowed[1](s2, e2)
+            if may_border[0](s, e) and may_border[1](s2, e2)
         ]
 
     def __call__(self, source: Worded, target: Worded, links: Links) -> Iterator[PhrasePair]:

@@ -60,8 +60,8 @@ def stages(remainder: Callable[[], str] | None = None) -> Iterator[Callable[[str
             # what was done before the first event, perhaps by an earlier run, is not our speed
             tasks[what] = bar.add_task(what, total=None, completed=completed, count=""), completed
         task, first = tasks[what]
-        elapsed = bar.tasks[task].elapsed or 0.0
-        rate = f", {(completed - first) / elapsed:,.0f}/s" if elapsed > 0 and completed > first else ""
+        seconds = bar.tasks[task].elapsed or 0.0
+        rate = f", {(completed - first) / seconds:,.0f}/s" if seconds > 0 and completed > first else ""
         count = f"{completed:,}{f' of {total:,}' if total else ''}{rate}"
         bar.update(task, completed=completed, total=total or None, count=count, visible=True)
         lines.say(f"{what}: {count}")
@@ -103,8 +103,8 @@ class IndexingBar:
             self._lines.say(event.stage)
             return
         self.sentences = event.sentences
-        elapsed = self._bar.tasks[self._task].elapsed or 0.0
-        rate = f", {event.sentences / elapsed:,.0f}/s" if elapsed > 0 else ""
+        seconds = self._bar.tasks[self._task].elapsed or 0.0
+        rate = f", {event.sentences / seconds:,.0f}/s" if seconds > 0 else ""
         self._bar.update(
             self._task,
             completed=event.bytes_done,

@@ -41,10 +41,10 @@ def facts(named: Mapping[str, Any]) -> Text:
 
 def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key or '(none)'} {_format_value(one)}" for key, one in value.items())
+        return ", ".join(f"{key or '(none)'} {_format_value(amount)}" for key, amount in value.items())
     if isinstance(value, list | tuple):
         more = f" ... ({len(value):,} in all)" if len(value) > MOST else ""
-        return ", ".join(_format_value(one) for one in value[:MOST]) + more
+        return ", ".join(_format_value(amount) for amount in value[:MOST]) + more
     if isinstance(value, str):
         return clean(value)
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else json.dumps(value)
@@ -124,10 +124,14 @@ def _figures(group: Group) -> str:
 
 def _reasons(group: Group) -> str:
     """What speaks for a group and what against it, the strongest reason first, in one line."""
-    ranked = sorted(group.reasons.items(), key=lambda reason: -abs(reason[1]))
-    pros = [f"{kind} {value:+.1f}" for kind, value in ranked if value >= LEAST_REASON]
-    cons = [f"{kind} {value:+.1f}" for kind, value in ranked if value <= -LEAST_REASON]
-    return "; ".join(f"{side}: {', '.join(some)}" for side, some in (("for", pros), ("against", cons)) if some)
+    reasons = sorted(group.reasons.items(), key=lambda reason: -abs(reason[1]))
+    pros = [f"{kind} {value:+.1f}" for kind, value in reasons if value >= LEAST_REASON]
+    cons = [f"{kind} {value:+.1f}" for kind, value in reasons if value <= -LEAST_REASON]
+    return "; ".join(
+        f"{side}: {', '.join(words_of_side)}"
+        for side, words_of_side in (("for", pros), ("against", cons))
+        if words_of_side
+    )
 
 
 def _parts(phrase: Phrase) -> tuple[str, str, str]:

@@ -78,18 +78,18 @@ class SentenceFiles:
 
     def _lines(self, texts: Sequence[_Text], progress: Progress) -> Iterator[tuple[int, str]]:
         """Place and text of each line that is not too long."""
-        total, completed, reported = sum(path.stat().st_size for path in self.paths), 0, 0
+        total, bytes_read, reported_at = sum(path.stat().st_size for path in self.paths), 0, 0
         for number, text in enumerate(texts):
             place = number << _PLACE
             for raw in iter(text.readline, b""):
                 line = raw.decode().rstrip("\n")
                 if len(line) <= self.longest:
                     yield place, line
-                place, completed = place + len(raw), completed + len(raw)
-                if completed - reported >= _OFTEN:
-                    reported = completed
-                    progress(completed, total)
-        progress(completed, total)
+                place, bytes_read = place + len(raw), bytes_read + len(raw)
+                if bytes_read - reported_at >= _OFTEN:
+                    reported_at = bytes_read
+                    progress(bytes_read, total)
+        progress(bytes_read, total)
 
 
 class _Samples:
@@ -119,14 +119,14 @@ class _Samples:
 
     def _matches(self, line: str) -> dict[int, bool]:
         """The phrases that may be in a sentence, and whether they surely are, being between spaces."""
-        folded, matches = _folded(line), dict[int, bool]()
-        same = line.isascii() or folded == line.casefold()  # but for case
-        padded = f" {folded} "
-        for number, start, end in self._matcher.find_matches_as_indexes(folded, overlapping=True):
-            before, after = padded[start], padded[end + 1]
-            if before == after == " " and same:
+        folded_line, matches = _folded(line), dict[int, bool]()
+        keeps_places = line.isascii() or folded_line == line.casefold()  # but for case
+        padded_line = f" {folded_line} "
+        for number, start, end in self._matcher.find_matches_as_indexes(folded_line, overlapping=True):
+            before, after = padded_line[start], padded_line[end + 1]
+            if before == after == " " and keeps_places:
                 matches[number] = True
-            elif number not in matches and not _within(folded, start, end):
+            elif number not in matches and not _within(folded_line, start, end):
                 matches[number] = False
         return matches
 

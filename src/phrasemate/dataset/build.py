@@ -78,7 +78,7 @@ def staged(
     dumps = [Path(path) for path in paths if is_dump(path)]
     texts = [str(path) for path in paths if not is_dump(path)]
     files = [_from_dump(work, path, language, reading.encoding, progress) for path in dumps]
-    sentences = [one for one, _ in files] + ([_from_texts(work, texts, language, reading, progress)] if texts else [])
+    sentences = [file for file, _ in files] + ([_from_texts(work, texts, language, reading, progress)] if texts else [])
     return Staged(sentences, [titles for _, titles in files], [item for path in sentences for item in _skipped(path)])
 
 
@@ -88,14 +88,14 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
     if _is_whole(sentences, titles):
         return sentences, titles
     namespaces: set[str] = set()
-    skipped: list[Skipped] = []
+    omissions: list[Skipped] = []
     more = 0
 
     def left_out(page: Page) -> None:
         nonlocal more
-        if len(skipped) < LISTED:
+        if len(omissions) < LISTED:
             reason = f"page {page.id} ({page.title[:60]}): its markup would take too long to parse"
-            skipped.append(Skipped(str(path), 0, reason))
+            omissions.append(Skipped(str(path), 0, reason))
         else:
             more += 1
 
@@ -106,8 +106,8 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
             for line in paragraphs(page.text, namespaces, partial(left_out, page), variants):
                 file.writelines(f"{sentence}\n" for sentence in _sentences(line, language))
         if more:
-            skipped.append(Skipped(str(path), 0, f"{more:,} more pages, whose markup would take too long to parse"))
-        _keep(sentences, skipped)
+            omissions.append(Skipped(str(path), 0, f"{more:,} more pages, whose markup would take too long to parse"))
+        _keep(sentences, omissions)
     _seal(sentences, titles)
     return sentences, titles
 
@@ -158,16 +158,16 @@ def _seal(sentences: Path, *others: Path) -> None:
 def _is_whole(sentences: Path, *others: Path) -> bool:
     """Whether a stage is done, and nothing that it made was altered since."""
     try:
-        sealed = json.loads(sentences.with_suffix(".json").read_text("utf-8"))
-        return bool(sealed == _sums(sentences, *others))
+        seal = json.loads(sentences.with_suffix(".json").read_text("utf-8"))
+        return bool(seal == _sums(sentences, *others))
     except (OSError, ValueError, RecursionError):
         return False
 
 
 def _sums(*staged_path: Path) -> dict[str, str]:
     """SHA-256 by name; also of what was passed over. Raises OSError."""
-    skipped = staged_path[0].with_suffix(".skipped.jsonl")
-    return {path.name: sha256_of(path) for path in (*staged_path, skipped) if path != skipped or path.exists()}
+    omissions = staged_path[0].with_suffix(".skipped.jsonl")
+    return {path.name: sha256_of(path) for path in (*staged_path, omissions) if path != omissions or path.exists()}
 
 
 def _sentences(line: str, language: str) -> Iterator[str]:
@@ -250,23 +250,27 @@ def build(
     ``pairs`` are (source phrase, target phrase); ``source`` and ``target`` find their example sentences; ``skipped``,
     what their texts lack, is reported. Raises InputError where no pair is left, saying what removed them.
     """
-    started, settings, removed = time.perf_counter(), settings or Settings(), Counter[str]()
-    counted = _Counted(pairs, progress)
-    chosen = candidates(counted, languages, settings, removed)
+    start, settings, removals = time.perf_counter(), settings or Settings(), Counter[str]()
+    counted_pairs = _Counted(pairs, progress)
+    candidate_pairs = candidates(counted_pairs, languages, settings, removals)
     examples = [
-        _examples(finder, sorted({pair[side] for pair in chosen}), settings, f"{languages[side]} examples", progress)
+        _examples(
+            finder, sorted({pair[side] for pair in candidate_pairs}), settings, f"{languages[side]} examples", progress
+        )
         for side, finder in enumerate((source, target))
     ]
-    full = (ExamplePair(a, b, tuple(examples[0][a]), tuple(examples[1][b])) for a, b in chosen)
-    splits = divided(_supported(full, settings.least, removed), settings, removed)
+    full = (ExamplePair(a, b, tuple(examples[0][a]), tuple(examples[1][b])) for a, b in candidate_pairs)
+    splits = divided(_supported(full, settings.least, removals), settings, removals)
     name = "-".join(languages)
-    _require(splits, name, counted.count, removed)
+    _require(splits, name, counted_pairs.count, removals)
     (Path(out) / name).mkdir(parents=True, exist_ok=True)
     for split, pair_list in splits.items():
         write(Path(out) / name / f"{split}.jsonl", pair_list)
     sides = _facts(languages[0], splits, 0), _facts(languages[1], splits, 1)
     counts = {split: len(examples) for split, examples in splits.items()}
-    report = Report(name, counted.count, dict(removed), counts, sides, time.perf_counter() - started, tuple(skipped))
+    report = Report(
+        name, counted_pairs.count, dict(removals), counts, sides, time.perf_counter() - start, tuple(skipped)
+    )
     _note(Path(out), report, settings)
     return report
 
@@ -328,7 +332,7 @@ def _require(splits: Split, name: str, available: int, removed: Mapping[str, int
 def _facts(language: str, splits: Split, side: int) -> SideFacts:
     pairs = [pair for examples in splits.values() for pair in examples]
     phrases = [(pair.source, pair.target)[side] for pair in pairs]
-    examples = [one.context for pair in pairs for one in (pair.source_examples, pair.target_examples)[side]]
+    examples = [example.context for pair in pairs for example in (pair.source_examples, pair.target_examples)[side]]
     return SideFacts(
         language,
         len(phrases),
@@ -349,10 +353,10 @@ def _note(out: Path, report: Report, settings: Settings) -> None:
     """Add a pair's report to the statistics of the folder."""
     path = out / STATS
     try:
-        stored = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        stored_facts = json.loads(path.read_text("utf-8")) if path.exists() else {}
     except (ValueError, RecursionError):
-        stored = {}
-    facts = stored if isinstance(stored, dict) else {}
+        stored_facts = {}
+    facts = stored_facts if isinstance(stored_facts, dict) else {}
     facts[report.pair] = report.as_dict() | {"settings": asdict(settings)}
     write_text(path, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
 
@@ -399,11 +403,13 @@ def build_files(
     if not force and any((folder / f"{split}.jsonl").exists() for split in SPLITS):
         raise InputError(f"{folder}: already exists; take another folder, or add --force to overwrite it")
     with _locked(Path(out)):
-        ours, theirs = (side.staged(Path(out) / WORK, progress) for side in (source, target))
-        phrase_rows = _linked(ours, links, target.language, progress) if links else phrase_pairs(pairs or "", columns)
-        finders = [SentenceFiles(*item.sentences, longest=settings.longest) for item in (ours, theirs)]
-        skipped = list(dict.fromkeys([*ours.skipped, *theirs.skipped]))
-        return build(out, languages, phrase_rows, finders[0], finders[1], settings, progress, skipped)
+        source_files, target_files = (side.staged(Path(out) / WORK, progress) for side in (source, target))
+        phrase_rows = (
+            _linked(source_files, links, target.language, progress) if links else phrase_pairs(pairs or "", columns)
+        )
+        finders = [SentenceFiles(*item.sentences, longest=settings.longest) for item in (source_files, target_files)]
+        omissions = list(dict.fromkeys([*source_files.skipped, *target_files.skipped]))
+        return build(out, languages, phrase_rows, finders[0], finders[1], settings, progress, omissions)
 
 
 def phrase_pairs(path: str | Path, columns: tuple[int, int] = (1, 2)) -> Pairs:

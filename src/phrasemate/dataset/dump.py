@@ -71,10 +71,10 @@ def blocks(path: Path, progress: Callable[[int, int], None] = lambda step, total
 
 def _bunzipped(path: Path, total: int, progress: Callable[[int, int], None]) -> Iterator[bytes]:
     try:
-        with path.open("rb") as stored, bz2.open(stored) as stream:
+        with path.open("rb") as file, bz2.open(file) as stream:
             while block := cast(IO[bytes], stream).read(_BLOCK):
                 yield block
-                progress(stored.tell(), total)
+                progress(file.tell(), total)
     except EOFError as error:
         reason = "the bzip2 data end too early"
         raise ReadError(str(path), 0, reason, "copy or download the file again") from error

@@ -41,11 +41,11 @@ def longest_common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     places: dict[Hashable, int] = {}
     for place, item in enumerate(a):
         places[item] = places.get(item, 0) | 1 << place
-    everything = (1 << len(a)) - 1
-    row = everything
+    all_ones = (1 << len(a)) - 1
+    row = all_ones
     for item in b:
         matches = row & places.get(item, 0)
-        row = ((row + matches) | (row - matches)) & everything
+        row = ((row + matches) | (row - matches)) & all_ones
     return len(a) - row.bit_count()
 
 
@@ -174,7 +174,7 @@ def _year_units(locale: Locale) -> Iterator[str]:
 def _literals(locale: Locale) -> Iterator[str]:
     """What stands between the numbers of a date: "de", "г.", 年."""
     skeletons = [str(pattern) for key, pattern in locale.datetime_skeletons.items() if set(key) <= set("GyMd")]
-    for pattern in [*skeletons, *(one.pattern for one in locale.date_formats.values())]:
+    for pattern in [*skeletons, *(date_format.pattern for date_format in locale.date_formats.values())]:
         yield from _QUOTED.findall(pattern)
         for literal in _FIELDS.split(_QUOTED.sub(" ", pattern)):
             yield from (word for word in re.split(_SEPARATOR, literal) if word)
@@ -244,7 +244,7 @@ class Settings:
 def candidates(pairs: Iterable[Pair], languages: Pair, settings: Settings, removed: Counter[str]) -> list[Pair]:
     """The pairs that pass the filters on their wording, in order; ``removed`` counts the others by `REASONS`."""
     pairs_seen: set[Pair] = set()
-    chosen = []
+    selection = []
     for source, target in pairs:
         pair = " ".join(source.split()), " ".join(target.split())
         reason = "repeated" if _keys(pair) in pairs_seen else _reason(pair, languages, settings)
@@ -252,8 +252,8 @@ def candidates(pairs: Iterable[Pair], languages: Pair, settings: Settings, remov
             removed[reason] += 1
             continue
         pairs_seen.add(_keys(pair))
-        chosen.append(pair)
-    return chosen
+        selection.append(pair)
+    return selection
 
 
 def divided(pairs: Iterable[ExamplePair], settings: Settings, removed: Counter[str]) -> Split:
@@ -275,7 +275,10 @@ def divided(pairs: Iterable[ExamplePair], settings: Settings, removed: Counter[s
         sides[1].add(keys[1])
         split, order = _drawn(keys[1], settings.seed)
         examples[split].append((order, pair))
-    whole = {split: [pair for _, pair in sorted(drawn, key=lambda one: one[0])] for split, drawn in examples.items()}
+    whole = {
+        split: [pair for _, pair in sorted(ordered_pairs, key=lambda entry: entry[0])]
+        for split, ordered_pairs in examples.items()
+    }
     return _cut(whole, settings.most, removed)
 
 

@@ -91,7 +91,10 @@ def _parsed(path: Path, number: int, line: str) -> ExamplePair:
     try:
         row = json.loads(line)
         sides = [
-            tuple(Phrase(str(one["text"]), int(one["start"]), int(one["end"])) for one in row[f"{side}_examples"])
+            tuple(
+                Phrase(str(example["text"]), int(example["start"]), int(example["end"]))
+                for example in row[f"{side}_examples"]
+            )
             for side in ("source", "target")
         ]
         return ExamplePair(str(row["source"]), str(row["target"]), *sides)
@@ -135,18 +138,18 @@ def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) 
     Raises InputError for a file that is not there or already exists without ``force``, ReadError for a line
     without its columns.
     """
-    imported = Imported(f"{language}-en")
+    report = Imported(f"{language}-en")
     names = [f"en-{language}-phrase-sentences.*.tsv", f"{language}-phrase-sentences.*.tsv"]
     sentences = [_only(folder / "sentences", name) for name in names]
     paths = {split: _only(folder / split, f"{split}-en-{language}-*-phrase.txt") for split in SPLITS}
-    (out / imported.pair).mkdir(parents=True, exist_ok=True)
+    (out / report.pair).mkdir(parents=True, exist_ok=True)
     for split in SPLITS:
-        check_new(out / imported.pair / f"{split}.jsonl", force)
-    english, other = map(_examples, sentences)
+        check_new(out / report.pair / f"{split}.jsonl", force)
+    english, second = map(_examples, sentences)
     for split, path in paths.items():
-        pairs = _pairs(path, english, other, imported)
-        imported.pairs[split] = write(out / imported.pair / f"{split}.jsonl", pairs)
-    return imported
+        pairs = _pairs(path, english, second, report)
+        report.pairs[split] = write(out / report.pair / f"{split}.jsonl", pairs)
+    return report
 
 
 def _only(folder: Path, pattern: str) -> Path:

@@ -51,8 +51,8 @@ class Answer:
     @property
     def rank(self) -> int | None:
         """The 1-based place of the first expected wording among the groups; None if it is not there."""
-        expected = {folded(text) for text in self.question.expected}
-        places = (place for place, group in enumerate(self.result.groups, 1) if folded(group.text) in expected)
+        answers = {folded(text) for text in self.question.expected}
+        places = (place for place, group in enumerate(self.result.groups, 1) if folded(group.text) in answers)
         return next(places, None)
 
     def as_dict(self) -> dict[str, Any]:

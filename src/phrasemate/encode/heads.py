@@ -91,13 +91,15 @@ def _wrong(arrays: Arrays, width: int) -> str:
     shapes: dict[str, tuple[int, ...]] = {"segment_start": (width,), "segment_end": (width,)}
     shapes["segment_bias"] = (max(1, arrays["segment_bias"].size if "segment_bias" in arrays else 1),)
     if place:
-        hidden, dim = arrays[f"{place}_inner_bias"].size, arrays[f"{place}_outer_bias"].size
-        shapes |= dict(zip(OF_MEANS[place], ((width, hidden), (hidden,), (hidden, dim), (dim,)), strict=True))
+        hidden_size, dim = arrays[f"{place}_inner_bias"].size, arrays[f"{place}_outer_bias"].size
+        shapes |= dict(
+            zip(OF_MEANS[place], ((width, hidden_size), (hidden_size,), (hidden_size, dim), (dim,)), strict=True)
+        )
     else:
-        hidden = dim = arrays["bias"].size
+        hidden_size = dim = arrays["bias"].size
         shapes |= {"start": (width, dim), "end": (width, dim), "bias": (dim,)}
     for name, array in sorted(arrays.items()):
-        if array.shape != shapes[name] or not dim * hidden:
+        if array.shape != shapes[name] or not dim * hidden_size:
             return f"{name} has the shape {array.shape}, expected {shapes[name]} for states of {width} numbers"
         if array.dtype != np.float32:
             return f"{name} is {array.dtype}, expected float32"
@@ -231,10 +233,10 @@ class Layer:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             return np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), np.float32)
         if self.kind == "layer_norm":
-            centred = vectors - vectors.mean(1, keepdims=True)
-            scaled = centred / np.sqrt((centred**2).mean(1, keepdims=True) + NORM_EPSILON)
-            normed: Floats = scaled * self.weight + self.bias
-            return normed
+            deviations = vectors - vectors.mean(1, keepdims=True)
+            unit_variance = deviations / np.sqrt((deviations**2).mean(1, keepdims=True) + NORM_EPSILON)
+            normal_values: Floats = unit_variance * self.weight + self.bias
+            return normal_values
         products = vectors @ self.weight.T
         return ACTIVATIONS[self.activation](products + self.bias if self.bias.size else products)
 
@@ -318,9 +320,9 @@ def _pooled(states: States, mode: str, skipped: int) -> Floats:
         return np.stack([states.values[a:b].max(0) for a, b in zip(first.tolist(), after.tolist(), strict=True)])
     if mode == "weightedmean":
         places = np.arange(1, len(states.values) + 1) - np.repeat(states.bounds[:-1], np.diff(states.bounds))
-        weighted = pool_mean(states.values * places[:, None].astype(np.float32), first, after - 1)
+        sums = pool_mean(states.values * places[:, None].astype(np.float32), first, after - 1)
         means = (places[first] + places[after - 1]) / 2  # of consecutive numbers
-        return (weighted / means[:, None]).astype(np.float32)
+        return (sums / means[:, None]).astype(np.float32)
     vectors = pool_mean(states.values, first, after - 1)
     if mode == "mean_sqrt_len_tokens":
         vectors = (vectors * np.sqrt(after - first)[:, None]).astype(np.float32)
@@ -338,11 +340,13 @@ def load_sentence_head(folder: Path, config: Mapping[str, Any], remedy: str) -> 
     try:
         arrays = load_file(folder / SENTENCE)
         layers = []
-        for number, described in enumerate(entry["layers"]):
-            if described["kind"] not in KINDS or described.get("activation", "Identity") not in ACTIVATIONS:
-                raise ValueError(f"layer {described}")
-            stored = {name: arrays[f"{number}.{name}"] for name in ("weight", "bias") if f"{number}.{name}" in arrays}
-            layers.append(Layer(described["kind"], described.get("activation", "Identity"), **stored))
+        for number, layer_entry in enumerate(entry["layers"]):
+            if layer_entry["kind"] not in KINDS or layer_entry.get("activation", "Identity") not in ACTIVATIONS:
+                raise ValueError(f"layer {layer_entry}")
+            layer_arrays = {
+                name: arrays[f"{number}.{name}"] for name in ("weight", "bias") if f"{number}.{name}" in arrays
+            }
+            layers.append(Layer(layer_entry["kind"], layer_entry.get("activation", "Identity"), **layer_arrays))
         head = SentenceHead(
             tuple(entry["pooling"]),
             bool(entry["include_prompt"]),

@@ -101,9 +101,9 @@ class Views:
 
     def queries(self, model: Encoder, phrases: Sequence[Phrase]) -> tuple[Floats, Floats]:
         """The q and q' of queries, (phrases, dim) each, from one call of the encoder."""
-        both = model.encode([*phrases, *(alone(phrase) for phrase in phrases if self.query)])
-        vectors = both[: len(phrases)]
-        return vectors, unit(vectors + self.query * both[len(phrases) :]) if self.query else vectors
+        query_vectors = model.encode([*phrases, *(alone(phrase) for phrase in phrases if self.query)])
+        vectors = query_vectors[: len(phrases)]
+        return vectors, unit(vectors + self.query * query_vectors[len(phrases) :]) if self.query else vectors
 
     def hits(self, model: Encoder, phrases: Sequence[Phrase], vectors: Floats) -> Floats:
         """The v' of hits with the vectors v, (phrases, dim); each wording is encoded once."""
@@ -159,10 +159,10 @@ def features(groups: Iterable[Sequence[float]]) -> tuple[float, float, float]:
     ``groups``: the scores of the first `HITS` hits by wording, the best group and the best hit first. Raises InputError
     for no groups.
     """
-    best, *others = groups if (groups := list(groups)) else [[]]
+    best, *remainder = groups if (groups := list(groups)) else [[]]
     if not len(best):
         raise InputError("no groups; a search that finds nothing has a confidence of 0")
-    rest = [group[0] for group in others[:OTHERS]]
+    rest = [group[0] for group in remainder[:OTHERS]]
     return best[0], (best[0] - sum(rest) / len(rest)) if rest else 0.0, log(len(best))
 
 
@@ -328,8 +328,8 @@ def load_scorer(folder: Path, model_hash: str) -> CandidateScorer | None:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["model"] != model_hash or not set(record["weights"]) <= set(FEATURES):
             return None
-        unlisted = _scorer(record["unlisted"], None) if "unlisted" in record else None
-        scorer = _scorer(record, unlisted)
+        unlisted_scorer = _scorer(record["unlisted"], None) if "unlisted" in record else None
+        scorer = _scorer(record, unlisted_scorer)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelDamaged(f"{path}: not a scorer file ({error}); remove it, or fit it again") from error
     return scorer

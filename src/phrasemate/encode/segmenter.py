@@ -171,12 +171,12 @@ class NgramSegmenter:
         for i, (start, _) in enumerate(word_spans):
             if not content[i]:
                 continue
-            lettered = False
+            has_letter = False
             for j in range(i, min(i + (self.max_words or len(word_spans)), len(word_spans))):
                 if j > i and not JOINT.fullmatch(text, word_spans[j - 1][1], word_spans[j][0]):
                     break
-                lettered = lettered or letters[j]
-                if content[j] and lettered:
+                has_letter = has_letter or letters[j]
+                if content[j] and has_letter:
                     spans.append(Span(start, word_spans[j][1]))
         return spans
 
@@ -260,8 +260,8 @@ class LearnedSegmenter:
         text_words = _words(texts)
         first, last, scores = self._scored(text_words, states)  # (spans,) numbers of words
         if not self.overlapping:
-            chosen = disjoint(first, last, scores, self.threshold)
-            first, last, scores = first[chosen], last[chosen], scores[chosen]
+            selection = disjoint(first, last, scores, self.threshold)
+            first, last, scores = first[selection], last[selection], scores[selection]
         bounds = np.searchsorted(first, text_words.bounds)  # spans are by first word: where each text's begin
         return Spans(bounds, text_words.starts[first], text_words.ends[last], scores)
 
@@ -286,18 +286,18 @@ def _words(texts: Sequence[str]) -> _Words:
     word_spans = [words(text) for text in texts]
     bounds = np.cumsum([0, *map(len, word_spans)], dtype=np.int64)
     offsets = np.array([pair for pairs in word_spans for pair in pairs], np.int32).reshape(-1, 2)
-    lettered = [
+    letter_flags = [
         LETTER.search(text, *pair) is not None for text, pairs in zip(texts, word_spans, strict=True) for pair in pairs
     ]
-    return _Words(bounds, offsets[:, 0], offsets[:, 1], np.array(lettered, np.bool_))
+    return _Words(bounds, offsets[:, 0], offsets[:, 1], np.array(letter_flags, np.bool_))
 
 
 def _parts(reach: Rows) -> Iterator[slice]:
     """The words in stretches whose tables of logits, as wide as the farthest reach, stay within `CELLS`."""
     low = 0
     while low < len(reach) or not low:
-        some = reach[low : low + CELLS]
-        cells = np.arange(1, len(some) + 1) * np.maximum.accumulate(some)
+        reach_block = reach[low : low + CELLS]
+        cells = np.arange(1, len(reach_block) + 1) * np.maximum.accumulate(reach_block)
         high = low + max(1, int(np.searchsorted(cells, CELLS, side="right")))
         yield slice(low, high)
         low = high
@@ -357,9 +357,9 @@ def disjoint(first: Rows, last: Rows, scores: Floats, threshold: float) -> Rows:
         value = best[froms[span]] + worth[span]
         if value > best[size]:
             best[size], choice[size] = value, span
-    chosen, size = [], len(best) - 1
+    selection, size = [], len(best) - 1
     while size > 0:
         span = choice[size]
-        chosen += [span] if span >= 0 else []
+        selection += [span] if span >= 0 else []
         size = froms[span] if span >= 0 else size - 1
-    return np.array(chosen[::-1], np.int64)
+    return np.array(selection[::-1], np.int64)

@@ -100,8 +100,8 @@ def average_precisions(scores: Floats) -> Doubles:
     """
     check_numbers(scores)
     gold = np.diag(scores)[:, None]
-    higher, tied = (scores > gold).sum(1).astype(np.float64), (scores == gold).sum(1) - 1.0
-    return Ranking(higher, tied).reciprocal()
+    higher, ties = (scores > gold).sum(1).astype(np.float64), (scores == gold).sum(1) - 1.0
+    return Ranking(higher, ties).reciprocal()
 
 
 def run_precisions(run: Run) -> Doubles:
@@ -134,8 +134,11 @@ def kind_of(trained: str, tested: str) -> str:
     """The kind of zero-shot transfer: "source" (that language alone differs), "target" or "full"; "" for none."""
     if trained == tested:
         return ""
-    same = [one == other for one, other in zip(trained.split("-"), tested.split("-"), strict=True)]
-    return "target" if same[0] else "source" if same[1] else "full"
+    equal_sides = [
+        train_language == test_language
+        for train_language, test_language in zip(trained.split("-"), tested.split("-"), strict=True)
+    ]
+    return "target" if equal_sides[0] else "source" if equal_sides[1] else "full"
 
 
 def ranker_tables(precisions: Precisions) -> list[Table]:
@@ -146,9 +149,9 @@ def ranker_tables(precisions: Precisions) -> list[Table]:
         if name in PAPER:
             rows.append((f"  paper's {name}", *_with_mean([PAPER[name].get(pair) for pair in pairs])))
     tables = [Table("rankers", "Table 2: rankers, MAP", ("ranker", *pairs, "mean"), tuple(rows), _OTHERWISE)]
-    others = [name for name in _systems(precisions) if name != "BiCLA"]
-    if "BiCLA" in _systems(precisions) and others:
-        tests = tuple((name, *(_p(precisions[pair], "BiCLA", name) for pair in pairs)) for name in others)
+    simple_rankers = [name for name in _systems(precisions) if name != "BiCLA"]
+    if "BiCLA" in _systems(precisions) and simple_rankers:
+        tests = tuple((name, *(_p(precisions[pair], "BiCLA", name) for pair in pairs)) for name in simple_rankers)
         note = "Two-tailed paired t-test over average precisions; worse: BiCLA is the worse one."
         tables.append(Table("rankers p", "p of BiCLA against the others", ("ranker", *pairs), tests, note))
     return tables
@@ -171,9 +174,9 @@ def ensemble_tables(precisions: Precisions, rankers: Precisions) -> list[Table]:
     note = f"Ranks or, where it says so, z-scores of each query's list, interpolated with these weights. {_OTHERWISE}"
     tables = [Table("ensembles", "Table 3: ensembles, MAP", ("ensemble", *pairs, "mean"), tuple(rows), note)]
     for kind, names in best.items():
-        named = tuple(row(*name) for name in names.items())
+        titles = tuple(row(*name) for name in names.items())
         header = ("pair", "ensemble", "MAP", "BiCLA", "p")
-        tables.append(Table(f"best ensembles of {kind}", f"The best ensembles of {kind}", header, named))
+        tables.append(Table(f"best ensembles of {kind}", f"The best ensembles of {kind}", header, titles))
     return tables
 
 
@@ -190,8 +193,8 @@ def transfer_tables(
     precisions: Precisions, with_agg: Mapping[str, Mapping[tuple[str, str], Doubles]], rankers: Precisions
 ) -> list[Table]:
     """Table 4, zero-shot transfer: every model on every pair; table 5: the same with AGG; both by kind of transfer."""
-    pairs, trained = list(precisions), list(dict.fromkeys(name for item in precisions.values() for name in item))
-    rows = tuple((name, *(_map(precisions[pair], name) for pair in pairs)) for name in trained)
+    pairs, names = list(precisions), list(dict.fromkeys(name for item in precisions.values() for name in item))
+    rows = tuple((name, *(_map(precisions[pair], name) for pair in pairs)) for name in names)
     header = ("trained on", *pairs)
     note = "The diagonal is not transfer. Columns: tested on."
     tables = [Table("zero-shot", "Table 4: zero-shot transfer, MAP", header, rows, note)]
@@ -199,7 +202,7 @@ def transfer_tables(
     weights = list(dict.fromkeys(key[1] for item in with_agg.values() for key in item))
     for weight in weights:
         part = {pair: {name: with_agg[pair][name, weight] for name in precisions[pair]} for pair in pairs}
-        more = tuple((name, *(_map(part[pair], name) for pair in pairs)) for name in trained)
+        more = tuple((name, *(_map(part[pair], name) for pair in pairs)) for name in names)
         title = f"Table 5: zero-shot transfer, BiCLA + AGG {weight}, MAP"
         tables.append(Table(f"zero-shot with AGG {weight}", title, header, more, note))
         tables.append(_kinds(f"zero-shot with AGG {weight} kinds", f"The same by kind, {weight}", part, rankers))
@@ -213,7 +216,9 @@ def _kinds(name: str, title: str, precisions: Precisions, rankers: Precisions) -
         simple = _best_untrained(rankers[pair])
         row: list[Any] = [pair, simple, float(rankers[pair][simple].mean()), _map(systems, pair)]
         for kind in KINDS:
-            values = [float(value.mean()) for other, value in systems.items() if kind_of(other, pair) == kind]
+            values = [
+                float(value.mean()) for trained_pair, value in systems.items() if kind_of(trained_pair, pair) == kind
+            ]
             row += [float(np.mean(values)), max(values)] if values else [None, None]
         rows.append(tuple(row))
     columns = [column for kind in KINDS for column in (f"{kind}, mean", f"{kind}, best")]
@@ -223,32 +228,32 @@ def _kinds(name: str, title: str, precisions: Precisions, rankers: Precisions) -
 def summary_table(rankers: Precisions, ensembles: Precisions, transfer: Precisions) -> Table:
     """In how many cases what the paper finds holds for these figures."""
     rows: list[tuple[str, int, int]] = []
-    supervised = [pair for pair in rankers if "BiCLA" in rankers[pair]]
+    measured_pairs = [pair for pair in rankers if "BiCLA" in rankers[pair]]
     for name in (*UNTRAINED, "InAtt"):
-        having = [pair for pair in supervised if name in rankers[pair]]
-        won = [_better(rankers[pair]["BiCLA"], rankers[pair][name]) for pair in having]
-        rows.append((f"BiCLA above {name}, p < {LEVEL}", sum(won), len(won)))
+        having = [pair for pair in measured_pairs if name in rankers[pair]]
+        wins = [_better(rankers[pair]["BiCLA"], rankers[pair][name]) for pair in having]
+        rows.append((f"BiCLA above {name}, p < {LEVEL}", sum(wins), len(wins)))
     for kind in ("ranks", "scores"):
         best = _best_ensembles(ensembles, kind)
-        gained = [float((ensembles[pair][name] - rankers[pair]["BiCLA"]).mean()) > 0 for pair, name in best.items()]
-        rows.append((f"best ensemble of {kind} above BiCLA", sum(gained), len(gained)))
+        gains = [float((ensembles[pair][name] - rankers[pair]["BiCLA"]).mean()) > 0 for pair, name in best.items()]
+        rows.append((f"best ensemble of {kind} above BiCLA", sum(gains), len(gains)))
     for kind in KINDS:
         cells = [
-            _map(systems, other) or 0.0
+            _map(systems, rival) or 0.0
             for pair, systems in transfer.items()
-            for other in systems
-            if kind_of(other, pair) == kind
+            for rival in systems
+            if kind_of(rival, pair) == kind
         ]
         simple = [
             float(rankers[pair][_best_untrained(rankers[pair])].mean())
             for pair, systems in transfer.items()
-            for other in systems
-            if kind_of(other, pair) == kind
+            for rival in systems
+            if kind_of(rival, pair) == kind
         ]
-        above = sum(one > other for one, other in zip(cells, simple, strict=True))
+        above = sum(value > rival for value, rival in zip(cells, simple, strict=True))
         rows.append((f"zero-shot, {kind}: above the best ranker without training", above, len(cells)))
-    measured = tuple(row for row in rows if row[2])
-    return Table("summary", "What the paper finds, here", ("finding", "holds", "of"), measured)
+    filled_rows = tuple(row for row in rows if row[2])
+    return Table("summary", "What the paper finds, here", ("finding", "holds", "of"), filled_rows)
 
 
 def _systems(precisions: Precisions) -> list[str]:
@@ -354,7 +359,7 @@ class Figures:
 def run(
     settings: Settings,
     trained: Sequence[TrainedRanker] = (),
-    progress: Progress = lambda what, step, total: None,
+    progress: Progress = lambda title, step, total: None,
 ) -> Result:
     """Measure. Raises InputError before anything is computed where something that is needed is not there."""
     if not settings.pairs:
@@ -401,8 +406,8 @@ def _check_sets(settings: Settings) -> None:
 
     absent = [pair for pair in settings.pairs if pair.count("-") == 1 and not is_there(pair)]
     if absent:
-        others = ", ".join(pair for pair in PAIRS if is_there(pair)) or "none"
-        reason = f"{folder}: lacks the test sets {', '.join(absent)}; those of the paper that are there: {others}"
+        pairs_there = ", ".join(pair for pair in PAIRS if is_there(pair)) or "none"
+        reason = f"{folder}: lacks the test sets {', '.join(absent)}; those of the paper that are there: {pairs_there}"
         raise InputError(f"{reason}; choose with --pairs")
 
 
@@ -433,10 +438,10 @@ class _Work:
         """The re-ranker; of those that come with the package, only one that belongs to the model."""
         if self._model is None:
             return None
-        trained = load_reranker(self._settings.reranker)
-        if self._settings.reranker is None and trained.encoder != self._model.hash:
+        reranker = load_reranker(self._settings.reranker)
+        if self._settings.reranker is None and reranker.encoder != self._model.hash:
             return None
-        return Attention(self._model, trained)
+        return Attention(self._model, reranker)
 
     def _check_widths(self) -> None:
         """Raises InputError where two languages, or a model and its vectors, cannot be of one space."""
@@ -486,8 +491,8 @@ class _Work:
             [self._vectors[language].matrix[self._vectors[language].rows(sentence)] for sentence in side]
             for side, language in zip(words, sentence_set.languages, strict=True)
         ]
-        what = f"{sentence_set.pair}: {ranker.kind} of {ranker.pair}"
-        return ranker.score(sides[0], sides[1], lambda step, total: self._progress(what, step, total))
+        title = f"{sentence_set.pair}: {ranker.kind} of {ranker.pair}"
+        return ranker.score(sides[0], sides[1], lambda step, total: self._progress(title, step, total))
 
     def _encoder(self, sentence_set: SentenceSet) -> dict[str, Floats]:
         if self._model is None:
@@ -510,10 +515,10 @@ class _Work:
     def _ensembles(self, pair: str, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
         """BiCLA with one and with two of the others: by interpolation of ranks, as in the paper, and of z-scores."""
         runs = {name: run_of(scores[name], name=name) for name in ("BiCLA", *OTHERS) if name in scores}
-        others = list(runs)[1:]
+        rankers = list(runs)[1:]
         subsets: list[tuple[tuple[str, ...], tuple[float, ...]]] = []
-        subsets += [(("BiCLA", other), weights) for other in others for weights in TWO]
-        subsets += [(("BiCLA", *both), weights) for both in combinations(others, 2) for weights in THREE]
+        subsets += [(("BiCLA", ranker), weights) for ranker in rankers for weights in TWO]
+        subsets += [(("BiCLA", *two), weights) for two in combinations(rankers, 2) for weights in THREE]
         normal = {name: z_scores(run) for name, run in runs.items()}
         by_ranks, by_scores = {}, {}
         for number, (names, weights) in enumerate(subsets):
@@ -539,8 +544,8 @@ class _Work:
             figures.transfer[sentence_set.pair][pair] = average_precisions(matrix)
             ranking = run_of(matrix)
             for weights in TWO:
-                fused = run_precisions(interpolate([ranking, simple], weights))
-                figures.with_agg[sentence_set.pair][pair, weighted(weights)] = fused
+                fusion = run_precisions(interpolate([ranking, simple], weights))
+                figures.with_agg[sentence_set.pair][pair, weighted(weights)] = fusion
 
     def signature(self) -> dict[str, Any]:
         """How the figures were made."""
@@ -557,12 +562,12 @@ class _Work:
 
     def _strangers(self) -> dict[str, str]:
         """What was trained with other vectors than those that it is measured with."""
-        now = {language: space.facts.get("hash") for language, space in self._vectors.items()}
+        hashes = {language: space.facts.get("hash") for language, space in self._vectors.items()}
         warnings = [
             f"{kind} {pair} ({language})"
             for (kind, pair), item in self._trained.items()
             for language, trained_pair in item.vectors.items()
-            if language in now and trained_pair != now[language]
+            if language in hashes and trained_pair != hashes[language]
         ]
         return {"trained with other vectors": ", ".join(warnings)} if warnings else {}
 

@@ -80,7 +80,7 @@ def parse_row(text: str) -> ModelRow:
     return ModelRow(name, None if folder == BUNDLED else Path(folder), pooling or None)
 
 
-def run(settings: Settings, progress: Progress = lambda what, step, total: None) -> Result:
+def run(settings: Settings, progress: Progress = lambda label, step, total: None) -> Result:
     """Measure. Raises InputError before anything is computed where the corpora are not there, or not as expected."""
     settings = replace(settings, langs=tuple(dict.fromkeys(settings.langs)))
     distractors = _check(settings)
@@ -89,13 +89,13 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
 
         need_matplotlib()
         settings.out.mkdir(parents=True, exist_ok=True)
-    loaded = _load(settings)
+    models = _load(settings)
     result = Result()
     for part in settings.parts:
-        _PARTS[part](settings, loaded, result, progress)
+        _PARTS[part](settings, models, result, progress)
     facts: dict[str, Any] = {"data": _digest(settings)} | distractors
     facts |= {"parts": ",".join(settings.parts), "seed": settings.seed}
-    result.signature = signature(loaded.distinct(), **facts, **result.signature)
+    result.signature = signature(models.distinct(), **facts, **result.signature)
     if settings.out is not None:
         from phrasemate.evaluate.report import draw
 

@@ -28,13 +28,13 @@ EXPECTED = {
 
 def check_folder(data: Path, parts: Iterable[str]) -> None:
     """Raises InputError where the folder lacks one that the parts of an evaluation read from."""
-    expected = sorted({file for part in parts for file in EXPECTED[part]})
-    missing = sorted({file.split("/")[0] for file in expected if not (data / file.split("/")[0]).is_dir()})
+    files = sorted({file for part in parts for file in EXPECTED[part]})
+    missing = sorted({file.split("/")[0] for file in files if not (data / file.split("/")[0]).is_dir()})
     if missing:
         problem = f"no folder {', '.join(missing)} in it" if data.is_dir() else "no such folder"
         raise InputError(
             f"{data}: {problem}; "
-            f"expected the folder of the corpora with {', '.join(expected)} (XX: {', '.join(LANGS)}); "
+            f"expected the folder of the corpora with {', '.join(files)} (XX: {', '.join(LANGS)}); "
             "name it with --data, or leave parts out with --only"
         )
 
@@ -69,8 +69,8 @@ def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[
     try:
         with gzip.open(path, "rt", encoding="utf-8-sig", newline="\n") as file:
             for line in islice(file, first):
-                english, other = [*line.rstrip("\r\n").split("\t"), ""][:2]
-                yield english, other
+                english, foreign = [*line.rstrip("\r\n").split("\t"), ""][:2]
+                yield english, foreign
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: {reason}; expected English and {lang}, separated by a tab, gzip") from error
@@ -86,8 +86,8 @@ def links_of(data: Path, lang: str, first: int | None = None) -> tuple[list[tupl
     rows = json_lines(path, ("source", "target", "links"))[:first]
     for number, row in enumerate(rows, 1):
         if not _linked(row["source"], row["target"], row["links"]):
-            expected = "expected lists of tokens, and of pairs of their numbers, from 0"
-            raise ReadError(str(path), number, "no tokens and links between them", expected)
+            requirement = "expected lists of tokens, and of pairs of their numbers, from 0"
+            raise ReadError(str(path), number, "no tokens and links between them", requirement)
     pairs = [(Worded.of_tokens(row["source"]), Worded.of_tokens(row["target"])) for row in rows]
     return pairs, [sorted((source, target) for source, target in row["links"]) for row in rows]
 

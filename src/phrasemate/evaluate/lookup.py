@@ -129,8 +129,8 @@ def read_senses(path: Path, half: str) -> list[SenseQuery]:
         except (InputError, TypeError) as error:
             raise ReadError(str(path), number, str(error), "make it again with bench/lookup_set.py") from error
         if row["half"] == half:
-            right, other = frozenset(row["right"]), frozenset(row["other"])
-            queries.append(SenseQuery(phrase, row["language"], right, other, row["mate"]))
+            right, wrong = frozenset(row["right"]), frozenset(row["other"])
+            queries.append(SenseQuery(phrase, row["language"], right, wrong, row["mate"]))
     return queries
 
 
@@ -182,9 +182,9 @@ def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> R
     """Where the first right wording stands in each query's answers, best first; only the first `DEPTH` count."""
     right, sense = (np.full(len(queries), np.inf) for _ in range(2))
     for number, (query, wordings) in enumerate(zip(queries, answers, strict=True)):
-        compared = [lemmas(wording) for wording in wordings[:DEPTH]]
-        right[number] = _first(compared, query.right)
-        sense[number] = np.nan if query.sense is None else _first(compared, query.sense)
+        lemmas_of_wordings = [lemmas(wording) for wording in wordings[:DEPTH]]
+        right[number] = _first(lemmas_of_wordings, query.right)
+        sense[number] = np.nan if query.sense is None else _first(lemmas_of_wordings, query.sense)
     return Ranks(right, sense)
 
 
@@ -233,9 +233,9 @@ def lookup_tables(
     by_stratum: list[tuple[Any, ...]] = []
     for kind in kinds[0] if kinds else ():
         for value in sorted({row[kind] for row in kinds}):
-            chosen = np.array([row[kind] == value for row in kinds])
+            query_mask = np.array([row[kind] == value for row in kinds])
             by_stratum.append(
-                (f"{kind}: {value}", int(chosen.sum()), *(float(s[chosen].mean()) for s in first.values()))
+                (f"{kind}: {value}", int(query_mask.sum()), *(float(s[query_mask].mean()) for s in first.values()))
             )
     tables.append(Table(f"strata {what}", f"Right first, {what}", ("phrases", "number", *first), tuple(by_stratum), ""))
     return tables
@@ -368,17 +368,17 @@ class Collection:
         folder = self.folder(work, model)
         if folder.exists():
             return folder
-        unfinished = folder.with_suffix(".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
+        partial_folder = folder.with_suffix(".unfinished")
+        shutil.rmtree(partial_folder, ignore_errors=True)
         if self.base:
-            shutil.copytree(self.base.indexed(work, model, threads, progress), unfinished)
+            shutil.copytree(self.base.indexed(work, model, threads, progress), partial_folder)
         else:
-            Index.create(unfinished, model, threads=threads).close()
+            Index.create(partial_folder, model, threads=threads).close()
         progress(f"index of {self.name}, {model.name}", 0, 1)
-        with Index.open(unfinished, model, threads=threads) as index:
+        with Index.open(partial_folder, model, threads=threads) as index:
             index.add([self.document], lang="en")
         progress(f"index of {self.name}, {model.name}", 1, 1)
-        unfinished.rename(folder)
+        partial_folder.rename(folder)
         return folder
 
 
@@ -415,8 +415,8 @@ def sentence_answers(
         vectors = model.encode([query.phrase for query in batch])
         nearness = model.encode_sentences([query.phrase.context for query in batch]) @ sentences.vectors.T
         for vector, near in zip(vectors, nearness, strict=True):
-            chosen = np.argsort(-near, kind="stable")[:NEAR]
-            ids = np.concatenate([np.arange(sentences.phrases[i]) + sentences.first[i] for i in chosen])
+            nearest_rows = np.argsort(-near, kind="stable")[:NEAR]
+            ids = np.concatenate([np.arange(sentences.phrases[i]) + sentences.first[i] for i in nearest_rows])
             answers.append(_wordings(index, ids, vector))
         progress(len(answers))
     return answers
@@ -449,12 +449,12 @@ def _wordings(index: BaseIndex, ids: NDArray[np.int64], vector: NDArray[np.float
 
 def dictionary_answers(lexicon: Lexicon, queries: Sequence[LookupQuery], sentences: Sequence[str]) -> Answers:
     """The English equivalents of a dictionary that stand in the sentences, in its order."""
-    listed = [
+    listed_answers = [
         [equivalent.text for equivalent in lexicon.equivalents(query.phrase.text, query.language, "en")]
         for query in queries
     ]
-    standing = present({lemmas(text) for texts in listed for text in texts}, sentences)
-    return [[text for text in texts if lemmas(text) in standing] for texts in listed]
+    standing = present({lemmas(text) for texts in listed_answers for text in texts}, sentences)
+    return [[text for text in texts if lemmas(text) in standing] for texts in listed_answers]
 
 
 class Systems:
@@ -529,21 +529,21 @@ def run(settings: Settings, progress: Progress = lambda stage, count, total: Non
         files.append(settings.idioms)
     rows = {row.name: row.folder for row in map(parse_row, settings.models)}
     names = _names(settings, list(rows))
-    bundled = load_model(None, settings.threads)
+    bundled_model = load_model(None, settings.threads)
     models = {name: load_model(folder, settings.threads) for name, folder in rows.items() if name in names}
     result = Result()
     with ExitStack() as stack:
         work = settings.work or Path(stack.enter_context(TemporaryDirectory(prefix="phrasemate-")))
         work.mkdir(parents=True, exist_ok=True)
-        systems = Systems(bundled, models, work, settings.threads)
+        systems = Systems(bundled_model, models, work, settings.threads)
         for questions, collection in tasks:
             _ask(settings, names, systems, questions, collection, result, progress)
-        chosen = [query for query in senses if not settings.langs or query.language in settings.langs]
-        if chosen:
-            _ask_senses(settings, names, systems, chosen, collections[0], result, progress)
-    named: dict[str, Model] = models | {"bundled": bundled}
+        sense_queries = [query for query in senses if not settings.langs or query.language in settings.langs]
+        if sense_queries:
+            _ask_senses(settings, names, systems, sense_queries, collections[0], result, progress)
+    models_by_name: dict[str, Model] = models | {"bundled": bundled_model}
     facts = {"data": digest([*files, *(settings.folder / f"{collection.name}.txt" for collection in collections)])}
-    result.signature = signature(named, **facts, half=settings.half, seed=settings.seed)
+    result.signature = signature(models_by_name, **facts, half=settings.half, seed=settings.seed)
     if settings.out is not None:
         settings.out.mkdir(parents=True, exist_ok=True)
         path = settings.out / "lookup.json"
@@ -612,8 +612,8 @@ def _ask(
     if not queries:
         raise InputError(f"{collection.name}: no query with a right wording in it")
     systems_ranks = {name: ranks(queries, systems.answers(name, collection, queries, progress)) for name in names}
-    what = f"{settings.half} half, {collection.name}" if collection.base is None else collection.name
-    result.tables += lookup_tables(queries, systems_ranks, settings.against or names[0], what, settings.seed)
+    title = f"{settings.half} half, {collection.name}" if collection.base is None else collection.name
+    result.tables += lookup_tables(queries, systems_ranks, settings.against or names[0], title, settings.seed)
     places = {
         name: np.where(np.isinf(system.right), -1, system.right).astype(int).tolist()
         for name, system in systems_ranks.items()
@@ -642,6 +642,8 @@ def _ask_senses(
     ]
     without_mates = [name for name in names if name != SENTENCES]
     if queries and without_mates:
-        ranked = {name: ranks(queries, systems.answers(name, collection, queries, progress)) for name in without_mates}
+        ranks_by_system = {
+            name: ranks(queries, systems.answers(name, collection, queries, progress)) for name in without_mates
+        }
         against = settings.against if settings.against in without_mates else without_mates[0]
-        result.tables.append(sense_table(queries, ranked, against, f"{settings.half} half, {collection.name}"))
+        result.tables.append(sense_table(queries, ranks_by_system, against, f"{settings.half} half, {collection.name}"))

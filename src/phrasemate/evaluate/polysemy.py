@@ -98,8 +98,8 @@ def score_senses(phrases: Sequence[Ambiguous], similar: Floats) -> Scores:
         first[i] = (best & right).sum() / best.sum()
         is_gold = mate_phrase == context_phrase[i]
         best = is_gold & (row >= row[is_gold].max() - EPSILON)
-        tied = len(np.unique(mate_sense[best]))
-        sense[i] = (best & right).any() / tied
+        ties = len(np.unique(mate_sense[best]))
+        sense[i] = (best & right).any() / ties
     return Scores(sense, first)
 
 
@@ -141,7 +141,9 @@ def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[Ambiguous],
         scores = evaluate_senses(model, phrases)
         whole = scores["in context"]
         for view, score in scores.items():
-            differences = [100 * (ours - theirs) for ours, theirs in zip(whole, score, strict=True)]
+            differences = [
+                100 * (first_score - second_score) for first_score, second_score in zip(whole, score, strict=True)
+            ]
             apart = [bootstrap(d, owners, seed=seed) if score is not whole else None for d in differences]
             p = None if score is whole else bootstrap_test(whole.sense, score.sense, owners, seed=seed)
             rows.append((name, view, *(bootstrap(s, owners, seed=seed) for s in score), *apart, p))

@@ -66,10 +66,10 @@ class Named(NamedTuple):
 def signature(models: Model | Mapping[str, Model | Named] | None, **settings: Any) -> dict[str, Any]:
     """How a number was made: settings, models, versions, machine, date."""
     facts: dict[str, Any] = dict(settings)
-    named: Mapping[str, Model | Named] = (
+    models_by_name: Mapping[str, Model | Named] = (
         models if isinstance(models, Mapping) else {"": models} if models is not None else {}
     )
-    for name, model in named.items():
+    for name, model in models_by_name.items():
         facts[f"model {name}".strip()] = f"{model.name} {model.hash[:12]}"
     facts["phrasemate"] = __version__
     for package in PACKAGES:
@@ -153,17 +153,17 @@ def draw(results: Results, folder: Path, of: str) -> list[Path]:
     import matplotlib
     from matplotlib.figure import Figure
 
-    written = []
+    files = []
     with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9, "text.parse_math": False}):
-        for name, (needed, plot) in _PLOTS[of].items():
-            if not results.get(needed) or (name == "segmenter_thresholds" and not results[needed]["learned"]):
+        for name, (columns, plot) in _PLOTS[of].items():
+            if not results.get(columns) or (name == "segmenter_thresholds" and not results[columns]["learned"]):
                 continue
             figure = Figure(figsize=(7, 4), layout="constrained")
-            plot(figure.add_subplot(), results[needed])
+            plot(figure.add_subplot(), results[columns])
             path = folder / f"{name}.svg"
             figure.savefig(path, metadata={"Date": None})
-            written.append(path)
-    return written
+            files.append(path)
+    return files
 
 
 def _bars(axes: Any, table: Any) -> None:
@@ -208,9 +208,9 @@ def _sizes(axes: Any, curves: Any) -> None:
 def _retrieval(axes: Any, points: Any) -> None:
     """acc@1 by number of spans in the index."""
     for kind, style in (("learned", "o-"), ("ngram", "k.--")):
-        some = sorted((row["spans"], row["acc@1"]) for row in points if row["segmenter"] == kind)
-        if some:
-            axes.plot(*zip(*some, strict=True), style, label=kind)
+        points_of_kind = sorted((row["spans"], row["acc@1"]) for row in points if row["segmenter"] == kind)
+        if points_of_kind:
+            axes.plot(*zip(*points_of_kind, strict=True), style, label=kind)
     axes.set_xlabel("spans in the index")
     axes.set_ylabel("acc@1")
     axes.set_title("Phrase retrieval with the segmenter's index")
@@ -225,14 +225,14 @@ def _transfer(axes: Any, table: Any) -> None:
 def _heat(axes: Any, table: Any) -> None:
     """The figure of each model (row) on each test pair (column), written into its cell."""
     rows = table["rows"]
-    name, *tested = (key for key in rows[0] if key not in ("mean", "p"))
-    values = [[row[pair] if row[pair] is not None else float("nan") for pair in tested] for row in rows]
+    name, *columns = (key for key in rows[0] if key not in ("mean", "p"))
+    values = [[row[pair] if row[pair] is not None else float("nan") for pair in columns] for row in rows]
     axes.imshow(values, cmap="viridis", vmin=0, vmax=1, aspect="auto")
     for y, row in enumerate(values):
         for x, value in enumerate(row):
             text = "" if isnan(value) else f"{value:.3f}"
             axes.text(x, y, text, ha="center", va="center", color="white" if value < 0.6 else "black")
-    axes.set_xticks(range(len(tested)), tested)
+    axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), [row[name] for row in rows])
     axes.set_xlabel("tested on")
     axes.set_ylabel(name)
@@ -243,8 +243,8 @@ def _by_number(what: str) -> Callable[[Any, Any], None]:
     def plot(axes: Any, points: Any) -> None:
         """acc@1 of each row by a number that was varied."""
         for name in dict.fromkeys(point["row"] for point in points):
-            some = sorted((point["value"], point["acc@1"]) for point in points if point["row"] == name)
-            axes.plot(*zip(*some, strict=True), "o-", label=name)
+            points_of_row = sorted((point["value"], point["acc@1"]) for point in points if point["row"] == name)
+            axes.plot(*zip(*points_of_row, strict=True), "o-", label=name)
         axes.set_xlabel(what)
         axes.set_ylabel("acc@1")
         axes.legend()

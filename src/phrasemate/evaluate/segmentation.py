@@ -106,16 +106,18 @@ class Counts(NamedTuple):
 def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
     """Both sides of a gold alignment, the other language's first."""
     pairs, links = links_of(data, lang, first)
-    worded = [_reworded(*pair, link) for pair, link in zip(pairs, links, strict=True)]
+    reworded_pairs = [_reworded(*pair, link) for pair, link in zip(pairs, links, strict=True)]
     counters = BorderWords(RATE, LEAST), BorderWords(RATE, LEAST)
-    for source, target, _ in worded:
+    for source, target, _ in reworded_pairs:
         counters[0].update(source)
         counters[1].update(target)
     finder = PhraseFinder((counters[0].frequent(), counters[1].frequent()), MAX_WORDS)
-    spans = [finder.spans(*sentence) for sentence in worded]
+    spans = [finder.spans(*sentence) for sentence in reworded_pairs]
     return [
-        Side(f"{lang}-en {lang}", [s.text for s, _, _ in worded], [{row[:2] for row in rows} for rows in spans]),
-        Side(f"{lang}-en en", [t.text for _, t, _ in worded], [{row[2:] for row in rows} for rows in spans]),
+        Side(
+            f"{lang}-en {lang}", [s.text for s, _, _ in reworded_pairs], [{row[:2] for row in rows} for rows in spans]
+        ),
+        Side(f"{lang}-en en", [t.text for _, t, _ in reworded_pairs], [{row[2:] for row in rows} for rows in spans]),
     ]
 
 
@@ -176,7 +178,7 @@ def evaluate_segmenters(
     data: Path,
     langs: Sequence[str],
     most: Mapping[str, int],
-    progress: Progress = lambda what, step, total: None,
+    progress: Progress = lambda label, step, total: None,
 ) -> tuple[list[Table], dict[str, Any]]:
     """The table of thresholds, the table of equal sizes, and the curves.
 
@@ -185,25 +187,27 @@ def evaluate_segmenters(
     sides = [side for lang in langs for side in gold_sides(data, lang, most.get(lang))]
     curves: dict[str, Any] = {"learned": {}, "ngram": {}}
     by_threshold: list[tuple[Any, ...]] = []
-    learned: dict[str, _Pooled] = {}
+    poolings: dict[str, _Pooled] = {}
     for number, (name, model) in enumerate(models.items()):
         progress("segments", number, len(models) + 1)
-        scored = [learned_spans(model, side.texts) for side in sides]
-        if any(item is None for item in scored):
+        span_scores = [learned_spans(model, side.texts) for side in sides]
+        if any(item is None for item in span_scores):
             continue
-        pooled = [_Pooled.of([item], [side]) for item, side in zip(scored, sides, strict=True) if item is not None]
-        learned[name] = _Pooled.joined(pooled)
-        curves["learned"][name] = learned[name].curve()
-        by_threshold += _threshold_rows(name, sides, pooled, learned[name])
+        pooling = [
+            _Pooled.of([item], [side]) for item, side in zip(span_scores, sides, strict=True) if item is not None
+        ]
+        poolings[name] = _Pooled.joined(pooling)
+        curves["learned"][name] = poolings[name].curve()
+        by_threshold += _threshold_rows(name, sides, pooling, poolings[name])
     progress("segments", len(models), len(models) + 1)
-    rows, curves["ngram"] = _size_rows(list(models.values())[-1], sides, learned)
-    header = ("words", "spans", "n-gram P", "n-gram R", "n-gram F1", *(f"{name} F1" for name in learned))
+    rows, curves["ngram"] = _size_rows(list(models.values())[-1], sides, poolings)
+    header = ("words", "spans", "n-gram P", "n-gram R", "n-gram F1", *(f"{name} F1" for name in poolings))
     tables = [
         Table("segmenter sizes", "Segmenters at equal index size, all sides", header, tuple(rows), _summary(rows))
     ]
     if by_threshold:
-        named = ("model", "side", "gold", *(f"F1 at {t}" for t in SHOWN), "best F1", "at", "P", "R")
-        tables.insert(0, Table("segmenter", "Learned segmenter against gold phrases", named, tuple(by_threshold)))
+        columns = ("model", "side", "gold", *(f"F1 at {t}" for t in SHOWN), "best F1", "at", "P", "R")
+        tables.insert(0, Table("segmenter", "Learned segmenter against gold phrases", columns, tuple(by_threshold)))
     return tables, {"segmenter_curves": curves}
 
 
@@ -225,8 +229,8 @@ class _Pooled(NamedTuple):
             for spans, values, gold in zip(item.spans, item.scores, side.gold, strict=True):
                 scores.append(values)
                 right.append(np.array([(start, end) in gold for start, end in spans.tolist()], np.bool_))
-        pooled = cls(np.concatenate(scores), np.concatenate(right), sum(len(g) for side in sides for g in side.gold))
-        return cls.joined([pooled])
+        pooling = cls(np.concatenate(scores), np.concatenate(right), sum(len(g) for side in sides for g in side.gold))
+        return cls.joined([pooling])
 
     @classmethod
     def joined(cls, parts: Sequence[_Pooled]) -> _Pooled:
@@ -263,11 +267,11 @@ def _threshold_rows(
     name: str, sides: Sequence[Side], columns: Sequence[_Pooled], whole: _Pooled
 ) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
-    for label, pooled in (*zip((side.name for side in sides), columns, strict=True), ("all", whole)):
-        best = max(((pooled.at(float(t)).f1, float(t)) for t in THRESHOLDS), key=lambda pair: pair[0])
-        counts = pooled.at(best[1])
-        scores = (pooled.at(threshold).f1 for threshold in SHOWN)
-        rows.append((name, label, pooled.gold, *scores, counts.f1, f"{best[1]:.2f}", counts.precision, counts.recall))
+    for label, pooling in (*zip((side.name for side in sides), columns, strict=True), ("all", whole)):
+        best = max(((pooling.at(float(t)).f1, float(t)) for t in THRESHOLDS), key=lambda pair: pair[0])
+        counts = pooling.at(best[1])
+        scores = (pooling.at(threshold).f1 for threshold in SHOWN)
+        rows.append((name, label, pooling.gold, *scores, counts.f1, f"{best[1]:.2f}", counts.precision, counts.recall))
     return rows
 
 
@@ -277,15 +281,15 @@ def _size_rows(
     """The n-gram segmenter's points by number of spans, and each learned one's F1 with as many."""
     points = []
     for setting in NGRAMS:
-        proposed = right = gold = 0
+        proposal_count = right = gold = 0
         for side in sides:
             for candidates, gold_spans in zip(ngram_spans(model, side.texts, setting), side.gold, strict=True):
-                proposed, right, gold = (
-                    proposed + len(candidates),
+                proposal_count, right, gold = (
+                    proposal_count + len(candidates),
                     right + len(candidates & gold_spans),
                     gold + len(gold_spans),
                 )
-        points.append((setting, Counts(proposed, right, gold)))
+        points.append((setting, Counts(proposal_count, right, gold)))
     points.sort(key=lambda point: point[1].proposed)
     rows = [
         (setting.name, c.proposed, c.precision, c.recall, c.f1, *(p.first(c.proposed).f1 for p in learned.values()))
@@ -322,15 +326,15 @@ def evaluate_index_sizes(
     data: Path,
     distractors: int,
     langs: Sequence[str],
-    progress: Progress = lambda what, step, total: None,
+    progress: Progress = lambda label, step, total: None,
     seed: int = 0,
 ) -> tuple[Table, list[dict[str, Any]]]:
     """The table, and its points for a plot. A model without a learned segmenter gets the n-gram columns only."""
     sets = [read_set(data, lang) for lang in langs]
     texts = [text for chunk in chunks(rivals_of(data, sets), distractors) for text in chunk.texts]
-    everything = [text for group in sets for text in group.targets.texts] + texts
-    finder = _Finder(model, frequent_words(everything, USUAL))
-    cuts, sizes = _cuts(finder, everything, progress)
+    all_texts = [text for group in sets for text in group.targets.texts] + texts
+    finder = _Finder(model, frequent_words(all_texts, USUAL))
+    cuts, sizes = _cuts(finder, all_texts, progress)
     tallies = [_of_set(finder, group, cuts) for group in sets]
     tally = Tally.joined(tallies)
     for at in range(0, len(texts), CHUNK):
@@ -350,10 +354,10 @@ class _Finder:
 
     def __call__(self, texts: Sequence[str]) -> list[_Candidates]:
         lengths = ngram_lengths(self.model, texts, self.frequent)
-        learned = learned_spans(self.model, texts)
-        if learned is None:
+        spans_of_texts = learned_spans(self.model, texts)
+        if spans_of_texts is None:
             return [_merged(np.zeros((0, 2), np.int32), np.zeros(0, np.float32), length) for length in lengths]
-        return list(map(_merged, learned.spans, learned.scores, lengths))
+        return list(map(_merged, spans_of_texts.spans, spans_of_texts.scores, lengths))
 
     def vectors(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[Floats]:
         """(some spans, dim), block by block."""
@@ -378,12 +382,12 @@ def ngram_lengths(model: Model, texts: Sequence[str], frequent: frozenset[str]) 
 
 def _merged(spans: Offsets, scores: Floats, lengths: dict[tuple[int, int], int]) -> _Candidates:
     """The learned segmenter's spans, and after them those that only the n-gram segmenter has (probability 0)."""
-    listed = [(start, end) for start, end in spans.tolist()]
-    having = set(listed)
+    span_list = [(start, end) for start, end in spans.tolist()]
+    having = set(span_list)
     more = [span for span in lengths if span not in having]
-    every = np.array([*listed, *more], np.int32).reshape(-1, 2)
-    padded = np.concatenate([scores, np.zeros(len(more), np.float32)])
-    return _Candidates(every, padded, np.array([lengths.get(span, 0) for span in (*listed, *more)], np.int64))
+    every = np.array([*span_list, *more], np.int32).reshape(-1, 2)
+    padded_scores = np.concatenate([scores, np.zeros(len(more), np.float32)])
+    return _Candidates(every, padded_scores, np.array([lengths.get(span, 0) for span in (*span_list, *more)], np.int64))
 
 
 def _cuts(finder: _Finder, texts: Sequence[str], progress: Progress) -> tuple[Floats, list[tuple[int, int]]]:
@@ -396,11 +400,11 @@ def _cuts(finder: _Finder, texts: Sequence[str], progress: Progress) -> tuple[Fl
             scores.append(item.scores)
             counts += np.bincount(item.lengths, minlength=len(counts))
     progress("index sizes", len(texts), len(texts))
-    ordered = np.sort(np.concatenate(scores))[::-1]
+    score_order = np.sort(np.concatenate(scores))[::-1]
     sizes = [int(counts[1 : size + 1].sum()) for size in SIZES]
-    cuts = np.array([ordered[min(size, len(ordered)) - 1] if size else 2.0 for size in sizes], np.float32)
+    cuts = np.array([score_order[min(size, len(score_order)) - 1] if size else 2.0 for size in sizes], np.float32)
     cuts = np.maximum(cuts, np.finfo(np.float32).tiny)  # what only the n-gram segmenter has is never learned
-    having = [int(np.searchsorted(-ordered, -cut, side="right")) for cut in cuts]
+    having = [int(np.searchsorted(-score_order, -cut, side="right")) for cut in cuts]
     return cuts, list(zip(sizes, having, strict=True))
 
 

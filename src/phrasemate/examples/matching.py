@@ -124,17 +124,17 @@ class Matcher:
         if not (phrase := visible(phrase)).strip():
             raise InputError("cannot look for an empty phrase; expected at least one character")
         self._case = _TURKISH if "ı" in phrase else _PLAIN
-        folded = _folded_piece(phrase, self._case)
-        self._pattern = re.compile(r"\s+".join(map(re.escape, folded.split())))
+        folded_text = _folded_piece(phrase, self._case)
+        self._pattern = re.compile(r"\s+".join(map(re.escape, folded_text.split())))
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Find the phrase as whole words: start and end in ``text``, ascending, without overlap."""
         clean = plain(text)
-        folded, around = _fold(clean, self._case), _Words(clean)
+        folded_text, around = _fold(clean, self._case), _Words(clean)
         places = None if len(clean) == len(text) else visible_places(text)
         at = 0
-        while match := self._pattern.search(folded.text, at):
-            span = folded.original(*match.span())
+        while match := self._pattern.search(folded_text.text, at):
+            span = folded_text.original(*match.span())
             if span is not None and around.may_start(span[0]) and around.may_end(*span):
                 yield span if places is None else (places[span[0]], places[span[1] - 1] + 1)
                 at = match.end()
@@ -221,9 +221,9 @@ def lookup(phrase: str) -> tuple[list[str], bool]:
 def _fold(text: str, case: _Case) -> _Folded:
     if text.isascii() and case is _PLAIN:
         return _Folded(text.lower())
-    folded = _lower(text, case)
-    if len(folded) == len(text) and composed(text) == text:
-        return _Folded(folded)
+    folded_text = _lower(text, case)
+    if len(folded_text) == len(text) and composed(text) == text:
+        return _Folded(folded_text)
     pieces: list[str] = []
     starts: list[int] = []
     ends: list[int] = []

@@ -73,18 +73,18 @@ def sample(source: Source, phrase: str, limit: int, extra: int, seed: int) -> li
     No text comes twice. Near repetitions come last, if there is nothing else. The first n of a larger limit are those
     of limit n.
     """
-    matcher, chosen = Matcher(phrase), _Choice()
+    matcher, choice = Matcher(phrase), _Choice()
     spare: list[Found] = []
-    for row in _rows(source, phrase, seed, lambda: bool(chosen.found)):
+    for row in _rows(source, phrase, seed, lambda: bool(choice.found)):
         span = next(matcher.spans(row.text), None)
-        if span is None or len(row.text) < span[1] - span[0] + extra or not chosen.is_new(row.text):
+        if span is None or len(row.text) < span[1] - span[0] + extra or not choice.is_new(row.text):
             continue
         candidate = Found(row, *span)
-        if not chosen.take(candidate) and len(spare) < limit:
+        if not choice.take(candidate) and len(spare) < limit:
             spare.append(candidate)
-        if len(chosen.found) == limit:
+        if len(choice.found) == limit:
             break
-    return (chosen.found + spare)[:limit]
+    return (choice.found + spare)[:limit]
 
 
 class _Choice:
@@ -106,9 +106,9 @@ class _Choice:
         """Keep a sentence unless it nearly repeats one: numbers aside, they share most of their tokens."""
         candidate_tokens = frozenset(token for token in tokens(candidate.row.text) if not token.isdecimal())
         few = _telling(candidate_tokens)
-        for other in chain.from_iterable(self._tokens.get(token, ()) for token in few):
-            common = len(candidate_tokens & other)
-            if common >= NEAR * (len(candidate_tokens) + len(other) - common):
+        for neighbour in chain.from_iterable(self._tokens.get(token, ()) for token in few):
+            common = len(candidate_tokens & neighbour)
+            if common >= NEAR * (len(candidate_tokens) + len(neighbour) - common):
                 return False
         self.found.append(candidate)
         for token in few:
@@ -128,31 +128,31 @@ def _telling(sentence_tokens: frozenset[str]) -> list[str]:
 
 
 def _rows(source: Source, phrase: str, seed: int, has_some: Callable[[], bool]) -> Iterator[Row]:
-    looked = 0
+    look_count = 0
     key = f"{seed} {phrase}".encode("utf-8", "surrogatepass")
     for ids in _chunks(source, phrase, Random(key)):
         yield from _in_turn(source.rows(ids))
-        looked += len(ids)
-        if looked >= BUDGET and has_some():
+        look_count += len(ids)
+        if look_count >= BUDGET and has_some():
             return
 
 
 def _chunks(source: Source, phrase: str, draw: Random) -> Iterator[list[int]]:
     """Ids of all candidates in the order in which they are looked at."""
     size = source.size()
-    listed = source.candidates(phrase, 0, size, WHOLE + 1)
-    if len(listed) <= WHOLE:
-        yield from _batched(_scattered(listed, draw))
+    row_ids = source.candidates(phrase, 0, size, WHOLE + 1)
+    if len(row_ids) <= WHOLE:
+        yield from _batched(_scattered(row_ids, draw))
         return
     spread = _spread(source, phrase, size, draw)
     yield from _batched(spread)
-    visited = set(spread)
-    yield from _batched(identity for identity in _scattered(listed, draw) if identity not in visited)
-    visited.update(listed)
-    first = max(listed) + 1
+    visits = set(spread)
+    yield from _batched(identity for identity in _scattered(row_ids, draw) if identity not in visits)
+    visits.update(row_ids)
+    first = max(row_ids) + 1
     while ids := source.candidates(phrase, first, size, CHUNK):
         first = ids[-1] + 1
-        yield [identity for identity in ids if identity not in visited]
+        yield [identity for identity in ids if identity not in visits]
 
 
 def _scattered(ids: Sequence[int], draw: Random) -> Iterator[int]:

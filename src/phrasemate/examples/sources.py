@@ -165,11 +165,11 @@ class TextStore:
             return [self._row(identity) for identity in ids]
 
     def _row(self, identity: int) -> Row:
-        stored = self._connection.execute("SELECT line, text, crc FROM sentences WHERE id = ?", (identity,)).fetchone()
-        if stored is None or not row_codec.same(stored[2], b"example", (identity, stored[0]), stored[1]):
+        record = self._connection.execute("SELECT line, text, crc FROM sentences WHERE id = ?", (identity,)).fetchone()
+        if record is None or not row_codec.same(record[2], b"example", (identity, record[0]), record[1]):
             raise self._damaged(f"sentence {identity} does not match its checksum")
         part = self.parts[bisect_right(self._firsts, identity) - 1]
-        return Row(row_codec.decode_text(stored[1]), part.name, stored[0], self.language)
+        return Row(row_codec.decode_text(record[1]), part.name, record[0], self.language)
 
     def _check_schema(self) -> None:
         """Only our tables are there: a view or a trigger would run what its maker wrote."""
@@ -179,11 +179,11 @@ class TextStore:
             raise self._damaged("its tables are not those of a store")
 
     def _facts(self) -> Facts:
-        stored = self._connection.execute("SELECT facts, crc FROM facts WHERE id = 1").fetchone()
-        if stored is None or not isinstance(stored[0], bytes) or crc32(stored[0]) != stored[1]:
+        record = self._connection.execute("SELECT facts, crc FROM facts WHERE id = 1").fetchone()
+        if record is None or not isinstance(record[0], bytes) or crc32(record[0]) != record[1]:
             raise self._damaged("its description does not match its checksum")
         try:
-            return _sensible(json.loads(stored[0]))
+            return _sensible(json.loads(record[0]))
         except (ValueError, TypeError, KeyError, RecursionError):
             raise self._damaged("its description makes no sense") from None
 
@@ -358,8 +358,8 @@ class IndexSource:
         self._languages = languages
         languages_known = {document.language for document in index.documents()}
         if unknown := sorted(set(languages or ()) - languages_known):
-            listed = ", ".join(sorted(languages_known - {""})) or "no text whose language is known"
-            raise InputError(f"{index.path}: has no text in {', '.join(unknown)}; it has {listed}")
+            language_list = ", ".join(sorted(languages_known - {""})) or "no text whose language is known"
+            raise InputError(f"{index.path}: has no text in {', '.join(unknown)}; it has {language_list}")
 
     def snapshot(self) -> AbstractContextManager[object]:
         return self._store.snapshot()
@@ -377,8 +377,8 @@ class IndexSource:
         """
         if not any(map(str.isalnum, phrase)):
             return []
-        written = dict.fromkeys((" ".join(phrase.split()), phrase.strip()))
-        candidates = [self._search.candidates(form, first, before, limit) for form in written]
+        wordings = dict.fromkeys((" ".join(phrase.split()), phrase.strip()))
+        candidates = [self._search.candidates(form, first, before, limit) for form in wordings]
         return candidates[0] if len(candidates) == 1 else sorted({*candidates[0], *candidates[1]})[:limit]
 
     def likely(self, phrase: str, first: int, before: int, limit: int) -> list[int]:

@@ -102,11 +102,11 @@ class Exact:
     def extend(self, blocks: Iterable[list[VectorRow]]) -> None:
         """Append the phrases of rows from the store."""
         self._wide = None
-        unpacked = [unpack(block, self.codes.shape[1]) for block in blocks]
-        self.codes = np.concatenate([self.codes, *(codes for codes, _, _ in unpacked)])
-        self.norms = np.concatenate([self.norms, *(row_codec.inverse_norms(codes) for codes, _, _ in unpacked)])
-        self.ids = np.concatenate([self.ids, *(ids for _, ids, _ in unpacked)])
-        self.documents = np.concatenate([self.documents, *(documents for _, _, documents in unpacked)])
+        code_blocks = [unpack(block, self.codes.shape[1]) for block in blocks]
+        self.codes = np.concatenate([self.codes, *(codes for codes, _, _ in code_blocks)])
+        self.norms = np.concatenate([self.norms, *(row_codec.inverse_norms(codes) for codes, _, _ in code_blocks)])
+        self.ids = np.concatenate([self.ids, *(ids for _, ids, _ in code_blocks)])
+        self.documents = np.concatenate([self.documents, *(documents for _, _, documents in code_blocks)])
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         """Keep only the rows of the mask."""

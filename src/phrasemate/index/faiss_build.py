@@ -101,19 +101,19 @@ class Coder(NamedTuple):
         inner = np.matmul(self.words, by_part)  # (parts, 16, n): <word, x>
         far = np.square(self.words).sum(axis=2)[:, :, None] - 2 * inner  # |x - word|^2 less |x|^2
         codes = np.stack([_least(costs) for costs in far])  # (parts, n)
-        chosen = np.take_along_axis(inner, codes[:, None], 1)[:, 0]
-        total = chosen.sum(axis=0)  # (n,) <x, x~>
+        centre_values = np.take_along_axis(inner, codes[:, None], 1)[:, 0]
+        total = centre_values.sum(axis=0)  # (n,) <x, x~>
         # With r = 1 - <x, x~> of the other parts, a word's cost is far + weight (r - inner)^2; what has r^2 is left out
         far += weight * np.square(inner)
         cost, places = np.empty_like(far[0]), np.arange(len(rotated))
         for _ in range(_PASSES):
             for part in range(self.parts):
-                total -= chosen[part]
+                total -= centre_values[part]
                 np.multiply(inner[part], (total - 1) * (2 * weight), out=cost)
                 cost += far[part]
                 codes[part] = _least(cost)
-                chosen[part] = inner[part][codes[part], places]
-                total += chosen[part]
+                centre_values[part] = inner[part][codes[part], places]
+                total += centre_values[part]
         return np.asarray(codes.T, np.uint8)
 
     def decode(self, codes: Codes) -> Floats:
@@ -230,10 +230,10 @@ class Filling:
         """Reopen an index that `finished` returned, to add to it."""
         faiss = load_faiss()
 
-        turned: Any = faiss.downcast_VectorTransform(index.chain.at(0))
+        rotation: Any = faiss.downcast_VectorTransform(index.chain.at(0))
         dim, lists = index.d, inverted(index)
         full: Any = faiss.downcast_index(index.index) if lists is None else lists
-        coder = Coder(faiss.vector_to_array(turned.A).reshape(dim, dim).copy(), _words(full))
+        coder = Coder(faiss.vector_to_array(rotation.A).reshape(dim, dim).copy(), _words(full))
         if lists is None:
             filling = cls(coder, full)
             filling._source = index  # what is added to is a part of it
@@ -250,12 +250,12 @@ class Filling:
 
     def add(self, vectors: Floats) -> None:
         """Add (n, dim) unit vectors."""
-        rotated = self._coder.rotate(vectors)
-        codes = self._coder.encode(rotated, self._workers)
+        rotations = self._coder.rotate(vectors)
+        codes = self._coder.encode(rotations, self._workers)
         if self._finder is None:
             self._held.add(self._coder.decode(codes))
             return
-        lists = self._finder.search(rotated, 1)[1]  # (n, 1)
+        lists = self._finder.search(rotations, 1)[1]  # (n, 1)
         size = self._held.coarse_code_size()
         numbers = lists.astype("<i8").view(np.uint8)[:, :size]  # as FAISS writes them before a code
         self._held.add_sa_codes(np.ascontiguousarray(np.concatenate([numbers, packed(codes)], axis=1)))
@@ -272,11 +272,11 @@ class Filling:
             inner = faiss.IndexIVFPQFastScan(self._held)  # laid out for reading 32 codes at once
             self._held.reset()
         dim = inner.d
-        turned: Any = faiss.LinearTransform(dim, dim, False)
-        faiss.copy_array_to_vector(self._coder.rotation.ravel(), turned.A)
-        turned.is_trained = turned.is_orthonormal = True
-        index: Any = faiss.IndexPreTransform(turned, inner)
-        index.referenced_objects = [turned, inner, self]  # FAISS does not keep what it points to
+        rotation: Any = faiss.LinearTransform(dim, dim, False)
+        faiss.copy_array_to_vector(self._coder.rotation.ravel(), rotation.A)
+        rotation.is_trained = rotation.is_orthonormal = True
+        index: Any = faiss.IndexPreTransform(rotation, inner)
+        index.referenced_objects = [rotation, inner, self]  # FAISS does not keep what it points to
         return index
 
 
@@ -352,11 +352,11 @@ def _finder(centres: Floats, coder: Coder) -> Any:
         every: Any = faiss.IndexFlatIP(dim)
         every.add(centres)
         return every
-    coded = _codes_only(coder)
-    coded.add(coder.decode(coder.encode(centres)))
-    refined: Any = faiss.IndexRefineFlat(coded, faiss.swig_ptr(centres))
-    refined.k_factor = _FILLING
-    return refined
+    code_index = _codes_only(coder)
+    code_index.add(coder.decode(coder.encode(centres)))
+    refinement: Any = faiss.IndexRefineFlat(code_index, faiss.swig_ptr(centres))
+    refinement.k_factor = _FILLING
+    return refinement
 
 
 def _codes_only(coder: Coder) -> Any:
@@ -429,14 +429,14 @@ def update(store: Store, settings: Settings, threads: int | None) -> None:
             dead = Runs(store.tombstones())
             before = dead.below(old.covered)
             newer = _live_from(store, state, old.covered)
-            deleted = old.rows - (old.covered - before)
-            if newer < settings.exact_below and newer + deleted <= settings.rebuild_share * old.rows:
+            deletions = old.rows - (old.covered - before)
+            if newer < settings.exact_below and newer + deletions <= settings.rebuild_share * old.rows:
                 return
             grown = state.phrases > _GROWTH * old.trained
             lists = plan(store, state.phrases, settings).layout.lists
             older = not old.factory.startswith("OPQ")  # with FAISS's own codes
-            other = older or bool(lists) != bool(Layout.parse(old.factory).lists)
-            if grown or other or deleted > settings.rebuild_share * old.rows:
+            has_new_layout = older or bool(lists) != bool(Layout.parse(old.factory).lists)
+            if grown or has_new_layout or deletions > settings.rebuild_share * old.rows:
                 old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
             return
@@ -489,7 +489,7 @@ def build(
         else:
             filling = Filling.of(_loaded(store, old, settings))
         first = 0 if old is None else old.covered
-        expected = (0 if old is None else old.rows) + _live_from(store, state, first)
+        row_count = (0 if old is None else old.rows) + _live_from(store, state, first)
         runs = [] if old is None else [list(run) for run in old.runs]
         with _written(store.path) as codes:
             if old is not None:
@@ -498,8 +498,8 @@ def build(
                 filling.add(row_codec.dequantise(block))
                 codes.write(block.tobytes())
             index = filling.finished()
-            if index.ntotal != expected:
-                raise store.damaged(f"{index.ntotal} vectors found, expected {expected}")
+            if index.ntotal != row_count:
+                raise store.damaged(f"{index.ntotal} vectors found, expected {row_count}")
             codes_file = codes.install(".codes")
     with _written(store.path) as file:
         faiss_search.write_faiss(index, file.path)

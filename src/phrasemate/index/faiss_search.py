@@ -197,9 +197,9 @@ class Faiss:
         """Raises IndexDamaged unless the files are the ones that the manifest describes."""
         file, codes = folder / manifest.file, folder / manifest.codes
         try:
-            described = (file, manifest.size, manifest.sha256, manifest.parts)
+            description = (file, manifest.size, manifest.sha256, manifest.parts)
             of_codes = (codes, manifest.rows * dim, manifest.codes_sha256, manifest.codes_parts)
-            if (wrong := differing([described], threads)) is None:
+            if (wrong := differing([description], threads)) is None:
                 with ThreadPoolExecutor(1) as aside:  # its bytes are ours: FAISS reads them while the codes are hashed
                     reading = aside.submit(read_faiss, file)
                     wrong = differing([of_codes], threads)
@@ -342,12 +342,12 @@ class Faiss:
                 return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
             ids, scores = self.search(vectors, fetch, wider)
             slack = self.asking.slack if wider == 1 else _ALL
-            everything = self._lists is None or (self.asking.probes * wider >= self.nlist and slack >= _ALL)
-            exhausted = everything and (fetch == self.manifest.rows or bool((ids[:, -1] < 0).all()))
-            allowed = (ids >= 0) & keep(ids)
-            if allowed.all() and allowed.shape[1] >= k:
+            reads_all = self._lists is None or (self.asking.probes * wider >= self.nlist and slack >= _ALL)
+            is_exhausted = reads_all and (fetch == self.manifest.rows or bool((ids[:, -1] < 0).all()))
+            is_allowed = (ids >= 0) & keep(ids)
+            if is_allowed.all() and is_allowed.shape[1] >= k:
                 return ids[:, :k], scores[:, :k]
-            ids, scores = np.where(allowed, ids, -1), np.where(allowed, scores, np.float32(-np.inf))
-            if exhausted or allowed.sum(axis=1).min() >= k:
+            ids, scores = np.where(is_allowed, ids, -1), np.where(is_allowed, scores, np.float32(-np.inf))
+            if is_exhausted or is_allowed.sum(axis=1).min() >= k:
                 return best(ids, scores, k)
             fetch, wider = fetch * 4, wider * 4

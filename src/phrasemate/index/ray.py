@@ -79,13 +79,13 @@ class Worker:
             from phrasemate import __version__
             from phrasemate.encode import load_model
 
-            loaded: IndexModel = load_model(self.recipe.model_path, threads=1)
-            if (loaded.hash, __version__) != (self.recipe.model_hash, self.recipe.version):
+            encoder: IndexModel = load_model(self.recipe.model_path, threads=1)
+            if (encoder.hash, __version__) != (self.recipe.model_hash, self.recipe.version):
                 raise ModelMismatch(
-                    f"a worker has phrasemate {__version__} and the model {loaded.hash[:12]}, the driver "
+                    f"a worker has phrasemate {__version__} and the model {encoder.hash[:12]}, the driver "
                     f"{self.recipe.version} and {self.recipe.model_hash[:12]}; install the same on all machines"
                 )
-            self._model = loaded
+            self._model = encoder
         return self._model
 
 
@@ -240,19 +240,19 @@ class Pool:
 
     def _bury(self, actor: Any, why: str) -> None:
         """Replace a worker that died. The order that it had in work is to blame; those that waited are not."""
-        lost = [ready for ready, job in self._jobs.items() if job.actor is actor]
+        lost_tasks = [ready for ready, job in self._jobs.items() if job.actor is actor]
         with suppress(Exception):
             self._ray.kill(actor)
         self._actors.remove(actor)
         self._hire()
-        blamed = False
-        for job in [self._jobs.pop(ready) for ready in lost]:
+        has_blame = False
+        for job in [self._jobs.pop(ready) for ready in lost_tasks]:
             if (shard := self._committed(job.order)) is not None:  # it died after its commit
                 self._found.append((job.order, shard))
-            elif blamed:
+            elif has_blame:
                 self.give(job.order, job.tries)
             else:
-                blamed = True
+                has_blame = True
                 self._again(job, why)
 
     def _again(self, job: _Job, why: str) -> None:
@@ -331,9 +331,9 @@ def _fits(tables: Tables, model: IndexModel | None, segment: Mapping[str, Any]) 
     if model is not None:
         check_model(tables.place, head.manifest, model)
     if any(head.segment.get(name) != value for name, value in segment.items()):
-        expected = head.segment or "the settings of its model"
+        requirement = head.segment or "the settings of its model"
         instead = "make another" if head.next_document else "nothing is in it yet, so delete it, or make another"
-        raise InputError(f"{tables.place}: was started with {expected}, not {dict(segment)}; {instead}")
+        raise InputError(f"{tables.place}: was started with {requirement}, not {dict(segment)}; {instead}")
     return True
 
 
@@ -371,10 +371,10 @@ class Driver:
         start = perf_counter()
         self._bytes_total = total_bytes(documents)
         recipe, stream = self._recipe(map(sound, documents))
-        committed = {shard.key: shard for shard in staged(self._tables, self._writer.head.shards)}
+        commits = {shard.key: shard for shard in staged(self._tables, self._writer.head.shards)}
         with closing(makers(recipe)) as pool:
             for order in self._orders(stream, recipe):
-                if (shard := committed.get(order.key)) is not None and shard.is_of(order) and self._whole(shard):
+                if (shard := commits.get(order.key)) is not None and shard.is_of(order) and self._whole(shard):
                     self._committed(order, shard)
                     continue
                 while pool.full:
@@ -400,9 +400,9 @@ class Driver:
         from phrasemate import __version__
 
         key, head = f"frequent {self._lang}", self._writer.head
-        stored = head.extras.get(key)
-        frequent_words, stream = self._intake.frequent(documents, stored)
-        if frequent_words["sentences"] and frequent_words != stored:
+        record = head.extras.get(key)
+        frequent_words, stream = self._intake.frequent(documents, record)
+        if frequent_words["sentences"] and frequent_words != record:
             self._writer.put(key, frequent_words)
         words = frozenset(frequent_words["words"])
         recipe = Recipe(
@@ -459,8 +459,8 @@ class Driver:
 
     def committed(self, order: Order) -> Shard | None:
         """The shard of an order if a worker has committed it."""
-        committed = (shard for shard in staged(self._tables, order.number) if shard.is_of(order))
-        return next(committed, None)
+        commits = (shard for shard in staged(self._tables, order.number) if shard.is_of(order))
+        return next(commits, None)
 
 
 def _row(item: Item) -> Row:

@@ -102,7 +102,7 @@ def decode_metadata(blob: bytes) -> dict[str, Any]:
 
     Raises ValueError, RecursionError for what `encode_metadata` does not write.
     """
-    decoded = json.loads(blob, parse_constant=str) if blob else {}
-    if not isinstance(decoded, dict):
+    values = json.loads(blob, parse_constant=str) if blob else {}
+    if not isinstance(values, dict):
         raise ValueError("no JSON object")
-    return decoded
+    return values

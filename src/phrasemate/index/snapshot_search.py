@@ -89,16 +89,16 @@ class View:
         try:
             manifest = WordingsManifest.read(self._store.path)
             files = manifest.segments if manifest.generation <= state.generation else ()
-            loaded = {
+            open_segments = {
                 file.file: self._segments.get(file.file) or load_segment(self._store.path, file) for file in files
             }
         except IndexMissing:
-            loaded = {}
+            open_segments = {}
         except IndexDamaged as error:
             log.warning("%s", error)
-            loaded = {}
-        self._segments = loaded
-        segments = list(loaded.values())
+            open_segments = {}
+        self._segments = open_segments
+        segments = list(open_segments.values())
         low = segments[-1].high if segments else 0
         missing = state.next_phrase - low
         self._wordings_whole = missing <= self._settings.forced_rebuild
@@ -122,9 +122,9 @@ class View:
         missing = np.ones(len(ids), np.bool_)
         if not self._scanning:
             if self.faiss is not None:
-                covered = self.faiss.runs.contains(ids)
-                codes[covered] = self.faiss.codes_of(ids[covered])
-                missing &= ~covered
+                coverage = self.faiss.runs.contains(ids)
+                codes[coverage] = self.faiss.codes_of(ids[coverage])
+                missing &= ~coverage
             if missing.any() and len(self.exact):
                 places = np.minimum(np.searchsorted(self.exact.ids, ids), len(self.exact) - 1)
                 newer = missing & (self.exact.ids[places] == ids)
@@ -190,8 +190,8 @@ class View:
         """How many rows of the FAISS file stand for deleted phrases."""
         if self.faiss is None:
             return 0
-        covered = self.faiss.manifest.covered
-        return self.faiss.manifest.rows - (covered - self.dead.below(covered))
+        coverage = self.faiss.manifest.covered
+        return self.faiss.manifest.rows - (coverage - self.dead.below(coverage))
 
     def _refresh_faiss(self, state: State) -> None:
         self._scanning = False
@@ -214,8 +214,8 @@ class View:
 
     def _outside(self, state: State) -> int:
         """How many live phrases the FAISS file does not cover."""
-        covered = self.faiss.manifest.covered if self.faiss else 0
-        return state.next_phrase - covered - (self.dead.below(state.next_phrase) - self.dead.below(covered))
+        coverage = self.faiss.manifest.covered if self.faiss else 0
+        return state.next_phrase - coverage - (self.dead.below(state.next_phrase) - self.dead.below(coverage))
 
     def _rebuild(self, state: State, reason: str) -> None:
         """Rebuild the FAISS file from the store; if that fails, search everything exactly."""
@@ -261,9 +261,9 @@ class View:
     def _in_documents(self, ids: Ids, documents: Ids) -> NDArray[np.bool_]:
         """Which phrase ids are live and in the documents."""
         unique, inverse = np.unique(ids, return_inverse=True)
-        chosen = set(documents.tolist())
+        document_ids = set(documents.tolist())
         keep = np.zeros(len(unique), bool)
         live = np.flatnonzero((unique >= 0) & ~self.dead.contains(unique))
         rows = self._store.sentences_of(unique[live].tolist())
-        keep[live] = [row is not None and row.document in chosen for row in rows]
+        keep[live] = [row is not None and row.document in document_ids for row in rows]
         return keep[inverse].reshape(ids.shape)

@@ -92,16 +92,16 @@ def tune(
         if phrases < settings.exact_below:
             faiss_build.build(store, settings, threads)
             return TuneReport(target, phrases, "exact", seconds=perf_counter() - start, at=at)
-        drawn = _draw(store, seed, at)
-        layout, tried = _layout(store, drawn, phrases, settings, threads, target)
-        queries = _answered(drawn, (unpack(block, store.dim)[:2] for block in store.vectors()))
+        draw = _draw(store, seed, at)
+        layout, trials = _layout(store, draw, phrases, settings, threads, target)
+        queries = _answered(draw, (unpack(block, store.dim)[:2] for block in store.vectors()))
     facts: dict[str, Any] = {"target": target, "at": at, "seed": seed, "phrases": phrases, "layout": layout.factory}
     is_built = faiss_build.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
     assert is_built is not None
     engine = Faiss.load(store.path, is_built, store.dim, settings, threads)
-    report = replace(_asked_best(engine, queries, target, phrases), trials=tuple(tried))
-    measured = {"recall_at_1": report.recall_at_1, "recall_at_10": report.recall_at_10, "queries": report.queries}
-    replace(is_built, asking=engine.asking.as_dict(), tuned=facts | measured).write(store.path / VECTORS_JSON)
+    report = replace(_asked_best(engine, queries, target, phrases), trials=tuple(trials))
+    measures = {"recall_at_1": report.recall_at_1, "recall_at_10": report.recall_at_10, "queries": report.queries}
+    replace(is_built, asking=engine.asking.as_dict(), tuned=facts | measures).write(store.path / VECTORS_JSON)
     return replace(report, seconds=perf_counter() - start)
 
 
@@ -154,8 +154,8 @@ def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:
             scores[query, low[query] : high[query]] = -np.inf
         better = scores > top[:, -1:]
         for query in np.flatnonzero(better.any(axis=1)):  # few, once the best are known
-            merged = np.concatenate([top[query], scores[query, better[query]]])
-            top[query] = np.sort(merged)[::-1][:_DEPTH]
+            joint_scores = np.concatenate([top[query], scores[query, better[query]]])
+            top[query] = np.sort(joint_scores)[::-1][:_DEPTH]
     return drawn._replace(best=top)
 
 
@@ -171,7 +171,7 @@ def _layout(
     codes, ids, _ = unpack(rows, store.dim)
     pieces = (slice(at, at + _PIECE) for at in range(0, len(codes), _PIECE))
     queries = _answered(drawn, ((codes[piece], ids[piece]) for piece in pieces))
-    tried: list[tuple[bool, float, Layout, dict[str, Any]]] = []
+    trials: list[tuple[bool, float, Layout, dict[str, Any]]] = []
     given_up: list[dict[str, Any]] = []
     coder = None
     for layout in _layouts(phrases, store.dim):
@@ -179,7 +179,7 @@ def _layout(
         if coder is None or coder.parts != small.parts:
             coder = fitting(codes, small.parts)
         engine = _engine(small, coder, rows, codes, settings, threads)
-        least = min((cost for missed, cost, *_ in tried if not missed), default=inf)
+        least = min((cost for miss, cost, *_ in trials if not miss), default=inf)
         beyond = _coarse(layout, store.dim) - _coarse(small, store.dim)
         limit = least - beyond if layout.lists else inf
         work = _calibrated(engine, queries, min(1.0, target + _SPARE), limit)
@@ -189,11 +189,11 @@ def _layout(
         reading = (work.cost - _coarse(small, store.dim)) * (1 if layout.lists else phrases / len(codes))
         cost = reading + _coarse(layout, store.dim)
         facts = {"layout": layout.factory, "recall": round(work.recall, 4), "us": round(cost / 1000, 1)}
-        tried.append((work.recall < target, cost, layout, facts | asdict(work.asking)))
-    missed, _, layout, _ = min(tried, key=lambda trial: trial[:2])
-    if missed:  # none reaches it: the finest codes come nearest
-        layout = max((trial[2] for trial in tried), key=lambda trial: (trial.parts, trial.lists))
-    return layout, [trial[3] for trial in tried] + given_up
+        trials.append((work.recall < target, cost, layout, facts | asdict(work.asking)))
+    miss, _, layout, _ = min(trials, key=lambda trial: trial[:2])
+    if miss:  # none reaches it: the finest codes come nearest
+        layout = max((trial[2] for trial in trials), key=lambda trial: (trial.parts, trial.lists))
+    return layout, [trial[3] for trial in trials] + given_up
 
 
 def _layouts(phrases: int, dim: int) -> list[Layout]:
@@ -239,10 +239,10 @@ def _calibrated(engine: Faiss, queries: _Asked, target: float, limit: float = in
         return _cost(engine, queries, Asking(lists, slack, _CANDIDATES[0]))
 
     def work(lists: int, slack: float) -> _Work:
-        needed = ranks(lists, slack)
-        candidates = next((c for c in _CANDIDATES if (needed < c).mean() >= target), deepest)
+        needs = ranks(lists, slack)
+        candidates = next((c for c in _CANDIDATES if (needs < c).mean() >= target), deepest)
         asking = Asking(lists, slack, candidates)
-        return _Work(asking, float((needed < candidates).mean()), _cost(engine, queries, asking))
+        return _Work(asking, float((needs < candidates).mean()), _cost(engine, queries, asking))
 
     best: _Work | None = None
     most = limit

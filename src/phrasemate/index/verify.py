@@ -28,8 +28,8 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
         dead = Runs(store.tombstones())
         try:
             vectors = VectorsManifest.read(store.path / VECTORS_JSON)
-            covered = min(vectors.covered, state.next_phrase)
-            approximate, engine = covered - dead.below(covered), f"FAISS {vectors.factory}"
+            coverage = min(vectors.covered, state.next_phrase)
+            approximate, engine = coverage - dead.below(coverage), f"FAISS {vectors.factory}"
             dead_rows = max(0, vectors.rows - approximate)
         except IndexError_:  # absent, or repaired by the next search
             approximate, engine, dead_rows = 0, "exact", 0
@@ -126,10 +126,10 @@ def _sqlite(store: Store, state: State, report: VerifyReport) -> None:
 
 def _documents(store: Store, state: State, report: VerifyReport) -> None:
     documents = list(store.documents())
-    for name, expected in (("sentences", state.sentences), ("phrases", state.phrases)):
+    for name, count_due in (("sentences", state.sentences), ("phrases", state.phrases)):
         total = sum(getattr(document, name) for document in documents)
-        if total != expected:
-            report.problems.append(f"documents: hold {total} {name}, expected {expected}")
+        if total != count_due:
+            report.problems.append(f"documents: hold {total} {name}, expected {count_due}")
     report.checked["documents"] = len(documents)
 
 
@@ -189,12 +189,12 @@ def _words(store: Store, state: State, report: VerifyReport) -> None:
     elif store.readonly:
         report.checked["text index"] = "not in use: an interrupted add left it without a checksum"
         return
-    elif (expected := _words_by_sentences(store)) is None:
+    elif (count_due := _words_by_sentences(store)) is None:
         report.checked["text index"] = "not in use: a writer is at work"
         return
     else:
         report.checked["text index"] = "sentences"
-        intact = expected
+        intact = count_due
     if not intact:
         report.problems.append("text index: does not match; the next change rebuilds it, or: phrasemate index optimize")
 

@@ -73,14 +73,17 @@ class Collocates:
         divided by the square root of the sum of the weights. Returns (wordings,); 0 for words without collocates.
         """
         around = [(self._rows[stem], weight) for stem, weight in context.items() if stem in self._rows]
-        stems = [(place, stem) for place, some in enumerate(wordings) for stem in some if stem in self._rows]
+        stems = [(place, stem) for place, stem_list in enumerate(wordings) for stem in stem_list if stem in self._rows]
         values = np.zeros(len(wordings), np.float32)
         if not around or not stems:
             return values
-        others, shares = np.array([row for row, _ in around]), np.array([weight for _, weight in around], np.float32)
+        rows_around, shares = (
+            np.array([row for row, _ in around]),
+            np.array([weight for _, weight in around], np.float32),
+        )
         owners = np.array([place for place, _ in stems])
         rows = np.array([self._rows[stem] for _, stem in stems])
-        pairs = _pair(np.minimum(rows[:, None], others), np.maximum(rows[:, None], others))
+        pairs = _pair(np.minimum(rows[:, None], rows_around), np.maximum(rows[:, None], rows_around))
         places = np.minimum(self._pairs.searchsorted(pairs.ravel()), len(self._pairs) - 1).reshape(pairs.shape)
         weights = np.where(self._pairs[places] == pairs, self._weights[places], np.float32(0))
         np.add.at(values, owners, (weights * shares).sum(axis=1))

@@ -87,35 +87,37 @@ class Dictionary:
         return []
 
     def _equivalents(self, weights: dict[int, float], target: str) -> list[Equivalent]:
-        ranked = sorted(weights.items(), key=lambda item: -item[1])
-        sides = [self._sides[int(self._side_of[number])] for number, _ in ranked]
+        ranking = sorted(weights.items(), key=lambda item: -item[1])
+        sides = [self._sides[int(self._side_of[number])] for number, _ in ranking]
         return [
             Equivalent(self._texts[number], weight, self.name, side.language)
-            for (number, weight), side in zip(ranked, sides, strict=True)
+            for (number, weight), side in zip(ranking, sides, strict=True)
             if _fits(side.language, target)
         ]
 
     def _indexed(self, entries: Iterable[Entry]) -> tuple[Wordings, list[_Side], Rows]:
         numbers: dict[tuple[int | str, str], int] = {}
-        ones, others = array("q"), array("q")
+        rows_here, rows_there = array("q"), array("q")
         for entry in entries:
             rows = [numbers.setdefault(wording, len(numbers)) for wording in dict.fromkeys(entry)]
             for row, (side, _) in zip(rows, dict.fromkeys(entry), strict=True):
-                linked = [
-                    other for other, (language, _) in zip(rows, dict.fromkeys(entry), strict=True) if language != side
+                links = [
+                    row_there
+                    for row_there, (language, _) in zip(rows, dict.fromkeys(entry), strict=True)
+                    if language != side
                 ]
-                ones.extend([row] * len(linked))
-                others.extend(linked)
-            if len(ones) > 2 * PAIRS:
+                rows_here.extend([row] * len(links))
+                rows_there.extend(links)
+            if len(rows_here) > 2 * PAIRS:
                 raise InputError(f"{self.name}: more than {PAIRS:,} pairs of wordings; expected a smaller dictionary")
-        if not ones:
+        if not rows_here:
             raise InputError(f"{self.name}: no pair of wordings in two languages; expected a dictionary")
         names = list(dict.fromkeys(side for side, _ in numbers))
         places = {side: place for place, side in enumerate(names)}
         side_of = np.fromiter((places[side] for side, _ in numbers), np.int64, len(numbers))
         texts = [text for _, text in numbers]
         numbers.clear()
-        pairs = np.stack([np.frombuffer(ones, np.int64), np.frombuffer(others, np.int64)])
+        pairs = np.stack([np.frombuffer(rows_here, np.int64), np.frombuffer(rows_there, np.int64)])
         sides = [
             _side(side if isinstance(side, str) else "", place, texts, side_of, pairs)
             for place, side in enumerate(names)
@@ -129,20 +131,20 @@ def _fits(language: str, expected: str) -> bool:
 
 def _side(language: str, place: int, texts: list[str], side_of: Rows, pairs: Rows) -> _Side:
     """The lookup table of the wordings of one side; of links that differ in case only, the first stays."""
-    chosen = np.flatnonzero(side_of == place)
-    keys = [folded(texts[number]) for number in chosen]
+    pair_rows = np.flatnonzero(side_of == place)
+    keys = [folded(texts[number]) for number in pair_rows]
     distinct = sorted(set(keys), key=encoded)
     place_of = {key: row for row, key in enumerate(distinct)}
     row_of = np.zeros(len(texts), np.int64)
-    row_of[chosen] = [place_of[key] for key in keys]
-    ones, others = pairs[:, side_of[pairs[0]] == place]
-    rows = row_of[ones]
+    row_of[pair_rows] = [place_of[key] for key in keys]
+    rows_here, rows_there = pairs[:, side_of[pairs[0]] == place]
+    rows = row_of[rows_here]
     order = np.argsort(rows, kind="stable")
-    rows, others = rows[order], others[order]
-    _, first = np.unique(np.stack([rows, others]), axis=1, return_index=True)
+    rows, rows_there = rows[order], rows_there[order]
+    _, first = np.unique(np.stack([rows, rows_there]), axis=1, return_index=True)
     first.sort()
-    rows, others = rows[first], others[first]
-    return _Side(language, Keys(Wordings.of(distinct)), np.searchsorted(rows, np.arange(len(distinct) + 1)), others)
+    rows, rows_there = rows[first], rows_there[first]
+    return _Side(language, Keys(Wordings.of(distinct)), np.searchsorted(rows, np.arange(len(distinct) + 1)), rows_there)
 
 
 def open_dictionaries(paths: Iterable[str | os.PathLike[str]], languages: Sequence[str] = ()) -> list[Dictionary]:
@@ -160,11 +162,11 @@ def _files(path: Path) -> list[Path]:
         return [_main_file(path)]
     files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
     sets = {file.stem for file in files if file.suffix in (".ifo", ".index")}
-    chosen = [file for file in files if file.suffix not in _OF_SETS or file.name.split(".")[0] not in sets]
-    chosen = [file for file in chosen if _kind(file)]
-    if not chosen:
+    selection = [file for file in files if file.suffix not in _OF_SETS or file.name.split(".")[0] not in sets]
+    selection = [file for file in selection if _kind(file)]
+    if not selection:
         raise ReadError(str(path), 0, f"no dictionary in this folder; expected {_READ}", "give the path of a file")
-    return chosen
+    return selection
 
 
 def _main_file(path: Path) -> Path:
@@ -191,8 +193,11 @@ def _opened(path: Path, languages: tuple[str, ...]) -> Dictionary:
     if kind in (".ifo", ".index"):
         title = f"{path.name} {book_name(path)}" if kind == ".ifo" else path.name
         pairs = read_stardict(path) if kind == ".ifo" else read_dictd(path)
-        named = languages_in(title)
-        entries = ([(named[0] or 0, word), *((named[1] or 1, text) for text in texts)] for word, texts in pairs)
+        title_languages = languages_in(title)
+        entries = (
+            [(title_languages[0] or 0, word), *((title_languages[1] or 1, text) for text in texts)]
+            for word, texts in pairs
+        )
     elif kind == "memory":
         entries = memory_entries(path)
     elif kind == "terms":

@@ -185,10 +185,10 @@ def plain_text_entries(path: Path) -> Iterator[Entry]:
             raise ReadError(str(path), number, reason, "give a dictionary with one entry a line")
         left, right = (_BARS.split(side) for side in sides[:2])
         parts = zip(left, right, strict=True) if len(left) == len(right) else [(" ; ".join(left), " ; ".join(right))]
-        for one, other in parts:
+        for first, second in parts:
             yield [
-                *((names[0] or 0, text) for text in alternatives(one)),
-                *((names[1] or 1, text) for text in alternatives(other)),
+                *((names[0] or 0, text) for text in alternatives(first)),
+                *((names[1] or 1, text) for text in alternatives(second)),
             ]
 
 
@@ -243,9 +243,9 @@ def read_whole(path: Path) -> bytes:
     """The bytes of a file, unpacked if they are gzip (dictzip is). Raises ReadError."""
     try:
         with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
+            is_gzip = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            if packed:
+            if is_gzip:
                 with gzip.GzipFile(fileobj=file) as stream:
                     content = stream.read(SIZE + 1)
             else:
@@ -266,8 +266,8 @@ def beside(path: Path, suffixes: Iterable[str]) -> Path:
     for name in names:
         if name.is_file():
             return name
-    expected = " or ".join(name.name for name in names)
-    raise ReadError(str(path), 0, f"no file {expected} beside it", "copy all files of the dictionary into one folder")
+    choices = " or ".join(name.name for name in names)
+    raise ReadError(str(path), 0, f"no file {choices} beside it", "copy all files of the dictionary into one folder")
 
 
 def defined(path: Path, content: bytes, start: int, size: int, read: int) -> bytes:

@@ -221,7 +221,12 @@ class Collection:
         """The numbers of those of the texts that are here."""
         blocks = (range(at, min(at + _TELL, len(self))) for at in range(0, len(self), _TELL))
         blocks_of_texts = ((block[0], self.texts(slice(block[0], block[-1] + 1))) for block in blocks)
-        return {text: first + at for first, some in blocks_of_texts for at, text in enumerate(some) if text in texts}
+        return {
+            text: first + at
+            for first, texts_of_block in blocks_of_texts
+            for at, text in enumerate(texts_of_block)
+            if text in texts
+        }
 
     def places(self, number: int) -> tuple[Place, ...]:
         """Where the sentence stands, in the order of reading."""

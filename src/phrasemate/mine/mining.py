@@ -107,9 +107,9 @@ def neighbours(
             ids, cosines = searching.search(queries[blocks.rows(number)].astype(np.float32), k)
             blocks.write(number, np.hstack([ids, cosines.astype(np.float32).view(np.int32)]))
             progress("searching", _finished_rows(blocks), len(queries))
-    stored = blocks.array
-    cosines = np.ascontiguousarray(stored[:, k:]).view(np.float32)
-    return Run(stored[:, :k].astype(np.int64), cosines), float(facts["recall"])
+    array = blocks.array
+    cosines = np.ascontiguousarray(array[:, k:]).view(np.float32)
+    return Run(array[:, :k].astype(np.int64), cosines), float(facts["recall"])
 
 
 def scores(
@@ -126,11 +126,14 @@ def scores(
     blocks = Blocks(folder, "scores", (len(pairs.score), 1), np.float32, SCORED, keys)
     for number in blocks.missing:
         texts = zip(pairs.source[parts[number]].tolist(), pairs.target[parts[number]].tolist(), strict=True)
-        some = [PhrasePair(whole(sides[0].text(one)), whole(sides[1].text(other))) for one, other in texts]
-        pair_scores = np.asarray(scorer.score(some), np.float32)
-        if pair_scores.shape != (len(some),) or not np.isfinite(pair_scores).all():
+        phrase_pairs = [
+            PhrasePair(whole(sides[0].text(source)), whole(sides[1].text(target))) for source, target in texts
+        ]
+        pair_scores = np.asarray(scorer.score(phrase_pairs), np.float32)
+        if pair_scores.shape != (len(phrase_pairs),) or not np.isfinite(pair_scores).all():
             raise InputError(
-                f"scores of shape {pair_scores.shape} from the scorer for {len(some)} pairs; expected finite numbers"
+                f"scores of shape {pair_scores.shape} from the scorer for {len(phrase_pairs)} pairs; "
+                "expected finite numbers"
             )
         blocks.write(number, pair_scores[:, None])
         progress(_finished_rows(blocks), len(pairs.score))
@@ -140,10 +143,10 @@ def scores(
 def _searching(queries: Halves, database: Halves, k: int, engine: str, progress: Any) -> NeighbourSearch:
     if engine == "exact":
         return ExactSearch(database)
-    some = np.linspace(0, len(queries) - 1, min(RECALL_SAMPLE, len(queries))).astype(np.int64)
+    sample_rows = np.linspace(0, len(queries) - 1, min(RECALL_SAMPLE, len(queries))).astype(np.int64)
     total = len(database)
     return ApproximateSearch(
-        database, queries[some].astype(np.float32), k, lambda count: progress("indexing", count, total)
+        database, queries[sample_rows].astype(np.float32), k, lambda count: progress("indexing", count, total)
     )
 
 
@@ -243,8 +246,10 @@ class Mined:
 
     def __iter__(self) -> Iterator[Mate]:
         source, target = self._sides
-        for one, other, cosine, score in zip(*(column.tolist() for column in self._pairs), strict=True):
-            yield Mate(source.text(one), target.text(other), score, cosine, source.places(one), target.places(other))
+        for first, second, cosine, score in zip(*(column.tolist() for column in self._pairs), strict=True):
+            yield Mate(
+                source.text(first), target.text(second), score, cosine, source.places(first), target.places(second)
+            )
 
     def __enter__(self) -> Mined:
         return self
@@ -280,7 +285,7 @@ def mine(
     without its package.
     """
     settings = settings or Mining()
-    mates = list(dict.fromkeys((normal(one), normal(other)) for one, other in known))
+    mates = list(dict.fromkeys((normal(first), normal(second)) for first, second in known))
     look = _look(model, settings, scorer)
     if settings.threshold is None and not mates:
         _check_threshold(settings, look.kind)
@@ -291,18 +296,18 @@ def mine(
     folder = WorkFolder(mkdtemp(prefix="phrasemate-mine-") if work is None else work, facts, force, work is None)
     try:
         steps = _Steps(folder, settings, look, progress)
-        hidden = [list(side) for side in zip(*mates, strict=True)] or [[], []]
-        arguments = zip(("source", "target"), documents, hidden, checks, (source, target), strict=True)
+        known_sides = [list(side) for side in zip(*mates, strict=True)] or [[], []]
+        arguments = zip(("source", "target"), documents, known_sides, checks, (source, target), strict=True)
         sides = [steps.read(*argument) for argument in arguments]
         numbers = _numbers(mates, sides)
         limit = settings.threshold
         if limit is None and not mates:
             limit = usual_threshold(settings.margin, look.kind, *map(len, sides))
         pairs = steps.filter(steps.search(sides, model), sides, numbers, limit)
-        mined = steps.choose(steps.rerank(pairs, sides), sides, numbers, limit)
+        mining = steps.choose(steps.rerank(pairs, sides), sides, numbers, limit)
         if settings.threshold is None and not mates and getattr(model, "path", None) is not None:
-            mined.remarks = (FOREIGN_THRESHOLD.format(mined.report.threshold, getattr(model, "name", "this model")),)
-        return mined
+            mining.remarks = (FOREIGN_THRESHOLD.format(mining.report.threshold, getattr(model, "name", "this model")),)
+        return mining
     except BaseException as error:
         fresh = not folder.resumed and not (folder.path / "source.vectors.bin").exists()
         if isinstance(error, PhrasemateError) and fresh:
@@ -359,7 +364,7 @@ class _Steps:
         with self._timed("searching"):
             for name, queries, database in (("forward", source, target), ("backward", target, source)):
                 key = "\n".join([model.hash, *(side.key for side in sides)])
-                tell = lambda what, *counts, name=name: self.progress(f"{what} {name}", *counts)  # noqa: E731
+                tell = lambda title, *counts, name=name: self.progress(f"{title} {name}", *counts)  # noqa: E731
                 runs[name], recall = neighbours(path, name, queries, database, settings.k, engine, key, tell)
                 self.facts["recall"] = (*self.facts.get("recall", ()), recall)
         self.facts["engine"] = engine
@@ -404,8 +409,8 @@ class _Steps:
         if (most := self.settings.copies) is None:
             return pairs
         mask, total = np.ones(len(pairs.score), bool), len(pairs.score)
-        for at, (one, other) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)):
-            mask[at] = not is_copy(sides[0].text(one), sides[1].text(other), most)
+        for at, (source, target) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)):
+            mask[at] = not is_copy(sides[0].text(source), sides[1].text(target), most)
             if not at % _TELL:
                 self.progress("filtering", at, total)
         return pairs.only(mask)
@@ -433,19 +438,19 @@ class _Steps:
             limit = calibration.threshold if limit is None else limit
         assert limit is not None
         visible = pairs.only((pairs.source < sides[0].hidden) & (pairs.target < sides[1].hidden))
-        chosen = visible.only(one_to_one(visible, self.settings.pairing))
-        chosen = chosen.only(chosen.score >= np.float32(limit))
+        best_pairs = visible.only(one_to_one(visible, self.settings.pairing))
+        best_pairs = best_pairs.only(best_pairs.score >= np.float32(limit))
         report = Report(
             source=sides[0].counts,
             target=sides[1].counts,
-            pairs=len(chosen.score),
+            pairs=len(best_pairs.score),
             threshold=limit,
             rerank=self.look.kind,
             calibration=calibration,
             seconds=self.seconds,
             **self.facts,
         )
-        return Mined(self.folder, sides, chosen, report)
+        return Mined(self.folder, sides, best_pairs, report)
 
 
 def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> list[tuple[int, int]]:
@@ -453,22 +458,22 @@ def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> l
     if not mates:
         return []
     numbers_of = [side.find(set(texts)) for side, texts in zip(sides, zip(*mates, strict=True), strict=True)]
-    return [(numbers_of[0].get(one, -1), numbers_of[1].get(other, -1)) for one, other in mates]
+    return [(numbers_of[0].get(source, -1), numbers_of[1].get(target, -1)) for source, target in mates]
 
 
 def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:
     """What the settings name. Raises InputError for an encoder without words, ModelMismatch for a foreign one."""
-    kind, trained = settings.rerank if scorer is None else "scorer", None
+    kind, reranker = settings.rerank if scorer is None else "scorer", None
     if kind == "auto":
-        trained = _own_reranker(model)
-        kind = "reranker" if trained else "words" if hasattr(model, "runtime") else "none"
+        reranker = _own_reranker(model)
+        kind = "reranker" if reranker else "words" if hasattr(model, "runtime") else "none"
     weight = WEIGHTS.get(kind, 0.0) if settings.weight is None else settings.weight
     if kind in ("words", "reranker") and not hasattr(model, "runtime"):
         raise InputError(f"rerank {kind!r} needs a phrasemate.Model, for vectors of words; use rerank 'none'")
     if kind == "words":
         scorer = WordMatch(model)
     elif kind == "reranker":
-        scorer = attention = Attention(model, trained or load_reranker())
+        scorer = attention = Attention(model, reranker or load_reranker())
         weight /= attention.highest
     return _Look(kind, scorer, weight)
 
@@ -476,19 +481,19 @@ def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:
 def _own_reranker(model: Any) -> Trained | None:
     """The one that comes with the package, if it was trained on this model's states."""
     try:
-        trained = load_reranker()
+        reranker = load_reranker()
     except ModelError:
         return None
-    return trained if hasattr(model, "runtime") and trained.encoder == model.hash else None
+    return reranker if hasattr(model, "runtime") and reranker.encoder == model.hash else None
 
 
 def _check_threshold(settings: Mining, look: str) -> None:
     """Raises InputError where there is no default."""
-    other = settings.weight is not None and settings.weight != WEIGHTS.get(look, settings.weight)
-    if other or (settings.margin, look.removeprefix("none")) not in THRESHOLDS:
-        with_weight = f", weight {settings.weight:g}" if other else ""
-        what = "with a scorer" if look == "scorer" else f"of the margin {settings.margin!r} ({look}{with_weight})"
-        raise InputError(f"scores {what} have no usual threshold; give one, or known pairs to calibrate with")
+    has_other_weight = settings.weight is not None and settings.weight != WEIGHTS.get(look, settings.weight)
+    if has_other_weight or (settings.margin, look.removeprefix("none")) not in THRESHOLDS:
+        with_weight = f", weight {settings.weight:g}" if has_other_weight else ""
+        title = "with a scorer" if look == "scorer" else f"of the margin {settings.margin!r} ({look}{with_weight})"
+        raise InputError(f"scores {title} have no usual threshold; give one, or known pairs to calibrate with")
 
 
 def _identity(

@@ -108,9 +108,9 @@ class Mining:
 
     def __post_init__(self) -> None:
         words = {"margin": MARGINS, "pairing": PAIRING, "check": CHECKS, "engine": ENGINES, "rerank": RERANK}
-        for name, allowed in words.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} {getattr(self, name)!r}; expected one of {', '.join(allowed)}")
+        for name, choices in words.items():
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} {getattr(self, name)!r}; expected one of {', '.join(choices)}")
         if self.k < 1:
             raise InputError(f"k {self.k}; expected 1 or more neighbours")
         if self.length_ratio is not None and not self.length_ratio > 1:
@@ -180,8 +180,8 @@ class Candidates(NamedTuple):
 
     def added(self, more: Floats) -> Candidates:
         """With ``more`` (n,) added to the scores, in the new order."""
-        scored = self._replace(score=self.score + more)
-        return scored.only(np.argsort(-scored.score, kind="stable"))
+        new_scores = self._replace(score=self.score + more)
+        return new_scores.only(np.argsort(-new_scores.score, kind="stable"))
 
     def only(self, mask: NDArray[np.bool_] | NDArray[np.int64]) -> Candidates:
         return Candidates(self.source[mask], self.target[mask], self.cosine[mask], self.score[mask])
@@ -193,9 +193,12 @@ def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -
     ``forward`` has the k nearest targets of each source sentence, ``backward`` the other way round. Artetxe and
     Schwenk (ACL 2019), section 3; equal scores in the order of the sentences.
     """
-    forward_means, other = neighbourhood(forward, forward.ids.shape[1]), neighbourhood(backward, backward.ids.shape[1])
+    forward_means, backward_means = (
+        neighbourhood(forward, forward.ids.shape[1]),
+        neighbourhood(backward, backward.ids.shape[1]),
+    )
     source, target, cosine = neighbour_pairs(forward, backward)
-    score = margin_of(cosine, forward_means[source], other[target], how)
+    score = margin_of(cosine, forward_means[source], backward_means[target], how)
     order = np.argsort(-score, kind="stable")
     order = order[: np.searchsorted(-score[order], -floor, "right")]
     return Candidates(source[order].astype(np.int32), target[order].astype(np.int32), cosine[order], score[order])
@@ -222,12 +225,12 @@ def one_to_one(pairs: Candidates, pairing: str = "greedy") -> NDArray[np.int64]:
 
 def _greedy(pairs: Candidates) -> NDArray[np.int64]:
     sources, targets = bytearray(int(pairs.source.max()) + 1), bytearray(int(pairs.target.max()) + 1)
-    chosen = []
+    pair_rows = []
     for number, (source, target) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)):
         if not sources[source] and not targets[target]:
             sources[source] = targets[target] = 1
-            chosen.append(number)
-    return np.array(chosen, np.int64)
+            pair_rows.append(number)
+    return np.array(pair_rows, np.int64)
 
 
 def length_filter(pairs: Candidates, source: NDArray[np.int32], target: NDArray[np.int32], most: float) -> Flags:
@@ -247,12 +250,12 @@ def is_copy(source: str, target: str, most: float) -> bool:
 
     Dice coefficient of their sets of three characters, without case, spaces and punctuation; copies if above ``most``.
     """
-    one, other = (_bare(text) for text in (source, target))
-    if one == other:
+    source_text, target_text = (_bare(text) for text in (source, target))
+    if source_text == target_text:
         return True
-    grams = {one[i : i + _GRAM] for i in range(len(one) - _GRAM + 1)}
-    others = {other[i : i + _GRAM] for i in range(len(other) - _GRAM + 1)}
-    return 2 * len(grams & others) > most * (len(grams) + len(others))
+    grams = {source_text[i : i + _GRAM] for i in range(len(source_text) - _GRAM + 1)}
+    target_grams = {target_text[i : i + _GRAM] for i in range(len(target_text) - _GRAM + 1)}
+    return 2 * len(grams & target_grams) > most * (len(grams) + len(target_grams))
 
 
 def _bare(text: str) -> str:
@@ -289,31 +292,31 @@ def calibrate(chosen: Candidates, pairs: Sequence[tuple[int, int]]) -> Calibrati
     """
     if len(pairs) < _LEAST_KNOWN:
         raise InputError(f"{len(pairs)} pairs to calibrate with; expected {_LEAST_KNOWN} or more")
-    right, touched = _recognised(chosen, pairs)
-    recognised = np.cumsum(right)  # D r(t), at each pair as the last that is taken
-    if not len(recognised) or not recognised[-1]:
+    right, is_touched = _recognised(chosen, pairs)
+    recognitions = np.cumsum(right)  # D r(t), at each pair as the last that is taken
+    if not len(recognitions) or not recognitions[-1]:
         raise InputError("none of the pairs to calibrate with was found; check that both languages are the right way")
-    wrong, others = np.cumsum(touched & ~right), np.cumsum(~touched)
-    recall = recognised / len(pairs)
+    wrong, strangers = np.cumsum(is_touched & ~right), np.cumsum(~is_touched)
+    recall = recognitions / len(pairs)
     sure = (recall >= min(_SURE, recall[-1])) & right
-    mates = float((others[sure] / recall[sure]).min())
-    total = np.maximum(others + recognised + wrong, 1)
+    mates = float((strangers[sure] / recall[sure]).min())
+    total = np.maximum(strangers + recognitions + wrong, 1)
     precision = np.minimum((mates + len(pairs)) * recall / total, 1.0)
     last = np.append(np.diff(chosen.score) != 0, True)  # of equal scores, only the last is a threshold
     f1 = np.where(last, 2 * precision * recall / np.maximum(precision + recall, 1e-12), -1)
     best = int(np.argmax(f1))
     figures = float(precision[best]), float(recall[best]), float(f1[best])
-    return Calibration(float(chosen.score[best]), *figures, len(pairs), int(recognised[best]), round(mates))
+    return Calibration(float(chosen.score[best]), *figures, len(pairs), int(recognitions[best]), round(mates))
 
 
 def _recognised(chosen: Candidates, known_pairs: Sequence[tuple[int, int]]) -> tuple[Flags, Flags]:
     """Of each chosen pair: is it a pairs one; has it a sentence of a pairs one."""
     pairs = set(known_pairs)
     sources, targets = {s for s, _ in known_pairs}, {t for _, t in known_pairs}
-    both = list(zip(chosen.source.tolist(), chosen.target.tolist(), strict=True))
-    right = np.array([pair in pairs for pair in both], bool)
-    touched = np.array([s in sources or t in targets for s, t in both], bool)
-    return right, touched
+    place_pairs = list(zip(chosen.source.tolist(), chosen.target.tolist(), strict=True))
+    right = np.array([pair in pairs for pair in place_pairs], bool)
+    is_touched = np.array([s in sources or t in targets for s, t in place_pairs], bool)
+    return right, is_touched
 
 
 _CHUNK = 512  # sentences whose words are encoded together
@@ -334,17 +337,20 @@ class WordMatch:
     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
         """(pairs,) float32."""
         sources, targets = ([getattr(pair, side).text for pair in pairs] for side in ("source", "target"))
-        one, other = self._vectors(sources), self._vectors(targets)
-        return np.array([low_quarter(one[a] @ other[b].T) for a, b in zip(sources, targets, strict=True)], np.float32)
+        source_vectors, target_vectors = self._vectors(sources), self._vectors(targets)
+        return np.array(
+            [low_quarter(source_vectors[a] @ target_vectors[b].T) for a, b in zip(sources, targets, strict=True)],
+            np.float32,
+        )
 
     def _vectors(self, texts: Sequence[str]) -> dict[str, Floats]:
         """(words, dim) unit vectors of each different text."""
         vectors_of: dict[str, Floats] = {}
         different = sorted(set(texts), key=len)
         for at in range(0, len(different), _CHUNK):
-            some = different[at : at + _CHUNK]
-            vectors = word_vectors(self._model, [Worded.of(text) for text in some], None, "head")
-            vectors_of |= zip(some, map(unit, vectors), strict=True)
+            block = different[at : at + _CHUNK]
+            vectors = word_vectors(self._model, [Worded.of(text) for text in block], None, "head")
+            vectors_of |= zip(block, map(unit, vectors), strict=True)
         return vectors_of
 
 

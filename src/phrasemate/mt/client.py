@@ -109,14 +109,14 @@ def _unpacked(raw: bytes, packing: str) -> bytes:
         raise Unusable(f"is packed as {packing[:40]!r}, which was not asked for")
     reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, as it begins
     try:
-        unpacked = reader.decompress(raw, LARGEST + 1)
+        content = reader.decompress(raw, LARGEST + 1)
     except zlib.error as error:
         raise Unreadable(str(error)) from None
-    if len(unpacked) > LARGEST:
+    if len(content) > LARGEST:
         raise Unusable(_TOO_LARGE)
     if raw and not reader.eof:
         raise Unreadable("it ends too early")
-    return unpacked
+    return content
 
 
 SCHEMA = "CREATE TABLE answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
@@ -393,8 +393,8 @@ class Client:
                 self._turn.notify_all()
 
     def _ask(self, prompt: Prompt, body: dict[str, Any], key: str) -> Answer:
-        if self.cache is not None and (cached := self.cache.get(key)) is not None:
-            answer = _read(cached, self.endpoint.api)
+        if self.cache is not None and (cache_entry := self.cache.get(key)) is not None:
+            answer = _read(cache_entry, self.endpoint.api)
             if prompt.answered(answer.text):
                 return answer._replace(cached=True)
         try:

@@ -167,11 +167,11 @@ class Hinter:
             for text, candidates in zip(sentences, chances, strict=True)
             for span in candidates
         ]
-        banned = None
+        ban = None
         if without is not None:
-            banned = [text for text, candidates in zip(without, chances, strict=True) for _ in candidates]
+            ban = [text for text, candidates in zip(without, chances, strict=True) for _ in candidates]
         places = max(1, self.settings.contexts)
-        results = iter(self.searcher.search_all(queries, self.settings.k, places, without=banned))
+        results = iter(self.searcher.search_all(queries, self.settings.k, places, without=ban))
         answers = []
         for number, (text, candidates) in enumerate(zip(sentences, spans, strict=True)):
             hints = [hint for _ in chances[number] if (hint := self._hint(next(results))) is not None]
@@ -187,16 +187,16 @@ class Hinter:
         One pass of the encoder and one search tell it; only for the others is it worth to look hits up.
         """
         with self._segmenter():
-            extracted = self.model.extract(list(sentences), threshold=self.settings.threshold)
+            extracts = self.model.extract(list(sentences), threshold=self.settings.threshold)
         vectors = np.concatenate(
-            [np.zeros((0, self.model.dim), np.float32), *(element.vectors for element in extracted)]
+            [np.zeros((0, self.model.dim), np.float32), *(element.vectors for element in extracts)]
         )
         best = iter(self.searcher.index.search(vectors, NEAR).scores.max(1).tolist() if len(vectors) else [])
         answers = []
-        for text, item in zip(sentences, extracted, strict=True):
+        for text, item in zip(sentences, extracts, strict=True):
             spans = [Span(*row) for row in zip(*(x.tolist() for x in item[:3]), strict=True)]
-            scored = [(span, next(best) >= self.floor(text[span.start : span.end]) - SLACK) for span in spans]
-            answers.append([(span, good) for span, good in scored if span.end - span.start >= self.settings.least])
+            span_flags = [(span, next(best) >= self.floor(text[span.start : span.end]) - SLACK) for span in spans]
+            answers.append([(span, good) for span, good in span_flags if span.end - span.start >= self.settings.least])
         return answers
 
     def floor(self, phrase: str) -> float:
@@ -272,21 +272,21 @@ def _occurring(hint: Hint, translation: str) -> list[str]:
 def chosen(hints: Sequence[Hint]) -> list[Hint]:
     """Hints whose phrases share no character: the longest first, of equal ones the better, then the earlier."""
     selection: list[Hint] = []
-    covered = bytearray(max((hint.end for hint in hints), default=0))  # characters: a line may be a book
+    cover_flags = bytearray(max((hint.end for hint in hints), default=0))  # characters: a line may be a book
     for hint in sorted(hints, key=_longest_first):
-        if not any(covered[hint.start : hint.end]):
+        if not any(cover_flags[hint.start : hint.end]):
             selection.append(hint)
-            covered[hint.start : hint.end] = b"\1" * (hint.end - hint.start)
+            cover_flags[hint.start : hint.end] = b"\1" * (hint.end - hint.start)
     return sorted(selection, key=lambda hint: hint.start)
 
 
 def within(hints: Sequence[Hint], budget: int, cost: Callable[[Hint], int]) -> tuple[Hint, ...]:
     """The hints that fit into ``budget`` tokens, the longest phrases first; in the order of the sentence."""
-    selection, spent = [], 0
+    selection, length = [], 0
     for hint in sorted(hints, key=_longest_first):
-        if spent + (price := cost(hint)) <= budget:
+        if length + (price := cost(hint)) <= budget:
             selection.append(hint)
-            spent += price
+            length += price
     return tuple(sorted(selection, key=lambda hint: (hint.start, hint.end)))
 
 
@@ -330,7 +330,7 @@ class RelatedSentences:
     Raises InputError if the file cannot be written.
     """
 
-    def __init__(self, index: BaseIndex, folder: Path, progress: Progress = lambda what, step, total: None) -> None:
+    def __init__(self, index: BaseIndex, folder: Path, progress: Progress = lambda label, step, total: None) -> None:
         self.index = index
         self.model: Any = index.model
         place = str(index.path) if "://" in str(index.path) else str(Path(index.path).resolve())
@@ -414,23 +414,23 @@ class RelatedSentences:
         progress: Progress,
     ) -> None:
         missing = np.flatnonzero(~is_stored)
-        count = saved = 0
+        count = saved_count = 0
         sentences = compress(self.index.store.all_sentences(), (~is_stored).tolist())
-        while some := list(islice(sentences, BLOCK)):
-            places = missing[count : count + len(some)]
-            vectors[places] = self.model.encode_sentences([row.text for row in some]).astype(np.float16)
+        while block := list(islice(sentences, BLOCK)):
+            places = missing[count : count + len(block)]
+            vectors[places] = self.model.encode_sentences([row.text for row in block]).astype(np.float16)
             is_stored[places] = True
-            count += len(some)
+            count += len(block)
             progress("sentence vectors", count, len(missing))
-            if count - saved >= SAVED or count == len(missing):
+            if count - saved_count >= SAVED or count == len(missing):
                 self._write(digests[is_stored], vectors[is_stored])
-                saved = count
+                saved_count = count
 
     def _stored(self) -> tuple[NDArray[np.uint64], NDArray[np.float16]]:
         """Digests and vectors of the file; none if there is none that can be read."""
         try:
-            with np.load(self._path) as stored:
-                digests, vectors = stored["digests"], stored["vectors"]
+            with np.load(self._path) as arrays:
+                digests, vectors = arrays["digests"], arrays["vectors"]
         except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile, zlib.error):  # damaged anywhere
             digests, vectors = np.zeros(0), np.zeros(0)
         kinds = (digests.dtype, vectors.dtype) == (np.uint64, np.float16)

@@ -125,7 +125,7 @@ class Prompt:
     @property
     def text(self) -> str:
         """As one text to be continued."""
-        lines = [f"{question} {answered}" for question, answered in self.turns]
+        lines = [f"{question} {answer}" for question, answer in self.turns]
         return "\n\n".join([self.instruction, *lines, self.ask])
 
     @property

@@ -90,16 +90,16 @@ class Retrieval:
         ``without``: for each a sentence of the target language that must not be found, such as its reference.
         """
         hints = self.hinter(sentences, self.cost, without) if self.hinter else [NONE] * len(sentences)
-        related = self.related(sentences, without) if self.related else [("", 0.0)] * len(sentences)
-        return list(zip(hints, related, strict=True))
+        related_sentences = self.related(sentences, without) if self.related else [("", 0.0)] * len(sentences)
+        return list(zip(hints, related_sentences, strict=True))
 
     def examples(self, pairs: Sequence[tuple[str, str]]) -> list[Example]:
         """Sentences with their translations, and what is retrieved for them."""
         looked_up = self([source for source, _ in pairs], [translation for _, translation in pairs])
         translations = self.hinter.translated_phrases(pairs) if self.hinter else [()] * len(pairs)
         return [
-            Example(*pair, hints.hints, related[0], phrases)
-            for pair, (hints, related), phrases in zip(pairs, looked_up, translations, strict=True)
+            Example(*pair, hints.hints, related_sentence[0], phrases)
+            for pair, (hints, related_sentence), phrases in zip(pairs, looked_up, translations, strict=True)
         ]
 
 
@@ -111,18 +111,20 @@ class Translator:
 
     def requests(self, lines: Iterable[str]) -> Iterator[Asked]:
         """The prompt of each line, and why it is what it is; sends nothing."""
-        numbered = enumerate(lines, 1)
-        while batch := [(number, " ".join(line.split())) for number, line in islice(numbered, BATCH)]:
+        numbered_lines = enumerate(lines, 1)
+        while batch := [(number, " ".join(line.split())) for number, line in islice(numbered_lines, BATCH)]:
             looked_up = iter(self.retrieval([text for _, text in batch if text]))
             for number, text in batch:
                 if not text:
                     yield Asked(number, text, None)
                     continue
-                hints, related = next(looked_up)
-                prompt = self.prompter.prompt(text, hints.hints, related[0], hints.apart or apart(hints.phrases))
+                hints, related_sentence = next(looked_up)
+                prompt = self.prompter.prompt(
+                    text, hints.hints, related_sentence[0], hints.apart or apart(hints.phrases)
+                )
                 form = self.prompter.form
-                used = hints if form.shows_hints else hints._replace(hints=())
-                yield Asked(number, text, prompt, used, related)
+                shown_hints = hints if form.shows_hints else hints._replace(hints=())
+                yield Asked(number, text, prompt, shown_hints, related_sentence)
 
     def translate(self, lines: Iterable[str], model: Answers) -> Iterator[Translation]:
         """A translation for each line, in order. Raises what ``model`` raises."""
@@ -145,7 +147,7 @@ def apart(phrases: Sequence[str], most: int = 8) -> list[str]:
     """Up to ``most`` phrases, the longest first, none of which is part of another; in the order given."""
     parts: list[str] = []
     for phrase in sorted(dict.fromkeys(phrases), key=len, reverse=True):
-        if len(parts) < most and not any(phrase in other for other in parts):
+        if len(parts) < most and not any(phrase in part for part in parts):
             parts.append(phrase)
     return [phrase for phrase in dict.fromkeys(phrases) if phrase in parts]
 
@@ -217,16 +219,16 @@ def lessons(
     pairs: Sequence[tuple[str, str]],
     prompter: Prompter,
     retrieval: Retrieval,
-    progress: Progress = lambda what, step, total: None,
+    progress: Progress = lambda label, step, total: None,
 ) -> Iterator[Lesson]:
     """The prompt of each pair's source, as a model would be asked, with its translation."""
     if prompter.form.first:
         raise InputError("this form asks twice and decides the second prompt by the answer; use another --form")
     for low in range(0, len(pairs), BATCH):
-        some = pairs[low : low + BATCH]
-        looked_up = retrieval([source for source, _ in some], [target for _, target in some])
-        for (source, target), (hints, related) in zip(some, looked_up, strict=True):
-            yield Lesson(prompter.prompt(source, hints.hints, related[0]), target)
+        pair_batch = pairs[low : low + BATCH]
+        looked_up = retrieval([source for source, _ in pair_batch], [target for _, target in pair_batch])
+        for (source, target), (hints, related_sentence) in zip(pair_batch, looked_up, strict=True):
+            yield Lesson(prompter.prompt(source, hints.hints, related_sentence[0]), target)
         progress("examples", min(low + BATCH, len(pairs)), len(pairs))
 
 

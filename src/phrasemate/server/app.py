@@ -105,9 +105,9 @@ async def _library(request: Request, error: Exception) -> Response:
 
 async def _routing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    what = {404: "nothing is at this address", 405: f"{request.method[:20]} cannot be used here"}
+    reasons = {404: "nothing is at this address", 405: f"{request.method[:20]} cannot be used here"}
     code = CODES.get(error.status_code, "bad_request" if error.status_code < 500 else "internal")
-    return respond(Refusal(code, what.get(error.status_code, str(error.detail))), request.url.path, error.headers)
+    return respond(Refusal(code, reasons.get(error.status_code, str(error.detail))), request.url.path, error.headers)
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
@@ -156,17 +156,17 @@ def access_for(
             raise InputError(f"--allow-origin {origin[:60]!r}: expected a site as https://tool.example, without a path")
     if origins and not (token or tokens):
         raise InputError("other sites may ask with a token only: give --token-file FILE, or set " + TOKEN)
-    allowed = tuple(origin.lower() for origin in origins)
+    origin_list = tuple(origin.lower() for origin in origins)
     address = f"[{host}]" if ":" in host else host
     hosts = tuple(dict.fromkeys([*LOOPBACK, address.lower(), *(name.lower() for name in names)]))
     if _is_loopback(host):
-        return Access(token, hosts, allowed, tokens)
+        return Access(token, hosts, origin_list, tokens)
     if not (token or tokens) and not public:
         raise InputError(
             f"{host} can be reached by others, so a token is needed: give --token-file FILE or --tokens FILE, or set "
             f"{TOKEN}; without one the server answers on 127.0.0.1 only"
         )
-    return Access(token, hosts if names else (), allowed, tokens)
+    return Access(token, hosts if names else (), origin_list, tokens)
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -72,14 +72,14 @@ class SharedModel:
         if not phrases:
             return self._whole("encode", phrases, pooling, layer)
         if (pooling or self._pooling, layer) != (self._pooling, None):
-            work = lambda some: self._model.encode(some, pooling, layer)  # noqa: E731
+            work = lambda batch: self._model.encode(batch, pooling, layer)  # noqa: E731
             return np.array(self._sliced(("encode", pooling, layer), work, phrases, _context), np.float32)
         vectors = [self._cache.vector(phrase) for phrase in phrases]
         missing = [phrase for phrase, vector in zip(phrases, vectors, strict=True) if vector is None]
-        encoded = iter(self._sliced("encode", self._model.encode, missing, _context))
+        new_vectors = iter(self._sliced("encode", self._model.encode, missing, _context))
         for number, phrase in enumerate(phrases):
             if vectors[number] is None:
-                vectors[number] = vector = next(encoded)
+                vectors[number] = vector = next(new_vectors)
                 self._cache.put(phrase.context, {(phrase.start, phrase.end): vector})
         return np.array(vectors, np.float32)
 
@@ -90,13 +90,15 @@ class SharedModel:
         """
         kind = (tuple(sorted(frequent)), tuple(sorted(options.items())))
         if "threshold" in options:
-            return self._sliced(("segment", *kind), lambda some: self._model.segment(some, frequent, **options), texts)
+            return self._sliced(
+                ("segment", *kind), lambda batch: self._model.segment(batch, frequent, **options), texts
+            )
         extracted_spans = [self._cache.spans(text, kind) for text in texts]
         missing = [text for text, spans in zip(texts, extracted_spans, strict=True) if spans is None]
-        extracted = iter(self.extract(missing, frequent, **options))
+        extracts = iter(self.extract(missing, frequent, **options))
         for number, text in enumerate(texts):
             if extracted_spans[number] is None:
-                phrases = next(extracted)
+                phrases = next(extracts)
                 columns = (phrases.starts, phrases.ends, phrases.scores)
                 spans = list(map(Span, *(column.tolist() for column in columns)))
                 self._cache.put(
@@ -108,14 +110,14 @@ class SharedModel:
     def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Any]:
         """As `Model.extract`, but for the last bits."""
         kind = ("extract", tuple(sorted(frequent)), tuple(sorted(options.items())))
-        return self._sliced(kind, lambda some: self._model.extract(some, frequent, **options), texts)
+        return self._sliced(kind, lambda batch: self._model.extract(batch, frequent, **options), texts)
 
     def encode_sentences(self, texts: Sequence[str], layer: int | None = None) -> Floats:
         """(texts, width) float32, as `Model.encode_sentences`."""
         if not texts:
             return self._whole("encode_sentences", texts, layer)
         kind = ("sentences", layer)
-        vectors = self._sliced(kind, lambda some: self._model.encode_sentences(some, layer), texts)
+        vectors = self._sliced(kind, lambda batch: self._model.encode_sentences(batch, layer), texts)
         return np.array(vectors, np.float32)
 
     @property
@@ -231,14 +233,14 @@ class _SharedRuntime:
         """As `Runtime.blocks`."""
         at = 0
         while at < len(texts):
-            some = [texts[at]]
-            while at + len(some) < len(texts) and sum(map(len, some)) < SLICE:
-                some.append(texts[at + len(some)])
+            batch = [texts[at]]
+            while at + len(batch) < len(texts) and sum(map(len, batch)) < SLICE:
+                batch.append(texts[at + len(batch)])
             first = at
             work = lambda texts: [list(self._runtime.blocks(texts, layer))]  # noqa: E731
-            for part, states in self._shared.do(object(), work, some, 0, later=at > 0)[0]:
+            for part, states in self._shared.do(object(), work, batch, 0, later=at > 0)[0]:
                 yield slice(first + part.start, first + part.stop), states
-            at += len(some)
+            at += len(batch)
 
 
 @dataclass(slots=True)

@@ -145,24 +145,24 @@ class _Models:
 
         with self._loading:
             with self._lock:  # `release` does not wait for a model to load
-                if (shared := self._loaded.get(manifest.model_hash)) is not None:
+                if (common_model := self._loaded.get(manifest.model_hash)) is not None:
                     self._users[manifest.model_hash] += 1  # at once: the last index that uses it may just be closed
-                    return shared
+                    return common_model
             model = self._given or load_model(manifest.model_path, threads=self._threads)
             check_model(folder, manifest, model)
-            shared = SharedModel(model, self._settings.vectors)
+            common_model = SharedModel(model, self._settings.vectors)
             with self._lock:
-                self._loaded[manifest.model_hash] = shared
+                self._loaded[manifest.model_hash] = common_model
                 self._users[manifest.model_hash] += 1
-            return shared
+            return common_model
 
     def release(self, model_hash: str) -> None:
         """One index less uses it; an index rebuilt with another model does not keep them all."""
         with self._lock:
             self._users[model_hash] -= 1
-            if not self._users[model_hash] and (unused := self._loaded.pop(model_hash, None)) is not None:
-                self._past = (self._past[0] + unused.asked, self._past[1] + unused.passes)
-                unused.close()
+            if not self._users[model_hash] and (idle_model := self._loaded.pop(model_hash, None)) is not None:
+                self._past = (self._past[0] + idle_model.asked, self._past[1] + idle_model.passes)
+                idle_model.close()
 
     @property
     def passes(self) -> tuple[int, int]:
@@ -233,15 +233,15 @@ class _Shelf:
             log.error("index %s: %s", self.name, error)
             raise
         with self._lock:
-            used = self._open
-            used.users += 1
+            library_index = self._open
+            library_index.users += 1
         try:
-            yield used.searcher
+            yield library_index.searcher
         except (IndexError_, ModelError):
             log.exception("index %s", self.name)
             raise
         except InputError as error:
-            path = str(used.index.path)
+            path = str(library_index.index.path)
             if isinstance(error, ReadError) or path not in str(error):
                 raise
             raise InputError(
@@ -249,9 +249,9 @@ class _Shelf:
             ) from error  # clients do not learn where the index lies
         finally:
             with self._lock:
-                used.users -= 1
-                if used.retired and not used.users:
-                    self._close(used)
+                library_index.users -= 1
+                if library_index.retired and not library_index.users:
+                    self._close(library_index)
 
     def close(self) -> None:
         with self._lock:
@@ -305,12 +305,12 @@ class _Shelf:
         if self._refused is not None and self._refused.stamp == stamp and time.monotonic() < self._refused.until:
             raise self._refused.error.with_traceback(None)
         try:
-            opened = self._opened()
+            new_index = self._opened()
         except PhrasemateError as error:
             self._refused = _Refused(stamp, error, time.monotonic() + RETRY_SECONDS)
             raise
         self._refused = None
-        return opened
+        return new_index
 
     def _opened(self) -> _Open:
         stamp = _stamp(self._folder)
@@ -366,12 +366,12 @@ def _named(folders: Sequence[Path]) -> dict[str, Path]:
     """Each folder under its name; the second ``idx`` is ``idx-2``."""
     if not folders:
         raise InputError("no index was given; expected one folder or more")
-    named: dict[str, Path] = {}
+    index_folders: dict[str, Path] = {}
     counts: Counter[str] = Counter()
     for folder in folders:
         name = base = folder.resolve().name or "index"
-        while name in named:
+        while name in index_folders:
             counts[base] += 1
             name = f"{base}-{counts[base] + 1}"
-        named[name] = folder
-    return named
+        index_folders[name] = folder
+    return index_folders

@@ -328,8 +328,8 @@ class Guard:
     async def _body(self, receive: Receive, headers: Headers, most: int) -> bytes:
         """All of it, in memory: limited in bytes and time, so that nothing below waits for a slow client."""
         too_large = Refusal("too_large", f"a body of this kind has at most {most:,} bytes")
-        announced = headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced) > most:
+        content_length = headers.get("content-length", "0")
+        if content_length.isdecimal() and int(content_length) > most:
             raise too_large
         parts, size = [], 0
         try:

@@ -96,5 +96,5 @@ def open_log(place: str) -> None:
 def write_line(kind: str, **facts: Any) -> None:
     """Write one line; ``kind`` is "request" or "write". Nothing happens before `open_log`."""
     if _requests.handlers:
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        _requests.info(json.dumps({"time": now, "kind": kind, **facts}))
+        timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        _requests.info(json.dumps({"time": timestamp, "kind": kind, **facts}))

@@ -29,8 +29,8 @@ class User:
 
     def may(self, right: str, index: str = EVERY) -> bool:
         """Whether the user has this right, or a higher one, for an index (default: for the server as a whole)."""
-        owned = self.rights.get(index, self.rights.get(EVERY, ""))
-        return owned in RIGHTS[RIGHTS.index(right) :]
+        role = self.rights.get(index, self.rights.get(EVERY, ""))
+        return role in RIGHTS[RIGHTS.index(right) :]
 
 
 class Tokens:
@@ -70,7 +70,7 @@ def _read(path: Path) -> dict[str, User]:
     users: dict[str, User] = {}
     for number, entry in enumerate(entries, 1):
         digest, user = _user(path, number, entry)
-        if digest in users or any(user.name == other.name for other in users.values()):
+        if digest in users or any(user.name == known_user.name for known_user in users.values()):
             raise ReadError(str(path), 0, f"token {number}: name or sha256 occurs twice", "expected one token a user")
         users[digest] = user
     return users
@@ -107,10 +107,10 @@ class Rates:
         """Count a request. Raises Refusal where none is left."""
         if not user.rate:
             return
-        now = time.monotonic()
-        allowance, before = self._left.get(user.name, (float(user.rate), now))
-        allowance = min(user.rate, allowance + (now - before) * user.rate / 60)
-        self._left[user.name] = (allowance - 1 if allowance >= 1 else allowance), now
+        moment = time.monotonic()
+        allowance, before = self._left.get(user.name, (float(user.rate), moment))
+        allowance = min(user.rate, allowance + (moment - before) * user.rate / 60)
+        self._left[user.name] = (allowance - 1 if allowance >= 1 else allowance), moment
         if allowance < 1:
             raise Refusal("too_many_requests", f"{user.rate} requests a minute are yours; try again later")
 

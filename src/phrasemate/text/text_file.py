@@ -63,16 +63,16 @@ def other_encoding(raw: bytes, error: UnicodeDecodeError, offset: int) -> tuple[
     """Reason and remedy for a line that does not decode; ``offset`` is that of the line in the (unpacked) file."""
     at = offset + error.start
     if error.encoding != "utf-8":
-        what = f"byte 0x{raw[error.start]:02X} at offset {at:,} is not {error.encoding}"
-        return what, "give the right --encoding or convert the file with iconv"
+        problem = f"byte 0x{raw[error.start]:02X} at offset {at:,} is not {error.encoding}"
+        return problem, "give the right --encoding or convert the file with iconv"
     if error.reason == "unexpected end of data":
         return f"the text ends within a UTF-8 character at offset {at:,}", "the file may be cut short: copy it again"
-    what = f"byte 0x{raw[error.start]:02X} at offset {at:,} is not UTF-8"
+    problem = f"byte 0x{raw[error.start]:02X} at offset {at:,} is not UTF-8"
     high = sum(byte > 0x7F for byte in raw)
     if high * 3 > len(raw.strip()) and high > 3:
-        return f"{what} (a Cyrillic, Greek or East Asian encoding?)", "give its --encoding or convert it with iconv"
+        return f"{problem} (a Cyrillic, Greek or East Asian encoding?)", "give its --encoding or convert it with iconv"
     windows = any(0x80 <= byte <= 0x9F for byte in raw)
-    return f"{what} ({'Windows-1252' if windows else 'Latin-1'}?)", _say("cp1252" if windows else "latin-1")
+    return f"{problem} ({'Windows-1252' if windows else 'Latin-1'}?)", _say("cp1252" if windows else "latin-1")
 
 
 def _utf16_without_mark(head: bytes) -> str:
@@ -177,11 +177,11 @@ class TextFile:
             raw += block
             if len(raw) > WHOLE:
                 raise ReadError(self.name, 0, f"more than {WHOLE:,} bytes; expected less in this format", "split it")
-        marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        if not marked and (kind := binary_kind(bytes(raw[:_HEAD]))):
+        has_mark = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        if not has_mark and (kind := binary_kind(bytes(raw[:_HEAD]))):
             raise ReadError(self.name, 0, *kind)
         try:
-            text = raw.decode("utf-16" if marked else "utf-8-sig")
+            text = raw.decode("utf-16" if has_mark else "utf-8-sig")
         except UnicodeDecodeError as error:
             if not otherwise:
                 line = raw.count(b"\n", 0, error.start) + 1
@@ -195,8 +195,8 @@ class TextFile:
         """The bytes as they are stored, to be read in any order. Raises OSError."""
         self.bytes_read = self._bad = self._line = 0
         self.ended = False
-        with _Counted(self) as raw, io.BufferedReader(raw, _BUFFER) as stored:
-            yield cast(io.BufferedReader, stored)
+        with _Counted(self) as raw, io.BufferedReader(raw, _BUFFER) as stream:
+            yield cast(io.BufferedReader, stream)
 
     @contextmanager
     def _opened(self, whole: bool = False) -> Iterator[io.BufferedReader]:
@@ -204,8 +204,8 @@ class TextFile:
 
         ``whole``: in UTF-8 if another one was named, and sound to their end.
         """
-        with self.stored() as stored:
-            stream = self._unpacked(stored)
+        with self.stored() as raw_stream:
+            stream = self._unpacked(raw_stream)
             if not keeps_line_ends(self.encoding) or (whole and self.encoding != "utf-8"):
                 stream = io.BufferedReader(_Converted(stream, self.encoding, whole), _BUFFER)
             yield stream

@@ -197,38 +197,40 @@ class BiCLA(nn.Module):
         multiplied by ``metric`` (dim, dim), which is symmetric. Where all components are taken, m_ij of eq. 1 begins as
         about tanh(.4 cos) of the two words. Raises InputError where there are fewer words or dimensions than 2H.
         """
-        hidden = self.settings.hidden
-        if min(vectors.shape) < 2 * hidden or vectors.shape[1:] != (self.dim,):
-            expected = f"(words, {self.dim}), {2 * hidden} or more of either"
+        hidden_size = self.settings.hidden
+        if min(vectors.shape) < 2 * hidden_size or vectors.shape[1:] != (self.dim,):
+            shape = f"(words, {self.dim}), {2 * hidden_size} or more of either"
             raise InputError(
-                f'start "{self.settings.start}" with word vectors of shape {vectors.shape}; expected {expected}'
+                f'start "{self.settings.start}" with word vectors of shape {vectors.shape}; expected {shape}'
             )
         normal = functional.normalize(torch.from_numpy(vectors), dim=1)
-        turned = torch.eye(self.dim) if metric is None else torch.from_numpy(metric)
-        turned = turned / (normal @ turned).square().sum(1).mean().sqrt()  # words stay as long as they are, on the mean
-        projection = normal @ turned
+        start_matrix = torch.eye(self.dim) if metric is None else torch.from_numpy(metric)
+        start_matrix = (
+            start_matrix / (normal @ start_matrix).square().sum(1).mean().sqrt()
+        )  # words stay as long as they are, on the mean
+        projection = normal @ start_matrix
         axes = (
-            torch.linalg.eigh(projection.T @ projection).eigenvectors.flip(1).T @ turned
+            torch.linalg.eigh(projection.T @ projection).eigenvectors.flip(1).T @ start_matrix
         )  # (dim, dim), the longest axis first
-        gates = torch.tensor([OPEN, SHUT, 0.0, OPEN]).repeat_interleave(hidden)  # input, forget, cell, output
+        gates = torch.tensor([OPEN, SHUT, 0.0, OPEN]).repeat_interleave(hidden_size)  # input, forget, cell, output
         for first, direction in enumerate(("", "_reverse")):
             for encoder in [self.encoder, *([self.second_encoder] if self.settings.separate else [])]:
                 weights = {name: getattr(encoder, f"{name}_l0{direction}") for name in _LSTM}
                 for weight in weights.values():
                     weight.zero_()
                 weights["bias_ih"].copy_(gates)
-                weights["weight_ih"][2 * hidden : 3 * hidden] = REACH * axes[first : 2 * hidden : 2]
+                weights["weight_ih"][2 * hidden_size : 3 * hidden_size] = REACH * axes[first : 2 * hidden_size : 2]
         self._like_matches_like(MATCH / REACH**2, 1 / REACH**2)
 
     def match(self, side: int) -> tuple[Tensor, Tensor]:
         """The W (2H, 2H) and b () of eq. 1, for the first sentence (0) or the second (1)."""
-        which = min(side, len(self.match_bias) - 1)
-        return self.match_weight[which], self.match_bias[which]
+        side_row = min(side, len(self.match_bias) - 1)
+        return self.match_weight[side_row], self.match_bias[side_row]
 
     def attention(self, side: int) -> tuple[Tensor, Tensor]:
         """The v (2H,) and b () of eq. 4."""
-        which = min(side, len(self.sum_bias) - 1)
-        return self.sum_weight[which], self.sum_bias[which]
+        side_row = min(side, len(self.sum_bias) - 1)
+        return self.sum_weight[side_row], self.sum_bias[side_row]
 
     def encode(self, sentences: Padded, side: int = 0) -> Encoded:
         """The BiLSTM, of first sentences (0) or second ones (1).
@@ -239,8 +241,8 @@ class BiCLA(nn.Module):
         values, lengths = sentences.values.to(self.score_weight), sentences.lengths
         if self.settings.scaled:
             values = functional.normalize(values, dim=2) * self.dim**0.5
-        packed = pack_padded_sequence(values, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(encoder(packed)[0], batch_first=True, total_length=values.shape[1])
+        sequence = pack_padded_sequence(values, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(encoder(sequence)[0], batch_first=True, total_length=values.shape[1])
         mask = (torch.arange(values.shape[1]) < lengths[:, None]).to(states)  # (n, T)
         return Encoded(states * mask[:, :, None], mask)
 
@@ -313,7 +315,7 @@ def score_matrix(
     wrong = next((item.shape for side in (queries, documents) for item in side if item.shape[1:] != (model.dim,)), None)
     if wrong is not None:
         raise InputError(f"word vectors of shape {wrong}; this BiCLA takes (words, {model.dim})")
-    scores, completed = np.zeros((len(queries), len(documents)), np.float32), 0
+    scores, pair_count = np.zeros((len(queries), len(documents)), np.float32), 0
     for rows in _by_length(queries, chunk):
         query_states = _states(model, [queries[row] for row in rows], 0)
         for columns in _by_length(documents, chunk):
@@ -322,8 +324,8 @@ def score_matrix(
                 block = _Block(model, _side_by_side(document_states[start:end]))
                 for row, query in zip(rows, query_states, strict=True):
                     scores[row, columns[start:end]] = block.scores(query).cpu().numpy()
-                completed += len(rows) * (end - start)
-                progress(completed, scores.size)
+                pair_count += len(rows) * (end - start)
+                progress(pair_count, scores.size)
     return scores
 
 
@@ -648,13 +650,13 @@ class BiCLATask:
     def averaged(self, share: float) -> Iterator[None]:
         """The module with so much of what training has changed (`OptimizerSettings`), for as long as this lasts."""
         parameters = list(self.module.parameters())
-        trained = [parameter.detach().clone() for parameter in parameters] if share < 1 else []
+        weights = [parameter.detach().clone() for parameter in parameters] if share < 1 else []
         for parameter, began in zip(parameters, self._began, strict=True):
             parameter.data.lerp_(began, 1 - share)
         try:
             yield
         finally:
-            for parameter, whole in zip(parameters, trained, strict=False):
+            for parameter, whole in zip(parameters, weights, strict=False):
                 parameter.data.copy_(whole)
 
     def _scores(self, batch: Batch) -> Tensor:
@@ -671,8 +673,8 @@ class BiCLATask:
             sides = slice(0, batch.pairs), slice(batch.pairs, None)
             first, second = (self.module.encode(Padded(values[s], lengths[s]), n) for n, s in enumerate(sides))
             return first, second
-        encoded = self.module.encode(batch.sentences)
-        return encoded.rows(0, batch.pairs), encoded.rows(batch.pairs, None)
+        encodings = self.module.encode(batch.sentences)
+        return encodings.rows(0, batch.pairs), encodings.rows(batch.pairs, None)
 
     def _shared(self, batch: Batch) -> Tensor:
         """(m, 1 + m (1 + K)), the true pairs first; -inf for what is not a negative."""
@@ -682,7 +684,9 @@ class BiCLATask:
 
     def _batch(self, pairs: Pairs, rows: Sequence[int], negatives: Sequence[Sequence[int]]) -> Batch:
         left, right = (space.matrix for space in self.spaces)
-        second = [number for row, others in zip(rows, negatives, strict=True) for number in (row, *others)]
+        second = [
+            number for row, negative_rows in zip(rows, negatives, strict=True) for number in (row, *negative_rows)
+        ]
         sentences = [left[pairs.first[row]] for row in rows] + [right[pairs.second[number]] for number in second]
         mates = pairs.group[list(rows)][:, None] == pairs.group[second]
         return Batch(pad(sentences), len(rows), torch.from_numpy(mates))
@@ -742,14 +746,14 @@ def hardest(first: Floats, second: Floats, group: Rows, count: int) -> Rows:
 
 def _negatives(pairs: Pairs, row: int, count: int, draw: np.random.Generator) -> list[int]:
     """The hard negatives of a pair and random ones, no two alike."""
-    chosen: list[int] = pairs.hard[row].tolist()
+    hard_rows: list[int] = pairs.hard[row].tolist()
     group = pairs.group[row]
     for _ in range(TRIES * count):
-        if len(chosen) == count:
-            return chosen
-        other = int(draw.integers(len(pairs.group)))
-        if pairs.group[other] != group and other not in chosen:
-            chosen.append(other)
+        if len(hard_rows) == count:
+            return hard_rows
+        negative = int(draw.integers(len(pairs.group)))
+        if pairs.group[negative] != group and negative not in hard_rows:
+            hard_rows.append(negative)
     raise InputError(f"{len(pairs.group)} pairs: too few to draw {count} different negatives from; give more text")
 
 

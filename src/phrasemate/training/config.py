@@ -23,12 +23,12 @@ def file_of(source: Path) -> Path:
 
     Raises InputError, with what there is, where it is neither.
     """
-    shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"), key=lambda path: path.stem)}
+    shipped_files = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"), key=lambda path: path.stem)}
     if source.is_file():
         return source
-    if source.parent == Path() and (name := source.name.removesuffix(".toml")) in shipped:
-        return shipped[name]
-    raise InputError(f"{source}: no such file; phrasemate comes with {', '.join(shipped)}")
+    if source.parent == Path() and (name := source.name.removesuffix(".toml")) in shipped_files:
+        return shipped_files[name]
+    raise InputError(f"{source}: no such file; phrasemate comes with {', '.join(shipped_files)}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     """The tables with ``table.key=value`` put in; a value is TOML, or else a string."""
-    changed = {key: dict(_table(value, key)) for key, value in tables.items()}
+    new_tables = {key: dict(_table(value, key)) for key, value in tables.items()}
     for change in changes:
         name, sign, text = change.partition("=")
         table, dot, key = name.strip().partition(".")
@@ -51,8 +51,8 @@ def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, A
             value = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError):  # long numbers, deep brackets
             value = text.strip()
-        changed.setdefault(table, {})[key] = value
-    return changed
+        new_tables.setdefault(table, {})[key] = value
+    return new_tables
 
 
 def expect(name: str, value: str, among: Sequence[str]) -> None:
@@ -123,5 +123,5 @@ def _checked(value: Any, kind: Any, name: str) -> Any:
         return tuple(value)
     if isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
-    expected = "a list of strings" if kind == tuple[str, ...] else kind.__name__
-    raise InputError(f"{name}: {value!r}; expected {expected}")
+    requirement = "a list of strings" if kind == tuple[str, ...] else kind.__name__
+    raise InputError(f"{name}: {value!r}; expected {requirement}")

@@ -71,7 +71,7 @@ def contexts_of(
     A phrase without any is its own context, and with ``bare`` every phrase is. Raises InputError for a blank one.
     """
     phrases: list[Phrase] = []
-    owned = [0]
+    row_ends = [0]
     lacking = 0
     for side in ("source", "target"):
         for pair in pairs:
@@ -81,13 +81,13 @@ def contexts_of(
                 raise InputError(f"{name}: {pair.source!r} and {pair.target!r}; expected two phrases, neither blank")
             lacking += not sentences
             phrases += sentences or [Phrase(text, 0, len(text))]
-            owned.append(len(phrases))
+            row_ends.append(len(phrases))
     blocks = [_windows(phrases[at : at + BLOCK], tokenizer) for at in range(0, len(phrases), BLOCK)]
     ids, lengths, first, last = (np.concatenate(column) for column in zip(*blocks, strict=True))
     bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     texts = [pair.source for pair in pairs] + [pair.target for pair in pairs]
     wordings = np.array([_hash(text) for text in texts], np.int64)
-    return Contexts(name, ids, bounds, np.array(owned, np.int64), first, last, wordings, lacking)
+    return Contexts(name, ids, bounds, np.array(row_ends, np.int64), first, last, wordings, lacking)
 
 
 def _hash(text: str) -> int:
@@ -153,7 +153,7 @@ def sampled(
 
     A phrase that has fewer has those it has. Without ``draw``: its first ones (0: all).
     """
-    chosen: list[tuple[int, int, int]] = []  # file, context, phrase
+    samples: list[tuple[int, int, int]] = []  # file, context, phrase
     wordings = []
     for side in (0, 1):
         for place, (file, row) in enumerate(rows):
@@ -161,12 +161,12 @@ def sampled(
             phrase = row + side * contexts.pairs
             low, high = int(contexts.owned[phrase]), int(contexts.owned[phrase + 1])
             numbers = range(low, high) if draw is None else draw.sample(range(low, high), min(count, high - low))
-            chosen += [(file, number, place + side * len(rows)) for number in numbers[: count or None]]
+            samples += [(file, number, place + side * len(rows)) for number in numbers[: count or None]]
             wordings.append(contexts.wordings[phrase])
-    file_, number, owner = np.array(chosen, np.int64).T
-    pieces = [files[f].ids[slice(*files[f].bounds[n : n + 2])] for f, n, _ in chosen]
+    file_, number, owner = np.array(samples, np.int64).T
+    pieces = [files[f].ids[slice(*files[f].bounds[n : n + 2])] for f, n, _ in samples]
     bounds = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])]).astype(np.int64)
-    first, last = (np.array([getattr(files[f], end)[n] for f, n, _ in chosen], np.int64) for end in ("first", "last"))
+    first, last = (np.array([getattr(files[f], end)[n] for f, n, _ in samples], np.int64) for end in ("first", "last"))
     return Sampled(
         np.concatenate(pieces).astype(np.int64), bounds, first, last, owner, np.array(wordings, np.int64), file_, number
     )

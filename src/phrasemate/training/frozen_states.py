@@ -172,12 +172,12 @@ def layer_states(layer: Any, queries: Tensor, states: Tensor, mask: Tensor) -> T
     visible = mask[:, None, None, :]
     if q.is_cuda:
         share = attention.dropout.p if attention.training else 0.0
-        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=visible, dropout_p=share)
+        mixture = functional.scaled_dot_product_attention(q, k, v, attn_mask=visible, dropout_p=share)
     else:  # faster there for short texts
         scores = (q @ k.transpose(2, 3)).float() * attention.attention_head_size**-0.5  # (texts, heads, n, tokens)
-        mixed = attention.dropout(scores.masked_fill(~visible, -torch.inf).softmax(-1)).to(v.dtype) @ v
-    attended = layer.attention.output(mixed.transpose(1, 2).flatten(2), queries)
-    output: Tensor = layer.output(layer.intermediate(attended), attended)
+        mixture = attention.dropout(scores.masked_fill(~visible, -torch.inf).softmax(-1)).to(v.dtype) @ v
+    attention_output = layer.attention.output(mixture.transpose(1, 2).flatten(2), queries)
+    output: Tensor = layer.output(layer.intermediate(attention_output), attention_output)
     return output
 
 
@@ -234,7 +234,7 @@ class Feed:
         self.files, self.lower, self.padding, self.chunk, self.autocast = files, lower, padding, chunk, autocast
         self._kept: list[Halves] = []
 
-    def keep(self, folder: Path, precision: str, show: Progress = lambda what, step, total: None) -> None:
+    def keep(self, folder: Path, precision: str, show: Progress = lambda label, step, total: None) -> None:
         """From now on read the lower states of all contexts from files in ``folder``; those that lack are made.
 
         ``precision``: the name of what ``autocast`` computes in. Raises InputError where a file cannot be written.
@@ -262,11 +262,11 @@ class Feed:
     def inputs(self, piece: Piece) -> Inputs:
         """A piece on the device, in the states after the lower layers."""
         device = self.lower.device
-        values, *others = (torch.from_numpy(array).to(device) for array in piece)
+        values, *further = (torch.from_numpy(array).to(device) for array in piece)
         if not values.is_floating_point():
             with self.autocast():
-                values = self.lower(values, others[0])
-        return Inputs(values.float() if values.is_floating_point() else values, *others)
+                values = self.lower(values, further[0])
+        return Inputs(values.float() if values.is_floating_point() else values, *further)
 
     def _gathered(self, sampled: Sampled, places: Integers, mask: NDArray[np.bool_]) -> Halves:
         values = np.zeros((*mask.shape, self._kept[0].shape[1]), np.float16)
@@ -396,15 +396,15 @@ def sentence_states(
     folder.mkdir(parents=True, exist_ok=True)
     key = sha256("\n".join([FORMAT, model.hash, *texts]).encode("utf-8", "replace")).hexdigest()[:24]
     paths = {name: folder / f"{key}.{name}.npy" for name in ("vectors", "bounds", "values")}
-    stored = _read_sentence_states(paths)
-    if stored is None:
+    cached_states = _read_sentence_states(paths)
+    if cached_states is None:
         with FileLock(folder / f"{key}.lock"):  # another run may be at it
-            stored = _read_sentence_states(paths)
-            if stored is None:
-                computed = _compute_sentence_states(model, texts, progress)
-                _write_sentence_states(paths, computed)
-                stored = _read_sentence_states(paths) or computed  # mapped, not in memory
-    return stored
+            cached_states = _read_sentence_states(paths)
+            if cached_states is None:
+                new_states = _compute_sentence_states(model, texts, progress)
+                _write_sentence_states(paths, new_states)
+                cached_states = _read_sentence_states(paths) or new_states  # mapped, not in memory
+    return cached_states
 
 
 def _write_sentence_states(paths: dict[str, Path], states: SentenceStates) -> None:
@@ -414,7 +414,7 @@ def _write_sentence_states(paths: dict[str, Path], states: SentenceStates) -> No
 
 
 def _compute_sentence_states(model: Model, texts: Sequence[str], progress: SentenceProgress) -> SentenceStates:
-    values, counts, vectors, completed = [], [], [], 0
+    values, counts, vectors, text_count = [], [], [], 0
     prefix = model.sentence_prompt()
     opening, closing = len(model.runtime.opening), len(model.runtime.closing)
     progress(0, len(texts))
@@ -427,8 +427,8 @@ def _compute_sentence_states(model: Model, texts: Sequence[str], progress: Sente
         inside[np.concatenate(edges)] = False
         values.append(states.values[inside].astype(np.float16))
         counts += (np.diff(states.bounds) - opening - closing).tolist()
-        completed += len(states.bounds) - 1
-        progress(completed, len(texts))
+        text_count += len(states.bounds) - 1
+        progress(text_count, len(texts))
     bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return SentenceStates(np.concatenate(values), bounds, np.concatenate(vectors))
 

@@ -210,8 +210,8 @@ class Backbone(nn.Module):
 
 def _dropouts(config: Any) -> list[str]:
     """The names of an architecture's rates of dropout within its layers and embeddings."""
-    others = ("classif", "pooler", "qa_", "summary")
-    return [name for name in config.to_dict() if "dropout" in name and not any(part in name for part in others)]
+    other_parts = ("classif", "pooler", "qa_", "summary")
+    return [name for name in config.to_dict() if "dropout" in name and not any(part in name for part in other_parts)]
 
 
 def grouped(bounds: Rows, tokens: int) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:

@@ -92,9 +92,9 @@ def train_lora(
     with _in_one_line(base, out):
         tokenizer, model = _loaded(base)
         items, left_out = encoded(lessons, tokenizer, settings.max_tokens)
-        adapted = get_peft_model(model, config).to(device).train()
-        losses = _trained(adapted, items, settings, out, tokenizer.pad_token_id or 0, device, progress)
-        adapted.save_pretrained(str(out))  # as safetensors
+        adapter = get_peft_model(model, config).to(device).train()
+        losses = _trained(adapter, items, settings, out, tokenizer.pad_token_id or 0, device, progress)
+        adapter.save_pretrained(str(out))  # as safetensors
         for weights in out.glob("*.safetensors"):
             unlock(weights)
         facts = asdict(settings) | {"base": str(base), "examples": len(items), "left out": left_out}
@@ -125,8 +125,8 @@ def _trained(
     adapted: Any, items: Sequence[Encoded], settings: LoraSettings, out: Path, pad: int, device: str, progress: Progress
 ) -> list[float]:
     """The loss of each step."""
-    trained = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(trained, lr=settings.rate)
+    weights = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.AdamW(weights, lr=settings.rate)
     out.mkdir(parents=True, exist_ok=True)
     losses = []
     with (out / "metrics.jsonl").open("w", encoding="utf-8") as log:
@@ -137,7 +137,7 @@ def _trained(
             loss = adapted(input_ids=ids, attention_mask=mask, labels=labels).loss
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(trained, settings.norm)
+            torch.nn.utils.clip_grad_norm_(weights, settings.norm)
             optimiser.step()
             losses.append(float(loss.detach()))
             if not math.isfinite(losses[-1]):

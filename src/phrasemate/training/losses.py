@@ -53,13 +53,13 @@ def balanced_bce(logits: Tensor, positive: Tensor, texts: Tensor | None = None) 
     if texts is not None:
         count = int(texts.max()) + 1 if len(texts) else 1
         phrases = torch.bincount(texts[positive], minlength=count)
-        others = torch.bincount(texts[~positive], minlength=count)
-        share = phrases * (others > 0)  # of each sentence
-        weights = torch.where(positive, 0.5 / phrases.clamp(min=1)[texts], 0.5 / others.clamp(min=1)[texts])
+        negatives = torch.bincount(texts[~positive], minlength=count)
+        share = phrases * (negatives > 0)  # of each sentence
+        weights = torch.where(positive, 0.5 / phrases.clamp(min=1)[texts], 0.5 / negatives.clamp(min=1)[texts])
         return (losses * weights * share[texts]).sum() / share.sum().clamp(min=1)
-    both = positive.any() & ~positive.all()
+    has_both = positive.any() & ~positive.all()
     weights = torch.where(positive, 0.5 / positive.sum().clamp(min=1), 0.5 / (~positive).sum().clamp(min=1))
-    return (losses * weights).sum() * both
+    return (losses * weights).sum() * has_both
 
 
 def span_means(states: Tensor, first: Tensor, last: Tensor) -> Tensor:

@@ -64,22 +64,22 @@ class Reranker(nn.Module):
         """(B, K) scores of B sentences (B, I, width), each with K others (B, K, J, width); ``cosines`` (B, K)."""
         w = self.weights
         x, y = self.projected(first)[:, None], self.projected(second)  # (B, 1, I, d), (B, K, J, d)
-        mine, theirs = first.mask[:, None], second.mask  # (B, 1, I), (B, K, J)
-        forth = self._crossed(x, y, mine, theirs)
-        back = self._crossed(y, x, theirs, mine)
+        mine, right_mask = first.mask[:, None], second.mask  # (B, 1, I), (B, K, J)
+        forth = self._crossed(x, y, mine, right_mask)
+        back = self._crossed(y, x, right_mask, mine)
         match = (forth[0] + back[0]) / 2  # (B, K)
         bilinear = w["bilinear"] + w["bilinear"].T
-        summed = torch.tanh(((forth[1] @ bilinear) * back[1]).sum(-1) / 2 + w["bilinear_bias"])  # eq. 5
-        scores: Tensor = (torch.stack([cosines, match, summed], -1) * w["mix"]).sum(-1)  # @ rounds to bf16
+        score_sum = torch.tanh(((forth[1] @ bilinear) * back[1]).sum(-1) / 2 + w["bilinear_bias"])  # eq. 5
+        scores: Tensor = (torch.stack([cosines, match, score_sum], -1) * w["mix"]).sum(-1)  # @ rounds to bf16
         return scores
 
     def projected(self, tokens: Tokens) -> Tensor:
         """(..., T, d) of unit length; padding, of which there may be more than tokens, is 0 and costs nothing."""
         mask = tokens.mask.bool()
         states: Tensor = self.dropout(tokens.states[mask] @ self.weights["project"] + self.weights["project_bias"])
-        placed: Tensor = states.new_zeros(*mask.shape, states.shape[-1])
-        placed[mask] = functional.normalize(states, dim=-1)
-        return placed
+        placement: Tensor = states.new_zeros(*mask.shape, states.shape[-1])
+        placement[mask] = functional.normalize(states, dim=-1)
+        return placement
 
     def _crossed(self, queries: Tensor, other: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
         """The weighted mean match (B, K) of a side's tokens, and its e (B, K, d), of unit length."""
@@ -229,7 +229,7 @@ class RerankerTask:
         model: Model,
         states: Path,
         device: str = "cpu",
-        progress: Progress = lambda what, step, total: None,
+        progress: Progress = lambda title, step, total: None,
     ) -> None:
         self.config, self._model, self._device = config, model, device
         self._train: list[Asked] = []
@@ -255,11 +255,11 @@ class RerankerTask:
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """Numbers that scale and mix learn faster."""
         few = {"sharpness", "mix", "match_bias", "attend_bias", "bilinear_bias"}
-        named = list(self.module.weights.items())
+        named_weights = list(self.module.weights.items())
         rates = self.config.optimizer
         return [
-            ([value for name, value in named if name not in few], rates.rate),
-            ([value for name, value in named if name in few], rates.mix_rate),
+            ([value for name, value in named_weights if name not in few], rates.rate),
+            ([value for name, value in named_weights if name in few], rates.mix_rate),
         ]
 
     def batch(self, number: int) -> Batch:
@@ -317,14 +317,14 @@ class RerankerTask:
         most = self.config.data.tokens
         first = _side_by_side([states.tokens(row)[:most] for states, row, _, _ in queries])
         count = len(queries[0][3])
-        second = _side_by_side([others.tokens(at)[:most] for _, _, others, ids in queries for at in ids.tolist()])
-        cosines = np.stack([others.vectors[ids] @ states.vectors[row] for states, row, others, ids in queries])
-        none = np.zeros(cosines.shape, np.bool_)
+        second = _side_by_side([documents.tokens(at)[:most] for _, _, documents, ids in queries for at in ids.tolist()])
+        cosines = np.stack([documents.vectors[ids] @ states.vectors[row] for states, row, documents, ids in queries])
+        no_mates = np.zeros(cosines.shape, np.bool_)
         return Batch(
             Tokens(*(item.to(self._device) for item in first)),
             Tokens(*(item.to(self._device).view(-1, count, *item.shape[1:]) for item in second)),
             torch.from_numpy(cosines).to(self._device),
-            torch.from_numpy(none if ignored is None else ignored).to(self._device),
+            torch.from_numpy(no_mates if ignored is None else ignored).to(self._device),
         )
 
     def _read(
@@ -338,10 +338,10 @@ class RerankerTask:
                 f"{path}: {len(rows)} pairs; expected {self.config.data.candidates} or more, to make lists of"
             )
         first_texts, second_texts = [row[0] for row in rows], [row[1] for row in rows]
-        what = f"{path.parent.name} {path.stem}"
+        title = f"{path.parent.name} {path.stem}"
 
         def cached_states(texts: list[str]) -> SentenceStates:
-            return sentence_states(self._model, texts, states, lambda step, total: progress(what, step, total))
+            return sentence_states(self._model, texts, states, lambda step, total: progress(title, step, total))
 
         return (first_texts, second_texts), (cached_states(first_texts), cached_states(second_texts))
 
@@ -371,15 +371,15 @@ def lists(first: Floats, second: Floats, number: Rows, count: int) -> tuple[Rows
         values -= penalties
         values[np.arange(len(values)), np.arange(part.start, part.stop)] = np.inf
         ids[part] = topk(values, ids.shape[1])[0]
-    ignored = number[ids] == number[:, None]
-    ignored[:, 0] = False
-    return ids, ignored
+    same_text = number[ids] == number[:, None]
+    same_text[:, 0] = False
+    return ids, same_text
 
 
 def _both(texts: tuple[list[str], list[str]], sides: tuple[SentenceStates, SentenceStates], count: int) -> list[Asked]:
     return [
-        Asked(queries, others, *lists(queries.vectors, others.vectors, numbered(read), count))
-        for queries, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0]))
+        Asked(queries, documents, *lists(queries.vectors, documents.vectors, numbered(read), count))
+        for queries, documents, read in ((*sides, texts[1]), (*sides[::-1], texts[0]))
     ]
 
 
@@ -387,11 +387,11 @@ def _held_out(
     pair: str, texts: tuple[list[str], list[str]], sides: tuple[SentenceStates, SentenceStates], most: int
 ) -> list[Held]:
     sets = []
-    for queries, others, read in ((*sides, texts[1]), (*sides[::-1], texts[0])):
+    for queries, documents, read in ((*sides, texts[1]), (*sides[::-1], texts[0])):
         rows = np.unique(np.linspace(0, len(read) - 1, most or len(read)).astype(np.int64))
-        penalties = csls_penalties(queries.vectors, others.vectors, NEIGHBOURS)
-        ids = nearest(queries.vectors[rows], others.vectors, FIRST, penalties)[0]
-        sets.append(Held(pair, queries, others, rows, ids, numbered(read)))
+        penalties = csls_penalties(queries.vectors, documents.vectors, NEIGHBOURS)
+        ids = nearest(queries.vectors[rows], documents.vectors, FIRST, penalties)[0]
+        sets.append(Held(pair, queries, documents, rows, ids, numbered(read)))
     return sets
 
 

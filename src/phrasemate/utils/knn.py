@@ -67,10 +67,10 @@ def topk_candidates(values: Floats, k: int, least: Floats | None = None) -> tupl
     if count > k:
         least = np.maximum(least, np.partition(maxima, -k, axis=1)[:, -k])
     rows, group = np.nonzero(maxima >= least[:, None])
-    which, member = np.nonzero(groups[rows, :, group] >= least[rows, None])
+    row_of, member = np.nonzero(groups[rows, :, group] >= least[rows, None])
     rest = np.nonzero(values[:, count * GROUP :] >= least[:, None])
-    columns = np.concatenate([member * count + group[which], rest[1] + count * GROUP])
-    return pad_ragged(np.concatenate([rows[which], rest[0]]), columns, values)
+    columns = np.concatenate([member * count + group[row_of], rest[1] + count * GROUP])
+    return pad_ragged(np.concatenate([rows[row_of], rest[0]]), columns, values)
 
 
 def pad_ragged(rows: Columns, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
@@ -80,9 +80,9 @@ def pad_ragged(rows: Columns, columns: Columns, values: Floats) -> tuple[Columns
     counts = np.bincount(rows, minlength=len(values))
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     shape = (len(values), int(counts.max(initial=0)))
-    padded, numbers = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
-    padded[rows, within], numbers[rows, within] = columns, values[rows, columns]
-    return padded, numbers
+    padded_ids, numbers = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
+    padded_ids[rows, within], numbers[rows, within] = columns, values[rows, columns]
+    return padded_ids, numbers
 
 
 BLOCK = 20_000_000  # similarities held at once: 80 MB
@@ -221,8 +221,8 @@ class ApproximateSearch:
         )
         progress(0)
         draw = np.random.default_rng(0)
-        some = np.sort(draw.choice(count, min(count, _TRAINED_A_CELL * cells), replace=False))
-        self._index.train(vectors[some].astype(np.float32) - self._mean)
+        sample_rows = np.sort(draw.choice(count, min(count, _TRAINED_A_CELL * cells), replace=False))
+        self._index.train(vectors[sample_rows].astype(np.float32) - self._mean)
         for at in range(0, count, _BLOCK):
             self._index.add(vectors[at : at + _BLOCK].astype(np.float32) - self._mean)
             progress(min(at + _BLOCK, count))
@@ -266,8 +266,8 @@ def _exact_blocks(vectors: Halves, queries: Floats, k: int) -> NDArray[np.int64]
     scores = np.zeros((len(queries), 0), np.float32)
     for at in range(0, len(vectors), _BLOCK):
         block = vectors[at : at + _BLOCK].astype(np.float32)
-        more, those = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
-        ids, scores = np.hstack([ids, those + at]), np.hstack([scores, more])
+        more, block_scores = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+        ids, scores = np.hstack([ids, block_scores + at]), np.hstack([scores, more])
         columns, scores = topk(scores, min(k, scores.shape[1]))
         ids = np.take_along_axis(ids, columns, 1)
     return ids

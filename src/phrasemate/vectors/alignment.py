@@ -171,18 +171,18 @@ def self_learn(
     if max(pairs[0].max(initial=0) - len(x), pairs[1].max(initial=0) - len(z)) >= 0:
         raise InputError(f"pairs of rows beyond the {settings.vocabulary:,} words that are learnt from; leave them out")
     draw = np.random.default_rng(settings.seed)
-    keep, best, stuck = settings.keep, -np.inf, 0
+    keep, best, stalls = settings.keep, -np.inf, 0
     source, target = pairs
     for iteration in range(1, settings.most + 1):
         rotation_x, right = orthogonal_maps(x[source], z[target])
         source, target, objective = _dictionary(x @ rotation_x, z @ right, keep, settings.neighbours, draw)
         progress(iteration, keep, objective)
-        stuck = 0 if objective >= best + settings.progress else stuck + 1
+        stalls = 0 if objective >= best + settings.progress else stalls + 1
         best = max(best, objective)
-        if stuck >= settings.patience:
+        if stalls >= settings.patience:
             if keep >= 1:
                 break
-            keep, stuck = min(1.0, settings.growth * keep), 0
+            keep, stalls = min(1.0, settings.growth * keep), 0
     return Learnt(source, target, objective, iteration)
 
 
@@ -202,8 +202,8 @@ def _dictionary(x: Floats, z: Floats, keep: float, k: int, draw: np.random.Gener
         best_there[part] = similar.max(1)
         np.maximum(best_back, similar.max(0), out=best_back)
         mask = _random_mask(similar.shape, keep, draw)
-        chosen = _times(similar - half_z, mask)
-        forward[part] = chosen.argmax(1)
+        masked_values = _times(similar - half_z, mask)
+        forward[part] = masked_values.argmax(1)
         similar -= half_x[part, None]
         _times(similar, mask)
         rows = _best_rows(similar)
@@ -315,10 +315,10 @@ def map_unsupervised(
     source, target = _prepared(source, target)
     x, z = (side.matrix for side in (source, target))
     pairs = initial_pairs(x, z, settings) if lexicon is None else _lexicon_rows(source, target, lexicon, settings)
-    learnt = self_learn(x, z, pairs, settings, progress)
+    maps = self_learn(x, z, pairs, settings, progress)
     facts = {"mapping": f"self-learning, {method}", "settings": asdict(settings), "lexicon": lexicon is not None}
-    facts |= {"objective": learnt.objective, "iterations": learnt.iterations}
-    return _mapped(source, target, (learnt.source, learnt.target), method, learnt, facts)
+    facts |= {"objective": maps.objective, "iterations": maps.iterations}
+    return _mapped(source, target, (maps.source, maps.target), method, maps, facts)
 
 
 def _prepared(source: WordVectors, target: WordVectors) -> tuple[WordVectors, WordVectors]:

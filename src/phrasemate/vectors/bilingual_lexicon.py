@@ -53,12 +53,12 @@ def entries(lexicon: Lexicon, first: int = 1, last: int | None = None) -> list[t
     order: dict[str, int] = {}
     for source, _ in lexicon:
         order.setdefault(source, len(order) + 1)
-    selected = [pair for pair in lexicon if first <= order[pair[0]] and (last is None or order[pair[0]] <= last)]
-    if not selected:
+    selection = [pair for pair in lexicon if first <= order[pair[0]] and (last is None or order[pair[0]] <= last)]
+    if not selection:
         raise InputError(
             f"entries {first} to {last or 'the last'} of a lexicon of {len(order):,} words: there are none"
         )
-    return selected
+    return selection
 
 
 def parse_range(text: str) -> tuple[int, int | None]:

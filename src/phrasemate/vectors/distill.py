@@ -109,15 +109,15 @@ def mean_states(
     index = {word: row for row, word in enumerate(vocabulary.words)}
     facts = {**asdict(settings), "words": len(index), "method": "distilled", "model": model.hash}
     facts |= {"sentences": vocabulary.sentences, "text": vocabulary.digest}
-    chosen = sample_contexts(
+    samples = sample_contexts(
         texts, index, settings.contexts, settings.least, settings.seed, vocabulary.sentences, progress
     )
     sums = np.zeros((len(index), width), np.float32)
-    with ResumableSum(partial, facts, sums) as unfinished:
-        for number, batch in _batches(texts, chosen, unfinished.done):
-            unfinished.add(number, *_vectors(model, batch, settings))
+    with ResumableSum(partial, facts, sums) as partial_sum:
+        for number, batch in _batches(texts, samples, partial_sum.done):
+            partial_sum.add(number, *_vectors(model, batch, settings))
             progress("encoding", number, vocabulary.sentences)
-    sums /= np.bincount(chosen.word, minlength=len(index))[:, None]
+    sums /= np.bincount(samples.word, minlength=len(index))[:, None]
     return WordVectors(vocabulary.words, sums, language, np.array(vocabulary.counts, np.int64), facts)
 
 
@@ -189,9 +189,9 @@ def shared_projection(space: WordVectors, model: Model, pooling: str, layer: int
         raise InputError(
             "the vectors that give the space have no projection; give some that distil made, not mapped ones"
         )
-    for key, now in zip(_SPACE, (model.hash, pooling, layer), strict=True):
-        if (was := space.facts.get(key)) != now:
-            raise InputError(f"the vectors that give the space are of {key} {was}, not {now}; use the same for both")
+    for key, value in zip(_SPACE, (model.hash, pooling, layer), strict=True):
+        if (was := space.facts.get(key)) != value:
+            raise InputError(f"the vectors that give the space are of {key} {was}, not {value}; use the same for both")
     return space.projection
 
 
@@ -212,16 +212,16 @@ def cover(
     """
     pooling, layer = vectors.facts.get("pooling", "mean"), vectors.facts.get("layer")
     projection = shared_projection(vectors, model, pooling, layer)
-    added = [word for word in dict.fromkeys(words) if word.strip() and word not in vectors]
-    if not added:
+    new_words = [word for word in dict.fromkeys(words) if word.strip() and word not in vectors]
+    if not new_words:
         return vectors
-    alike = vectors.words[: max(0, SAMPLE - len(added))]
-    states = _alone(model, [*added, *alike], projection, pooling, layer, progress)
-    matrix = np.concatenate([vectors.matrix, unit(states[: len(added)] - states.mean(0, dtype=np.float64))])
-    counts = None if vectors.counts is None else np.append(vectors.counts, np.zeros(len(added), np.int64))
+    alike = vectors.words[: max(0, SAMPLE - len(new_words))]
+    states = _alone(model, [*new_words, *alike], projection, pooling, layer, progress)
+    matrix = np.concatenate([vectors.matrix, unit(states[: len(new_words)] - states.mean(0, dtype=np.float64))])
+    counts = None if vectors.counts is None else np.append(vectors.counts, np.zeros(len(new_words), np.int64))
     facts = {key: value for key, value in vectors.facts.items() if key != "hash"}
-    facts["covered"] = int(facts.get("covered", 0)) + len(added)
-    return WordVectors([*vectors.words, *added], matrix, vectors.language, counts, facts, projection)
+    facts["covered"] = int(facts.get("covered", 0)) + len(new_words)
+    return WordVectors([*vectors.words, *new_words], matrix, vectors.language, counts, facts, projection)
 
 
 def _alone(
@@ -231,7 +231,7 @@ def _alone(
     states = np.empty((len(words), projection.bias.size), np.float32)
     for at in range(0, len(words), WORDS_AT_ONCE):
         progress("words without a sentence", at, len(words))
-        some = [Phrase(word, 0, len(word)) for word in words[at : at + WORDS_AT_ONCE]]
-        states[at : at + WORDS_AT_ONCE] = projection(model.encode(some, pooling, layer))
+        phrases = [Phrase(word, 0, len(word)) for word in words[at : at + WORDS_AT_ONCE]]
+        states[at : at + WORDS_AT_ONCE] = projection(model.encode(phrases, pooling, layer))
     progress("words without a sentence", len(words), len(words))
     return states

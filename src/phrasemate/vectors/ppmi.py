@@ -84,9 +84,9 @@ def _cooccurrences(texts: Iterable[str], index: dict[str, int], window: int, tot
     for rows in _rows(texts, index, window, total, progress):
         for distance in range(1, window + 1):
             before, right = rows[:-distance], rows[distance:]
-            both = (before >= 0) & (right >= 0)
-            weights = np.full(int(both.sum()), (window + 1 - distance) / window, np.float32)
-            counts = counts + sparse.csr_array((weights, (before[both], right[both])), shape=counts.shape)
+            has_both = (before >= 0) & (right >= 0)
+            weights = np.full(int(has_both.sum()), (window + 1 - distance) / window, np.float32)
+            counts = counts + sparse.csr_array((weights, (before[has_both], right[has_both])), shape=counts.shape)
     return counts + counts.T
 
 

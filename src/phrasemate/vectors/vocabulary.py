@@ -74,7 +74,7 @@ def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progr
     if most < 1 or least < 1:
         raise InputError(f"{most} words of at least {least} occurrences; expected numbers from 1")
     counts: Counter[str] = Counter()
-    sentences = total = dropped = 0
+    sentences = total = drop_count = 0
     state = sha256()
     for sentences, text in enumerate(texts, 1):
         tokens_of_text = [word for word, _, _ in tokens(text)]
@@ -82,8 +82,8 @@ def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progr
         total += len(tokens_of_text)
         state.update(text.encode("utf-8", "surrogatepass") + b"\n")
         while len(counts) > HELD:
-            dropped += 1
-            counts = Counter({word: count for word, count in counts.items() if count > dropped})
+            drop_count += 1
+            counts = Counter({word: count for word, count in counts.items() if count > drop_count})
         if sentences % EVERY == 0:
             progress("counting words", sentences, 0)
     best = sorted(((-count, word) for word, count in counts.items() if count >= least))[:most]
@@ -151,11 +151,11 @@ def _smallest(
 ) -> tuple[Ints, NDArray[np.float64]]:
     """Of each word the ``most`` occurrences in sentences of the smallest numbers."""
     every = np.concatenate([sample[0], np.array(rows, np.int64).reshape(-1, 4)])
-    drawn = np.concatenate([sample[1], numbers])
-    order = np.lexsort((drawn, every[:, 0]))
-    every, drawn = every[order], drawn[order]
+    numbers_drawn = np.concatenate([sample[1], numbers])
+    order = np.lexsort((numbers_drawn, every[:, 0]))
+    every, numbers_drawn = every[order], numbers_drawn[order]
     among = _rank(every) < most
-    return every[among], drawn[among]
+    return every[among], numbers_drawn[among]
 
 
 def _rank(sorted_rows: Ints) -> Ints:

@@ -72,8 +72,8 @@ class _Graph:
         """The whole transformer."""
         self._constant("split_heads", np.array([0, 0, self.heads, self.dim // self.heads]))
         self._constant("join_heads", np.array([0, 0, self.dim]))
-        one, masked = self._constant("one", np.float32(1)), self._constant("masked", np.float32(MASKED))
-        bias = self._op("Mul", self._op("Sub", one, "mask"), masked)  # (batch, tokens)
+        one_value, masked_value = self._constant("one", np.float32(1)), self._constant("masked", np.float32(MASKED))
+        bias = self._op("Mul", self._op("Sub", one_value, "mask"), masked_value)  # (batch, tokens)
         bias = self._op("Unsqueeze", bias, self._constant("axes", np.array([1, 2])))  # (batch, 1, 1, tokens)
         x = self._norm("embeddings", "embeddings.LayerNorm")
         for number in range(self.depth + 1):
@@ -104,8 +104,8 @@ class _Graph:
         return data
 
     def _layer(self, x: _States, bias: str, name: str) -> _States:
-        attended = self._attention(x, bias, name + "attention.self.")
-        x = self._norm(self._added(attended, x, name + "attention.output.dense"), name + "attention.output.LayerNorm")
+        attention = self._attention(x, bias, name + "attention.self.")
+        x = self._norm(self._added(attention, x, name + "attention.output.dense"), name + "attention.output.LayerNorm")
         dense = name + "intermediate.dense"
         inner = self._product(x.tensor, dense, *self._dense(dense), x.smooth)  # (batch, tokens, 4 dim)
         approximate = ACTIVATIONS[self.activation]
@@ -118,15 +118,15 @@ class _Graph:
         parts = [(self.weights[f"{name}{part}.weight"].T, self.weights[f"{name}{part}.bias"]) for part in _QKV]
         parts[0] = (parts[0][0] * root, parts[0][1] * root)
         kernel, shift = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
-        joined = self._product(x.tensor, name + "qkv", kernel, shift, x.smooth)  # (batch, tokens, 3 dim)
+        qkv = self._product(x.tensor, name + "qkv", kernel, shift, x.smooth)  # (batch, tokens, 3 dim)
         outputs = [name + part for part in _QKV]
-        self.nodes.append(self.onnx.helper.make_node("Split", [joined], outputs, axis=2, num_outputs=3))
+        self.nodes.append(self.onnx.helper.make_node("Split", [qkv], outputs, axis=2, num_outputs=3))
         q, k, v = (self._op("Reshape", part, "split_heads") for part in outputs)  # (batch, tokens, heads, d)
         q, v = (self._op("Transpose", part, perm=[0, 2, 1, 3]) for part in (q, v))  # (batch, heads, tokens, d)
         k = self._op("Transpose", k, perm=[0, 2, 3, 1])  # (batch, heads, d, tokens)
         scores = self._op("Softmax", self._op("Add", self._op("MatMul", q, k), bias), axis=-1)
-        mixed = self._op("Transpose", self._op("MatMul", scores, v), perm=[0, 2, 1, 3])
-        return self._op("Reshape", mixed, "join_heads")  # (batch, tokens, dim)
+        context = self._op("Transpose", self._op("MatMul", scores, v), perm=[0, 2, 1, 3])
+        return self._op("Reshape", context, "join_heads")  # (batch, tokens, dim)
 
     def _dense(self, name: str) -> tuple[Array, Array]:
         return self.weights[name + ".weight"].T, self.weights[name + ".bias"]

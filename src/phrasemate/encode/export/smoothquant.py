@@ -73,12 +73,12 @@ def smoothing_of(graph: bytes, depth: int, texts: Iterable[NDArray[np.float32]])
     core = openvino.Core()
     model = core.read_model(graph)
     model.add_outputs([states_of(norm) for norm in norms])
-    compiled = core.compile_model(
+    program = core.compile_model(
         model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
     )
     states: dict[str, list[NDArray[np.float32]]] = {norm: [] for norm in norms}
     for text in texts:
-        answer = compiled({"embeddings": text[None], "mask": np.ones((1, len(text)), np.float32)})
+        answer = program({"embeddings": text[None], "mask": np.ones((1, len(text)), np.float32)})
         for norm, blocks in states.items():
             blocks.append(answer[states_of(norm)][0].copy())
     return {norm: Smoothing.of(np.concatenate(blocks)) for norm, blocks in states.items()}

@@ -121,11 +121,11 @@ def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
             weights[f"{name}{dense}.bias"] = shift - _smoothing(constants, norm)[1]  # of what is added to the product
         dense = name + "intermediate.dense"
         weights[dense + ".weight"], weights[dense + ".bias"] = _product(constants, dense, within)
-        joined, shift = _product(constants, name + "attention.self.qkv", before)
+        qkv, shift = _product(constants, name + "attention.self.qkv", before)
         for place, part in enumerate((QUERY, KEY, VALUE)):
             root = np.float32(size**0.5 if part == QUERY else 1)  # the graph's query is divided by it
             rows = slice(place * width, (place + 1) * width)
-            weights[f"{name}attention.self.{part}.weight"] = joined[rows] * root
+            weights[f"{name}attention.self.{part}.weight"] = qkv[rows] * root
             weights[f"{name}attention.self.{part}.bias"] = shift[rows] * root
     return {name: np.ascontiguousarray(value, np.float32) for name, value in weights.items()}
 

@@ -168,14 +168,16 @@ class Writer:
         self._tidy()
         while True:
             table = self.tables.open(SHARDS)
-            stored = _attempts(table)
-            others = [attempt for number, attempt in stored if number < below and attempt not in attempts]
-            if not others:
+            stored_attempts = _attempts(table)
+            older_attempts = [
+                attempt for number, attempt in stored_attempts if number < below and attempt not in attempts
+            ]
+            if not older_attempts:
                 break
             self._may_go_on()
             with translate_errors(self.tables.place):
-                table.delete("attempt IN (" + ", ".join(map(_quoted, others)) + ")")
-        if not attempts <= {attempt for _, attempt in stored}:
+                table.delete("attempt IN (" + ", ".join(map(_quoted, older_attempts)) + ")")
+        if not attempts <= {attempt for _, attempt in stored_attempts}:
             raise IndexLocked(f"{self.tables.place}: another process has dropped shards; give the same command again")
         return int(table.version)
 

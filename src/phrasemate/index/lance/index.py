@@ -134,7 +134,7 @@ def statistics(store: LanceStore) -> IndexStats:
     with store.reading() as state, translate_errors(store.path):
         head, documents = store.layout.head, list(store.documents())
         index = index_of(store.table(PHRASES))
-        covered = min(index["rows"], state.phrases) if index else 0
+        covered_rows = min(index["rows"], state.phrases) if index else 0
         files = {f"{name}.lance": _bytes(store, name) for name in (*DATA, *([WORDS] if store.words() else []))}
         if index:
             files["vector index"] = index["bytes"]
@@ -154,8 +154,8 @@ def statistics(store: LanceStore) -> IndexStats:
             phrases=state.phrases,
             deleted=len(store.layout.dead_phrases),
             engine=f"Lance {index['kind']}" if index else "exact",
-            approximate=covered,
-            exact=state.phrases - covered,
+            approximate=covered_rows,
+            exact=state.phrases - covered_rows,
             files=files,
         )
 
@@ -231,12 +231,12 @@ def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
         return
     table, end = words
     sentences = store.batches(SENTENCES, ["id", "text"], f"id < {end}")
-    expected = _texts(sentences, store.layout.dead_sentences, lambda text: arrow_lowered(row_codec.decode_text(text)))
+    rows_due = _texts(sentences, store.layout.dead_sentences, lambda text: arrow_lowered(row_codec.decode_text(text)))
     texts = _texts(store.batches(WORDS, ["id", "text"]), store.layout.dead_sentences, str)
     count, sample = 0, []
-    for count, (right, stored) in enumerate(zip_longest(expected, texts), 1):
-        if right != stored:
-            number = (right or stored or (0, ""))[0]
+    for count, (right, row) in enumerate(zip_longest(rows_due, texts), 1):
+        if right != row:
+            number = (right or row or (0, ""))[0]
             report.problems.append(f"text index: sentence {number} is missing or altered; {_ANEW}")
             return
         if right and not (count - 1) % max(1, state.sentences // _ASKED):
@@ -256,9 +256,9 @@ def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
 def _texts(batches: Iterable[Any], dead: Runs, read: Callable[[Any], str]) -> Iterator[tuple[int, str]]:
     """Ids and texts of the live sentences."""
     for batch in batches:
-        deleted = dead.contains(batch["id"].to_numpy()).tolist()
-        for identity, text, passed in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), deleted, strict=True):
-            if not passed:
+        dead_flags = dead.contains(batch["id"].to_numpy()).tolist()
+        for identity, text, is_dead in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), dead_flags, strict=True):
+            if not is_dead:
                 yield identity, read(text)
 
 
@@ -348,13 +348,13 @@ class ClusterIndex(BaseIndex):
     def delete(self, *names: str) -> None:
         """Remove documents, all or none. Raises InputError if there is none of a name, IndexLocked, IndexError_."""
         self._check_writable()
-        chosen = self._chosen(names, None, exact=True)
-        if not chosen:
+        document_names = self._chosen(names, None, exact=True)
+        if not document_names:
             return
         writer = Writer(self._tables)
         self.store.refresh()
         with self.store.reading():
-            documents = [self.store.document(identity) for identity in chosen]
+            documents = [self.store.document(identity) for identity in document_names]
         writer.delete((document.id, document.sentences, document.phrases) for document in documents)
         self._refresh()
 

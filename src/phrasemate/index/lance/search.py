@@ -57,9 +57,9 @@ class LanceView:
         if documents is not None and passing <= self._settings.exact_filtered:
             return scan(vectors, k, self._chosen(documents))
         where = None if documents is None else f"document IN ({', '.join(map(str, documents.tolist()))})"
-        none = np.zeros((0, k), np.int64), np.zeros((0, k), np.float32)  # there may be no query
+        no_rows = np.zeros((0, k), np.int64), np.zeros((0, k), np.float32)  # there may be no query
         with ThreadPoolExecutor(self._threads) as pool:
-            results = [none, *pool.map(lambda vector: self._ask(vector, k, where), vectors)]
+            results = [no_rows, *pool.map(lambda vector: self._ask(vector, k, where), vectors)]
         return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
 
     def _exact(self, state: State) -> Exact:
@@ -148,8 +148,8 @@ def update(tables: Tables, writer: Writer) -> None:
         version = tables.append(WORDS, tables.write(WORDS, _texts(tables, head, sentences)), version)
     with translate_errors(tables.place):
         table = tables.open(WORDS, version)
-        if head.deleted and table.count_rows(deleted := f"document IN ({', '.join(map(str, head.deleted))})"):
-            table.delete(deleted)
+        if head.deleted and table.count_rows(dead_condition := f"document IN ({', '.join(map(str, head.deleted))})"):
+            table.delete(dead_condition)
     table = tables.open(WORDS, compact(tables, WORDS))
     with translate_errors(tables.place):
         if any(index.name == INDEX for index in table.describe_indices()):
@@ -224,9 +224,9 @@ class LanceTexts:
         with translate_errors(self._store.path):
             first = self._store.table(WORDS).head(_FIRST, columns=["id", "text"])
         ids = first["id"].to_numpy()
-        deleted = dead.contains(ids)
-        for identity, text, passed in zip(ids.tolist(), first["text"].to_pylist(), deleted.tolist(), strict=True):
-            if not passed and any(form in text for form in small):
+        dead_flags = dead.contains(ids)
+        for identity, text, is_dead in zip(ids.tolist(), first["text"].to_pylist(), dead_flags.tolist(), strict=True):
+            if not is_dead and any(form in text for form in small):
                 yield identity
         if len(ids) < _FIRST:
             return

@@ -114,12 +114,12 @@ class Tables:
         except IndexMissing as error:
             if name in (STATE, WORDS):
                 raise
-            what = f"the table {name}" + ("" if version is None else f" of version {version}")
+            title = f"the table {name}" + ("" if version is None else f" of version {version}")
             raise IndexDamaged(
-                f"{self.place}: {what} is missing; restore it from a copy or build the index again"
+                f"{self.place}: {title} is missing; restore it from a copy or build the index again"
             ) from error
-        expected = schema(name, getattr(columns.get("vector"), "list_size", 0))
-        if columns != {field.name: field.type for field in expected}:
+        columns_due = schema(name, getattr(columns.get("vector"), "list_size", 0))
+        if columns != {field.name: field.type for field in columns_due}:
             raise IndexDamaged(f"{self.place}: the table {name} has other columns than ours; build the index again")
         return dataset
 
@@ -245,10 +245,10 @@ def compact(tables: Tables, name: str) -> int:
         first = first_rewritten([file.count_rows() for file in files], _SMALL_ROWS, _LOOSE)
         if first is None:
             return int(table.version)
-        chosen = files[first:]
-        rows = table.scanner(fragments=chosen, scan_in_order=True, batch_size=8192).to_reader()
+        new_files = files[first:]
+        rows = table.scanner(fragments=new_files, scan_in_order=True, batch_size=8192).to_reader()
     return tables.replace(
-        name, [file.fragment_id for file in chosen], tables.write(name, rows, COMPACT_ROWS), table.version
+        name, [file.fragment_id for file in new_files], tables.write(name, rows, COMPACT_ROWS), table.version
     )
 
 

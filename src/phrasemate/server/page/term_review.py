@@ -73,13 +73,13 @@ def file_of(format_: str, rows: Sequence[Row], language: str = "", undecided: bo
     A row without an equivalent stays in a list of terms and is left out of a translation memory. Raises InputError for
     another format, MissingExtra.
     """
-    chosen = [row for row in rows if row.verdict == "accepted" or (undecided and row.verdict == "undecided")]
+    selection = [row for row in rows if row.verdict == "accepted" or (undecided and row.verdict == "undecided")]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"terms.{format_}"
         if format_ == "tmx":
-            write_units(path, _units(chosen, language), (language, ""))
+            write_units(path, _units(selection, language), (language, ""))
         elif format_ in FILES:
-            write_pairs(path, _pairs(chosen, language))
+            write_pairs(path, _pairs(selection, language))
         else:
             raise InputError(f"{format_[:20]!r} is not a format here; expected one of {', '.join(FILES)}")
         return path.read_bytes()
@@ -149,8 +149,8 @@ def add_document(
         fields = len(FIELDS) * settings.terms + 20
         async with form_of(request, settings, files=0, fields=fields) as form:
             format_, rows = str(form.get("format", "")), rows_of(form, settings.terms)
-            language, undecided = str(form.get("from", "")).strip()[:35], form.get("keep") == "undecided"
-        body = await work(library, file_of, format_, rows, language, undecided)
+            language, keep_undecided = str(form.get("from", "")).strip()[:35], form.get("keep") == "undecided"
+        body = await work(library, file_of, format_, rows, language, keep_undecided)
         headers = {"Content-Disposition": f'attachment; filename="terms.{format_}"'}
         return Response(body, headers=headers, media_type=types[format_])
 

@@ -83,8 +83,8 @@ class Archive:
         member = posixpath.join(folder, "_rels", base + ".rels")
         relations = list(_Relations(self.name).read(self.blocks(member))) if member in self else []
         for relation in relations:
-            joined = posixpath.normpath(posixpath.join("/", folder, relation["member"]))
-            relation["member"] = joined.lstrip("/")
+            target_path = posixpath.normpath(posixpath.join("/", folder, relation["member"]))
+            relation["member"] = target_path.lstrip("/")
         return relations
 
     def main(self, otherwise: str) -> str:
@@ -123,10 +123,10 @@ class _Wary(io.BufferedReader):
 def archive(file: TextFile, what: str) -> Iterator[Archive]:
     """Opens an Office document. Raises ReadError for what is none."""
     try:
-        with file.stored() as stored:
-            begins = stored.peek(8)[:8]
-            with zipfile.ZipFile(_Wary(cast(Any, stored))) as zipped:
-                yield Archive(zipped, file.name, what, file.path.stat().st_size)
+        with file.stored() as stream:
+            begins = stream.peek(8)[:8]
+            with zipfile.ZipFile(_Wary(cast(Any, stream))) as zip_file:
+                yield Archive(zip_file, file.name, what, file.path.stat().st_size)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, NotImplementedError) as error:
         problem = f"not a ZIP archive, as an Office document is ({error})"
         if begins.startswith(b"\xd0\xcf\x11\xe0"):

@@ -157,19 +157,19 @@ def subtitle_texts(file: TextFile) -> Iterator[Paragraph]:
         raise ReadError(file.name, 0, reason, "save them as SubRip (.srt)") from None
     number, pieces, end = 1, list[str](), 0
     for at, event in enumerate(events, 1):
-        spoken = " ".join(_TAGS.sub("", event.plaintext).split())
+        speech = " ".join(_TAGS.sub("", event.plaintext).split())
         over = pieces and (
             _SENTENCE_ENDS.search(pieces[-1])
             or len(pieces) >= _TOGETHER
             or event.start - end > _PAUSE
-            or spoken[:1] in "-–—"
+            or speech[:1] in "-–—"
         )
         if over:
             yield number, " ".join(pieces), {}
             pieces = []
-        if spoken:
+        if speech:
             number = number if pieces else at
-            pieces.append(_sound(spoken))
+            pieces.append(_sound(speech))
             end = event.end
     if pieces:
         yield number, " ".join(pieces), {}

@@ -134,10 +134,10 @@ def write_concepts(file: XmlFile, concepts: Iterable[Iterable[Term]], version: i
     for number, terms in enumerate(concepts, 1):
         concept_terms = list(terms)
         file.write(f"<{names['concept']} id={file.attribute(_identifier(concept_terms, number, identifiers))}>\n")
-        for spoken in dict.fromkeys(term.language for term in concept_terms):
-            file.write(f"<{names['section']} xml:lang={file.attribute(spoken or 'und')}>\n")
+        for tag in dict.fromkeys(term.language for term in concept_terms):
+            file.write(f"<{names['section']} xml:lang={file.attribute(tag or 'und')}>\n")
             for term in concept_terms:
-                if term.language == spoken:
+                if term.language == tag:
                     file.write(f"<{names['term']}>" + "".join(_notes(file, term)) + f"</{names['term']}>\n")
             file.write(f"</{names['section']}>\n")
         file.write(f"</{names['concept']}>\n")

@@ -93,7 +93,7 @@ def speaks(tag: str, expected: str) -> bool:
 
 def _parts(tag: str) -> tuple[str, str, list[str]]:
     """The language of a tag, its script, written or likely, and what else is written: the country first."""
-    language, *others = full_tag(tag).lower().split("-")
-    script = others[0] if others and len(others[0]) == 4 else ""
+    language, *subtags = full_tag(tag).lower().split("-")
+    script = subtags[0] if subtags and len(subtags[0]) == 4 else ""
     rest = [part for part in tag.split("-")[1:] if part != script]
     return "no" if language == "nb" else language, script, rest

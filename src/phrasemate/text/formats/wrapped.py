@@ -163,21 +163,21 @@ def _is_mail(head: list[str]) -> bool:
 
 
 def _joined(lines: Iterable[Line], width: int, hyphens: Hyphens) -> Iterator[Line]:
-    first, paragraph, last, quoted = 0, "", "", 0
+    first, paragraph, last, quote_marks = 0, "", "", 0
     for number, raw in lines:
         mark = _QUOTED.match(raw)
         depth = mark[0].count(">") if mark else 0
         line = raw[mark.end() :].rstrip() if mark else raw.rstrip()
         text = line.strip()
         hyphens.read(text)
-        is_over = len(paragraph) > _LONGEST or depth != quoted
+        is_over = len(paragraph) > _LONGEST or depth != quote_marks
         if paragraph and (not text or is_over or _is_apart(last, line, width)):
             yield first, paragraph
             paragraph = ""
         if text and not _RULE.match(text):
             first = first if paragraph else number
             paragraph = hyphens.join(paragraph, text)
-        last, quoted = line, depth
+        last, quote_marks = line, depth
     if paragraph:
         yield first, paragraph
 
