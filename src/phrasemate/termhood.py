@@ -116,7 +116,7 @@ def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatisti
     """The phrases with all inflected forms of one as one, under the most frequent form, in order of occurrence.
 
     Forms of one phrase have equal stems (Snowball), word by word. What follows the beginning that they share must be
-    an ending of English, or short in another language. In German a noun is no form of a verb. Without a stemmer all
+    an ending of English, or short in another language. In German a noun is not a form of a verb. Without a stemmer all
     phrases stay as they are.
     """
     if not has_stemmer(language):

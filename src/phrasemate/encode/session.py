@@ -45,7 +45,8 @@ class SessionQueue:
 def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callable[[], tuple[SessionQueue, bool]]:
     """Checks that the device is there; what is returned opens a graph that has these outputs.
 
-    It gives False beside it: texts do not share a row. Raises MissingExtra without ONNX Runtime, InputError for an absent device, ModelUnsupported for a traced graph.
+    It gives False beside it: texts do not share a row. Raises MissingExtra without ONNX Runtime, InputError for an
+    absent device, ModelUnsupported for a traced graph.
     """
     try:
         import onnxruntime
