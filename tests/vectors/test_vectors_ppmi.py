@@ -41,8 +41,8 @@ def test_counts_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, chunk: int, win
     monkeypatch.setattr("phrasemate.vectors.ppmi.CHUNK", chunk)
     texts = [*topics(20), "", "cat", "cat unknown cat dog"]
     index = {word: row for row, word in enumerate(["cat", "dog", "the", "red"])}
-    found = _cooccurrences(texts, index, window, 0, lambda *_: None).toarray()
-    np.testing.assert_allclose(found, plain_counts(texts, index, window), rtol=1e-6)
+    vectors = _cooccurrences(texts, index, window, 0, lambda *_: None).toarray()
+    np.testing.assert_allclose(vectors, plain_counts(texts, index, window), rtol=1e-6)
 
 
 def test_information_as_a_plain_loop() -> None:
@@ -50,7 +50,7 @@ def test_information_as_a_plain_loop() -> None:
     index = {word: row for row, word in enumerate(["cat", "dog", "the", "red", "blue"])}
     counts = _cooccurrences(topics(30), index, 5, 0, lambda *_: None)
     dense = counts.toarray().astype(float)
-    found = _positive_information(counts, settings).toarray()
+    vectors = _positive_information(counts, settings).toarray()
     total, sums = dense.sum(), dense.sum(1)
     powers = sums**0.75
     for i in range(5):
@@ -58,29 +58,31 @@ def test_information_as_a_plain_loop() -> None:
             p = dense[i, j] / total
             q = (sums[i] / total) * (powers[j] / powers.sum())
             expected = max(0.0, math.log(p / q) - math.log(1.5)) if p else 0.0
-            assert found[i, j] == pytest.approx(expected, abs=1e-5)
+            assert vectors[i, j] == pytest.approx(expected, abs=1e-5)
 
 
 def test_reduced_as_a_whole_decomposition() -> None:
     texts = topics()
-    found = train_ppmi(texts, PPMISettings(dim=3, least=2))
-    index = found.index
+    vectors = train_ppmi(texts, PPMISettings(dim=3, least=2))
+    index = vectors.index
     matrix = _positive_information(_cooccurrences(texts, index, 5, 0, lambda *_: None), PPMISettings()).toarray()
     u, values, _ = np.linalg.svd(matrix.astype(float))
     expected = u[:, :3] * values[:3] ** 0.5
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(found.matrix @ found.matrix.T, expected @ expected.T, atol=1e-4)
-    np.testing.assert_array_equal(found.matrix, train_ppmi(texts, PPMISettings(dim=3, least=2)).matrix)
+    np.testing.assert_allclose(vectors.matrix @ vectors.matrix.T, expected @ expected.T, atol=1e-4)
+    np.testing.assert_array_equal(vectors.matrix, train_ppmi(texts, PPMISettings(dim=3, least=2)).matrix)
 
 
 def test_words_of_a_topic_are_neighbours() -> None:
-    found = train_ppmi(topics(), PPMISettings(dim=4, least=2), "en")
-    animals, colours = (found.rows(words) for words in (["cat", "dog", "cow", "pig"], ["red", "blue", "green", "pink"]))
-    similar = found.matrix @ found.matrix.T
+    vectors = train_ppmi(topics(), PPMISettings(dim=4, least=2), "en")
+    animals, colours = (
+        vectors.rows(words) for words in (["cat", "dog", "cow", "pig"], ["red", "blue", "green", "pink"])
+    )
+    similar = vectors.matrix @ vectors.matrix.T
     assert similar[np.ix_(animals, animals)].mean() > similar[np.ix_(animals, colours)].mean() + 0.5
     assert similar[np.ix_(colours, colours)].mean() > similar[np.ix_(animals, colours)].mean() + 0.5
-    assert found.language == "en"
-    assert found.facts["method"] == "PPMI and SVD"
+    assert vectors.language == "en"
+    assert vectors.facts["method"] == "PPMI and SVD"
 
 
 def test_what_cannot_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:

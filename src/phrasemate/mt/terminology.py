@@ -59,11 +59,11 @@ def terms_of(
 
 def _in_sentence(line: int, text: str, dictionaries: Sequence[Dictionary], lang: str, target: str) -> list[Term]:
     spans = words(text)
-    taken = [False] * len(spans)
+    covered_words = [False] * len(spans)
     terms: dict[int, Term] = {}
     for size in range(min(MAX_WORDS, len(spans)), 0, -1):
         for first in range(len(spans) - size + 1):
-            if any(taken[first : first + size]):
+            if any(covered_words[first : first + size]):
                 continue
             wording = text[spans[first][0] : spans[first + size - 1][1]]
             if without_function_words(wording, lang) != folded(wording):  # it is there without them, too
@@ -73,7 +73,7 @@ def _in_sentence(line: int, text: str, dictionaries: Sequence[Dictionary], lang:
                 for dictionary in dictionaries
                 for equivalent in dictionary.equivalents(wording, lang, target)
             ]
-            if known := tuple(dict.fromkeys(filter(None, equivalents))):
-                terms[first] = Term(line, wording, known)
-                taken[first : first + size] = [True] * size
+            if stems := tuple(dict.fromkeys(filter(None, equivalents))):
+                terms[first] = Term(line, wording, stems)
+                covered_words[first : first + size] = [True] * size
     return [terms[first] for first in sorted(terms)]

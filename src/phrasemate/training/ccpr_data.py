@@ -510,8 +510,8 @@ def collate(
     ``elsewhere``: examples whose two sides do not translate each other (`phrasemate.training.ccpr_data`).
     ``known_pairs``: wordings that are right for each other, except the ``opposed`` pairs, which are wrong where they
     stand.
-    ``linked``: the phrases of these sentences that are not drawn are extra wrong answers, but for those whose wording
-    contains that of a drawn phrase of their side, or lies in one (as CCPR's released code has it).
+    ``linked``: the phrases of these sentences that are not drawn are extra wrong answers. Left out are those whose
+    wording contains that of a drawn phrase of their side, or lies in one (as CCPR's released code has it).
 
     Rare wordings are drawn rather than frequent ones: a phrase pair's chance falls with the square root of how often
     its source wording occurs in the batch.

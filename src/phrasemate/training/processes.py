@@ -1,8 +1,8 @@
 """Several processes that train one model, as ``torchrun`` and ``accelerate launch`` start them: one for each device.
 
 All hold the same weights. A step's batches are shared out where there is one for each process, and then each process
-contrasts its own. Else all processes work on each batch: each encodes some of its chunks, all get the states of all
-chunks, and the loss is that of the whole batch (gathered negatives). Either way a step is that of a single process.
+contrasts its own. Else all processes work on each batch. Each encodes some of its chunks, and all get the states of all
+chunks. So the loss is that of the whole batch (gathered negatives). Either way a step is that of a single process.
 """
 
 from __future__ import annotations
