@@ -51,13 +51,13 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
 
 
 def test_align_and_pairs(invoke: Invoke) -> None:
-    result = invoke("align", "de", "en", "-o", "links")
-    assert result.exit_code == 0
-    assert result.stdout.startswith("links: 4 links in 3 sentence pairs in ")
-    assert result.stdout.endswith("; 1 line without text\n")
+    run = invoke("align", "de", "en", "-o", "links")
+    assert run.exit_code == 0
+    assert run.stdout.startswith("links: 4 links in 3 sentence pairs in ")
+    assert run.stdout.endswith("; 1 line without text\n")
     assert Path("links").read_text() == "0-0 1-1\n\n0-0 1-1\n"
-    result = invoke("pairs", "de", "en", "links", "-o", "pairs.jsonl", "--json")
-    facts = json.loads(result.stdout)
+    run = invoke("pairs", "de", "en", "links", "-o", "pairs.jsonl", "--json")
+    facts = json.loads(run.stdout)
     assert (facts["lines"], facts["new"], facts["found"], facts["blank"], facts["skipped"]) == (3, 3, 6, 1, [])
     assert [pair.source.text for pair in read_pairs("pairs.jsonl")] == [
         "Das", "Das Haus", "Haus", "Eine", "Eine Tür", "Tür",
@@ -67,8 +67,8 @@ def test_align_and_pairs(invoke: Invoke) -> None:
 def test_options_are_handed_on(invoke: Invoke) -> None:
     options = ["--method", "softmax", "--symmetrise", "union", "--layer", "8", "--model", "m", "--threads", "1"]
     options += ["--units", "subwords", "--ties", "0.25"]
-    result = invoke("align", "de", "en", "-o", "links", *options)
-    (model, *rest, more) = result.made[-1]
+    run = invoke("align", "de", "en", "-o", "links", *options)
+    (model, *rest, more) = run.made[-1]
     assert (model.path, model.threads, *rest) == (Path("m"), 1, 8, "softmax", "union")
     assert more == {"units": "subwords", "ties": 0.25}
 
@@ -79,12 +79,10 @@ def test_one_file_its_columns_and_what_is_skipped(invoke: Invoke) -> None:
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
     assert "both.tsv, line 2: column 2 is blank" in result.stderr
-    result = invoke("align", "both.tsv", "-o", "links", "--columns", "2,1", "--on-error", "skip")
+    run = invoke("align", "both.tsv", "-o", "links", "--columns", "2,1", "--on-error", "skip")
     assert Path("links").read_text() == "0-0 1-1\n\n\n"
-    assert result.stderr.splitlines()[1] == "skipped: both.tsv, line 3: 1 column; expected 2, separated by tabs"
-    result = invoke(
-        "pairs", "both.tsv", "links", "-o", "p", "--columns", "2,1", "--on-error", "skip", "--max-words", "1"
-    )
+    assert run.stderr.splitlines()[1] == "skipped: both.tsv, line 3: 1 column; expected 2, separated by tabs"
+    run = invoke("pairs", "both.tsv", "links", "-o", "p", "--columns", "2,1", "--on-error", "skip", "--max-words", "1")
     assert [pair.source.text for pair in read_pairs("p")] == ["Das", "Haus"]
 
 
@@ -145,11 +143,11 @@ def test_eflomal_absent(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_hyphen_is_standard_output(invoke: Invoke) -> None:
-    result = invoke("align", "de", "en", "-o", "-")
-    assert result.stdout == "0-0 1-1\n\n0-0 1-1\n"
-    assert "standard output: 4 links in 3 sentence pairs" in result.stderr
-    Path("links").write_text(result.stdout)
-    result = invoke("pairs", "de", "en", "links", "-o", "-", "--json")
-    assert [json.loads(line)["source"] for line in result.stdout.splitlines()] == ["Das Haus.", "", "Eine Tür"]
-    assert json.loads(result.stderr)["out"] == "standard output"
+    run = invoke("align", "de", "en", "-o", "-")
+    assert run.stdout == "0-0 1-1\n\n0-0 1-1\n"
+    assert "standard output: 4 links in 3 sentence pairs" in run.stderr
+    Path("links").write_text(run.stdout)
+    run = invoke("pairs", "de", "en", "links", "-o", "-", "--json")
+    assert [json.loads(line)["source"] for line in run.stdout.splitlines()] == ["Das Haus.", "", "Eine Tür"]
+    assert json.loads(run.stderr)["out"] == "standard output"
     assert sorted(path.name for path in Path().iterdir()) == ["de", "en", "links"]

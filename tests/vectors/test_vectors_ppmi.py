@@ -74,15 +74,13 @@ def test_reduced_as_a_whole_decomposition() -> None:
 
 
 def test_words_of_a_topic_are_neighbours() -> None:
-    vectors = train_ppmi(topics(), PPMISettings(dim=4, least=2), "en")
-    animals, colours = (
-        vectors.rows(words) for words in (["cat", "dog", "cow", "pig"], ["red", "blue", "green", "pink"])
-    )
-    similar = vectors.matrix @ vectors.matrix.T
+    space = train_ppmi(topics(), PPMISettings(dim=4, least=2), "en")
+    animals, colours = (space.rows(words) for words in (["cat", "dog", "cow", "pig"], ["red", "blue", "green", "pink"]))
+    similar = space.matrix @ space.matrix.T
     assert similar[np.ix_(animals, animals)].mean() > similar[np.ix_(animals, colours)].mean() + 0.5
     assert similar[np.ix_(colours, colours)].mean() > similar[np.ix_(animals, colours)].mean() + 0.5
-    assert vectors.language == "en"
-    assert vectors.facts["method"] == "PPMI and SVD"
+    assert space.language == "en"
+    assert space.facts["method"] == "PPMI and SVD"
 
 
 def test_what_cannot_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:

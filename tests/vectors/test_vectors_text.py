@@ -33,14 +33,11 @@ def test_words_of_any_script() -> None:
 
 def test_counts_as_a_plain_loop() -> None:
     texts = ["b a a", "c, B. A?", "d", ""]
-    vectors = count_words(texts, 3)
-    assert (vectors.words, vectors.counts) == (
-        ("a", "b", "c"),
-        (3, 2, 1),
-    )  # of c and d, which are as frequent, the first
-    assert (vectors.sentences, vectors.total) == (4, 7)
+    table = count_words(texts, 3)
+    assert (table.words, table.counts) == (("a", "b", "c"), (3, 2, 1))  # of c and d, which are as frequent, the first
+    assert (table.sentences, table.total) == (4, 7)
     assert count_words(texts, 9, least=2).words == ("a", "b")
-    assert vectors.digest == count_words(iter_again(texts), 1).digest != count_words(texts[:3], 3).digest
+    assert table.digest == count_words(iter_again(texts), 1).digest != count_words(texts[:3], 3).digest
 
 
 class iter_again:  # noqa: N801
@@ -57,9 +54,9 @@ def test_a_bound_on_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasemate.vectors.vocabulary.HELD", 50)
     draw = np.random.default_rng(0)
     texts = [f"often seldom{i} rare{draw.integers(10**9)}" + " usual" * (i % 3 == 0) for i in range(500)]
-    vectors = count_words(texts, 2)
-    assert vectors.words == ("often", "usual")
-    assert vectors.counts == (500, 167)
+    table = count_words(texts, 2)
+    assert table.words == ("often", "usual")
+    assert table.counts == (500, 167)
 
 
 def test_texts_that_cannot_be_counted() -> None:
