@@ -333,20 +333,20 @@ def bilingual(suffix: str) -> Format:
     if suffix == ".tmx":
         unit = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="de"><seg>x</seg></tuv></tu>'
         head, tail = '<tmx version="1.4"><header srclang="en"/><body>', "</body></tmx>"
-        made = marked_up(
+        sample = marked_up(
             unit, lambda path: [str(one.source) for one in tmx.tmxfile.parsefile(str(path)).units], head, tail
         )
     elif suffix == ".tbx":
         unit = '<termEntry><langSet xml:lang="en"><tig><term>{}</term></tig></langSet></termEntry>'
         head, tail = '<martif type="TBX" xml:lang="en"><text><body>', "</body></text></martif>"
-        made = marked_up(
+        sample = marked_up(
             unit, lambda path: [str(one.source) for one in tbx.tbxfile.parsefile(str(path)).units], head, tail
         )
     elif suffix == ".ttx":
         unit = '<Tu><Tuv Lang="EN-GB">{}</Tuv><Tuv Lang="DE-DE">x</Tuv></Tu>'
         head = '<TRADOStag><FrontMatter><UserSettings SourceLanguage="EN-GB" TargetLanguage="DE-DE"/></FrontMatter>'
         tail = "</Raw></Body></TRADOStag>"
-        made = marked_up(unit, lambda path: elements(path.read_bytes(), "Tuv")[::2], f"{head}<Body><Raw>", tail)
+        sample = marked_up(unit, lambda path: elements(path.read_bytes(), "Tuv")[::2], f"{head}<Body><Raw>", tail)
     else:
         unit = '<trans-unit id="1"><source>{}</source><target>x</target></trans-unit>'
         head = (
@@ -354,10 +354,10 @@ def bilingual(suffix: str) -> Format:
             ' source-language="en" target-language="de"><body>'
         )
         second = xliff.xlifffile.parsefile
-        made = marked_up(
+        sample = marked_up(
             unit, lambda path: [str(one.source) for one in second(str(path)).units], head, "</body></file></xliff>"
         )
-    return made._replace(options=english)
+    return sample._replace(options=english)
 
 
 DOCBOOK = '<article xmlns="http://docbook.org/ns/docbook">'
@@ -408,10 +408,10 @@ def format_of(suffix: str) -> Format:
 
 @pytest.mark.parametrize("suffix", sorted(SUFFIXES))
 def test_a_second_reader_reads_the_same(tmp_path: Path, suffix: str) -> None:
-    path, made = tmp_path / f"a{suffix}", format_of(suffix)
-    made.write(path)
-    assert made.read(path) == made.sentences
-    assert [one for one in ours(path, **made.options) if one != "Title"] == made.sentences
+    path, sample = tmp_path / f"a{suffix}", format_of(suffix)
+    sample.write(path)
+    assert sample.read(path) == sample.sentences
+    assert [one for one in ours(path, **sample.options) if one != "Title"] == sample.sentences
 
 
 def damaged(content: bytes, count: int = 40) -> Iterator[bytes]:
@@ -430,13 +430,13 @@ def damaged(content: bytes, count: int = 40) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("suffix", sorted(SUFFIXES))
 def test_a_damaged_file_is_read_or_is_one_error(tmp_path: Path, suffix: str) -> None:
-    path, made = tmp_path / f"a{suffix}", format_of(suffix)
-    made.write(path)
+    path, sample = tmp_path / f"a{suffix}", format_of(suffix)
+    sample.write(path)
     for content in list(damaged(path.read_bytes())):
         path.write_bytes(content)
         started = time.process_time()
         with suppress(ReadError):
-            assert all(isinstance(one, str) and "\0" not in one for one in ours(path, **made.options))
+            assert all(isinstance(one, str) and "\0" not in one for one in ours(path, **sample.options))
         assert time.process_time() - started < 3
 
 
@@ -459,8 +459,8 @@ def test_every_archive_is_tried() -> None:
 
 @pytest.mark.parametrize("suffix", sorted(ARCHIVES))
 def test_a_bomb_is_refused(tmp_path: Path, suffix: str) -> None:
-    path, made = tmp_path / f"a{suffix}", format_of(suffix)
-    made.write(path)
+    path, sample = tmp_path / f"a{suffix}", format_of(suffix)
+    sample.write(path)
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     assert ARCHIVES[suffix] in members
@@ -473,5 +473,5 @@ def test_a_bomb_is_refused(tmp_path: Path, suffix: str) -> None:
     path.write_bytes(out.getvalue())
     started = time.process_time()
     with pytest.raises(ReadError, match="unpacks to"):
-        ours(path, **made.options)
+        ours(path, **sample.options)
     assert time.process_time() - started < 3
