@@ -140,7 +140,7 @@ def test_extraction_against_plain_loops() -> None:
         m, n = draw.integers(1, 8, 2)
         s = draw.normal(size=(m, n)).astype(np.float32)
         mutual = [(i, j) for i in range(m) for j in range(n) if s[i, j] == max(s[i]) == max(s[:, j])]
-        assert [tuple(each) for each in np.argwhere(intersection(s))] == mutual
+        assert [tuple(link) for link in np.argwhere(intersection(s))] == mutual
         both = np.logical_and(*softmax(s, 0.2))
         for i, j in np.ndindex(int(m), int(n)):
             shares = np.exp(s[i, j]) / np.exp(s[i]).sum(), np.exp(s[i, j]) / np.exp(s[:, j]).sum()
