@@ -179,6 +179,45 @@ def test_imports_continuee_way() -> None:
     assert not guilty, "\n".join(guilty)
 
 
+def runtime_imports(source: str) -> Iterator[str]:
+    """Modules and names that ``source`` imports when it runs, late ones too, without those for type checkers."""
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            waiting += ast.iter_child_nodes(node)
+
+
+def modules_in_circles(sources: dict[str, str]) -> set[str]:
+    """The modules (by name, with their sources) that import themselves by way of others."""
+    uses = {
+        module: {name if name in sources else name.rpartition(".")[0] for name in runtime_imports(source)}
+        & sources.keys()
+        for module, source in sources.items()
+    }
+    while leaves := {module for module, names in uses.items() if not names - {module}}:
+        uses = {module: names - leaves for module, names in uses.items() if module not in leaves}
+    return {module for module in uses if any(module in names for names in uses.values())}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    circles = modules_in_circles({name_of(path): path.read_text("utf-8") for path in MODULES})
+    assert not circles, f"one of these has to give up an import: {', '.join(sorted(circles))}"
+
+
+def test_the_rule_of_circles_itself() -> None:
+    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.c import D"
+    late = "def f():\n    from a.c import d"
+    assert modules_in_circles({"a.b": "import a.c", "a.c": ""}) == set()
+    assert modules_in_circles({"a.b": "import a.c", "a.c": "from a.b import e"}) == {"a.b", "a.c"}
+    assert modules_in_circles({"a.b": late, "a.c": "from a import b"}) == {"a.b", "a.c"}
+    assert modules_in_circles({"a.b": typed, "a.c": "from a.b import e"}) == set()
+
+
 @pytest.mark.parametrize(
     ("module", "source", "expected"),
     [

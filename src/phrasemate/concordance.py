@@ -213,7 +213,7 @@ def _moved(span: Span, by: int) -> Span:
 
 
 def choose_disjoint(sentence: str, spans: Sequence[Span]) -> Iterable[Span]:
-    """Of spans at word boundaries those that share no word and belong together best (as ``overlapping=False``)."""
+    """Choose spans at word boundaries that share no word and belong together best (``overlapping=False``)."""
     word_spans = words(sentence)
     first_at, last_at = ({word[side]: n for n, word in enumerate(word_spans)} for side in (0, 1))
     usable = [span for span in spans if span.start in first_at and span.end in last_at]

@@ -213,7 +213,7 @@ def pooling_of(model: Model) -> str:
 
 
 def select(pairs: Candidates, settings: MatchSettings) -> Candidates:
-    """Those of the candidates that are matches."""
+    """Select the candidates that are matches."""
     mask = (pairs.margins >= settings.least_margin) & (pairs.scores >= settings.least_score)
     if settings.mutual:
         mask &= pairs.mutual
@@ -296,7 +296,7 @@ def _matches(pairs: Candidates, first: _Prepared, second: _Prepared, evidence: i
 
 
 def _evidence(examples: Sequence[Phrase], count: int) -> tuple[Phrase, ...]:
-    """Those whose length is nearest to a line."""
+    """Take the examples whose length is nearest to a line."""
     return tuple(sorted(examples, key=lambda phrase: abs(len(phrase.context) - READABLE))[:count])
 
 
@@ -324,7 +324,7 @@ class Candidates(NamedTuple):
     mutual: NDArray[np.bool_]
 
     def only(self, mask: NDArray[np.bool_]) -> Candidates:
-        """Those of a mask."""
+        """Candidates of a mask."""
         return Candidates(
             self.sources[mask],
             self.targets[mask],

@@ -348,7 +348,7 @@ def _listed(row: Ids, ids: Ids, scores: Floats, queries: int, name: str) -> Run:
 
 
 def _scored(run: Run, scores: NDArray[np.floating]) -> Run:
-    """The same lists with other scores, -inf where nothing is listed."""
+    """Lists of a run with other scores, -inf where nothing is listed."""
     return Run(run.ids, np.where(run.ids >= 0, scores, -np.inf).astype(np.float32), run.name)
 
 

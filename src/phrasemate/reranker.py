@@ -90,12 +90,12 @@ class Network:
 
     @property
     def width(self) -> int:
-        """Of the encoder's states."""
+        """Width of the encoder's states."""
         return len(self.arrays["project"])
 
     @property
     def dim(self) -> int:
-        """Of the projected ones."""
+        """Width of the projected states."""
         return len(self.arrays["project_bias"])
 
     def read(self, states: Floats, vector: Floats) -> Read:
@@ -162,7 +162,7 @@ class Network:
 
 
 def shapes(width: int, dim: int) -> dict[str, tuple[int, ...]]:
-    """Of the arrays of a network."""
+    """Shapes of the arrays of a network."""
     return {
         "project": (width, dim),
         "project_bias": (dim,),

@@ -457,7 +457,7 @@ class Searcher:
         return tuple(groups), groups[0].probability
 
     def _different(self, nearest: Sequence[tuple[NDArray[np.int64], Floats]], count: int) -> list[list[Hit]]:
-        """Of the phrases of each candidate, with their cosines, the first ``count``, no two of the same sentence."""
+        """Take the first ``count`` phrases of each candidate, with cosines, no two of the same sentence."""
         different: list[dict[str, Hit]] = [{} for _ in nearest]
         start, pending = 0, list(range(len(nearest)))
         while pending:
@@ -638,7 +638,7 @@ def _allowed(hits: list[Hit], without: str) -> list[Hit]:
 
 
 def _new(scored: Sequence[tuple[Hit, float]], hits: Sequence[Hit], k: int) -> list[Hit]:
-    """Of the hits, those of wordings that are not found yet, of as many wordings as lack to k; at first all."""
+    """Hits of new wordings, as many wordings as lack to k; at first all hits."""
     had = {folded(hit.text) for hit, _ in scored}
     if not had:
         return list(hits)

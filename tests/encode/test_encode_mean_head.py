@@ -12,8 +12,7 @@ import tiny
 from safetensors.numpy import save_file
 
 from phrasemate import Phrase, load_model
-from phrasemate.encode.export.export import export_model
-from phrasemate.encode.heads import add_projection
+from phrasemate.encode.export.export import add_projection, export_model
 from phrasemate.encode.model_folder import HEADS
 from phrasemate.encode.pooling import Head, MeanHead, pool_mean, unit
 from phrasemate.errors import InputError, ModelError

@@ -10,8 +10,8 @@ import pytest
 import tiny
 
 from phrasemate.encode import load_model
-from phrasemate.encode.export.export import export_model
-from phrasemate.encode.heads import WHITENING, add_projection, principal_axes
+from phrasemate.encode.export.export import add_projection, export_model
+from phrasemate.encode.heads import WHITENING, principal_axes
 from phrasemate.encode.model_folder import CONFIG, HEADS, MANIFEST
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase

@@ -14,8 +14,7 @@ import tiny
 from safetensors.numpy import load_file, save_file
 
 from phrasemate.encode import LearnedSegmenter, Model, NgramSegmenter, load_model
-from phrasemate.encode.export.export import export_model
-from phrasemate.encode.heads import add_projection
+from phrasemate.encode.export.export import add_projection, export_model
 from phrasemate.encode.model_folder import CONFIG, HEADS, write_manifest
 from phrasemate.encode.pooling import for_inner_products, token_rows
 from phrasemate.errors import InputError, ModelDamaged, ModelError

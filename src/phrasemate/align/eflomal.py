@@ -51,7 +51,7 @@ class EflomalAligner:
         return [symmetrise(*pair, self.symmetrisation) for pair in self._directions(pairs)]
 
     def directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[tuple[Links, Links]]:
-        """Both directions of each sentence pair, as (source word, target word)."""
+        """Align each sentence pair in both directions, as (source word, target word)."""
         return list(self._directions(pairs))
 
     def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:

@@ -87,7 +87,7 @@ class ParallelText:
         return pairs
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Both sides of each line, without white space around them.
+        """Yield the two sides of each line, without white space around them.
 
         Raises ReadError for what cannot be read, and where one file ends before the other.
         """

@@ -133,7 +133,7 @@ class NeuralAligner:
         return [_links(link(values)) for values in self._similarities(pairs)]
 
     def directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[tuple[Links, Links]]:
-        """Both directions of each sentence pair, as (source word, target word).
+        """Align each sentence pair in both directions, as (source word, target word).
 
         Forward: what each source word chooses among the target words; reverse: what each target word chooses.
         Raises InputError for ``itermax`` and ``mwmf``, which have none.

@@ -343,7 +343,7 @@ class _Sinks:
             typer.echo(f"--- line {facts['number']}\n{_lines_clean(facts['prompt'])}\n", err=True)
 
     def _screened(self, text: str) -> str:
-        """As a terminal gets it, which neither a corpus nor a server may steer."""
+        """Text without control characters, so that neither a corpus nor a server steers the terminal."""
         return _lines_clean(text) if self._on_screen else text
 
 

@@ -182,7 +182,7 @@ def _sentences(path: Path, lang: str) -> Iterator[str]:
 
 
 def _searcher(stack: ExitStack, index: Path, model: Any, threads: int | None, quick: bool) -> Searcher:
-    """Of an index that ``stack`` closes."""
+    """Searcher of an index that ``stack`` closes."""
     from phrasemate.index import Index
     from phrasemate.search import Searcher
 

@@ -375,7 +375,7 @@ class Side:
         self.language, self.paths, self.reading = language, list(paths), reading or Reading()
 
     def staged(self, work: Path, progress: Progress) -> Staged:
-        """Its sentences and titles, made where they are not there yet."""
+        """Sentences and titles of the side, made where they are not there yet."""
         return staged(work, self.paths, self.language, self.reading, progress)
 
 

@@ -113,7 +113,7 @@ class TimeWords:
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, lang: str) -> TimeWords:
-        """Those of a language code; English ones are added where a language has none of its own."""
+        """Words of time in a language; English ones are added where a language has none of its own."""
         locale = _locale(lang)
         names = [*_names(locale.months, "wide"), *_names(locale.days, "wide")]
         short = [*_names(locale.months, "abbreviated"), *_names(locale.days, "abbreviated")]

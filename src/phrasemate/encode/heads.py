@@ -14,10 +14,10 @@ and, if the model has learned to find phrases::
 
 All float32; the same in a folder of trained weights and in a model folder.
 
-A model without a projection gets one from plain text, by principal components (`add_projection`). The two end states
-side by side are long (2 x width) and share a large common part, which tells no phrase from another. Centring removes
-that part, the leading components keep the rest, and each is divided by the square root of its standard deviation, half
-way to whitening. Measured in docs/decisions.
+A model without a projection gets one from plain text, by principal components (`add_projection` of the export). The
+two end states side by side are long (2 x width) and share a large common part, which tells no phrase from another.
+Centring removes that part, the leading components keep the rest, and each is divided by the square root of its standard
+deviation, half way to whitening. Measured in docs/decisions.
 
 `SentenceHead` makes vectors of sentences of token states, as sentence-transformers describes them: prompt, pooling,
 and the layers after it. A model folder that comes of a sentence-transformers folder says in ``config.json`` under
@@ -35,29 +35,23 @@ entry take the mean of all token states.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from phrasemate.encode.model_folder import CONFIG, HEADS, REMEDY, SENTENCE, write_manifest
+from phrasemate.encode.model_folder import CONFIG, REMEDY, SENTENCE
 from phrasemate.encode.pooling import PLACES, Head, MeanHead, PhraseHead, pool_mean
 from phrasemate.encode.runtime import States
 from phrasemate.encode.segmenter import LearnedSegmenter
 from phrasemate.errors import InputError, ModelDamaged, ModelError
 from phrasemate.utils.storage import save_arrays
-
-if TYPE_CHECKING:
-    from phrasemate.encode.model import Model
-
 
 PROJECTION = ("start", "end", "bias")
 SEGMENTER = ("segment_start", "segment_end", "segment_bias")
@@ -135,7 +129,6 @@ def segmenter_of(arrays: Arrays, config: Mapping[str, Any], folder: Path) -> Lea
         raise ModelDamaged(f"{folder / CONFIG}: segmenter {options!r}: {error}; {REMEDY}") from error
 
 
-SENTENCES = 5_000  # read at most: some 100,000 phrases, far more than the covariance needs
 WHITENING = 0.5  # 0: plain components, 1: whitened; 0.5 is half way
 
 
@@ -150,45 +143,6 @@ def principal_axes(
     values, axes = values[::-1][:dim], axes[:, ::-1][:, :dim]
     kernel = axes * np.maximum(values, 1e-12) ** (-WHITENING / 2)
     return kernel.astype(np.float32), (-mean @ kernel).astype(np.float32)
-
-
-def add_projection(folder: Path, texts: Iterable[str], dim: int, signature: Mapping[str, Any] | None = None) -> str:
-    """Learn a projection to ``dim`` from sentences and seal it into a model folder; returns the new hash.
-
-    Raises InputError if ``dim`` is more than twice the model's width, or the texts hold fewer than 2 x dim phrases. So
-    does a model with a trained segmenter, whose projection was trained with it.
-    """
-    from phrasemate.encode.model import load_model  # it reads the heads with this module
-
-    model = load_model(folder)
-    if model.learned is not None or isinstance(model.head, MeanHead):
-        raise InputError(f"{folder}: has a trained projection; export the untrained encoder to learn another")
-    if not 0 < dim <= 2 * model.width:
-        raise InputError(f"dim {dim}: expected 1 to {2 * model.width}, twice the model's width")
-    mean, moment, count = _moments(model, islice(texts, SENTENCES))
-    if count < 2 * dim:
-        raise InputError(
-            f"{count} phrases in the text, expected {2 * dim} or more for {dim} dimensions; give more text"
-        )
-    kernel, bias = principal_axes(mean, moment, dim)
-    halves = {"start": kernel[: model.width], "end": kernel[model.width :], "bias": bias}
-    save_arrays(folder / HEADS, halves)
-    config = dict(model.config)
-    facts = {"projection": "principal components of phrase ends", "phrases": count, "dim": dim, **(signature or {})}
-    config["signature"] = {**config["signature"], **facts}
-    (folder / CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return write_manifest(folder)
-
-
-def _moments(model: Model, texts: Iterable[str]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """E[x], E[x x'] and the number of phrase end vectors x, scaled as states are (a head takes them unscaled)."""
-    iterator = iter(texts)
-    total, square, count = np.zeros(2 * model.width), np.zeros((2 * model.width,) * 2), 0
-    while chunk := list(islice(iterator, 512)):
-        for ends in model.ends(chunk):
-            wide = ends.astype(np.float64)
-            total, square, count = total + wide.sum(0), square + wide.T @ wide, count + len(wide)
-    return total / max(count, 1), square / max(count, 1), count
 
 
 MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")

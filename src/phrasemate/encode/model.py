@@ -62,7 +62,7 @@ class _Cut:
         return [_one(moved[low:high]) for low, high in pairwise(self.bounds.tolist())]
 
     def joined_spans(self, spans_of_texts: Sequence[Sequence[Span]]) -> list[list[Span]]:
-        """The same for spans."""
+        """Join the spans of the parts of each text."""
         moved = [[Span(a + at, b + at, score) for a, b, score in spans] for spans, at in self._zipped(spans_of_texts)]
         return [list(chain(*moved[low:high])) for low, high in pairwise(self.bounds.tolist())]
 

@@ -47,7 +47,7 @@ class PhraseHead(Protocol):
         ...
 
     def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
-        """The same at unit length."""
+        """Span vectors at unit length."""
         ...
 
     def before(self, values: Floats, first: Rows, last: Rows) -> Floats:
@@ -87,7 +87,7 @@ class Head(NamedTuple):
         return vectors
 
     def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
-        """The same at unit length: each chunk is added and scaled while it is in the cache, ``threads`` at once."""
+        """Span vectors at unit length: each chunk is added and scaled while it is in the cache, ``threads`` at once."""
         return self._added(values, first, last, lambda vectors: unit(vectors, out=vectors), threads)
 
     def _added(self, values: Floats, first: Rows, last: Rows, then: Callable[[Floats], object], threads: int) -> Floats:

@@ -96,7 +96,7 @@ class Views:
 
     @property
     def votes(self) -> Views:
-        """The same without the phrase alone."""
+        """Views for votes, without the phrase alone."""
         return replace(self, query=0.0, hit=0.0, first=HITS)
 
     def queries(self, model: Encoder, phrases: Sequence[Phrase]) -> tuple[Floats, Floats]:
@@ -196,7 +196,7 @@ def _loss(weights: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.fl
 
 
 def load_confidence(folder: Path, model_hash: str) -> Confidence | None:
-    """That of a model's folder; None where there is none, or one of another model.
+    """Confidence of a model's folder; None where there is none, or one of another model.
 
     Raises ModelDamaged for a file that is not one.
     """

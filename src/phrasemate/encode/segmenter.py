@@ -103,7 +103,7 @@ class Segmenter(Protocol):
         ...
 
     def using(self, **options: Unpack[SegmentOptions]) -> Self:
-        """The same segmenter with other options. Raises InputError for one that makes no sense."""
+        """Segmenter with other options. Raises InputError for one that makes no sense."""
         ...
 
 

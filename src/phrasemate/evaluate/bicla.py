@@ -45,7 +45,7 @@ class SentenceSet(NamedTuple):
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Of the queries and of the documents."""
+        """Languages of the queries and of the documents."""
         source, _, target = self.pair.partition("-")
         return source, target
 
@@ -210,7 +210,7 @@ def transfer_tables(
 
 
 def _kinds(name: str, title: str, precisions: Precisions, rankers: Precisions) -> Table:
-    """Of each pair: the best ranker without training, the supervised figure, and mean and best of each transfer."""
+    """Rows, one a pair: the best ranker without training, the supervised figure, and mean and best of each transfer."""
     rows = []
     for pair, systems in precisions.items():
         simple = _best_untrained(rankers[pair])
@@ -482,7 +482,7 @@ class _Work:
         }
 
     def _learnt(self, sentence_set: SentenceSet, words: list[list[list[str]]]) -> dict[str, Floats]:
-        """Those that were trained on the pair itself."""
+        """Systems that were trained on the pair itself."""
         kinds = [kind for kind in ("InAtt", "BiCLA") if (kind, sentence_set.pair) in self._trained]
         return {kind: self._scored(self._trained[kind, sentence_set.pair], sentence_set, words) for kind in kinds}
 

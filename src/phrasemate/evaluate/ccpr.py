@@ -204,7 +204,7 @@ def _polysemy(settings: Settings, loaded: _Loaded, result: Result, progress: Pro
 
 
 def _digest(settings: Settings) -> str:
-    """Of the test sets that the parts read, so that a figure names what it was measured on."""
+    """Digest of the test sets that the parts read, so that a figure names what it was measured on."""
     from phrasemate.evaluate.polysemy import BUNDLED_SET
 
     names = sorted({file.split("/")[0] for part in settings.parts for file in EXPECTED[part]} - {"parallel"})

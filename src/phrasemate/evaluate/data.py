@@ -110,7 +110,7 @@ def languages(pair: str) -> tuple[str, str]:
 
 
 def name_of(folder: Path) -> str:
-    """Its name as it was given; of ``.`` and ``..`` that of the folder that they stand for."""
+    """Name of a folder as it was given; of ``.`` and ``..`` that of the folder that they stand for."""
     return folder.name if folder.name.strip(".") else folder.resolve().name
 
 

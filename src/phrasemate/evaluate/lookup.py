@@ -167,7 +167,7 @@ def answerable(queries: Sequence[LookupQuery], sentences: Iterable[str]) -> list
 
 
 def present(wordings: set[str], sentences: Iterable[str]) -> set[str]:
-    """Those of the wordings, as `lemmas` has them, that stand in one of the sentences as whole words."""
+    """Wordings, as `lemmas` has them, that stand in one of the sentences as whole words."""
     longest = max((wording.count(" ") + 1 for wording in wordings), default=0)
     subset: set[str] = set()
     for sentence in sentences:

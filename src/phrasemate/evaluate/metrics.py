@@ -30,7 +30,7 @@ _HARMONIC = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, SMALL + 1))])
 
 
 class Ranking(NamedTuple):
-    """Of each query: how many wrong answers score ``higher`` than the right one, how many ``tied`` with it; (n,) each.
+    """Ranks of queries, (n,) each: wrong answers that score ``higher`` than the right one, those ``tied`` with it.
 
     ``higher`` is infinite where the right answer is not among the candidates at all.
     """
@@ -195,8 +195,9 @@ def stratified_test(
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> float:
-    """The same of the mean of the means of several sets (scores of the first system, of the second), each resampled by
-    itself.
+    """Test, as `bootstrap_test`, the mean of the means of several sets, each resampled by itself.
+
+    A set has the scores of the first system and of the second.
     """
     owners: Sequence[ArrayLike | None] = [None] * len(sets) if groups is None else groups
     differences = [_differences(*group) for group in sets]

@@ -388,8 +388,9 @@ def _score_table(
     samples: int,
     lines: Mapping[str, Sequence[int]] | None = None,
 ) -> Table:
-    """The same of scores that each sentence has by itself; ``lines``: the sentence of each score of a direction, where
-    there are several of one, which are then drawn together.
+    """Table of a metric whose scores each sentence has by itself.
+
+    ``lines`` has the sentence of each score of a direction, where a sentence has several, which are then drawn together.
     """
     names = list(dict.fromkeys(system for _, system in scores))
     rows: list[tuple[Any, ...]] = []

@@ -53,7 +53,7 @@ class Ambiguous(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Of each context, (n,): the chance that the sense, and that the best of all mates, is right."""
+    """Scores of contexts, (n,): the chance that the sense, and that the best of all mates, is right."""
 
     sense: Doubles
     first: Doubles

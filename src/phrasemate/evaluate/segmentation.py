@@ -104,7 +104,7 @@ class Counts(NamedTuple):
 
 
 def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
-    """Both sides of a gold alignment, the other language's first."""
+    """Read the two sides of a gold alignment, the other language's first."""
     pairs, links = links_of(data, lang, first)
     reworded_pairs = [_reworded(*pair, link) for pair, link in zip(pairs, links, strict=True)]
     counters = BorderWords(RATE, LEAST), BorderWords(RATE, LEAST)
@@ -122,7 +122,7 @@ def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
 
 
 def _reworded(source: Worded, target: Worded, links: Links) -> tuple[Worded, Worded, Links]:
-    """The same sentences in words as training has them, each with the links of the tokens that it overlaps.
+    """Sentence pairs in words as training has them, each with the links of the tokens that it overlaps.
 
     A link to a token that is not there leads to no word.
     """
@@ -134,7 +134,7 @@ def _reworded(source: Worded, target: Worded, links: Links) -> tuple[Worded, Wor
 
 
 def _overlapping(tokens: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Of each token, the numbers of the words that it overlaps."""
+    """Numbers of the words that each token overlaps."""
     overlaps = []
     for start, end in tokens:
         overlaps.append([number for number, (low, high) in enumerate(words) if low < end and start < high])
@@ -223,7 +223,7 @@ class _Pooled(NamedTuple):
 
     @classmethod
     def of(cls, scored: Sequence[Scored], sides: Sequence[Side]) -> _Pooled:
-        """Of the spans of one side or several."""
+        """Pool the spans of one side or several."""
         scores, right = [np.zeros(0, np.float32)], [np.zeros(0, np.bool_)]
         for item, side in zip(scored, sides, strict=True):
             for spans, values, gold in zip(item.spans, item.scores, side.gold, strict=True):
@@ -240,12 +240,12 @@ class _Pooled(NamedTuple):
         return cls(scores[order], right[order], sum(p.gold for p in parts))
 
     def first(self, count: int) -> Counts:
-        """Of the ``count`` most probable spans."""
+        """Counts of the ``count`` most probable spans."""
         count = min(count, len(self.scores))
         return Counts(count, int(self.right[:count].sum()), self.gold)
 
     def at(self, threshold: float) -> Counts:
-        """Of the spans of this probability or more."""
+        """Counts of the spans of this probability or more."""
         return self.first(int(np.searchsorted(-self.scores, -np.float32(threshold), side="right")))
 
     def curve(self) -> dict[str, list[float]]:
@@ -366,7 +366,7 @@ class _Finder:
 
 
 def ngram_lengths(model: Model, texts: Sequence[str], frequent: frozenset[str]) -> list[dict[tuple[int, int], int]]:
-    """Of each text: span -> number of words, of all that the n-gram segmenter proposes at its longest.
+    """Lengths by text: span -> number of words, of all that the n-gram segmenter proposes at its longest.
 
     With a limit of n words it proposes those of n words or fewer.
     """

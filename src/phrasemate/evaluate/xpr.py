@@ -334,14 +334,14 @@ class _Measured:
         return self._loaded[1]
 
     def _named(self, folder: Path | None) -> str:
-        """As ROWS has it: the last part alone may be the same for all."""
+        """Name of a row as ROWS has it: the last part alone may be the same for all."""
         base = self.settings.rows.parent
         if folder is None:
             return BUNDLED
         return str(folder.relative_to(base) if folder.is_relative_to(base) else folder)
 
     def digest(self) -> str:
-        """Of the files that the phrase pairs come from."""
+        """Digest of the files that the phrase pairs come from."""
         parts = self.settings.split.split("+")
         return digest(self.settings.data / pair / f"{part}.jsonl" for pair in sorted(self.asked) for part in parts)
 

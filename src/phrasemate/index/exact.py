@@ -117,7 +117,7 @@ class Exact:
         self.ids, self.documents = self.ids[mask], self.documents[mask]
 
     def search(self, vectors: Floats, k: int, documents: Ids | None = None) -> tuple[Ids, Floats]:
-        """As Engine.search; ``documents`` (ids) restricts it to their phrases."""
+        """Search as `Engine.search`; ``documents`` (ids) restricts it to their phrases."""
         mask = None if documents is None else np.isin(self.documents, documents)
         at_once = max(_PIECE, min(_ASKED, -(-len(vectors) // self._threads)))
         parts = [vectors[at : at + at_once] for at in range(0, max(len(vectors), 1), at_once)]

@@ -130,7 +130,7 @@ class Layout:
         return ",".join([f"OPQ{self.parts}", *lists, f"PQ{self.parts}x4fs"])
 
     def for_rows(self, count: int, tuned_for: int) -> Layout:
-        """The same code, and lists as long as they were for so many rows; of `_SHORTEST` rows, if they were shorter."""
+        """Layout of the same code, with lists as long for so many rows; of `_SHORTEST` rows, if they were shorter."""
         if not self.lists:
             return self
         count = max(1, count)
@@ -264,11 +264,11 @@ class Faiss:
         return positions
 
     def _rotated(self, vectors: Floats) -> Floats:
-        """As the lists have them. By FAISS: the threads of NumPy's product would be in the way of its own."""
+        """Rotate queries as the lists are. By FAISS: the threads of NumPy's product would be in the way of its own."""
         return vectors if self._turned is None else self._turned.apply(vectors)
 
     def _near(self, vectors: Floats, probes: int, slack: float) -> tuple[Floats, Ids]:
-        """Of rotated queries, scores and numbers of the lists to read, (queries, probes), best first.
+        """Find, for rotated queries, scores and numbers of the lists to read, (queries, probes), best first.
 
         The number is -1 for those beyond the slack.
         """

@@ -128,7 +128,7 @@ class VectorsManifest:
         return _is(FACTORY, layout) and type(phrases) is int and 0 < phrases < _MOST and isinstance(target, int | float)
 
     def _runs_possible(self) -> bool:
-        """Of phrases that are covered, one after the other, and together as many as there are rows."""
+        """Whether runs of phrases follow one another, and are together as many as there are rows."""
         if not isinstance(self.runs, list):
             return False
         end = count = 0

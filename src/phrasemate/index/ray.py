@@ -338,7 +338,7 @@ def _fits(tables: Tables, model: IndexModel | None, segment: Mapping[str, Any]) 
 
 
 class Makers(Protocol):
-    """Those who make shards (`Pool`): orders are given while they are not full, and shards taken in any order."""
+    """Makers of shards (`Pool`): orders are given while they are not full, and shards taken in any order."""
 
     @property
     def full(self) -> bool: ...

@@ -117,7 +117,7 @@ class Mark(NamedTuple):
 
 
 def mark(path: Path) -> Mark:
-    """Of the store in the folder ``path``."""
+    """Mark of the store in the folder ``path``."""
     try:
         status = (path / STORE).stat()
     except FileNotFoundError:

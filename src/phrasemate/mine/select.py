@@ -310,7 +310,7 @@ def calibrate(chosen: Candidates, pairs: Sequence[tuple[int, int]]) -> Calibrati
 
 
 def _recognised(chosen: Candidates, known_pairs: Sequence[tuple[int, int]]) -> tuple[Flags, Flags]:
-    """Of each chosen pair: is it a pairs one; has it a sentence of a pairs one."""
+    """Tell, for each chosen pair, whether it is a known one, and whether it has a sentence of one."""
     pairs = set(known_pairs)
     sources, targets = {s for s, _ in known_pairs}, {t for _, t in known_pairs}
     place_pairs = list(zip(chosen.source.tolist(), chosen.target.tolist(), strict=True))

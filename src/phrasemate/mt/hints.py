@@ -237,7 +237,7 @@ class Hinter:
         return phrases
 
     def _hint(self, result: Result) -> Hint | None:
-        """None where nothing is good enough, or the best one, which the confidence is about, is not."""
+        """Hint of a phrase; None where no candidate is good enough, or the best one is not."""
         settings, phrase, groups = self.settings, result.phrase, result.groups
         sure = None if result.confidence is None else result.confidence >= settings.confidence
         if not groups or sure is False:

@@ -124,13 +124,13 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """As one text to be continued."""
+        """Prompt as one text to be continued."""
         lines = [f"{question} {answer}" for question, answer in self.turns]
         return "\n\n".join([self.instruction, *lines, self.ask])
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """As a chat; the instruction is part of the first question, since not all models take a system message."""
+        """Prompt as a chat; the first question has the instruction, since not all models take a system message."""
         questions = [self.turns[0][0] if self.turns else self.ask, *[ask for ask, _ in self.turns[1:]]]
         questions += [self.ask] if self.turns else []
         questions[0] = f"{self.instruction}\n\n{questions[0]}"

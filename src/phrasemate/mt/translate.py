@@ -173,11 +173,11 @@ class Lesson(NamedTuple):
     reference: str
 
     def chat(self) -> dict[str, object]:
-        """As messages, the reference the last of them."""
+        """Lesson as messages, the reference the last of them."""
         return {"messages": [*self.prompt.messages, {"role": "assistant", "content": self.reference}]}
 
     def plain(self) -> dict[str, object]:
-        """As a text and how it continues."""
+        """Lesson as a text and how it continues."""
         return {"prompt": self.prompt.text, "completion": f" {self.reference}"}
 
 
@@ -233,7 +233,7 @@ def lessons(
 
 
 def write_lessons(lessons: Iterable[Lesson], chat: Path, plain: Path) -> int:
-    """Both files, a JSON object on each line; how many there are. Nothing is left of a run that was stopped."""
+    """Write the two files, a JSON object on each line; returns how many. Nothing is left of a run that was stopped."""
     number = 0
     with NewFile(chat) as first, NewFile(plain) as second:
         for number, lesson in enumerate(lessons, 1):  # noqa: B007 (counted here)

@@ -430,7 +430,7 @@ WORST = 1  # quality, in percent, of what is suggested at all
 
 
 def spoken(requested: str, languages: Sequence[str]) -> list[str]:
-    """Those of an index's languages that a tag asks for: ``en_GB`` takes ``en``, and what is of no known language.
+    """Languages of an index that a tag asks for: ``en_GB`` takes ``en``, and what is of no known language.
 
     An empty tag takes all.
     """

@@ -126,7 +126,7 @@ class SharedModel:
         return _SharedRuntime(self)
 
     def _whole(self, name: str, *arguments: Any) -> Floats:
-        """Of nothing: (0, dim), which needs no encoder."""
+        """Vectors of no texts, (0, dim): no encoder is needed."""
         vectors: Floats = getattr(self._model, name)(*arguments)
         return vectors
 

@@ -70,7 +70,7 @@ _current: ContextVar[Effort | None] = ContextVar("effort", default=None)
 
 
 def current() -> Effort:
-    """That of the request which this thread or task works for, else one that nobody gives up."""
+    """Effort of the request that this thread or task works for; else one that nobody gives up."""
     return _current.get() or Effort()
 
 

@@ -297,7 +297,7 @@ class Guard:
 
     @asynccontextmanager
     async def _admitted(self, scope: Scope, large: bool) -> AsyncIterator[None]:
-        """One of those that wait. Raises Refusal if there are too many."""
+        """Admit the request, or let it wait. Raises Refusal if too many wait."""
         if scope["path"] in ALWAYS:
             yield
             return
@@ -326,7 +326,7 @@ class Guard:
         self._metrics.waiting.set(self._waiting.total())
 
     async def _body(self, receive: Receive, headers: Headers, most: int) -> bytes:
-        """All of it, in memory: limited in bytes and time, so that nothing below waits for a slow client."""
+        """Read the whole body into memory: limited in bytes and time, so that nothing below waits for a slow client."""
         too_large = Refusal("too_large", f"a body of this kind has at most {most:,} bytes")
         content_length = headers.get("content-length", "0")
         if content_length.isdecimal() and int(content_length) > most:

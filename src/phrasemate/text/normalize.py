@@ -50,7 +50,7 @@ def plain(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """The same for all that differ in case, white space, apostrophes, hyphens or what is not seen: one wording."""
+    """Fold a wording: texts that differ in case, white space, apostrophes, hyphens or unseen characters become one."""
     return " ".join(plain(text).casefold().split())
 
 

@@ -120,7 +120,7 @@ class Encoded(NamedTuple):
         return Encoded(self.states.repeat_interleave(times, 0), self.mask.repeat_interleave(times, 0))
 
     def rows(self, start: int, end: int | None) -> Encoded:
-        """Some of the sentences."""
+        """Select sentences by their rows."""
         return Encoded(self.states[start:end], self.mask[start:end])
 
     def apart(self) -> list[Tensor]:

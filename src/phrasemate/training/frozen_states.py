@@ -341,7 +341,7 @@ def checksum_holds(path: Path) -> bool:
 
 
 def _checksum(file: IO[bytes], size: int) -> bytes:
-    """Of the next so many bytes of a file."""
+    """Checksum of the next so many bytes of a file."""
     value = 0
     while size and (block := file.read(min(size, 1 << 20))):
         value, size = crc32(block, value), size - len(block)

@@ -58,7 +58,7 @@ def cached_backward(
     device: torch.device,
     autocast: Callable[[], Any] = nullcontext,
 ) -> Tensor:
-    """The same of anything that is computed chunk by chunk: the loss of ``objective([compute(c) for c in chunks])``.
+    """Backpropagate ``objective([compute(c) for c in chunks])``, computed chunk by chunk; returns its value.
 
     Of several processes each adds a share to the gradients; `processes.add_gradients` makes them whole.
     """

@@ -50,7 +50,7 @@ class Batch(NamedTuple):
         return len(self.bounds) - 1
 
     def subset(self, texts: Rows) -> Batch:
-        """Some of the texts, in the order of their numbers."""
+        """Select texts, in the order of their numbers."""
         lengths = np.diff(self.bounds)[texts]
         bounds = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.repeat(self.bounds[texts] - bounds[:-1], lengths) + np.arange(bounds[-1])
@@ -85,7 +85,7 @@ class Tokenizer:
         return self._batch(texts, self._tokenizer)
 
     def uncut(self, texts: Sequence[str]) -> Batch:
-        """The same, whatever the lengths."""
+        """Tokenize texts whole, whatever their lengths."""
         return self._batch(texts, self._without_limit())
 
     def _batch(self, texts: Sequence[str], tokenizer: Any) -> Batch:

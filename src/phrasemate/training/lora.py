@@ -219,7 +219,7 @@ def padded(batch: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _batches(items: Sequence[Encoded], settings: LoraSettings) -> Iterator[list[Encoded]]:
-    """As many as there are steps; all items are seen before one is again."""
+    """Yield as many batches as there are steps; all items are seen before one is again."""
     draw, waiting = random.Random(settings.seed), list[Encoded]()
     for _ in range(settings.steps):
         while len(waiting) < settings.batch:
@@ -229,7 +229,7 @@ def _batches(items: Sequence[Encoded], settings: LoraSettings) -> Iterator[list[
 
 
 def _share(step: int, settings: LoraSettings) -> float:
-    """Of the rate, at a step from 1."""
+    """Share of the learning rate at a step, from 1."""
     if step <= settings.warmup:
         return step / settings.warmup
     return (settings.steps - step + 1) / max(1, settings.steps - settings.warmup)

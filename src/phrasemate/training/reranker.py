@@ -56,7 +56,7 @@ class Reranker(nn.Module):
         )
 
     def network(self) -> Network:
-        """As it is now, for use without torch."""
+        """Network as it is now, for use without torch."""
         arrays: Arrays = {name: np.array(value.detach().float().cpu().numpy()) for name, value in self.weights.items()}
         return Network(arrays)
 

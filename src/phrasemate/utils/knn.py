@@ -104,7 +104,7 @@ def blocks(x: Floats, z: Floats, similarities: Floats | None = None) -> Iterator
 
 
 def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -> tuple[Rows, Floats]:
-    """Of each row of x the k rows of z with the greatest inner product, best first: rows and values, (len(x), k) each.
+    """Find for each row of x the k rows of z with the greatest inner product: rows and values, (len(x), k) each.
 
     ``penalties`` (len(z),) are taken off first; with those of `csls_penalties` the order is that of CSLS, and the
     value lacks only what is the same for all z. k is at most len(z); equal values go by row. Raises InputError for k

@@ -250,7 +250,7 @@ Progress = Callable[[int, float, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Both languages in one space, unit length; ``learnt`` where there was self-learning."""
+    """Vectors of two languages in one space, unit length; ``learnt`` where there was self-learning."""
 
     source: WordVectors
     target: WordVectors

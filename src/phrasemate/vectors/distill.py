@@ -100,7 +100,7 @@ def mean_states(
     partial: Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> WordVectors:
-    """The same before the projection: (words, width) mean states, to learn one projection from several languages.
+    """Mean states of words, (words, width), before the projection, to learn one projection from several languages.
 
     Three passes over the texts: count the words, choose the sentences, encode these.
     """
@@ -184,7 +184,7 @@ def _check_dim(dim: int, most: int, what: str) -> None:
 
 
 def shared_projection(space: WordVectors, model: Model, pooling: str, layer: int | None) -> Projection:
-    """That of word vectors of the same making; InputError where they are of another one."""
+    """Projection of word vectors of the same making; InputError where they are of another one."""
     if space.projection is None:
         raise InputError(
             "the vectors that give the space have no projection; give some that distil made, not mapped ones"

@@ -149,7 +149,7 @@ def sample_contexts(
 def _smallest(
     sample: tuple[Ints, NDArray[np.float64]], rows: list[tuple[int, int, int, int]], numbers: list[float], most: int
 ) -> tuple[Ints, NDArray[np.float64]]:
-    """Of each word the ``most`` occurrences in sentences of the smallest numbers."""
+    """Keep of each word the ``most`` occurrences in sentences of the smallest numbers."""
     every = np.concatenate([sample[0], np.array(rows, np.int64).reshape(-1, 4)])
     numbers_drawn = np.concatenate([sample[1], numbers])
     order = np.lexsort((numbers_drawn, every[:, 0]))

@@ -263,7 +263,7 @@ class WordVectors:
         return self.using(unit(self.matrix))
 
     def centred(self) -> WordVectors:
-        """Their mean taken off each."""
+        """Subtract the mean from each vector."""
         return self.using(self.matrix - self.matrix.mean(0, dtype=np.float64).astype(np.float32))
 
     def prepared(self) -> WordVectors:
@@ -271,7 +271,7 @@ class WordVectors:
         return self.normalised().centred().normalised()
 
     def using(self, matrix: Floats, **facts: Any) -> WordVectors:
-        """The same words with other vectors, and more facts; the projection no longer belongs to them."""
+        """Give the words other vectors, and more facts; the projection no longer belongs to them."""
         own_facts = {
             name: value for name, value in self.facts.items() if name != "hash"
         }  # that of the folder they are from

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,9 @@ from phrasemate.encode.export.hf_folder import (
 )
 from phrasemate.encode.export.onnx_graph import build_graph
 from phrasemate.encode.export.smoothquant import TEXTS, smoothing_of
-from phrasemate.encode.heads import Arrays, SentenceHead, add_projection, segmenter_of
+from phrasemate.encode.heads import Arrays, SentenceHead, principal_axes, segmenter_of
+from phrasemate.encode.model import Model, load_model
+from phrasemate.encode.pooling import MeanHead
 from phrasemate.encode.runtime import EmbeddingTable, load_tokenizer, quantise
 from phrasemate.encode.segmenter import MAX_WORDS_LEARNED, THRESHOLD, check_options
 from phrasemate.errors import InputError, ModelError
@@ -43,6 +46,7 @@ DEFAULTS = ("cls", "ends", "mean")  # what a phrase may be without a projection
 GRAPHS = ("auto", "written", "traced")
 BITS = (4, 8, 16)
 MARGIN = 1.1  # above the longest vector of held-out text
+SENTENCES = 5_000  # that a projection is learned from: some 100,000 phrases, far more than the covariance needs
 
 
 class _Encoder(NamedTuple):
@@ -93,7 +97,7 @@ def export_model(
             2022, "Robust fine-tuning of zero-shot models"), so that what the training text lacks is not forgotten.
         share: of the weights of ``folder`` in that average. The heads are not averaged.
         layers: which layers' states the file gives (1 to depth, or 0 for the input of the first) beside the last.
-        pooling: what a phrase is by default, without ``heads`` (see `heads.add_projection`). None: what
+        pooling: what a phrase is by default, without ``heads`` (see `add_projection`). None: what
             ``training.json`` says, else "ends".
         sentence_prefix: what is put before a sentence; not beside the prompts of a sentence-transformers folder.
         context_weight: how much of its sentence a trained head's phrase vector takes in (see `Model.span_vectors`).
@@ -311,3 +315,40 @@ def _segmenter(heads: Arrays, folder: Path, threshold: float, max_words: int | N
     if (threshold, max_words) != (THRESHOLD, MAX_WORDS_LEARNED):
         raise InputError(f"{folder}: has no trained segmenter; leave out the options for it")
     return {}
+
+
+def add_projection(folder: Path, texts: Iterable[str], dim: int, signature: Mapping[str, Any] | None = None) -> str:
+    """Learn a projection to ``dim`` from sentences and seal it into a model folder; returns the new hash.
+
+    Raises InputError if ``dim`` is more than twice the model's width, or the texts hold fewer than 2 x dim phrases. So
+    does a model with a trained segmenter, whose projection was trained with it.
+    """
+    model = load_model(folder)
+    if model.learned is not None or isinstance(model.head, MeanHead):
+        raise InputError(f"{folder}: has a trained projection; export the untrained encoder to learn another")
+    if not 0 < dim <= 2 * model.width:
+        raise InputError(f"dim {dim}: expected 1 to {2 * model.width}, twice the model's width")
+    mean, moment, count = _moments(model, islice(texts, SENTENCES))
+    if count < 2 * dim:
+        raise InputError(
+            f"{count} phrases in the text, expected {2 * dim} or more for {dim} dimensions; give more text"
+        )
+    kernel, bias = principal_axes(mean, moment, dim)
+    halves = {"start": kernel[: model.width], "end": kernel[model.width :], "bias": bias}
+    save_arrays(folder / names.HEADS, halves)
+    config = dict(model.config)
+    facts = {"projection": "principal components of phrase ends", "phrases": count, "dim": dim, **(signature or {})}
+    config["signature"] = {**config["signature"], **facts}
+    (folder / names.CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return names.write_manifest(folder)
+
+
+def _moments(model: Model, texts: Iterable[str]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """E[x], E[x x'] and the number of phrase end vectors x, scaled as states are (a head takes them unscaled)."""
+    iterator = iter(texts)
+    total, square, count = np.zeros(2 * model.width), np.zeros((2 * model.width,) * 2), 0
+    while chunk := list(islice(iterator, 512)):
+        for ends in model.ends(chunk):
+            wide = ends.astype(np.float64)
+            total, square, count = total + wide.sum(0), square + wide.T @ wide, count + len(wide)
+    return total / max(count, 1), square / max(count, 1), count

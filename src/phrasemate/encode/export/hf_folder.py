@@ -110,7 +110,7 @@ def _mixed(value: Floats, base: Floats, share: float) -> Floats:
 
 
 def _one_kind(weights: Weights) -> Weights:
-    """The same with the first token type alone, the only one in use: some folders carry more of them than others."""
+    """Weights with the first token type alone, the only one in use: some folders carry more types than others."""
     return {**weights, KINDS: weights[KINDS][:1]} if KINDS in weights else dict(weights)
 
 

@@ -228,7 +228,7 @@ def _quoted(text: str) -> str:
 
 
 def _first(pieces: Sequence[Any]) -> list[Any]:
-    """Of each document its first piece."""
+    """First piece of each document."""
     return list({piece.document: piece for piece in reversed(pieces)}.values())
 
 

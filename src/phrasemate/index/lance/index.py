@@ -161,7 +161,7 @@ def statistics(store: LanceStore) -> IndexStats:
 
 
 def _bytes(store: LanceStore, name: str) -> int:
-    """Of the files that hold the rows of a table."""
+    """Bytes of the files that hold the rows of a table."""
     fragments = [fragment.metadata.to_json() for fragment in store.table(name).get_fragments()]
     return sum(file["file_size_bytes"] or 0 for fragment in fragments for file in fragment["files"])
 

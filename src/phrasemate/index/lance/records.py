@@ -229,7 +229,7 @@ class Head:
             return head
 
     def _is_possible(self) -> bool:
-        """As that of a shard."""
+        """Whether types and counts are such as are written."""
         texts = (self.model_name, self.model_hash, self.writer, *([] if self.model_path is None else [self.model_path]))
         return (
             all(isinstance(text, str) for text in texts)
@@ -264,7 +264,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, head: Head) -> Stamp | None:
-        """None: there is no text index."""
+        """Stamp of a head; None where there is no text index."""
         entry = head.extras.get(WORDS_KEY)
         if entry is None or entry.get("lowering") != LOWERING:
             return None

@@ -335,7 +335,7 @@ class Catalogue:
         self._kept: dict[str, tuple[BaseIndex, int, Facts]] = {}
 
     async def facts(self) -> list[Facts]:
-        """Of every index, in their order."""
+        """Facts of every index, in their order."""
         return list(await asyncio.gather(*map(self._fetch, self._library.names)))
 
     async def _fetch(self, name: str) -> Facts:

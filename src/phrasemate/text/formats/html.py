@@ -99,7 +99,7 @@ def html_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
 
 
 def page_paragraphs(name: str, blocks: Iterable[bytes]) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """The same of a page in UTF-8, as it comes. Raises ReadError, MissingExtra without lxml."""
+    """Paragraphs of a page in UTF-8, piece by piece. Raises ReadError, MissingExtra without lxml."""
     try:
         from lxml import etree
     except ImportError:

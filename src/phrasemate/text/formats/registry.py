@@ -50,7 +50,7 @@ class Options:
     encoding: str = "utf-8"
 
     def that_matter(self, format_: str) -> list[str]:
-        """Those that decide what a file of this format says, as text: they belong to the digest of a document."""
+        """Options that decide what a file of this format says, as text: they belong to the digest of a document."""
         common = [format_, self.lines, self.lang, self.encoding]
         if format_ == "jsonl":
             return [*common, self.text_field]
@@ -108,7 +108,7 @@ def _too_large(text: str, metadata: Mapping[str, Any]) -> tuple[str, str] | None
 
 
 def _too_often(count: int, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The same for one whose metadata are not too large, but for so many sentences."""
+    """Reject metadata that are too large once they are repeated for every sentence."""
     if not metadata or count * METADATA <= EVERYWHERE or (size := len(_PLAIN(metadata))) * count <= EVERYWHERE:
         return None
     reason = f"metadata of {size:,} characters with each of {count:,} sentences"
