@@ -17,10 +17,63 @@ BARE = {"asked", "begun", "done", "each", "found", "given", "gone", "held", "kep
 BARE |= {"said", "seen", "shown", "taken", "there", "told", "wanted"}
 # With every participle in -ed, these are no names of variables either.
 LOOSE = set(
-    "all another any both elsewhere everything here it none nothing now one ones other others ours same".split()
+    [
+        "all",
+        "another",
+        "any",
+        "both",
+        "elsewhere",
+        "everything",
+        "here",
+        "it",
+        "none",
+        "nothing",
+        "now",
+        "one",
+        "ones",
+        "other",
+        "others",
+        "ours",
+        "same",
+    ]
 )
-LOOSE |= set("some something such that theirs then these they this those what which who whose".split())
-IRREGULAR = set("built chosen drawn driven forgotten hidden laid learnt lost meant met sent spent spoken stood".split())
+LOOSE |= set(
+    [
+        "some",
+        "something",
+        "such",
+        "that",
+        "theirs",
+        "then",
+        "these",
+        "they",
+        "this",
+        "those",
+        "what",
+        "which",
+        "who",
+        "whose",
+    ]
+)
+IRREGULAR = set(
+    [
+        "built",
+        "chosen",
+        "drawn",
+        "driven",
+        "forgotten",
+        "hidden",
+        "laid",
+        "learnt",
+        "lost",
+        "meant",
+        "met",
+        "sent",
+        "spent",
+        "spoken",
+        "stood",
+    ]
+)
 IRREGULAR |= {"stuck", "thrown", "won", "written"}
 NOUNS = {"bed", "embed", "feed", "need", "seed", "speed"}
 WORDS = 30  # of a sentence
