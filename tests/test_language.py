@@ -16,65 +16,11 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "phrasemate"
 BARE = {"asked", "begun", "done", "each", "found", "given", "gone", "held", "kept", "known", "made", "own"}
 BARE |= {"said", "seen", "shown", "taken", "there", "told", "wanted"}
 # With every participle in -ed, these are no names of variables either.
-LOOSE = set(
-    [
-        "all",
-        "another",
-        "any",
-        "both",
-        "elsewhere",
-        "everything",
-        "here",
-        "it",
-        "none",
-        "nothing",
-        "now",
-        "one",
-        "ones",
-        "other",
-        "others",
-        "ours",
-        "same",
-    ]
-)
-LOOSE |= set(
-    [
-        "some",
-        "something",
-        "such",
-        "that",
-        "theirs",
-        "then",
-        "these",
-        "they",
-        "this",
-        "those",
-        "what",
-        "which",
-        "who",
-        "whose",
-    ]
-)
-IRREGULAR = set(
-    [
-        "built",
-        "chosen",
-        "drawn",
-        "driven",
-        "forgotten",
-        "hidden",
-        "laid",
-        "learnt",
-        "lost",
-        "meant",
-        "met",
-        "sent",
-        "spent",
-        "spoken",
-        "stood",
-    ]
-)
-IRREGULAR |= {"stuck", "thrown", "won", "written"}
+LOOSE = {"all", "another", "any", "both", "elsewhere", "everything", "here", "it", "none", "nothing", "now", "one"}
+LOOSE |= {"ones", "other", "others", "ours", "same", "some", "something", "such", "that", "theirs", "then", "these"}
+LOOSE |= {"they", "this", "those", "what", "which", "who", "whose"}
+IRREGULAR = {"built", "chosen", "drawn", "driven", "forgotten", "hidden", "laid", "learnt", "lost", "meant", "met"}
+IRREGULAR |= {"sent", "spent", "spoken", "stood", "stuck", "thrown", "won", "written"}
 NOUNS = {"bed", "embed", "feed", "need", "seed", "speed"}
 WORDS = 30  # of a sentence
 # Both only go down.

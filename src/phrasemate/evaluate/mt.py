@@ -390,7 +390,7 @@ def _score_table(
 ) -> Table:
     """Table of a metric whose scores each sentence has by itself.
 
-    ``lines`` has the sentence of each score of a direction, where a sentence has several, which are then drawn together.
+    ``lines`` has the sentence of each score of a direction, where a sentence has several, drawn together then.
     """
     names = list(dict.fromkeys(system for _, system in scores))
     rows: list[tuple[Any, ...]] = []
