@@ -9,6 +9,7 @@ import pytest
 from phrasemate import Document, Index, load_model
 from phrasemate.errors import InputError
 from phrasemate.lookup import lookup
+from phrasemate.text import read
 
 TEXTS = [
     "The bank took collateral for the loan.",
@@ -119,3 +120,42 @@ def test_apostrophes_and_hyphens_are_alike(tmp_path: Path, way: str) -> None:
         index.add([Document.from_texts("a.txt", ["Il part aujourd’hui.", "Elle part chaque après‑midi."])], lang="fr")
         assert matches(index, "aujourd'hui", way) == ["aujourd’hui"]
         assert matches(index, "après-midi", way) == ["après‑midi"]
+
+
+MEMORY = """<tmx version="1.4"><header srclang="de"/><body>
+<tu><tuv xml:lang="de"><seg>Die Kündigung ist wirksam. Sie bedarf der Schriftform.</seg></tuv>
+<tuv xml:lang="en"><seg>The notice is effective. It must be in writing.</seg></tuv></tu>
+<tu><tuv xml:lang="de"><seg>Eine Frist gilt nach jeder Kündigungen.</seg></tuv>
+<tuv xml:lang="en"><seg>A period applies.</seg></tuv></tu>
+<tu><tuv xml:lang="de"><seg>Der Hund schläft.</seg></tuv>
+<tuv xml:lang="en"><seg>The kündigung dog sleeps.</seg></tuv></tu>
+</body></tmx>"""
+
+
+def test_the_other_side_of_aligned_text(tmp_path: Path) -> None:
+    (tmp_path / "memory.tmx").write_text(MEMORY, "utf-8")
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add(list(read(tmp_path / "memory.tmx", lang="en")), lang="en")
+        index.add([Document.from_texts("plain.txt", ["Kündigung"])], lang="en")
+        answer = lookup(index, "kündigung", "forms", side="translation")
+        assert [line.match for line in answer.lines] == ["Kündigung", "Kündigungen"]
+        assert (answer.count, answer.sentences) == (2, 2)
+        hit = answer.lines[0].hit
+        assert hit.context == "Die Kündigung ist wirksam. Sie bedarf der Schriftform."
+        assert hit.metadata["translation"] == "The notice is effective. It must be in writing."  # of both sentences
+        assert hit.language == "de"  # as it seems
+        assert matches(index, "Kündigung") == ["kündigung", "Kündigung"]  # the texts themselves
+        assert lookup(index, "kündigung", side="translation", documents=["plain.txt"]).count == 0
+        with pytest.raises(InputError, match="expected one of text, translation"):
+            lookup(index, "Kündigung", side="both")
+
+
+def test_only_matches_near_another_word(index: Index) -> None:
+    assert [line.left for line in lookup(index, "collateral", near="Good").lines] == ["Collateral must be good "]
+    assert lookup(index, "collateral", near="river").count == 0
+
+
+def test_function_words_count_only_beside_a_match(index: Index) -> None:
+    answer = lookup(index, "collateral")
+    assert dict(answer.after) == {"for": 1, "loan": 1, "must": 1, "collateral": 1}  # "the" is two places away
+    assert dict(answer.before) == {"took": 1, "bank": 1, "collateral": 1, "good": 1}

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from re import _constants as constants  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -17,14 +18,18 @@ from typing import Any
 from phrasemate.concordance import Candidate, Column, Line, arranged
 from phrasemate.errors import InputError
 from phrasemate.index import BaseIndex
-from phrasemate.lexicon import stemmed
+from phrasemate.index.store import SentenceRow
+from phrasemate.lexicon import bundled_lexicon, stemmed
+from phrasemate.lexicon.inflection import general_words
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import plain, visible, visible_places
 from phrasemate.types import Hit, Phrase
 
 WAYS = ("words", "forms", "regex")
 ORDERS = ("text", "left", "right")
+SIDES = ("text", "translation")  # of aligned text: the side in the index, and the other one
 WINDOW, NEIGHBOURS = 4, 20  # words on each side of a match that are counted, and how many are listed
+SAMPLE = 20  # translations from which their language is guessed
 LINES, SECONDS = 1_000, 10.0  # lines that are kept, and time that is taken; all matches in that time are counted
 CHARACTERS, REPEATS = 500, 2  # of a sentence that a regular expression is tried on, and unlimited repeats in it
 
@@ -81,8 +86,12 @@ def lookup(
     name: str = "",
     progress: Callable[[], object] = lambda: None,
     seconds: float = SECONDS,
+    side: str = "text",
+    near: str = "",
 ) -> Lookup:
     """Find every place of a text in an index, upper and lower case alike; what is not seen counts for nothing.
+
+    The words around the matches are counted: up to four on each side, function words only directly beside a match.
 
     Args:
         index: Index to look in.
@@ -96,11 +105,15 @@ def lookup(
         name: Name of the index in the lines.
         progress: Called often; an exception that it raises ends the search.
         seconds: Time after which the rest of the index is left out.
+        side: "text"; or "translation", to look in the other side of aligned text. The lines are then of that side, and
+            the text of the index is their metadata "translation".
+        near: Only matches with this word among the counted ones.
 
     Raises InputError for what cannot be looked up.
     """
-    if way not in WAYS or order not in ORDERS:
-        raise InputError(f"{way!r}, {order!r}: expected one of {', '.join(WAYS)}, and one of {', '.join(ORDERS)}")
+    for value, values in ((way, WAYS), (order, ORDERS), (side, SIDES)):
+        if value not in values:
+            raise InputError(f"{value[:20]!r}: expected one of {', '.join(values)}")
     if not query.strip():
         raise InputError("the text to look up is empty")
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("wordings", "before", "after", "documents")}
@@ -113,9 +126,11 @@ def lookup(
             set(infos) if documents is None and languages is None else set(index.documents_in(documents, languages))
         )
         spoken = next((infos[number].language for number in sorted(allowed)), "")
+        if side == "translation":
+            spoken = _language_of_translations(index)
         find, fragment = _finder(query.strip(), way, spoken)
-        rows = index.store.sentences(index.texts.candidates(fragment)) if fragment else index.store.all_sentences()
-        for number, row in enumerate(rows):
+        function_words, beside = general_words(spoken), folded(near.strip())
+        for number, row in enumerate(_rows(index, fragment, side)):
             if number % 64 == 0:
                 progress()
                 if time.monotonic() > end:
@@ -123,17 +138,22 @@ def lookup(
                     break
             if row.document not in allowed:
                 continue
-            info, places = infos[row.document], list(find(row.text))
-            hit_sentences += bool(places)
-            for start, stop in places:
-                total += 1
+            info, matches = infos[row.document], 0
+            for start, stop in find(row.text):
+                before = _near(row.text[:start], -WINDOW, function_words)
+                after = _near(row.text[stop:], WINDOW, function_words)
+                if beside and beside not in (*before, *after):
+                    continue
+                matches += 1
                 counts["wordings"][folded(row.text[start:stop])] += 1
                 counts["documents"][info.name] += 1
-                counts["before"].update(_near(row.text[:start], -WINDOW))
-                counts["after"].update(_near(row.text[stop:], WINDOW))
+                counts["before"].update(before)
+                counts["after"].update(after)
                 if len(lines) < LINES:
-                    phrase = Phrase(row.text, start, stop)
-                    lines.append(Line(name, Hit(phrase, 1.0, info.name, row.line, info.language, -1, row.metadata)))
+                    phrase, language = Phrase(row.text, start, stop), spoken if side == "translation" else info.language
+                    lines.append(Line(name, Hit(phrase, 1.0, info.name, row.line, language, -1, row.metadata)))
+            total += matches
+            hit_sentences += bool(matches)
     if order != "text":
         column = Column(name, (Candidate(query, 1.0, total, tuple(lines), 1.0),))
         lines = list(arranged(column, order).candidates[0].lines)
@@ -141,12 +161,36 @@ def lookup(
     return Lookup(query, total, hit_sentences, tuple(lines[:most]), **top, whole=whole)
 
 
-def _near(text: str, count: int) -> list[str]:
-    """The words at the end (``count`` below 0) or at the beginning of a context, folded, each once."""
+def _rows(index: BaseIndex, fragment: str, side: str) -> Iterator[SentenceRow]:
+    """The sentences that may hold a fragment; of the other side, each translation once, with all its sentences."""
+    if side == "text":
+        yield from index.store.sentences(index.texts.candidates(fragment)) if fragment else index.store.all_sentences()
+        return
+    rows = index.store.translated_sentences(fragment)
+    for _, unit in groupby(rows, key=lambda row: (row.document, row.line, row.metadata["translation"])):
+        first, *rest = unit
+        text = " ".join(row.text for row in (first, *rest))
+        yield first._replace(text=first.metadata["translation"], metadata={**first.metadata, "translation": text})
+
+
+def _language_of_translations(index: BaseIndex) -> str:
+    """What most of the first translations seem to be written in; "" if that is not clear."""
+    texts = [row.metadata["translation"] for row in islice(index.store.translated_sentences(), SAMPLE)]
+    lexicon = bundled_lexicon()
+    return lexicon.language_of(" ".join(texts)) if lexicon is not None and texts else ""
+
+
+def _near(text: str, count: int, function_words: frozenset[str]) -> list[str]:
+    """The words at the end (``count`` below 0) or at the beginning of a context, folded, each once.
+
+    Of function words only the one that stands nearest to the match.
+    """
     near = text[-160:] if count < 0 else text[:160]
     spans = words(near)
-    beside = spans[count:] if count < 0 else spans[:count]
-    return list(dict.fromkeys(folded(near[start:end]) for start, end in beside))
+    beside = [folded(near[start:end]) for start, end in (spans[count:] if count < 0 else spans[:count])]
+    nearest = -1 if count < 0 else 0
+    content = [word for word in beside if word not in function_words]
+    return list(dict.fromkeys([*beside[nearest:][:1], *content]))
 
 
 def _finder(query: str, way: str, language: str) -> tuple[Find, str]:
@@ -156,7 +200,7 @@ def _finder(query: str, way: str, language: str) -> tuple[Find, str]:
     query = plain(query)
     if not any(map(str.isalnum, query)):
         raise InputError(f"{query[:40]!r} has no letter or digit; give a word or several")
-    if way == "forms":
+    if way == "forms" and not _unspaced(query):
         return _forms(query, language)
     parts = re.split(r"([*?]|\s+)", query)
     pattern = "".join({"*": r"\w*", "?": r"\w"}.get(p, r"\s+" if p.isspace() else re.escape(p)) for p in parts)

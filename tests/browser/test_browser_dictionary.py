@@ -28,10 +28,41 @@ def test_dictionaries_propose_and_memories_show_their_other_side(chromium: Any, 
         page.goto(server.url + address(GERMAN, "Schweigeminute"))
         expect(page.locator(".own-terms")).to_contain_text("moment of remembrance client.tsv")
         expect(page.locator(".translation").first).to_contain_text("Der Saal hielt eine Schweigeminute.")
+        aligned = page.get_by_role("region", name="Translations in memory")
+        expect(aligned.locator("li")).to_have_text(
+            ["Der Saal hielt eine Schweigeminute. The hall kept a minute of silence. Copy"]
+        )
+        expect(aligned.locator("mark")).to_have_text("Schweigeminute")
+        expect(aligned.locator("b").first).to_have_text("minute of silence")  # a likely candidate
         page.locator(".given").click()
         expect(page.locator("#notice")).to_contain_text("kept in your glossary")
         page.get_by_role("link", name="Glossary").click()
         expect(page.get_by_label("Equivalent", exact=True)).to_have_value("moment of remembrance")
+    finally:
+        page.close()
+        server.stop()
+
+
+def test_the_other_side_of_a_memory_is_looked_up_too(chromium: Any, tmp_path: Path) -> None:
+    from phrasemate import Index, load_model
+    from phrasemate.text import read
+
+    (tmp_path / "memory.tmx").write_text(MEMORY, "utf-8")
+    with Index.create(tmp_path / "memory", load_model()) as index:
+        index.add(list(read(tmp_path / "memory.tmx", lang="en")), lang="en")
+    server = Served(tmp_path / "memory")
+    page = chromium.new_page()
+    try:
+        page.goto(server.url + "/text?q=Hund")  # nowhere in the texts themselves
+        expect(page.get_by_role("heading", level=2)).to_have_text("1 place in 1 translation")
+        expect(page.get_by_label("Side")).to_have_value("translation")
+        expect(page.locator(".translation")).to_have_text("The dog sleeps.")
+        page.get_by_role("link", name="schläft").click()
+        expect(page.locator(".near-chip")).to_contain_text("near schläft")
+        page.get_by_role("link", name="All places again").click()
+        expect(page.locator(".near-chip")).to_have_count(0)
+        page.goto(server.url + "/text?q=Katze")
+        expect(page.get_by_role("link", name="what means the same")).to_have_attribute("href", "/?q=Katze")
     finally:
         page.close()
         server.stop()

@@ -34,8 +34,8 @@ def test_lines_with_counts_and_neighbours(invoke: Invoke, folder: Path) -> None:
     assert result.stdout.splitlines() == [
         "2 places in 2 sentences",
         "wordings  collateral 2",
-        "before    the 1, bank 1, took 1, good 1",
-        "after     for 1, the 1, loan 1, is 1, rare 1",
+        "before    took 1, bank 1, good 1",
+        "after     for 1, loan 1, is 1, rare 1",
         "The bank took [[collateral]] for the loan.  (law.txt:1)",
         "Good [[collateral]] is rare.  (law.txt:2)",
     ]
@@ -45,6 +45,12 @@ def test_json_is_what_the_library_gives(invoke: Invoke, folder: Path) -> None:
     answer = json.loads(invoke("concordance", str(folder), r"\bb\w+", "--how", "regex", "-n", "1", "--json").stdout)
     assert (answer["count"], answer["wordings"]) == (2, [["bank", 1], ["bench", 1]])
     assert [line["match"] for line in answer["lines"]] == ["bank"]
+
+
+def test_places_near_a_word(invoke: Invoke, folder: Path) -> None:
+    result = invoke("concordance", str(folder), "collateral", "--near", "rare")
+    assert result.stdout.splitlines()[-1] == "Good [[collateral]] is rare.  (law.txt:2)"
+    assert result.stdout.startswith("1 place in 1 sentence")
 
 
 def test_what_cannot_be_looked_up_is_an_error(invoke: Invoke, folder: Path) -> None:

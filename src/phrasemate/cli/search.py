@@ -174,6 +174,8 @@ CONCORDANCE_EXAMPLES = """Examples:
   phrasemate concordance idx "secur* interest" --sort right
   phrasemate concordance idx grant --how forms -n 50      granted, grants, granting
   phrasemate concordance idx "\\b(take|took) effect" --how regex --document contracts/
+  phrasemate concordance idx collateral --near pledge
+  phrasemate concordance memory Sicherheit --side translation     the other side of a translation memory
   phrasemate concordance idx collateral --json"""
 
 
@@ -191,6 +193,13 @@ class Sort(StrEnum):
     TEXT = "text"
     LEFT = "left"
     RIGHT = "right"
+
+
+class Side(StrEnum):
+    """Which side of aligned text."""
+
+    TEXT = "text"
+    TRANSLATION = "translation"
 
 
 def concordance(
@@ -212,6 +221,13 @@ def concordance(
     language: Annotated[
         list[str] | None, typer.Option("--language", metavar="LANG", help="Only in this language (repeatable).")
     ] = None,
+    side: Annotated[
+        Side,
+        typer.Option("--side", metavar="text|translation", help="translation: in the other side of aligned text."),
+    ] = Side.TEXT,
+    near: Annotated[
+        str, typer.Option("--near", metavar="WORD", help="Only places with this word up to four words beside them.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Look up words in the texts of an index: how often they occur, what stands beside them, and every line.
@@ -222,7 +238,7 @@ def concordance(
     from phrasemate.lookup import lookup
 
     with Index.open(index, readonly=True, threads=1) as opened:
-        answer = lookup(opened, query, how, sort, most, document, language)
+        answer = lookup(opened, query, how, sort, most, document, language, side=side, near=near)
     if as_json:
         typer.echo(json.dumps(answer.as_dict(), ensure_ascii=False))
     else:
@@ -245,6 +261,8 @@ def _print_lookup(answer: Lookup) -> None:
     for line in answer.lines:
         place = f"  ({clean(line.hit.document)}:{line.hit.line})"
         console.print(kwic(line.hit, console.width) if console.is_terminal else marked(line.hit.phrase).append(place))
+        if translation := line.hit.metadata.get("translation"):
+            console.print(Text(f"    {clean(str(translation))}", "dim"))
 
 
 LONGEST = 500  # characters of a copied text; a longer one is passed over

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -133,6 +134,7 @@ class Session:
 
 
 _BATCH = 256
+_OTHER = re.compile("[^A-Za-z0-9]+")  # what JSON may write otherwise, LIKE takes for a sign, or has another capital
 _MOST = 1 << 53  # ids and counts are less, and so are exact as floats
 _SENTENCE = (
     "id, document, position, line, first_phrase, phrases, CAST(text AS BLOB), CAST(metadata AS BLOB), spans, crc"
@@ -335,6 +337,13 @@ class Store(Session):
         )
         cursor = self.connection.execute(f"SELECT {_SENTENCE} FROM sentences {where} ORDER BY {order}", parameters)
         yield from all_in_order(map(self._sentence, cursor), self, document)
+
+    def translated_sentences(self, fragment: str = "") -> Iterator[SentenceRow]:
+        """The sentences with a translation that may hold ``fragment``, by id; the caller compares the texts."""
+        query = f"SELECT {_SENTENCE} FROM sentences WHERE metadata LIKE ? ORDER BY id"
+        pattern = '%"translation":%' + _OTHER.sub("%", fragment) + "%"
+        rows = map(self._sentence, self.connection.execute(query, (pattern,)))
+        return (row for row in rows if "translation" in row.metadata)
 
     def sentences_of_phrases(self, low: int, high: int) -> Iterator[SentenceRow]:
         """The sentences whose phrases have ids of ``low`` to below ``high``, by id."""

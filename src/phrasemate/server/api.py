@@ -183,7 +183,8 @@ def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None
 
         def answer(searcher: Searcher) -> Response:
             chosen = (body.way, body.order, body.most, body.documents, body.languages, name)
-            return _answer({"index": name, **lookup(searcher.index, body.query, *chosen, go_on).as_dict()})
+            places = lookup(searcher.index, body.query, *chosen, go_on, side=body.side, near=body.near)
+            return _answer({"index": name, **places.as_dict()})
 
         return await work(library, library.ask, name, answer)
 

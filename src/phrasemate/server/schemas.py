@@ -223,6 +223,7 @@ class Lookup(Asked):
         "most": [("maximum", "hits")],
         "documents": [("maxItems", "filters"), ("maxLength", "characters")],
         "languages": [("maxItems", "filters"), ("maxLength", "characters")],
+        "near": [("maxLength", "sentence_characters")],
     }
     query: str = Field(description="Words, with * for any letters and ? for one, or a regular expression.")
     index: str = INDEX
@@ -231,6 +232,8 @@ class Lookup(Asked):
     most: int = Field(100, ge=1, description="Lines, at most.")
     documents: list[str] | None = Field(None, description="In these documents only.")
     languages: list[str] | None = Field(None, description="In these languages only.")
+    side: Literal["text", "translation"] = Field("text", description="translation: in the other side of aligned text.")
+    near: str = Field("", description="Only matches with this word among those before or after.")
 
 
 class Suggest(Asked):

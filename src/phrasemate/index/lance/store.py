@@ -386,6 +386,10 @@ class LanceStore:
         """All sentences, or those of a document, by id. Raises IndexDamaged if one is altered, missing or doubled."""
         yield from all_in_order(self._scanned(document), self, document)
 
+    def translated_sentences(self, fragment: str = "") -> Iterator[SentenceRow]:
+        """The sentences with a translation, by id, whatever it holds."""
+        return (row for row in self.all_sentences() if "translation" in row.metadata)
+
     def _scanned(self, document: int | None) -> Iterator[SentenceRow]:
         if document is None:
             for batch in self.batches(SENTENCES, _COLUMNS):

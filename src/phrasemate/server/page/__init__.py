@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,8 @@ from phrasemate.concordance import write
 from phrasemate.errors import PhrasemateError
 from phrasemate.glossary import Glossary
 from phrasemate.lookup import ORDERS as LOOKUP_ORDERS
-from phrasemate.lookup import WAYS, lookup
+from phrasemate.lookup import SIDES, WAYS, Lookup, lookup
+from phrasemate.search import Searcher
 from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
@@ -41,6 +43,8 @@ from phrasemate.server.settings import Settings
 __all__ = ["failed", "routes"]
 
 TABLES = ("tsv", "xlsx")  # of an answer: what was chosen of it is downloaded from the glossary
+LOOKED_UP = 200  # lines of a text that are shown
+FIELDS = ("q", "in", "how", "sort", "doc", "side", "near")  # of the address of a text that is looked up
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}  # the version is in the address
 _TYPES = {
     "tsv": "text/tab-separated-values; charset=utf-8",
@@ -94,20 +98,28 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
     async def text(request: Request) -> Response:
         """Where a text itself stands: frequency, neighbours, lines."""
         facts = await catalogue.facts()
-        fields = {name: request.query_params.get(name, "") for name in ("q", "in", "how", "sort", "doc")}
+        fields = {name: request.query_params.get(name, "") for name in FIELDS}
         values: dict[str, Any] = {"known": facts, "fields": fields, "ways": WAYS, "orders": LOOKUP_ORDERS}
         values |= {"lookup": None, "refusal": None, "public": settings.public}
         query, name = fields["q"].strip(), fields["in"] or library.names[0]
         if not query:
             return html("text.html", **values)
         documents = [fields["doc"]] if fields["doc"] else None
-        options = (fields["how"] or WAYS[0], fields["sort"] or LOOKUP_ORDERS[0], 200, documents, None, name)
+        options = {
+            **{"way": fields["how"] or WAYS[0], "order": fields["sort"] or LOOKUP_ORDERS[0], "most": LOOKED_UP},
+            **{"documents": documents, "name": name, "near": fields["near"]},
+        }
+        aligned = any(fact.aligned for fact in facts if fact.name == name)
+        sides = [fields["side"]] if fields["side"] else SIDES[: 1 + aligned]
         try:
             if len(query) > settings.sentence_characters:
                 raise Refusal("too_long", f"a text of at most {settings.sentence_characters} characters is looked up")
-            values["lookup"] = await work(
-                library, library.ask, name, lambda searcher: lookup(searcher.index, query, *options, go_on)
-            )
+            for side in sides:  # the translations only if the texts have nothing
+                ask = partial(_places, query=query, options=options, side=side)
+                values["lookup"] = await work(library, library.ask, name, ask)
+                if values["lookup"].count:
+                    fields["side"] = "" if side == SIDES[0] else side
+                    break
         except PhrasemateError as error:
             values["refusal"] = refusal_of(error)
         return html("text.html", values["refusal"].status if values["refusal"] else 200, **values)
@@ -136,7 +148,7 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
                 raise Refusal("invalid", "choose a phrase first: there is nothing to download")
             facts = await catalogue.facts()
             column_answer = await answer(library, state, facts, await reading_of(library, state, facts, readings))
-            body = await work(library, _file, format_, column_answer, state.speaks)
+            body = await work(library, _file, format_, column_answer, column_answer.language)
         except PhrasemateError as error:
             return failed(refusal_of(error))
         name = re.sub(r"[^A-Za-z0-9]+", "-", column_answer.phrase.text).strip("-")[:40] or "phrases"
@@ -154,6 +166,10 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
     add_glossary(router, settings, glossary)
     add_tools(router, settings)
     return router
+
+
+def _places(searcher: Searcher, query: str, options: Mapping[str, Any], side: str) -> Lookup:
+    return lookup(searcher.index, query, progress=go_on, side=side, **options)
 
 
 def _file(format_: str, column_answer: Answer, language: str) -> bytes:

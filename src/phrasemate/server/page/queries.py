@@ -26,7 +26,7 @@ from starlette.responses import HTMLResponse
 from phrasemate.concordance import ORDERS, Column, Reading, arranged, clip, column, in_sentence, merged, read
 from phrasemate.errors import MissingExtra, PhrasemateError, QueryError
 from phrasemate.index import BaseIndex
-from phrasemate.lexicon import Equivalent, Lexicon
+from phrasemate.lexicon import Equivalent, Lexicon, bundled_lexicon
 from phrasemate.lookup import Lookup, lookup
 from phrasemate.query import marked, parse_query
 from phrasemate.search import DOUBT, Searcher
@@ -65,6 +65,15 @@ def direction(texts: Iterable[str] | str) -> str:
     return "rtl" if balance > 0 else "ltr"
 
 
+def pieces(text: str, wordings: Sequence[str]) -> list[tuple[str, bool]]:
+    """A text in pieces: those that are one of the wordings, upper and lower case alike, and what is between them."""
+    if not wordings:
+        return [(text, False)]
+    any_of = "|".join(re.escape(wording) for wording in sorted(wordings, key=len, reverse=True))
+    parts = re.split(rf"(?<!\w)({any_of})(?!\w)", text, flags=re.IGNORECASE)
+    return [(part, at % 2 == 1) for at, part in enumerate(parts) if part]
+
+
 def link_query(values: Mapping[str, object]) -> str:
     """The query of a link, as `urllib.parse.urlencode` writes it; what cannot be encoded becomes U+FFFD."""
     return urlencode({name: _UNSHOWABLE.sub("\ufffd", str(value)) for name, value in values.items()})
@@ -90,6 +99,8 @@ def environment() -> Any:
         "dir": direction,
         "is_space": str.isspace,
         "left": lambda line: clip(line.left, CONTEXT, "end"),
+        "pieces": pieces,
+        "kept": lambda fields: {name: value for name, value in fields.items() if value},
         "same": same,
         "right": lambda line: clip(line.right, CONTEXT, "start"),
         "grouped": lambda number: f"{number:,}",
@@ -228,6 +239,7 @@ log = logging.getLogger("phrasemate.server")
 
 EQUIVALENTS = 12  # of the user's dictionaries that are shown
 PLACES, BRIEFLY = 3, 0.1  # of a text that stands in an index as it is: lines that are shown, and seconds to look
+LIKELY = 0.2  # probability from which a candidate is shown in the translations of aligned text
 LISTED = 500  # documents that are offered for a filter; another name can still be typed
 
 
@@ -235,7 +247,7 @@ LISTED = 500  # documents that are offered for a filter; another name can still 
 class Facts:
     """What is in an index; ``documents`` are at most `LISTED` names, folders first.
 
-    ``problem`` says what keeps it from being used.
+    ``aligned``: some of its text has translations. ``problem`` says what keeps it from being used.
     """
 
     name: str
@@ -244,6 +256,7 @@ class Facts:
     languages: tuple[str, ...] = ()
     model: str = ""
     problem: str = ""
+    aligned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +277,8 @@ class Answer:
         remark: What was done otherwise than asked.
         listed: What the user's dictionaries give.
         itself: Where the phrase stands in the texts of an index, in their own language, if it does.
+        aligned: Where it stands in translations of the texts, for each index with such a place.
+        language: What the text is written in: as the state says, or as it seems.
     """
 
     phrase: Phrase
@@ -272,11 +287,20 @@ class Answer:
     remark: str = ""
     listed: tuple[Equivalent, ...] = ()
     itself: tuple[str, Lookup] | None = None
+    aligned: tuple[tuple[str, Lookup], ...] = ()
+    language: str = ""
 
     @property
     def same_language(self) -> bool:
-        """Whether the phrase is in the language of the texts: it is of several words and stands there as it is."""
-        return self.itself is not None and len(words(self.phrase.text)) > 1
+        """Whether the phrase, of several words or with a ``*``, stands in the texts as it is."""
+        return self.itself is not None and (len(words(self.phrase.text)) > 1 or "*" in self.itself[1].query)
+
+    @property
+    def likely(self) -> list[str]:
+        """The wordings of dictionaries and of likely candidates."""
+        candidates = [one for panel in self.panels if panel.column for one in panel.column.candidates]
+        likely = [one.text for one in candidates if (one.probability or 0) >= LIKELY]
+        return [*(one.text for one in self.listed), *likely]
 
     @property
     def longest(self) -> int:
@@ -358,6 +382,7 @@ class Catalogue:
             _offered([document.name for document in documents]),
             tuple(sorted({document.language for document in documents})),
             index.manifest.model_hash,
+            aligned=next(index.store.translated_sentences(), None) is not None,
         )
         self._kept[name] = (index, state.generation, facts)
         return facts
@@ -384,26 +409,50 @@ async def answer(library: Library, state: State, facts: Sequence[Facts], reading
     panels = await work(library, _arranged, panels, state.order)
     languages = {language for fact in chosen for language in fact.languages if language}
     listed = await work(library, _listed, library.dictionaries, phrase.text, languages, state.speaks)
-    itself = await _itself(library, state, phrase) if phrase.text.strip() == state.text.strip() else None
-    return Answer(phrase, tuple(panels), tuple(reading.others(*state.at)), remark, listed, itself)
+    query = state.text.strip().rstrip("?.!")
+    itself = await _itself(library, state, query) if phrase.text.strip() == query.strip("* ") else None
+    aligned = [await _aligned(library, state, fact.name, phrase) for fact in chosen if fact.aligned]
+    language = state.speaks or await work(library, _language_of, phrase.context)
+    places = tuple(one for one in aligned if one is not None)
+    return Answer(phrase, tuple(panels), tuple(reading.others(*state.at)), remark, listed, itself, places, language)
 
 
-async def _itself(library: Library, state: State, phrase: Phrase) -> tuple[str, Lookup] | None:
-    """The first of the chosen indexes in which a text stands as it is, with its places; not for long."""
-    if len(phrase.text) > library.settings.sentence_characters:
-        return None
-    for name in state.indexes:
+def _language_of(text: str) -> str:
+    lexicon = bundled_lexicon()
+    return lexicon.language_of(text) if lexicon is not None else ""
 
-        def ask(searcher: Searcher, name: str = name) -> Lookup:
-            return lookup(searcher.index, phrase.text, most=PLACES, name=name, progress=go_on, seconds=BRIEFLY)
 
-        try:
-            places = await work(library, library.ask, name, ask)
-        except PhrasemateError:
-            continue  # the column of that index says why
-        if places.count:
-            return name, places
+async def _itself(library: Library, state: State, text: str) -> tuple[str, Lookup] | None:
+    """The first of the chosen indexes in which a text stands as it is or inflected, with its places."""
+    for way in ("words", "forms"):
+        for name in state.indexes:
+            if (places := await _places(library, name, text, way)) is not None:
+                return name, places
     return None
+
+
+async def _aligned(library: Library, state: State, name: str, phrase: Phrase) -> tuple[str, Lookup] | None:
+    """The places of a phrase, inflected too, in the translations of an index."""
+    places = await _places(library, name, phrase.text, "forms", "translation", list(state.documents) or None)
+    return None if places is None else (name, places)
+
+
+async def _places(
+    library: Library, name: str, text: str, way: str, side: str = "text", documents: list[str] | None = None
+) -> Lookup | None:
+    """Where a text stands in an index, looked up for a moment; None where it does not."""
+    if len(text) > library.settings.sentence_characters:
+        return None
+
+    def ask(searcher: Searcher) -> Lookup:
+        options: dict[str, Any] = {"documents": documents, "name": name, "progress": go_on, "seconds": BRIEFLY}
+        return lookup(searcher.index, text, way, most=PLACES, side=side, **options)
+
+    try:
+        places: Lookup = await work(library, library.ask, name, ask)
+    except PhrasemateError:
+        return None  # the column of that index says why
+    return places if places.count else None
 
 
 def _listed(dictionaries: Sequence[Lexicon], wording: str, languages: set[str], spoken: str) -> tuple[Equivalent, ...]:

@@ -417,6 +417,8 @@
     const plain = !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0;
     const more = event.target.closest(".line .more");
     if (more && plain) { event.preventDefault(); unfold(more.closest(".line")); return; }
+    const line = event.target.closest(".lookup .line");
+    if (line && plain && getSelection().isCollapsed) { line.classList.toggle("open"); return; }
     const kept = event.target.closest("a[data-keep], #history a");
     if (kept && plain) { event.preventDefault(); $("history").open = false; go(kept.href); return; }
     for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
@@ -489,7 +491,7 @@
   async function keep(candidate) {
     const from = document.querySelector("#sift input[name=from]");
     const answer = await post({
-      action: "add", source: $("asked").textContent, context: $("asked").dataset.context, source_language: from.value,
+      action: "add", source: $("asked").textContent, context: $("asked").dataset.context, source_language: from.value || from.dataset.guess,
       target: candidate.dataset.text, target_language: candidate.dataset.language,
       example: candidate.dataset.example || "", origin: candidate.dataset.origin || "",
     });
