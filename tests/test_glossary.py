@@ -61,6 +61,13 @@ def test_conflicts_are_rivals_of_one_term_and_domain(glossary: Glossary) -> None
     assert glossary.conflicts() == {1, 2, 3, 4}
 
 
+def test_entries_of_an_inflected_term(glossary: Glossary) -> None:
+    assert [entry.target for entry in glossary.of("kündigungsfristen")] == ["notice period", "deadline"]
+    assert glossary.of("Kündigung") == []
+    glossary.add(Entry("Fristen", "time limits"))
+    assert glossary.of("Frist") == []  # of a language that nobody has said
+
+
 def test_a_file_that_another_program_changed_is_read_again(glossary: Glossary) -> None:
     other = Glossary(glossary.path)
     other.remove(1)

@@ -137,7 +137,7 @@ def test_the_other_side_of_aligned_text(tmp_path: Path) -> None:
     with Index.create(tmp_path / "idx", load_model()) as index:
         index.add(list(read(tmp_path / "memory.tmx", lang="en")), lang="en")
         index.add([Document.from_texts("plain.txt", ["Kündigung"])], lang="en")
-        answer = lookup(index, "kündigung", "forms", side="translation")
+        answer = lookup(index, "kündigung", "forms", side="translation", seconds=600)
         assert [line.match for line in answer.lines] == ["Kündigung", "Kündigungen"]
         assert (answer.count, answer.sentences) == (2, 2)
         hit = answer.lines[0].hit

@@ -6,11 +6,13 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 from phrasemate.errors import InputError, ReadError
+from phrasemate.lexicon import stemmed
 from phrasemate.text import Term, folded
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless
@@ -131,8 +133,8 @@ class Glossary:
             return True
 
     def of(self, source: str) -> list[Entry]:
-        """The entries of a term, whatever its case."""
-        return [entry for entry in self.entries if folded(entry.source) == folded(source)]
+        """The entries of a term, whatever its case; inflected too, where the language of an entry is known."""
+        return [entry for entry in self.entries if _is_term(entry, source)]
 
     def conflicts(self) -> set[int]:
         """Numbers of entries whose term has another preferred equivalent in the same language and domain."""
@@ -177,6 +179,15 @@ class Glossary:
         if self.path is not None and (stamp := self._now()) != self._stamp:
             self._entries = tuple(_read(self.path)) if stamp is not None else ()
             self._stamp, self._past = stamp, []
+
+
+_stem = lru_cache(maxsize=2 * ENTRIES)(stemmed)
+
+
+def _is_term(entry: Entry, source: str) -> bool:
+    language = entry.source_language
+    alike = folded(entry.source) == folded(source)
+    return alike or (language != "" and _stem(entry.source, language) == _stem(source, language))
 
 
 def _key(entry: Entry) -> tuple[str, str]:

@@ -38,6 +38,15 @@ def test_dictionaries_propose_and_memories_show_their_other_side(chromium: Any, 
         expect(page.locator("#notice")).to_contain_text("kept in your glossary")
         page.get_by_role("link", name="Glossary").click()
         expect(page.get_by_label("Equivalent", exact=True)).to_have_value("moment of remembrance")
+        expect(page.get_by_label("Language of the term")).to_have_value("de")  # as it seems
+        page.goto(server.url + address(GERMAN.replace("Schweigeminute", "Schweigeminuten"), "Schweigeminuten"))
+        expect(page.locator(".own-terms").first).to_contain_text("moment of remembrance")
+        page.keyboard.press("n")
+        page.keyboard.type("silent minutes")
+        page.keyboard.press("Enter")
+        expect(page.locator("#notice")).to_contain_text("kept in your glossary")
+        page.get_by_role("link", name="Glossary").click()
+        expect(page.get_by_label("Equivalent", exact=True).first).to_have_value("silent minutes")
     finally:
         page.close()
         server.stop()

@@ -11,7 +11,7 @@ from server_fakes import TEXTS
 
 from phrasemate.errors import InputError
 from phrasemate.glossary import Entry, Glossary
-from phrasemate.server.api import spoken
+from phrasemate.server.api import spoken, units
 from phrasemate.server.app import access_for, create_app
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import Access
@@ -83,6 +83,13 @@ def test_the_server_of_a_translation_memory(client: TestClient) -> None:
     assert len(rest) == 1
     assert client.get("/tmserver/de/en_us/unit/bank?min_similarity=100").json() == [first]
     assert client.get("/tmserver/de/fr/unit/bank").json() == []
+
+
+def test_what_several_indexes_give_comes_once() -> None:
+    answer = {"phrase": "Bank", "suggestions": [{"text": "bench", "quality": 40}, {"text": "bank", "quality": 20}]}
+    other = {"phrase": "Bank", "suggestions": [{"text": "Bank", "quality": 90}]}
+    rows = [(row["target"], row["quality"]) for row in units("Bank", [answer, other], 0)]
+    assert rows == [("Bank", 90), ("bench", 40)]
 
 
 def test_a_part_of_a_segment_has_the_quality_of_its_share(client: TestClient) -> None:

@@ -474,8 +474,10 @@ def units(text: str, answers: Sequence[dict[str, Any]], least: int) -> Iterator[
         for suggestion in answer["suggestions"]:
             quality = max(int(share * suggestion["quality"]), WORST)
             rows.append({"source": answer["phrase"], "target": suggestion["text"], "quality": quality, "rank": quality})
-    rows = [row for row in rows if row["quality"] >= least]
-    return iter(sorted(rows, key=lambda row: -row["quality"]))
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: -row["quality"]):  # several indexes may give the same
+        best.setdefault((folded(row["source"]), folded(row["target"])), row)
+    return (row for row in best.values() if row["quality"] >= least)
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

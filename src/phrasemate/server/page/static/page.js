@@ -398,6 +398,14 @@
       sift.addEventListener("submit", (event) => { event.preventDefault(); go(addressOf(sift)); });
       sift.addEventListener("change", () => go(addressOf(sift)));
     }
+    const typed = $("own-equivalent");
+    if (typed) {
+      typed.addEventListener("submit", (event) => {
+        event.preventDefault();
+        typed.dataset.text = typed.elements.target.value.trim();
+        if (typed.dataset.text) take(typed);
+      });
+    }
     const others = document.querySelector(".others");
     if (others) {
       others.addEventListener("submit", (event) => {
@@ -449,6 +457,7 @@
       event.preventDefault();
       visit(candidates()[0]);
     } else if (event.key === "?") { event.preventDefault(); $("keys").showModal(); }
+    else if (event.key === "n" && $("own-equivalent")) { event.preventDefault(); $("own-equivalent").elements.target.focus(); }
     else if (event.key === "e" && $("reading")) { event.preventDefault(); edit(true); }
   });
 
