@@ -351,7 +351,7 @@ SENSELESS: list[tuple[str, dict[str, Any], str]] = [
     ("data", {"positives": "here"}, r"\[data\] positives: 'here'; expected same or elsewhere"),
     ("model", {"head": "none"}, r"\[model\] head: 'none'; expected random, components or base"),
     ("loss", {"temperature": 0.0}, "temperature and plain_temperature must be above 0"),
-    ("loss", {"negatives": "words"}, r"\[loss\] negatives: 'words'; expected phrases or spans"),
+    ("loss", {"negatives": "words"}, r"\[loss\] negatives: 'words'; expected phrases, linked or spans"),
     ("loss", {"dim": 0}, r"\[loss\] dim: 0; expected 1 or more"),
     ("optimizer", {"chunk": 0}, r"\[optimizer\] chunk: 0; expected 1 or more"),
 ]
