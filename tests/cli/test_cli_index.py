@@ -186,7 +186,9 @@ def test_no_folder_is_named_like_a_place_that_is_none(invoke: Invoke, library: L
 def test_group_help_shows_both_forms(invoke: Invoke) -> None:
     page = invoke("index", "--help").stdout
     assert "phrasemate index TEXT... -o DIR" in page
-    assert all(name in page for name in ("add", "stats", "verify", "optimize", "delete", "backup", "restore"))
+    assert all(
+        name in page for name in ("add", "stats", "verify", "optimize", "delete", "backup", "restore", "upgrade")
+    )
 
 
 def test_how_phrases_are_found_is_for_a_new_index(invoke: Invoke, library: Library, text: str) -> None:

@@ -131,3 +131,17 @@ def test_too_little_memory_without_a_model_is_one_line(tmp_path: Path, command: 
     )
     assert (process.returncode, len(process.stderr.splitlines())) == (1, 1)
     assert process.stderr.startswith("error: there is not enough memory")
+
+
+def test_an_index_that_is_up_to_date_is_left_alone(invoke: Invoke, tmp_path: Path) -> None:
+    text, folder = tmp_path / "a.txt", tmp_path / "idx"
+    text.write_text("She sat on the bench.\n", "utf-8")
+    invoke("index", str(text), "-o", str(folder), "--lang", "en")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert invoke("index", "upgrade", str(folder)).stdout == f"{folder}: is up to date\n"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    for path in folder.glob("wordings*"):
+        path.unlink()
+    assert invoke("index", "upgrade", str(folder)).stdout == f"{folder}: table of wordings added\n"
+    report = json.loads(invoke("index", "upgrade", str(folder), "--json").stdout)
+    assert (report["former"] == report["model"], report["sentences"], report["wordings"]) == (True, 0, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import pytest
 from fake import SMALL, FakeModel, vector_of
 
-from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing
+from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, ModelMismatch
 from phrasemate.index import Index
-from phrasemate.index.backup import backup, restore
-from phrasemate.types import Document
+from phrasemate.index.backup import Upgrade, backup, restore, upgrade
+from phrasemate.types import Document, Sentence
 
 TABLES = ("documents", "sentences", "vectors", "tombstones", "state")
 
@@ -124,3 +125,66 @@ def test_nothing_but_an_index_is_copied_or_replaced(tmp_path: Path) -> None:
     with pytest.raises(IndexExists, match="something else"):
         backup(source, tmp_path / "letters", force=True)
     assert (tmp_path / "letters" / "one.txt").read_text("utf-8") == "Dear Anna"
+
+
+def test_an_upgrade_encodes_the_stored_sentences_with_another_model(tmp_path: Path) -> None:
+    folder, model = tmp_path / "idx", FakeModel(dim=8, name="new")
+    documents = [document(number) for number in range(4)]
+    with Index.create(folder, FakeModel(), settings=SMALL) as index:
+        index.add(documents[:2], lang="en")
+        index.add(documents[2:], lang="de")
+        index.delete("doc1")
+    with pytest.raises(ModelMismatch, match=f"run: phrasemate index upgrade {folder}"):
+        Index.open(folder, model)
+    report = upgrade(folder, model)
+    assert report == Upgrade(FakeModel().hash, model.hash, 3 * 40, wordings=True)
+    with Index.create(tmp_path / "fresh", model) as index:
+        index.add([documents[0]], lang="en")
+        index.add(documents[2:], lang="de")
+    for table in ("documents", "sentences", "vectors", "state"):
+        assert [row[:-1] for row in rows(folder, table)] == [row[:-1] for row in rows(tmp_path / "fresh", table)]
+    with Index.open(folder, model) as index:
+        assert index.verify().ok
+        assert index.add([documents[0]], lang="en").unchanged == 1  # the same texts are not read again
+    assert upgrade(folder, model) == Upgrade(model.hash, model.hash)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "idx"]
+
+
+def test_an_upgrade_that_fails_changes_nothing(tmp_path: Path) -> None:
+    folder = make(tmp_path / "idx")
+    before = {table: rows(folder, table) for table in TABLES}
+
+    class Failing(FakeModel):
+        def extract(self, *arguments: Any, **options: Any) -> Any:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        upgrade(folder, Failing(dim=8, name="new"))
+    assert {table: rows(folder, table) for table in TABLES} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["idx"]
+
+
+def test_an_upgrade_adds_the_table_of_wordings(tmp_path: Path) -> None:
+    folder = make(tmp_path / "idx")
+    for path in folder.glob("wordings*"):
+        path.unlink()
+    assert upgrade(folder, FakeModel()).wordings
+    with Index.open(folder, FakeModel()) as index:
+        assert index.has_wordings
+
+
+def test_interrupted_documents_are_read_again_after_an_upgrade(tmp_path: Path) -> None:
+    folder, model = make(tmp_path / "idx", documents=1), FakeModel(dim=8, name="new")
+    with Index.open(folder, FakeModel(), settings=SMALL) as index, pytest.raises(ZeroDivisionError):
+        index.add([document(0), Document("cut", "abc", broken)], lang="en")
+    with Index.open(folder, readonly=True) as index:
+        assert [document.complete for document in index.documents()] == [True, False]
+    upgrade(folder, model)
+    with Index.open(folder, model) as index:
+        report = index.add([document(0), Document("cut", "abc", document(9).sentences)], lang="en")
+        assert (report.unchanged, report.replaced) == (1, 1)
+
+
+def broken() -> Iterator[Sentence]:
+    yield from document(9, 200).sentences()
+    raise ZeroDivisionError

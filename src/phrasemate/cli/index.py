@@ -154,6 +154,7 @@ All options of the first form: phrasemate index add --help""",
   phrasemate index corpus/ -o idx --lang en
   phrasemate index stats idx
   phrasemate index verify idx
+  phrasemate index upgrade idx
   phrasemate index delete idx corpus/old.txt""",
 )
 
@@ -468,6 +469,45 @@ def restore(
     from phrasemate.index.backup import restore
 
     _report_copy(copy, directory, restore(copy, directory, force), as_json)
+
+
+UPGRADE_EXAMPLES = """Examples:
+
+\b
+  phrasemate index upgrade idx                     after an update of phrasemate
+  phrasemate index upgrade idx --model my-model    from another model to yours"""
+
+
+@app.command("upgrade", epilog=UPGRADE_EXAMPLES)
+def upgrade(
+    directory: Directory,
+    model: Annotated[
+        Path | None, option("--model", "FOLDER", "Folder of the model to use from now on (default: the bundled one).")
+    ] = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> None:
+    """Bring an index of an earlier version up to date.
+
+    If the model has changed, all sentences of the index are encoded again. The texts need not be there. The old index
+    answers until the new one is complete.
+    """
+    from phrasemate.cli.progress import IndexingBar
+    from phrasemate.cli.render import count
+    from phrasemate.encode import load_model
+    from phrasemate.index.backup import upgrade
+
+    with IndexingBar() as bar:
+        report = upgrade(directory, load_model(model, threads=threads), bar.show)
+    if as_json:
+        typer.echo(json.dumps({"index": label(directory), **asdict(report)}))
+        return
+    if report.former != report.model:
+        change = f"model {report.former[:12]} replaced by {report.model[:12]}"
+        outcome = f"{count(report.sentences, 'sentence')} encoded again, {change}"
+    else:
+        outcome = "table of wordings added" if report.wordings else "is up to date"
+    typer.echo(f"{label(directory)}: {outcome}")
 
 
 def _report_copy(source: Path, directory: Path, statistics: IndexStats, as_json: bool) -> None:

@@ -148,7 +148,7 @@ class RootGroup(Group):
             return result
 
 
-_LEAST = 100_000_000  # bytes that the libraries of every command take
+_LEAST = 130_000_000  # bytes that the libraries of every command take
 _UNLOADED = re.compile("failed to map segment|annot allocate memory")  # of a library that found no room
 
 

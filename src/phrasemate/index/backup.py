@@ -1,4 +1,4 @@
-"""Copy an index while it is searched and written to, and put such a copy back in its place."""
+"""Copy an index while it is used, put such a copy back in its place, and bring an older index up to date."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial as bound
 from pathlib import Path
 
 from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError
@@ -13,12 +15,31 @@ from phrasemate.index import schema
 from phrasemate.index.index import Index
 from phrasemate.index.lance.tables import is_tables
 from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.schema import write_lock
 from phrasemate.index.store import Store
-from phrasemate.index.types import IndexStats
+from phrasemate.index.types import DocumentInfo, IndexModel, IndexStats, Progress
 from phrasemate.index.wordings import WordingsManifest
+from phrasemate.types import Document, Sentence
 from phrasemate.utils.storage import swap_folder
 
 INDEX_JSON = "index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What an upgrade did to an index.
+
+    ``former`` and ``model`` are the hashes of its model before and after. ``sentences`` were encoded again;
+    ``wordings`` says whether the table of wordings was added.
+
+    >>> Upgrade("7dffbd", "7dffbd")  # nothing was out of date
+    Upgrade(former='7dffbd', model='7dffbd', sentences=0, wordings=False)
+    """
+
+    former: str
+    model: str
+    sentences: int = 0
+    wordings: bool = False
 
 
 def backup(folder: str | Path, destination: str | Path, force: bool = False) -> IndexStats:
@@ -54,6 +75,51 @@ def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexS
     if not report.ok:
         raise IndexDamaged(f"{copy}: {report.problems[0]}; restore an earlier copy")
     return backup(copy, folder, force)
+
+
+def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = None) -> Upgrade:
+    """Bring an index up to date: encode its sentences again with ``model``, or add its table of wordings.
+
+    The sentences come from the index itself, so the texts need not be there. The new index takes the place of the old
+    one when it is complete; after an error or a stop nothing has changed. A document whose adding was interrupted is
+    read again by the next `Index.add`. Raises IndexMissing, IndexLocked, IndexError_ where the disk is full, InputError
+    for Lance tables.
+    """
+    source = Path(folder)
+    if is_tables(source):
+        raise InputError(f"{source}: consists of Lance tables; build them again from the texts")
+    former = Manifest.read(source / INDEX_JSON).model_hash
+    if former == model.hash:
+        with suppress(IndexMissing):
+            WordingsManifest.read(source)
+            return Upgrade(former, former)
+        with Index.open(source, model) as index:
+            index.optimize()
+        return Upgrade(former, former, wordings=True)
+    with write_lock(source), _new_folder(source, force=True) as partial:
+        sentences = _encode_again(source, partial, model, progress)
+    return Upgrade(former, model.hash, sentences, wordings=True)
+
+
+def _encode_again(source: Path, target: Path, model: IndexModel, progress: Progress | None) -> int:
+    """Make an index of the sentences of another one; returns how many there are."""
+    with Index.open(source, readonly=True) as old, Index.create(target, model) as new:
+        assert isinstance(old.store, Store)  # it is not of Lance tables
+        documents = list(old.store.documents())
+        for language in dict.fromkeys(document.language for document in documents):
+            stored = [_stored(old.store, document) for document in documents if document.language == language]
+            new.add(stored, lang=language, progress=progress)
+        return new.stats().sentences
+
+
+def _stored(store: Store, document: DocumentInfo) -> Document:
+    """A document of an index, to be added to another one."""
+    digest = document.digest if document.complete else f"interrupted {document.digest}"
+    return Document(document.name, digest, bound(_sentences, store, document.id))
+
+
+def _sentences(store: Store, document: int) -> Iterator[Sentence]:
+    return (Sentence(row.text, row.line, row.metadata) for row in store.all_sentences(document))
 
 
 @contextmanager

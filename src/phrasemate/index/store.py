@@ -527,7 +527,8 @@ def check_model(folder: Path | str, manifest: Manifest, model: IndexModel) -> No
     if model.hash != manifest.model_hash or model.dim != manifest.dim:
         raise ModelMismatch(
             f"{folder}: was built with the model {manifest.model_name} ({manifest.model_hash[:12]}), "
-            f"not with {model.name} ({model.hash[:12]}); open it with that model or build it again"
+            f"not with {model.name} ({model.hash[:12]}); open it with that model, or run: "
+            f"phrasemate index upgrade {folder}"
         )
 
 
