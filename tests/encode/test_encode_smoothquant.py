@@ -14,7 +14,7 @@ from tiny import cosines
 
 from phrasemate.encode import bundled_folder, load_model, runtime
 from phrasemate.encode.export.export import export_model
-from phrasemate.encode.export.smoothquant import Smoothing, norms_of
+from phrasemate.encode.export.onnx_graph import Smoothing, norms_of
 from phrasemate.encode.export.to_hf import unpack_model
 
 OUTLIER = 5  # a channel that is much larger than the others, as trained encoders have some

@@ -31,8 +31,7 @@ from phrasemate.encode.export.hf_folder import (
     read_training,
     read_weights,
 )
-from phrasemate.encode.export.onnx_graph import build_graph
-from phrasemate.encode.export.smoothquant import TEXTS, smoothing_of
+from phrasemate.encode.export.onnx_graph import TEXTS, build_graph, smoothing_of
 from phrasemate.encode.heads import Arrays, SentenceHead, principal_axes, segmenter_of
 from phrasemate.encode.model import Model, load_model
 from phrasemate.encode.pooling import MeanHead

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings, write_sentence_folder
-from phrasemate.encode.export.onnx_graph import ACTIVATIONS
-from phrasemate.encode.export.smoothquant import norms_of
+from phrasemate.encode.export.onnx_graph import ACTIVATIONS, norms_of
 from phrasemate.encode.heads import Layer, SentenceHead, load_sentence_head
 from phrasemate.encode.runtime import EmbeddingTable, load_tokenizer, tokenizer_bytes
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.export.hf_folder import family_of
-from phrasemate.encode.export.smoothquant import TEXTS
+from phrasemate.encode.export.onnx_graph import TEXTS
 from phrasemate.encode.model_folder import TRACED, TRACED_WEIGHTS, output_name
 from phrasemate.errors import MissingExtra, ModelError, ModelUnsupported
 
