@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from phrasemate.lexicon import Dictionary
-from phrasemate.mt.terminology import Term, stems_of, terms_of, uses
+from phrasemate.mt.scores import Term, stems_of, terms_of, uses
 
 ENTRIES = [
     [("de", "Bank"), ("en", "bank"), ("en", "bench")],

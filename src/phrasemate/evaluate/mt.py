@@ -23,8 +23,19 @@ from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.metrics import Estimate, stratified, stratified_test
 from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.lexicon import open_dictionaries
-from phrasemate.mt.scores import METRICS, SAMPLES, SEED, bert_scores, compare, corpus_statistics, hint_counts, metric
-from phrasemate.mt.terminology import stems_of, terms_of, uses
+from phrasemate.mt.scores import (
+    METRICS,
+    SAMPLES,
+    SEED,
+    bert_scores,
+    compare,
+    corpus_statistics,
+    hint_counts,
+    metric,
+    stems_of,
+    terms_of,
+    uses,
+)
 from phrasemate.text.text_file import numbered_lines
 
 _SEGMENT = re.compile(r"\bsegment\s+\d", re.IGNORECASE)
@@ -99,7 +110,7 @@ class Settings:
 
     ``bertscore``: a model folder, or "bundled". ``scores``: files of scores that were made elsewhere, one a line, by
     SCORE:DIRECTION:SYSTEM. ``comet``: the command of COMET, which is run for every system. ``terms``: term bases, whose
-    terms' use is counted (`phrasemate.mt.terminology`).
+    terms' use is counted (`phrasemate.mt.scores`).
     """
 
     runs: Path

@@ -1,8 +1,12 @@
-"""How good translations are: BLEU, chrF and TER by sacrebleu, BERTScore by a local encoder, and what became of hints.
+"""How good translations are: BLEU, chrF and TER by sacrebleu, BERTScore by a local encoder, use of hints and terms.
 
 BLEU: Papineni et al. 2002; chrF: Popović 2015; TER: Snover et al. 2006; all corpus scores, with sacrebleu's signatures
 (Post 2018). Intervals and tests resample sentences (Koehn 2004). BERTScore: Zhang et al. 2020, eq. 1 to 3, without idf
 weights and without the rescaling by a baseline; special tokens are left out.
+
+A term of a term base counts where the reference uses one of its equivalents: elsewhere the sentence may mean something
+else. Of overlapping terms the longest counts, of equally long ones the first. Wordings are compared by stems, where the
+language has a stemmer.
 """
 
 from __future__ import annotations
@@ -18,6 +22,10 @@ from phrasemate.encode import Model
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples import occurrences
+from phrasemate.lexicon import Dictionary
+from phrasemate.lexicon.inflection import stemmed_all, without_function_words
+from phrasemate.text import words
+from phrasemate.text.normalize import folded
 
 METRICS = ("BLEU", "chrF", "TER")
 SAMPLES, SEED = 1_000, 12_345  # sacrebleu's defaults
@@ -195,3 +203,67 @@ def hint_counts(
                 both=counts.both + bool(right & used),
             )
     return counts
+
+
+TERM_WORDS = 6  # of the longest term that is looked up
+
+Stems = tuple[str, ...]
+
+
+class Term(NamedTuple):
+    """An occurrence of a term: the number of its sentence, its wording there, the stems of each equivalent."""
+
+    line: int
+    wording: str
+    equivalents: tuple[Stems, ...]
+
+
+def stems_of(text: str, lang: str) -> Stems:
+    """The words of a text, folded and cut to their stems."""
+    return tuple(stemmed_all([text[start:end] for start, end in words(text)], lang))
+
+
+def uses(stems: Stems, term: Term) -> bool:
+    """Whether a text of these stems has one of a term's equivalents."""
+    return any(
+        equivalent == stems[at : at + len(equivalent)]
+        for equivalent in term.equivalents
+        for at in range(len(stems) - len(equivalent) + 1)
+    )
+
+
+def terms_of(
+    sources: Sequence[str],
+    references: Sequence[str],
+    dictionaries: Sequence[Dictionary],
+    lang: str,
+    target: str,
+) -> list[Term]:
+    """The terms of the source sentences that the references use, sentence after sentence."""
+    terms = []
+    for line, (source, reference) in enumerate(zip(sources, references, strict=True)):
+        stems = stems_of(reference, target)
+        terms += [term for term in _terms_in_sentence(line, source, dictionaries, lang, target) if uses(stems, term)]
+    return terms
+
+
+def _terms_in_sentence(line: int, text: str, dictionaries: Sequence[Dictionary], lang: str, target: str) -> list[Term]:
+    spans = words(text)
+    covered_words = [False] * len(spans)
+    terms: dict[int, Term] = {}
+    for size in range(min(TERM_WORDS, len(spans)), 0, -1):
+        for first in range(len(spans) - size + 1):
+            if any(covered_words[first : first + size]):
+                continue
+            wording = text[spans[first][0] : spans[first + size - 1][1]]
+            if without_function_words(wording, lang) != folded(wording):  # it is there without them, too
+                continue
+            equivalents = [
+                stems_of(without_function_words(str(equivalent.text), target), target)
+                for dictionary in dictionaries
+                for equivalent in dictionary.equivalents(wording, lang, target)
+            ]
+            if stems := tuple(dict.fromkeys(filter(None, equivalents))):
+                terms[first] = Term(line, wording, stems)
+                covered_words[first : first + size] = [True] * size
+    return [terms[first] for first in sorted(terms)]
