@@ -18,7 +18,7 @@ import openvino
 import pytest
 from tiny import cosines
 
-from phrasemate.encode import load_model, session
+from phrasemate.encode import load_model, runtime
 from phrasemate.encode.export.export import export_model
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
 
@@ -43,7 +43,7 @@ class Session:
 
 @pytest.fixture
 def package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(session.PROVIDERS, "CUDA", "CPUExecutionProvider")
+    monkeypatch.setitem(runtime.PROVIDERS, "CUDA", "CPUExecutionProvider")
     if not HERE:
         fake = SimpleNamespace(
             get_available_providers=lambda: ["CPUExecutionProvider"],
@@ -77,15 +77,15 @@ def test_states_are_those_of_openvino(folder: Path) -> None:
 def test_a_graph_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "encoder.onnx").write_bytes(b"no graph")
     with pytest.raises(ModelDamaged, match="not a graph that ONNX Runtime runs"):
-        session.session_compiler(tmp_path / "encoder.onnx", ["layer_2"], "CUDA")()
+        runtime.session_compiler(tmp_path / "encoder.onnx", ["layer_2"], "CUDA")()
 
 
 @pytest.mark.usefixtures("package")
 def test_traced_graphs_and_absent_outputs_are_refused(folder: Path) -> None:
     with pytest.raises(ModelUnsupported, match="--graph written"):
-        session.session_compiler(folder / "encoder.xml", ["layer_2"], "CUDA")
+        runtime.session_compiler(folder / "encoder.xml", ["layer_2"], "CUDA")
     with pytest.raises(ModelDamaged, match="no output layer_7"):
-        session.session_compiler(folder / "encoder.onnx", ["layer_2", "layer_7"], "CUDA")()
+        runtime.session_compiler(folder / "encoder.onnx", ["layer_2", "layer_7"], "CUDA")()
 
 
 def test_a_card_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 """Run the encoder without torch: text to token states with character offsets.
 
-The token table is gathered by NumPy, the transformer runs in OpenVINO. Tokens are batched by length in small batches
-(512 tokens at most, so that a layer's activations stay in the processor's cache). Texts longer than the model are cut
-into overlapping windows. One thread computes each batch, so the result does not depend on the number of threads.
+The token table is gathered by NumPy, the transformer runs in OpenVINO; for graphics cards of NVIDIA, which OpenVINO
+does not know, in ONNX Runtime. Tokens are batched by length in small batches (512 tokens at most, so that a layer's
+activations stay in the processor's cache). Texts longer than the model are cut into overlapping windows. One thread
+computes each batch, so the result does not depend on the number of threads.
 
 The token table is most of a small multilingual encoder: 250,002 x 384 values are 384 MB in float32 and 54 MB here, in 4
 bit. The file is mapped, so a process pays for the rows that it reads.
@@ -25,10 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
-from phrasemate.encode import session
 from phrasemate.encode.model_folder import output_name
-from phrasemate.encode.session import SessionQueue, is_session_device, session_compiler
-from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
+from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.machine import check_memory, cores
 
@@ -219,7 +218,7 @@ class Runtime:
         outputs = [output_name(layer) for layer in self.layers]
         compiler: Callable[[], tuple[_Queue | SessionQueue, bool]]
         if is_session_device(device):
-            self._batch_tokens, self._pass_tokens, self._batches = session.BATCH_TOKENS, session.PASS_TOKENS, 1
+            self._batch_tokens, self._pass_tokens, self._batches = CARD_BATCH_TOKENS, CARD_PASS_TOKENS, 1
             compiler = session_compiler(self._graph, outputs, device)
         else:
             self._batch_tokens, self._pass_tokens, self._batches = BATCH_TOKENS, PASS_TOKENS, BATCHES
@@ -595,3 +594,74 @@ def _mapped(path: Path) -> Iterator[None]:
 
 def _line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+PROVIDERS = {"CUDA": "CUDAExecutionProvider"}
+CARD_BATCH_TOKENS = 16_384  # a card is busy with no less
+CARD_PASS_TOKENS = 1_024  # padding of a batch that costs a card less than another pass
+_ERRORS_ALONE = 3  # of what ONNX Runtime logs
+
+
+def is_session_device(device: str) -> bool:
+    """Whether ONNX Runtime computes on a device of this name, such as "CUDA" or "CUDA.1"."""
+    return device.split(".")[0] in PROVIDERS
+
+
+class SessionQueue:
+    """Batches, one after the other, in an ONNX Runtime session; called as OpenVINO's queue is."""
+
+    def __init__(self, session: Any, path: Path) -> None:
+        self._session, self._path = session, path
+
+    def submit(
+        self, inputs: dict[str, NDArray[np.float32]], output: str, keep: Callable[[NDArray[np.float32]], None]
+    ) -> None:
+        """Compute a batch, and hand its output on."""
+        try:
+            (states,) = self._session.run([output], inputs)
+        except Exception as error:  # of its own kinds, none of which is a RuntimeError
+            raise _damaged(self._path, error) from error
+        keep(states)
+
+    def wait(self) -> None:
+        """Nothing is ever under way."""
+
+
+def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callable[[], tuple[SessionQueue, bool]]:
+    """Checks that the device is there; what is returned opens a graph that has these outputs.
+
+    It gives False beside it: texts do not share a row. Raises MissingExtra without ONNX Runtime, InputError for an
+    absent device, ModelUnsupported for a traced graph.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtra("onnxruntime-gpu", "cuda") from error
+    name, _, number = device.partition(".")
+    available = onnxruntime.get_available_providers()
+    if PROVIDERS[name] not in available or not (number or "0").isdecimal():
+        raise InputError(f"device {device}: ONNX Runtime has {', '.join(available)} on this machine")
+    if path.suffix != ".onnx":
+        raise ModelUnsupported(
+            f"{path}: a traced graph, which ONNX Runtime does not read; export with --graph written, or take the CPU"
+        )
+
+    def opened() -> tuple[SessionQueue, bool]:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _ERRORS_ALONE
+        try:
+            providers = [(PROVIDERS[name], {"device_id": number or "0"}), "CPUExecutionProvider"]
+            session = onnxruntime.InferenceSession(str(path), options, providers=providers)
+            missing = sorted(set(outputs) - {item.name for item in session.get_outputs()})
+        except Exception as error:
+            raise _damaged(path, error) from error
+        if missing:
+            raise ModelDamaged(f"{path}: no output {', '.join(missing)}; export the model again")
+        return SessionQueue(session, path), False
+
+    return opened
+
+
+def _damaged(path: Path, error: BaseException) -> ModelDamaged:
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    return ModelDamaged(f"{path}: not a graph that ONNX Runtime runs ({reason}); export the model again")
