@@ -24,6 +24,8 @@ Each message says what was seen, what was expected and what to do, in one line.
 
 from __future__ import annotations
 
+import re
+
 
 class PhrasemateError(Exception):
     """Root of the tree: ``except PhrasemateError`` catches all that phrasemate raises on purpose."""
@@ -108,3 +110,27 @@ class MissingExtra(PhrasemateError):
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs the package {package!r}; install it with: pip install 'phrasemate[{extra}]'")
         self.package, self.extra = package, extra
+
+
+_EXPECTED = {
+    r"greater than or equal to (\S+)": r"\1 or more",
+    r"less than or equal to (\S+)": r"\1 or less",
+    r"greater than (\S+)": r"more than \1",
+    r"less than (\S+)": r"less than \1",
+    r"a valid integer.*": "a whole number",
+    r"a valid number.*": "a number",
+    r"a valid (.+)": r"a \1",
+}
+
+
+def plain_reason(message: str) -> str:
+    """Say what pydantic or typer found wrong with a value, in the words of all other errors.
+
+    >>> plain_reason("Input should be greater than or equal to 1")
+    'expected 1 or more'
+    """
+    start, value, expected = message.partition("Input should be ")
+    for pattern, wording in _EXPECTED.items():
+        if value and (match := re.fullmatch(pattern, expected)):
+            return f"{start}expected {match.expand(wording)}"
+    return f"{start}expected {expected}" if value else message.removeprefix("Value error, ")

@@ -17,8 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from phrasemate.errors import PhrasemateError
-from phrasemate.utils.wording import plain_reason
+from phrasemate.errors import PhrasemateError, plain_reason
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 
+from phrasemate.errors import plain_reason
 from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
-from phrasemate.utils.wording import plain_reason
 
 MOST_FIELDS = 20  # of a form or an object, more than any has
 
