@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from phrasemate.text.formats.archive import Archive, archive
-from phrasemate.text.formats.symbols import in_symbols, is_symbolic, symbol
 from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
+from phrasemate.text.normalize import is_symbol_font, symbol_character, symbols_in_unicode
 from phrasemate.text.text_file import TextFile
 
 _HEXADECIMAL = re.compile("[0-9a-fA-F]{1,6}")
@@ -137,7 +137,7 @@ def _value(attributes: Attributes, name: str) -> str:
 def _font(attributes: Attributes) -> str:
     """The font that an element names for letters, digits and signs; one of symbols, if there is one."""
     fonts = [name for script in ("ascii", "hAnsi") if (name := _value(attributes, script))]
-    return next(filter(is_symbolic, fonts), fonts[0] if fonts else "")
+    return next(filter(is_symbol_font, fonts), fonts[0] if fonts else "")
 
 
 def _is_on(attributes: Attributes) -> bool:
@@ -218,7 +218,8 @@ class _Body(XmlStream[Paragraph]):
             self._font = _font(attributes)
         elif tag == "sym":
             code = _value(attributes, "char")
-            self._put(symbol(_value(attributes, "font"), int(code, 16) if _HEXADECIMAL.fullmatch(code) else 0))
+            code_point = int(code, 16) if _HEXADECIMAL.fullmatch(code) else 0
+            self._put(symbol_character(_value(attributes, "font"), code_point))
         elif tag in _SIGNS:
             if self.path[-2] == "r":
                 self._put(_SIGNS[tag])
@@ -258,7 +259,7 @@ class _Body(XmlStream[Paragraph]):
         self.listening = False
         if self._open:
             text = self.take_text()
-            text = in_symbols(self._font, text)
+            text = symbols_in_unicode(self._font, text)
             self._open[-1].pieces.append(equation.text(text) if equation else text)
 
     def _end_paragraph(self, paragraph: _Paragraph) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from phrasemate.errors import MissingExtra, ReadError
-from phrasemate.text.formats.symbols import in_symbols, is_symbolic
 from phrasemate.text.formats.xml import Attributes, XmlStream
+from phrasemate.text.normalize import is_symbol_font, symbols_in_unicode
 from phrasemate.text.text_file import TextFile
 
 Paragraph = tuple[int, str, dict[str, Any]]
@@ -369,7 +369,7 @@ class _Rtf:
         elif word == "uc" and number is not None:
             state["skip"] = number
         elif word == "u" and number is not None:
-            self._put(in_symbols(self._state["symbols"], chr(number % 65536)))
+            self._put(symbols_in_unicode(self._state["symbols"], chr(number % 65536)))
             self._after = state["skip"]
         else:
             self._put(_SIGNS.get(word, ""))
@@ -381,7 +381,7 @@ class _Rtf:
             self._bytes.append(byte)
 
     def _plain(self, text: str) -> None:
-        if self._state["table"] and is_symbolic(name := text.rstrip(";")):
+        if self._state["table"] and is_symbol_font(name := text.rstrip(";")):
             self._symbols[self._state.get("font", 0)] = name
         skipped = min(self._after, len(text))
         self._after -= skipped
@@ -395,7 +395,7 @@ class _Rtf:
 
     def _flush(self) -> None:
         if self._bytes and self._state["symbols"]:
-            self._texts[-1].append(in_symbols(self._state["symbols"], self._bytes.decode("latin-1")))
+            self._texts[-1].append(symbols_in_unicode(self._state["symbols"], self._bytes.decode("latin-1")))
             self._bytes.clear()
         elif self._bytes:
             try:

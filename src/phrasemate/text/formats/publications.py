@@ -13,10 +13,10 @@ from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.formats.archive import archive
 from phrasemate.text.formats.docx import FALLBACK, MATH, Equation
 from phrasemate.text.formats.html import page_paragraphs
-from phrasemate.text.formats.symbols import symbol
 from phrasemate.text.formats.tables import COLUMNS
 from phrasemate.text.formats.wrapped import Hyphens
 from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
+from phrasemate.text.normalize import symbol_character
 from phrasemate.text.text_file import TextFile
 
 Paragraph = tuple[int, str, dict[str, Any]]
@@ -75,7 +75,7 @@ class _Slide(XmlStream[str]):
             self.settle()
 
     def _symbol(self, match: re.Match[str]) -> str:
-        return symbol(self._font, ord(match[0]))
+        return symbol_character(self._font, ord(match[0]))
 
 
 def pptx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
