@@ -35,7 +35,7 @@ def test_order_of_lines_and_candidates(page: Any) -> None:
     assert counts == sorted(counts, reverse=True)
     page.get_by_label("Sort by").select_option("right context")
     expect(page).to_have_url(re.compile("sort=right"))
-    page.wait_for_function("document.querySelector('#sift select').value === 'right'")
+    expect(page.locator("#sift select").first).to_have_value("right")
     right = [re.sub(r"[^a-z ]", "", text.lower()).strip() for text in contexts(page, "r")]
     assert len(right) > 2
     assert right == sorted(right)
@@ -115,7 +115,7 @@ def test_more_candidates(page: Any) -> None:
     before = page.locator(".candidate").count()
     page.get_by_role("link", name="More candidates").click()
     expect(page).to_have_url(re.compile("k=32"))
-    page.wait_for_function(f"document.querySelectorAll('.candidate').length > {before}")
+    expect(page.locator(".candidate").nth(before)).to_be_attached()
 
 
 def test_documents_and_queries_cannot_script(page: Any) -> None:

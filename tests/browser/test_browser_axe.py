@@ -90,7 +90,10 @@ def test_what_a_person_has_chosen_stays_chosen(page: Any) -> None:
     expect(page.locator(".panel .name")).to_have_text(["news", "law"])
     page.get_by_label("Sort by").select_option("count")
     expect(page.locator("select[name=sort]")).to_have_value("count")
-    page.wait_for_function("localStorage.getItem('phrasemate.choices').includes('sort=count')")
+    for _ in range(100):  # `wait_for_function` evaluates a string in the page, which its security policy forbids
+        if page.evaluate("localStorage.getItem('phrasemate.choices').includes('sort=count')"):
+            break
+        page.wait_for_timeout(50)
     page.goto("/?q=Schweigeminute")  # a link from elsewhere says nothing of them
     expect(page.locator(".panel .name")).to_have_text(["news", "law"])
     expect(page.locator("select[name=sort]")).to_have_value("count")
