@@ -46,11 +46,11 @@ from serve import server, with_marks
 from phrasemate import Document, Index, load_model
 from phrasemate.encode import Extracted
 from phrasemate.evaluate.report import signature
-from phrasemate.index import Settings, row_codec
+from phrasemate.index import IndexSettings, row_codec
 from phrasemate.text import words
 
 # Small chunks make many commits, and FAISS begins early: all of an index's machinery is at work on little text.
-SETTINGS = Settings(chunk=16, learn=0, exact_below=1_500, forced_rebuild=4_000, train=2_000, block=1_000)
+SETTINGS = IndexSettings(chunk=16, learn=0, exact_below=1_500, forced_rebuild=4_000, train=2_000, block=1_000)
 DOCUMENTS, VERSIONS, LINES = 40, 4, 40
 DEPTH = 10
 PATIENCE = 30.0  # seconds until a commit must be in the log

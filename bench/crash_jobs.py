@@ -24,11 +24,11 @@ import fake  # noqa: E402
 
 from phrasemate import Document, Index  # noqa: E402
 from phrasemate.errors import IndexMissing  # noqa: E402
-from phrasemate.index import Settings  # noqa: E402
+from phrasemate.index import IndexSettings  # noqa: E402
 from phrasemate.utils.storage import unlock  # noqa: E402
 
 # an index that turns to FAISS from 200 phrases on, in chunks of 16 sentences
-SMALL = Settings(chunk=16, learn=50, exact_below=200, forced_rebuild=600, exact_filtered=200, train=700, block=250)
+SMALL = IndexSettings(chunk=16, learn=50, exact_below=200, forced_rebuild=600, exact_filtered=200, train=700, block=250)
 MODEL = fake.FakeModel(dim=16)
 fake.vector_of = lru_cache(None)(fake.vector_of)  # the text is small; the writing is what counts
 Say = Callable[[int], None]

@@ -46,7 +46,7 @@ from phrasemate.dataset import wikixpr  # noqa: E402
 from phrasemate.dataset.dump import language_links, pages, paragraphs  # noqa: E402
 from phrasemate.encode.model_folder import write_manifest  # noqa: E402
 from phrasemate.examples.sources import TextStore  # noqa: E402
-from phrasemate.index import Settings, manifest  # noqa: E402
+from phrasemate.index import IndexSettings, manifest  # noqa: E402
 from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal  # noqa: E402
 from phrasemate.text.term_lists import read_terms  # noqa: E402
 from phrasemate.utils.storage import ResumableSum  # noqa: E402
@@ -59,7 +59,9 @@ from phrasemate.vectors.word_vectors import (  # noqa: E402
 SEALED, CLOSED, OPEN = "sealed", "closed", "open"
 TEXTS = fake.sentences(60, seed=1)
 MODEL = fake.FakeModel(dim=16)
-SETTINGS = Settings(chunk=32, learn=50, exact_below=100, forced_rebuild=600, exact_filtered=200, train=900, block=250)
+SETTINGS = IndexSettings(
+    chunk=32, learn=50, exact_below=100, forced_rebuild=600, exact_filtered=200, train=900, block=250
+)
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,7 @@ def _records(folder: Path) -> Path:
 
 
 def _ask_records(folder: Path) -> Any:
-    return wikixpr.read(folder, "xx-en", "train")
+    return wikixpr.read_dataset(folder, "xx-en", "train")
 
 
 def _pairs(folder: Path) -> Path:

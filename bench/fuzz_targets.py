@@ -130,7 +130,7 @@ def _manifest(data: bytes) -> None:
     """Both files of an index, as they are and, where they are JSON, with a checksum that holds."""
     from phrasemate.index.faiss_search import Asking, Layout
     from phrasemate.index.manifest import Manifest, VectorsManifest, write_json
-    from phrasemate.index.types import Settings
+    from phrasemate.index.types import IndexSettings
 
     for kind in (Manifest, VectorsManifest):
         with suppress(PhrasemateError):
@@ -149,7 +149,7 @@ def _manifest(data: bytes) -> None:
     assert Path(manifest.file).name == manifest.file, "a file elsewhere"
     assert manifest.rows == sum(count for _, count in manifest.runs) <= manifest.covered
     assert Layout.parse(manifest.factory).parts > 0
-    assert Asking.of(manifest, Settings()).probes > 0
+    assert Asking.of(manifest, IndexSettings()).probes > 0
 
 
 def _decoded(data: bytes) -> str:

@@ -49,7 +49,7 @@ MODULES = {
     "encode": "LearnedSegmenter Model NgramSegmenter Segmenter bundled_folder load_model",
     "encode.export": "export_model",
     "encode.export.to_hf": "unpack_model",
-    "index": "AddReport BaseIndex DocumentInfo Index IndexStats ProgressEvent Settings TuneReport VerifyReport",
+    "index": "AddReport BaseIndex DocumentInfo Index IndexSettings IndexStats ProgressEvent TuneReport VerifyReport",
     "index.ray": "build",
     "search": "DOUBT Group Result SearchRequest Searcher",
     "lookup": "Lookup lookup",
@@ -58,19 +58,19 @@ MODULES = {
     "align_files format_links pair_files read_links read_pairs symmetrise",
     "lexicon": "Dictionary Equivalent Lexicon bundled_lexicon open_dictionaries",
     "examples": "Example ExampleIndex occurrences",
-    "dataset": "Report Settings build_files import_wikixpr read",
+    "dataset": "DatasetReport DatasetSettings build_files import_wikixpr read_dataset",
     "terms": "DocumentTerm TermSettings document_terms extract_terms mark_known term_rows translate_terms "
     "write_document_terms",
-    "match": "Match MatchSettings Matching Side match_terms term_pairs",
+    "match": "Match MatchSettings MatchSide Matching match_terms term_pairs",
     "mine": "Calibration Mate Mined mine write_mates",
     "mt": "FORMS Cache Client Endpoint Hinter Hints Prompter Retrieval Translation Translator",
     "vectors": "DistilSettings Induction SelfLearning Sentences WordVectors cover distil induce map_supervised "
     "map_unsupervised read_fasttext read_lexicon write_fasttext",
     "evaluate": "Estimate bootstrap randomisation_test",
     "types": "Document Encoder Hit Phrase PhrasePair Run Scorer Sentence Span",
-    "errors": "CheckpointDamaged ClusterError EndpointError IndexDamaged IndexError_ IndexExists IndexLocked "
+    "errors": "CheckpointDamaged ClusterError EndpointError IndexDamaged IndexExists IndexLocked "
     "IndexMissing IndexUnsupported InputError MissingExtra ModelDamaged ModelError ModelMismatch ModelUnsupported "
-    "PhrasemateError QueryError ReadError",
+    "PhraseIndexError PhrasemateError QueryError ReadError",
 }
 
 

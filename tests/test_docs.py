@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -73,6 +75,27 @@ def test_the_public_surface_is_small(generate: ModuleType) -> None:
     names = [name for listed in generate.MODULES.values() for name in listed.split()]
     assert 100 < len(names) <= 145
     assert len({*generate.MODULES}) == len(generate.MODULES)
+
+
+def test_a_public_name_means_one_thing(generate: ModuleType) -> None:
+    names = [name for listed in generate.MODULES.values() for name in listed.split()]
+    assert [name for name, times in Counter(names).items() if times > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "former", "name"),
+    [
+        ("errors", "IndexError_", "PhraseIndexError"),
+        ("index", "Settings", "IndexSettings"),
+        ("match", "Side", "MatchSide"),
+        ("dataset", "Settings", "DatasetSettings"),
+        ("dataset", "Report", "DatasetReport"),
+        ("dataset", "read", "read_dataset"),
+    ],
+)
+def test_former_names_still_work(module: str, former: str, name: str) -> None:
+    home = importlib.import_module(f"phrasemate.{module}")
+    assert getattr(home, former) is getattr(home, name)
 
 
 def test_the_overview_of_python_links_every_module(generate: ModuleType, generated: dict[str, str]) -> None:

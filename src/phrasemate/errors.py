@@ -8,7 +8,7 @@ PhrasemateError
 │   ├── ModelDamaged      a file that is missing, truncated or altered
 │   ├── ModelUnsupported  a foreign or newer format, or an architecture without an exporter
 │   └── ModelMismatch     an index that was built with another model
-├── IndexError_           an index that cannot be used
+├── PhraseIndexError      an index that cannot be used
 │   ├── IndexMissing      no index at that path
 │   ├── IndexExists       an index where a new one was asked for
 │   ├── IndexDamaged      a checksum, offset or count that does not hold
@@ -68,27 +68,30 @@ class ModelMismatch(ModelError):
     """An index and a model that do not belong together."""
 
 
-class IndexError_(PhrasemateError):  # noqa: N801
-    """An index that cannot be used (the underscore keeps the built-in ``IndexError`` intact)."""
+class PhraseIndexError(PhrasemateError):
+    """An index that cannot be used."""
 
 
-class IndexMissing(IndexError_):
+IndexError_ = PhraseIndexError  # the former name
+
+
+class IndexMissing(PhraseIndexError):
     """No index at that path."""
 
 
-class IndexExists(IndexError_):
+class IndexExists(PhraseIndexError):
     """There is an index already where a new one was asked for."""
 
 
-class IndexDamaged(IndexError_):
+class IndexDamaged(PhraseIndexError):
     """A checksum, an offset or a count of an index does not hold."""
 
 
-class IndexUnsupported(IndexError_):
+class IndexUnsupported(PhraseIndexError):
     """An index of a foreign or newer format."""
 
 
-class IndexLocked(IndexError_):
+class IndexLocked(PhraseIndexError):
     """Another process is writing to the index."""
 
 

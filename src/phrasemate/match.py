@@ -73,11 +73,14 @@ class MatchSettings:
         return THRESHOLDS[self.margin] if self.threshold is None else self.threshold
 
 
-class Side(NamedTuple):
+class MatchSide(NamedTuple):
     """A term list, and where its example sentences come from (None: only the terms' own contexts)."""
 
     terms: Sequence[Term]
     finder: Finder | None = None
+
+
+Side = MatchSide  # the former name, which other modules have too
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +146,8 @@ class Matching:
 
 
 def match_terms(
-    source: Side,
-    target: Side,
+    source: MatchSide,
+    target: MatchSide,
     model: Model,
     settings: MatchSettings | None = None,
     progress: Progress = lambda *_: None,

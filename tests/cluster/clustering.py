@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from phrasemate.errors import IndexMissing
-from phrasemate.index import Index, Settings
+from phrasemate.index import Index, IndexSettings
 from phrasemate.index.lance.commit import create
 from phrasemate.index.lance.records import Order, Recipe, Shard, ShardRows, commit_shard, make_shard, write_shard
 from phrasemate.index.lance.tables import Tables, options_for, place_of
 from phrasemate.index.ray import Driver, Worker
 from phrasemate.types import Document
 
-SETTINGS = Settings(chunk=16, learn=100, exact_below=300, exact_filtered=400, train=1000, block=500)
+SETTINGS = IndexSettings(chunk=16, learn=100, exact_below=300, exact_filtered=400, train=1000, block=500)
 CHUNKS = 2
 TEXT = "the old bank on river was closed she sat and read a book he opened window because it hot red house"
 WORDS = TEXT.split()

@@ -15,7 +15,7 @@ pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrase
 from clustering import SETTINGS, WORDS, build_here, documents, rows_of
 from fake import FakeModel, vector_of
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, IndexMissing, InputError, ModelMismatch
+from phrasemate.errors import IndexDamaged, IndexLocked, IndexMissing, InputError, ModelMismatch, PhraseIndexError
 from phrasemate.index import Index
 from phrasemate.index.exact import unpack
 from phrasemate.index.lance.commit import Writer
@@ -226,13 +226,13 @@ def test_refusals(tmp_path: Path, place: Path, model: FakeModel) -> None:
         ClusterIndex.open(tmp_path / "nowhere")
     with pytest.raises(InputError, match="no place for an index; expected a folder, or one of s3://"):
         ClusterIndex.open("ftp://host/idx")
-    with pytest.raises(IndexError_, match="--cluster ADDRESS"):
+    with pytest.raises(PhraseIndexError, match="--cluster ADDRESS"):
         opened(place, model).add(documents())
-    with pytest.raises(IndexError_, match="--cluster ADDRESS"):
+    with pytest.raises(PhraseIndexError, match="--cluster ADDRESS"):
         opened(place, model).begin(model)
     with pytest.raises(InputError, match="is searched by Lance"):
         opened(place, model).optimize(target_recall=0.9)
-    with pytest.raises(IndexError_, match="reading only"):
+    with pytest.raises(PhraseIndexError, match="reading only"):
         Index.open(place, readonly=True).delete("0-1.txt")
 
 

@@ -15,7 +15,16 @@ from typing import Any
 import pytest
 from wiki_files import articles, dump, page, sql
 
-from phrasemate.dataset import Reading, Report, SentenceFiles, Settings, Side, build, build_files, read
+from phrasemate.dataset import (
+    DatasetReport,
+    DatasetSettings,
+    Reading,
+    SentenceFiles,
+    Side,
+    build,
+    build_files,
+    read_dataset,
+)
 from phrasemate.dataset.build import phrase_pairs
 from phrasemate.dataset.split import divided
 from phrasemate.dataset.wikixpr import SPLITS, ExamplePair
@@ -36,7 +45,7 @@ ANIMALS = {
     "Wolf": "wolf (animal)",
     "Ente": "duck",
 }
-EVERYTHING = Settings(copies=1)
+EVERYTHING = DatasetSettings(copies=1)
 MODULE = importlib.import_module("phrasemate.dataset.build")  # the package has a function of this name
 
 
@@ -54,13 +63,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def made(**changes: Any) -> Report:
+def made(**changes: Any) -> DatasetReport:
     sides = {"source": Side("de", ["de.txt"]), "target": Side("en", ["en.txt.gz"])}
     return build_files(**{"out": "out", "pairs": "pairs.tsv", "settings": EVERYTHING} | sides | changes)
 
 
 def everything(folder: str | Path, pair: str = "de-en") -> list[ExamplePair]:
-    return [one for split in SPLITS for one in read(folder, pair, split)]
+    return [one for split in SPLITS for one in read_dataset(folder, pair, split)]
 
 
 def test_pairs_and_texts(folder: Path) -> None:
@@ -86,7 +95,7 @@ def test_pairs_and_texts(folder: Path) -> None:
 def test_the_filters_count(folder: Path) -> None:
     with Path("pairs.tsv").open("a", encoding="utf-8") as file:
         file.write("Hund\thound\nZebra\tzebra\nMai\tMay\nWolf\twolf\n\n")
-    report = made(settings=Settings(least=2))
+    report = made(settings=DatasetSettings(least=2))
     assert report.given == 14
     assert report.removed["time"] == 1
     assert report.removed["copy"] == 3  # Wolf twice, Zebra
@@ -100,7 +109,7 @@ def test_an_example_index_does_as_well(folder: Path) -> None:
     one_pass = SentenceFiles(*Path("out/.work").glob("en-*.txt"))
     with ExampleIndex.build(read_texts("de.txt", lang="de"), language="de") as index:
         report = build("other", ("de", "en"), pairs, index, one_pass, EVERYTHING)
-    assert report.splits == {split: len(read("out", "de-en", split)) for split in SPLITS}
+    assert report.splits == {split: len(read_dataset("out", "de-en", split)) for split in SPLITS}
     ours, theirs = everything("out"), everything("other")
     assert [set(a.source_examples) == set(b.source_examples) for a, b in zip(ours, theirs, strict=True)] == [True] * 10
 
@@ -236,7 +245,7 @@ def test_dumps_and_links(folder: Path) -> None:
         Side("de", ["dewiki.xml.bz2"]),
         Side("en", ["enwiki.xml.bz2"]),
         links="links.sql.gz",
-        settings=Settings(least=2),
+        settings=DatasetSettings(least=2),
     )
     assert report.given == 11  # ten animals and a year; no redirect, no French, no page that is not there
     assert report.removed == {"time": 1, "copy": 1}  # the wolf
@@ -264,7 +273,7 @@ def test_pairs_as_phrasemate_writes_them(tmp_path: Path) -> None:
         ({"target": Side("qqq", ["en.txt.gz"])}, "language 'qqq': the CLDR knows no such language"),
         ({"columns": (1, 3)}, "pairs.tsv, line 1: 2 columns; expected 3, separated by tabs"),
         ({"columns": (1, 1)}, "columns 1,1; expected two different numbers"),
-        ({"settings": Settings(least=3)}, r"no pair is left of 10 \(1 copy, 9 few examples\); give more pairs"),
+        ({"settings": DatasetSettings(least=3)}, r"no pair is left of 10 \(1 copy, 9 few examples\); give more pairs"),
     ],
 )
 def test_one_clear_error(folder: Path, changes: dict[str, Any], message: str) -> None:
@@ -309,4 +318,4 @@ def test_splits_are_those_of_the_hash(folder: Path) -> None:
     pairs = [ExamplePair(a, b.split()[0]) for a, b in ANIMALS.items()]
     expected = divided(pairs, EVERYTHING, Counter())
     for split in SPLITS:
-        assert [one.target for one in read("out", "de-en", split)] == [one.target for one in expected[split]]
+        assert [one.target for one in read_dataset("out", "de-en", split)] == [one.target for one in expected[split]]

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
-from phrasemate.dataset import read
+from phrasemate.dataset import read_dataset
 
 Invoke = Callable[..., Any]
 TEXTS = ("--source-text", "de.txt", "--target-text", "both.tsv", "--target-column", "2")
@@ -61,7 +61,7 @@ def test_texts_with_a_field_of_another_name(invoke: Invoke) -> None:
     assert "choose one with --text-field" in without.stderr
     done = invoke(*command, "-o", "out", "--text-field", "body", "--json")
     assert done.exit_code == 0, done.stderr
-    made = [one for split in ("train", "dev", "test") for one in read("out", "de-en", split)]
+    made = [one for split in ("train", "dev", "test") for one in read_dataset("out", "de-en", split)]
     found = {one.source: one.target_examples for one in made}
     assert found.keys() == {"Speisekarte", "Tisch"}
     assert "table is near" in str(found["Tisch"])
@@ -108,7 +108,7 @@ def test_json_and_options(invoke: Invoke) -> None:
     done = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "2,1", *TEXTS, *options)
     facts = json.loads(done.stdout)
     assert (facts["pair"], facts["given"], sum(facts["splits"].values()), facts["removed"]) == ("de-en", 5, 5, {})
-    found = [one for split in facts["splits"] for one in read("out", "de-en", split)]
+    found = [one for split in facts["splits"] for one in read_dataset("out", "de-en", split)]
     assert {one.source: len(one.source_examples) for one in found} == {
         "Speisekarte": 1, "Tisch": 1, "Robot": 0, "Mai": 0, "Gabel": 0,
     }  # fmt: skip

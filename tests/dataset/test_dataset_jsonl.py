@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasemate.dataset import ExamplePair, language_pairs, read, write
+from phrasemate.dataset import ExamplePair, language_pairs, read_dataset, write
 from phrasemate.errors import InputError, ReadError
 from phrasemate.types import Phrase
 
@@ -22,7 +22,7 @@ def test_written_and_read(tmp_path: Path) -> None:
     (tmp_path / "de-en").mkdir()
     for split in ("train", "dev", "test"):
         assert write(tmp_path / "de-en" / f"{split}.jsonl", [MENU, ExamplePair("水", "water")]) == 2
-    assert read(tmp_path, "de-en", "dev") == [MENU, ExamplePair("水", "water")]
+    assert read_dataset(tmp_path, "de-en", "dev") == [MENU, ExamplePair("水", "water")]
     assert language_pairs(tmp_path) == ["de-en"]
     first = (tmp_path / "de-en" / "test.jsonl").read_text("utf-8").splitlines()[0]
     assert first == (
@@ -36,9 +36,9 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "fr-en").mkdir()
     (tmp_path / "fr-en" / "train.jsonl").write_text("")
     with pytest.raises(InputError, match=r"de-en.dev.jsonl: no such file; the pairs in .* are: fr-en"):
-        read(tmp_path, "de-en", "dev")
+        read_dataset(tmp_path, "de-en", "dev")
     with pytest.raises(InputError, match="split 'all'; expected one of train, dev, test"):
-        read(tmp_path, "fr-en", "all")
+        read_dataset(tmp_path, "fr-en", "all")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_broken_line(tmp_path: Path, line: str) -> None:
     with (tmp_path / "de-en" / "test.jsonl").open("a") as file:
         file.write(line + "\n")
     with pytest.raises(ReadError, match=r"test.jsonl, line 2: not a phrase pair with examples") as caught:
-        read(tmp_path, "de-en", "test")
+        read_dataset(tmp_path, "de-en", "test")
     assert caught.value.line == 2
 
 
@@ -69,4 +69,4 @@ def test_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "de-en").mkdir()
     (tmp_path / "de-en" / "test.jsonl").write_bytes('{"source": "Tür"}\n'.encode("latin-1"))
     with pytest.raises(ReadError, match="line 1: byte 0xFC at offset 13 is not UTF-8"):
-        read(tmp_path, "de-en", "test")
+        read_dataset(tmp_path, "de-en", "test")

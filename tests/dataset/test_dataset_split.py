@@ -7,7 +7,7 @@ from unicodedata import normalize
 
 import pytest
 
-from phrasemate.dataset import ExamplePair, Settings
+from phrasemate.dataset import DatasetSettings, ExamplePair
 from phrasemate.dataset.split import REASONS, candidates, divided
 from phrasemate.errors import InputError
 
@@ -30,7 +30,7 @@ def test_each_filter_counts_what_it_removes() -> None:
         ("Kaffeehaus", "cafe\u0301"),  # the same in NFD
     ]
     removed = Counter[str]()
-    taken = candidates(given, ("de", "en"), Settings(max_words=4), removed)
+    taken = candidates(given, ("de", "en"), DatasetSettings(max_words=4), removed)
     assert taken == [("Speisekarte", "menu"), ("Karte", "menu"), ("Kaffeehaus", "caf\u00e9")]
     assert removed == {"repeated": 2, "copy": 1, "time": 3, "no word": 2, "long": 1}
     assert set(removed) <= set(REASONS)
@@ -39,12 +39,12 @@ def test_each_filter_counts_what_it_removes() -> None:
 
 def test_filters_can_be_turned_off() -> None:
     given = [("Michael Jackson", "Michael Jackson"), ("Mai 1984", "5 May"), ("Konfiguration", "configuration")]
-    assert candidates(given, ("de", "en"), Settings(copies=1, times=True), Counter()) == given
-    assert candidates(given, ("de", "en"), Settings(times=True, unit="characters"), Counter()) == given[1:2]
+    assert candidates(given, ("de", "en"), DatasetSettings(copies=1, times=True), Counter()) == given
+    assert candidates(given, ("de", "en"), DatasetSettings(times=True, unit="characters"), Counter()) == given[1:2]
 
 
 def test_three_to_one_to_one_with_no_phrase_twice() -> None:
-    splits = divided(MANY, Settings(), Counter())
+    splits = divided(MANY, DatasetSettings(), Counter())
     sizes = {split: len(pairs) for split, pairs in splits.items()}
     assert sum(sizes.values()) == 2000
     assert abs(sizes["train"] - 1200) < 90  # four times the square root of 2000 * .6 * .4
@@ -63,7 +63,7 @@ def test_the_first_pair_of_a_phrase_is_taken() -> None:
         ExamplePair("a", "b"),
     ]
     removed = Counter[str]()
-    splits = divided(given, Settings(), removed)
+    splits = divided(given, DatasetSettings(), removed)
     assert sorted(pair.source for pairs in splits.values() for pair in pairs) == ["Bank", "a"]
     assert removed["ambiguous"] == 2
 
@@ -73,7 +73,7 @@ def test_a_target_phrase_is_in_the_same_split_for_every_language() -> None:
     where = [
         {
             pair.target.casefold(): split
-            for split, pairs in divided(given, Settings(), Counter()).items()
+            for split, pairs in divided(given, DatasetSettings(), Counter()).items()
             for pair in pairs
         }
         for given in (MANY, others)
@@ -86,22 +86,22 @@ def test_the_split_does_not_depend_on_the_form_of_unicode() -> None:
     words = [f"caf\u00e9 {n}" for n in range(60)]
     for word in words:
         given = [ExamplePair("Lokal", word), ExamplePair("Lokal zwei", normalize("NFD", word))]
-        splits = divided(given, Settings(), Counter())
+        splits = divided(given, DatasetSettings(), Counter())
         assert sum(map(len, splits.values())) == 1  # one phrase, and so one pair of it
 
 
 def test_the_seed_draws_other_splits() -> None:
-    first, again, other = (divided(MANY, Settings(seed=seed), Counter()) for seed in (0, 0, 1))
+    first, again, other = (divided(MANY, DatasetSettings(seed=seed), Counter()) for seed in (0, 0, 1))
     assert first == again
     assert first != other
 
 
 def test_most_cuts_each_split_to_its_share() -> None:
     removed = Counter[str]()
-    splits = divided(MANY, Settings(most=500), removed)
+    splits = divided(MANY, DatasetSettings(most=500), removed)
     assert {split: len(pairs) for split, pairs in splits.items()} == {"train": 300, "dev": 100, "test": 100}
     assert removed["surplus"] == 2000 - 500
-    whole = divided(MANY, Settings(), Counter())
+    whole = divided(MANY, DatasetSettings(), Counter())
     assert all(whole[split][: len(pairs)] == pairs for split, pairs in splits.items())
 
 
@@ -120,4 +120,4 @@ def test_most_cuts_each_split_to_its_share() -> None:
 )
 def test_senseless_settings(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Settings(**wrong)  # type: ignore[arg-type]
+        DatasetSettings(**wrong)  # type: ignore[arg-type]

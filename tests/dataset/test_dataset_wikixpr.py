@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
-from phrasemate.dataset import import_wikixpr, languages_in, read
+from phrasemate.dataset import import_wikixpr, languages_in, read_dataset
 from phrasemate.errors import InputError, ReadError
 
 FILES = {
@@ -40,7 +40,7 @@ def test_pairs_with_their_sentences(folder: Path, tmp_path: Path) -> None:
     imported = import_wikixpr(folder, tmp_path / "xpr", "de")
     assert imported.pairs == {"train": 2, "dev": 1, "test": 1}
     assert (imported.without, imported.absent) == (1, 3)  # "lost"; "Nothing here." in each of three splits
-    first, second = read(tmp_path / "xpr", "de-en", "train")
+    first, second = read_dataset(tmp_path / "xpr", "de-en", "train")
     assert (first.source, first.target) == ("alte bank", "old bank")
     assert [p.context[p.start : p.end] for p in first.target_examples] == ["Old Bank", "old bank"]
     assert [p.context[p.start : p.end] for p in first.source_examples] == ["alte Bank"]

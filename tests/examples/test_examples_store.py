@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from example_texts import SENTENCES, TEXTS, phrases_of, plainly
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexExists, IndexMissing, IndexUnsupported, InputError
+from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, IndexUnsupported, InputError, PhraseIndexError
 from phrasemate.examples import ExampleIndex
 from phrasemate.index import ProgressEvent
 from phrasemate.types import Document
@@ -80,7 +80,7 @@ def test_what_cannot_be_asked(whole: Path) -> None:
                 source.find("art", **wrong)
         with pytest.raises(InputError, match="empty phrase"):
             source.find(" ")
-    with pytest.raises(IndexError_, match="closed"):
+    with pytest.raises(PhraseIndexError, match="closed"):
         source.find("art")
 
 
@@ -135,7 +135,7 @@ def test_what_is_not_store(tmp_path: Path) -> None:
         with pytest.raises(IndexExists, match="holds something else"):
             ExampleIndex.build(DOCUMENTS, tmp_path / "other")
         assert (tmp_path / "other").read_bytes() == content
-    with pytest.raises(IndexError_, match="No such file or directory"):
+    with pytest.raises(PhraseIndexError, match="No such file or directory"):
         ExampleIndex.build(DOCUMENTS, tmp_path / "no folder" / "a")
 
 
@@ -172,7 +172,7 @@ def test_flipped_bytes_never_change_an_answer_unnoticed(whole: Path, tmp_path: P
         (tmp_path / "a").write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
         try:
             assert answers(tmp_path / "a") == expected, at
-        except IndexError_:
+        except PhraseIndexError:
             noticed += 1
     assert noticed > 0
 
@@ -240,5 +240,5 @@ def test_a_temporary_store_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> No
         raise error
 
     monkeypatch.setattr("phrasemate.examples.sources._fill", full)
-    with pytest.raises(IndexError_, match="temporary store of examples: no space is left to write"):
+    with pytest.raises(PhraseIndexError, match="temporary store of examples: no space is left to write"):
         ExampleIndex.build(DOCUMENTS)

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "index")]
 from damage_kinds import MODEL, SETTINGS, _index  # noqa: E402
 
 from phrasemate.cli.shell import RootGroup  # noqa: E402
-from phrasemate.errors import CheckpointDamaged, IndexDamaged, IndexError_, InputError, ReadError  # noqa: E402
+from phrasemate.errors import CheckpointDamaged, IndexDamaged, InputError, PhraseIndexError, ReadError  # noqa: E402
 from phrasemate.index import Index, manifest, schema  # noqa: E402
 from phrasemate.utils.storage import ResumableSum  # noqa: E402
 
@@ -53,7 +53,7 @@ def test_a_log_that_cannot_be_written_is_not_damage(tmp_path: Path, name: str) -
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = getattr(sqlite3, f"SQLITE_IOERR_{name}")
     remedy = "check free space, memory and that the folder is there"
-    with pytest.raises(IndexError_, match=remedy) as caught, schema.translate_errors(tmp_path):
+    with pytest.raises(PhraseIndexError, match=remedy) as caught, schema.translate_errors(tmp_path):
         raise error
     assert not isinstance(caught.value, IndexDamaged)
 

@@ -12,11 +12,13 @@ from time import sleep
 
 import numpy as np
 
-from phrasemate.index import Settings
+from phrasemate.index import IndexSettings
 from phrasemate.types import Phrase
 
 # an index that turns to FAISS from 300 phrases on
-SMALL = Settings(chunk=32, learn=100, exact_below=300, forced_rebuild=1200, exact_filtered=400, train=1000, block=500)
+SMALL = IndexSettings(
+    chunk=32, learn=100, exact_below=300, forced_rebuild=1200, exact_filtered=400, train=1000, block=500
+)
 
 
 @dataclass

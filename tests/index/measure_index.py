@@ -18,7 +18,7 @@ from time import perf_counter
 import numpy as np
 from fake import Found
 
-from phrasemate.index import Index, Settings, faiss_build, row_codec, schema
+from phrasemate.index import Index, IndexSettings, faiss_build, row_codec, schema
 from phrasemate.types import Document
 
 DIM, PHRASES, WORDS = 128, int(os.environ.get("PHRASES", 30)), 18  # dimensions; phrases and words of a sentence
@@ -47,7 +47,7 @@ def texts(count: int) -> list[str]:
     return [" ".join(VOCABULARY[line]) for line in picks]
 
 
-def fill(path: Path, count: int, settings: Settings) -> Index:
+def fill(path: Path, count: int, settings: IndexSettings) -> Index:
     index = Index.create(path, Model(), settings=settings, threads=1)
     begun = perf_counter()
     report = index.add([Document.from_texts(f"d{at}", texts(5000)) for at in range(count // 5000)], lang="en")
@@ -70,7 +70,7 @@ def store(path: Path) -> None:
     for page in PAGES:
         schema.PAGE_BYTES = page
         print("pages of", page)
-        sizes(fill(path / str(page), 20_000, Settings(exact_below=10**9)))
+        sizes(fill(path / str(page), 20_000, IndexSettings(exact_below=10**9)))
 
 
 def layout(path: Path) -> None:
@@ -113,7 +113,7 @@ def layout(path: Path) -> None:
 
 def words(path: Path) -> None:
     """The text index: time to fill, bytes, time to check, to find and to read."""
-    with fill(path / "with", 50_000, Settings(exact_below=10**9)) as index:
+    with fill(path / "with", 50_000, IndexSettings(exact_below=10**9)) as index:
         connection = index.store.connection
         size = connection.execute("SELECT sum(length(block)) FROM words_data").fetchone()[0]
         text = connection.execute("SELECT sum(length(text)) FROM sentences").fetchone()[0]
@@ -134,11 +134,11 @@ def words(path: Path) -> None:
 def search(path: Path, counts: tuple[int, ...] = (5_000, 60_000, 70_000)) -> None:
     """Build time, first and warm search, recall, for exact, PQ and IVF."""
     for count in counts:
-        index = fill(path / str(count), count, Settings(exact_below=10**9))
+        index = fill(path / str(count), count, IndexSettings(exact_below=10**9))
         index.close()
         with Index.open(path / str(count), Model(), threads=1) as index:
             begun = perf_counter()
-            made = faiss_build.build(index.store, Settings(), 1)
+            made = faiss_build.build(index.store, IndexSettings(), 1)
             print(
                 f"  build {perf_counter() - begun:.1f} s: {made and made.factory}; peak "
                 f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB"

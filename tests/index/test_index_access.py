@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fake import SMALL, FakeModel, sentences
 
-from phrasemate.errors import IndexError_, IndexLocked, InputError
+from phrasemate.errors import IndexLocked, InputError, PhraseIndexError
 from phrasemate.index import Index
 from phrasemate.index.schema import write_lock
 from phrasemate.types import Document
@@ -66,7 +66,7 @@ def test_a_reader_sees_each_commit_and_keeps_a_snapshot(index: Index, model: Fak
             assert reader.stats().sentences == before == 64
             assert (reader.search([[1.0] + [0.0] * 15], 5).ids >= 0).all()
         assert reader.stats().sentences == 0
-        with pytest.raises(IndexError_, match="open for reading only"):
+        with pytest.raises(PhraseIndexError, match="open for reading only"):
             reader.add([])
 
 
@@ -74,7 +74,7 @@ def test_a_full_disk_leaves_the_last_chunk_whole(index: Index) -> None:
     index.add([Document.from_texts("a", sentences(32))], lang="en")
     pages = index.store.connection.execute("PRAGMA page_count").fetchone()[0]
     index.store.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-    with pytest.raises(IndexError_, match="no space is left to write"):
+    with pytest.raises(PhraseIndexError, match="no space is left to write"):
         index.add([Document.from_texts("b", sentences(320, 3))], lang="en")
     assert index.verify().ok
     index.store.connection.execute("PRAGMA max_page_count = 100000")
@@ -91,7 +91,7 @@ def test_a_full_disk_while_the_faiss_file_is_written(index: Index, monkeypatch: 
 
     with monkeypatch.context() as patched:
         patched.setattr(faiss, "write_index", full)
-        with pytest.raises(IndexError_, match=r"No space left on device.*phrasemate index optimize"):
+        with pytest.raises(PhraseIndexError, match=r"No space left on device.*phrasemate index optimize"):
             index.add([Document.from_texts("a", sentences(100))], lang="en")
     assert index.search([[1.0] + [0.0] * 15], 3).ids.min() >= 0
     index.optimize()
@@ -147,9 +147,9 @@ def test_a_readonly_folder_can_be_searched_but_not_changed(model: FakeModel) -> 
             with Index.open(folder, model, settings=SMALL, threads=1) as index:
                 assert index.readonly
                 assert index.search(model.extract(["w1"])[0].vectors, 3).ids.tolist() == expected
-                with pytest.raises(IndexError_, match="reading only"):
+                with pytest.raises(PhraseIndexError, match="reading only"):
                     index.delete("a")
-            with pytest.raises(IndexError_, match=r"idx/new.*Permission denied"):
+            with pytest.raises(PhraseIndexError, match=r"idx/new.*Permission denied"):
                 Index.create(folder / "new", model)
 
         as_nobody(check)
@@ -162,7 +162,7 @@ def test_an_index_is_closed_while_others_read(tmp_path: Path) -> None:
 import sys, threading
 from pathlib import Path
 from fake import SMALL, FakeModel, sentences
-from phrasemate.errors import IndexError_, InputError
+from phrasemate.errors import PhraseIndexError, InputError
 from phrasemate.index import Index
 from phrasemate.types import Document
 
@@ -174,7 +174,7 @@ def read(index):
         while True:
             index.documents()
             index.containing("no such phrase")
-    except IndexError_ as error:
+    except PhraseIndexError as error:
         assert "closed" in str(error), error
 
 for _ in range(20):
@@ -238,5 +238,5 @@ def test_an_empty_index_may_take_another_model(tmp_path: Path) -> None:
 
 def test_a_closed_index_says_so(index: Index) -> None:
     index.close()
-    with pytest.raises(IndexError_, match="has been closed"):
+    with pytest.raises(PhraseIndexError, match="has been closed"):
         index.stats()

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from fake import SMALL, FakeModel, sentences
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
+from phrasemate.errors import IndexDamaged, IndexLocked, PhraseIndexError
 from phrasemate.index import Index, exact, row_codec, schema, snapshot_search
 from phrasemate.index.exact import scan, unpack
 from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
@@ -190,7 +190,7 @@ def test_verify_still_finds_a_damaged_text_index_without_a_checksum(writer: Inde
 def answered(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
-    except IndexError_ as error:
+    except PhraseIndexError as error:
         return type(error)
 
 
@@ -278,7 +278,7 @@ def test_an_index_that_was_rebuilt_is_not_answered_from_what_is_known_of_the_old
     with Index.create(immutable.path, model, settings=SMALL, threads=1) as rebuilt:
         rebuilt.add([document("a", 2)], lang="en")
         assert rebuilt.store.state().generation == generation
-    with pytest.raises(IndexError_, match="was rebuilt or removed since it was opened; open it again"):
+    with pytest.raises(PhraseIndexError, match="was rebuilt or removed since it was opened; open it again"):
         immutable.search(QUERIES, 3)
 
 
@@ -287,7 +287,7 @@ def test_what_is_closed_holds_nothing(writer: Index) -> None:
     assert writer._view.faiss is not None
     writer.close()
     assert (writer._view.faiss, len(writer._view.exact)) == (None, 0)
-    with pytest.raises(IndexError_, match="has been closed; open it again"):
+    with pytest.raises(PhraseIndexError, match="has been closed; open it again"):
         writer.search(QUERIES, 3)
 
 
@@ -302,7 +302,7 @@ def test_patience_comes_back_after_a_log_that_could_not_be_merged(writer: Index)
             return self.connection.execute(statement)
 
     held, writer.store.connection = writer.store.connection, Full(writer.store.connection)
-    with pytest.raises(IndexError_):
+    with pytest.raises(PhraseIndexError):
         writer.store.checkpoint()
     writer.store.connection = held
     assert held.execute("PRAGMA busy_timeout").fetchone() == (1000 * schema.BUSY_SECONDS,)

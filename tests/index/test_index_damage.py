@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fake import SMALL, FakeModel, sentences
 
-from phrasemate.errors import IndexDamaged, IndexError_
+from phrasemate.errors import IndexDamaged, PhraseIndexError
 from phrasemate.index import Index
 from phrasemate.types import Document, Phrase
 
@@ -93,7 +93,7 @@ def outcome(folder: Path, caplog: pytest.LogCaptureFixture) -> str:
     caplog.clear()
     try:
         ask(folder)
-    except IndexError_ as error:
+    except PhraseIndexError as error:
         return "error" if str(folder) in str(error) and "\n" not in str(error) else str(error)
     return "rebuilt" if "rebuilding" in caplog.text else "right"
 

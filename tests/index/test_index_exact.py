@@ -9,7 +9,7 @@ import pytest
 from fake import SMALL, FakeModel, sentences
 
 from phrasemate.errors import InputError
-from phrasemate.index import Index, Settings, faiss_build, row_codec
+from phrasemate.index import Index, IndexSettings, faiss_build, row_codec
 from phrasemate.index.exact import Exact, Runs, best, scan
 from phrasemate.index.faiss_search import Layout
 from phrasemate.index.manifest import VectorsManifest
@@ -149,7 +149,7 @@ def test_exact_search_goes_through_blocks() -> None:
     ],
 )
 def test_factory(count: int, dim: int, expected: str) -> None:
-    layout = Layout.of(count, dim, Settings())
+    layout = Layout.of(count, dim, IndexSettings())
     assert layout.factory == expected
     assert Layout.parse(expected) == layout
     assert Layout.parse(expected.split(",", 1)[1]) == layout  # as older versions wrote it
@@ -166,7 +166,7 @@ def test_exact_search_equals_a_plain_loop(tmp_path, model: FakeModel) -> None:
 
 @pytest.mark.parametrize("recipe", ["FAISS OPQ8,PQ8x4fs", "FAISS OPQ8,IVF32,PQ8x4fs"])
 def test_faiss_finds_what_a_plain_loop_finds(tmp_path, model: FakeModel, recipe: str) -> None:
-    settings = Settings(
+    settings = IndexSettings(
         chunk=32, learn=50, exact_below=300, ivf_from=400 if "IVF" in recipe else 10**9, exact_filtered=260, k_factor=64
     )
     with Index.create(tmp_path / "idx", model, settings=settings, threads=1) as index:

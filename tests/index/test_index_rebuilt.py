@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fake import SMALL, FakeModel, sentences
 
-from phrasemate.errors import IndexError_, ModelMismatch
+from phrasemate.errors import ModelMismatch, PhraseIndexError
 from phrasemate.index import Index, schema
 from phrasemate.index.manifest import Manifest
 from phrasemate.types import Document
@@ -50,15 +50,15 @@ def test_what_was_opened_before_the_folder_was_rebuilt_writes_nothing_there(tmp_
         old.add([Document.from_texts("old", sentences(300))])
         with opened(path, model) as reader:
             shutil.rmtree(path)
-            with pytest.raises(IndexError_, match="was rebuilt or removed"):
+            with pytest.raises(PhraseIndexError, match="was rebuilt or removed"):
                 old.add([LATE])
             assert not path.exists()
             with Index.create(path, model, settings=SMALL, threads=1) as new:
                 new.add([Document.from_texts("new", sentences(40, 2))])
             for change in (lambda: old.add([LATE]), lambda: old.delete("old"), old.optimize):
-                with pytest.raises(IndexError_, match=r"was rebuilt.*open it again"):
+                with pytest.raises(PhraseIndexError, match=r"was rebuilt.*open it again"):
                     change()
-            with pytest.raises(IndexError_, match=r"was rebuilt.*open it again"):
+            with pytest.raises(PhraseIndexError, match=r"was rebuilt.*open it again"):
                 reader.search(np.ones((1, 16)), 1)
     with opened(path, model) as index:
         assert [document.name for document in index.documents()] == ["new"]

@@ -328,7 +328,7 @@ def test_an_index_of_few_long_sentences_can_be_tuned(tmp_path: Path) -> None:
 
 def test_the_command_says_what_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path / "idx").close()
-    monkeypatch.setattr("phrasemate.index.index.Settings", lambda: SMALL)
+    monkeypatch.setattr("phrasemate.index.index.IndexSettings", lambda: SMALL)
     command = ["index", "optimize", str(tmp_path / "idx"), "--target-recall", "0.9", "--threads", "1"]
     answer = CliRunner().invoke(app, [*command, "--json"])
     assert answer.exit_code == 0, answer.output

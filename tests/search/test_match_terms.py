@@ -12,7 +12,7 @@ import pytest
 
 from phrasemate.errors import InputError
 from phrasemate.examples import ExampleIndex
-from phrasemate.match import Match, Matching, MatchSettings, Side, match_terms, term_pairs
+from phrasemate.match import Match, Matching, MatchSettings, MatchSide, match_terms, term_pairs
 from phrasemate.query import parse_query
 from phrasemate.text.formats.units import Term
 from phrasemate.types import Document, Phrase
@@ -43,8 +43,8 @@ def wordings(matches: Sequence[Match]) -> list[tuple[str, str]]:
 
 def both(settings: MatchSettings = EASY, model: Any = None) -> Matching:
     with finder(fakes.GERMAN) as german, finder(fakes.ENGLISH) as english:
-        source = Side(terms("Hund", "Katze", "Löffel", "Haus", "Hund", "Kätzchen"), german)
-        target = Side(terms("house", "cloud", "cat", "dog"), english)
+        source = MatchSide(terms("Hund", "Katze", "Löffel", "Haus", "Hund", "Kätzchen"), german)
+        target = MatchSide(terms("house", "cloud", "cat", "dog"), english)
         return match_terms(source, target, model or a_model(), settings)
 
 
@@ -73,7 +73,10 @@ def test_several_candidates() -> None:
 def test_evidence_is_of_readable_length() -> None:
     with finder("Ein Hund bellt.\nDer Hund " + "x" * 70 + ".\nDer Hund " + "und noch ein Wort " * 20) as german:
         (match,) = match_terms(
-            Side(terms("Hund"), german), Side(terms("dog")), a_model(), MatchSettings(threshold=-1, evidence=2)
+            MatchSide(terms("Hund"), german),
+            MatchSide(terms("dog")),
+            a_model(),
+            MatchSettings(threshold=-1, evidence=2),
         ).matches
     assert match.source_examples == 3
     assert [phrase.text for phrase in match.source_evidence] == ["Hund", "Hund"]
@@ -85,7 +88,7 @@ def test_the_contexts_of_a_term_base_come_first() -> None:
     model = a_model()
     source = Term("Hund", contexts=("Kein Wort davon.", "Ein alter Hund schläft."))
     with finder(fakes.GERMAN) as german:
-        match_terms(Side([source], german), Side(terms("dog")), model, MatchSettings(examples=2))
+        match_terms(MatchSide([source], german), MatchSide(terms("dog")), model, MatchSettings(examples=2))
     ((words, examples, _), _) = model.calls
     assert words == ["Hund"]
     assert examples[0][0] == Phrase("Ein alter Hund schläft.", 10, 14)
@@ -118,7 +121,7 @@ def test_numbers_that_are_invalid(name: str, value: float) -> None:
 
 def test_progress_says_what_is_done() -> None:
     seen = []
-    source, target = Side(terms("Hund", "Katze", language="de")), Side(terms("dog", language="en"))
+    source, target = MatchSide(terms("Hund", "Katze", language="de")), MatchSide(terms("dog", language="en"))
     match_terms(source, target, a_model(), progress=lambda *event: seen.append(event))
     assert seen == [
         ("examples, source de", 1, 2),
@@ -131,7 +134,7 @@ def test_progress_says_what_is_done() -> None:
 
 def test_an_empty_list_is_refused() -> None:
     with pytest.raises(InputError, match="no term in the target list"):
-        match_terms(Side(terms("Hund")), Side([Term(" ")]), a_model())
+        match_terms(MatchSide(terms("Hund")), MatchSide([Term(" ")]), a_model())
 
 
 def test_rows_of_a_table_and_of_a_term_base() -> None:
@@ -160,7 +163,7 @@ def test_rows_of_a_table_and_of_a_term_base() -> None:
 def test_evidence_can_be_searched_as_it_is_whatever_brackets_its_sentence_has() -> None:
     sentence = "Der Hund [[siehe oben]] bellte."
     with finder(sentence) as german, finder("The dog barked.") as english:
-        sides = Side(terms("Hund"), german), Side(terms("dog"), english)
+        sides = MatchSide(terms("Hund"), german), MatchSide(terms("dog"), english)
         found = match_terms(*sides, a_model(), MatchSettings(threshold=-1, evidence=1))
     (pair,) = term_pairs(found)
     query = parse_query(pair.metadata["source_evidence_1"])

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from phrasemate import Phrase, load_model
 from phrasemate.cli import app
-from phrasemate.dataset.wikixpr import read
+from phrasemate.dataset.wikixpr import read_dataset
 from phrasemate.encode.export.export import export_model
 from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.training.trainer import Trainer
@@ -211,7 +211,7 @@ def test_held_out_accuracy_by_a_plain_loop(base: Path, data: Path, tmp_path: Pat
     shares = {}
     for file, pair in enumerate(("xx-en", "yy-en")):
         vectors = run.task.held_out(file, nullcontext)
-        pairs = read(data, pair, "dev")
+        pairs = read_dataset(data, pair, "dev")
         for side, name in ((0, "xx>en" if file == 0 else "yy>en"), (1, "en>xx" if file == 0 else "en>yy")):
             texts = [(p.target, p.source)[side].casefold() for p in pairs]
             right = 0
@@ -250,7 +250,7 @@ def test_the_exported_model_gives_the_same_vectors(
     assert (exported.config["pooling"], exported.pooling) == ("mean", "head" if keep else "mean")
     assert (exported.config["depth"], exported.dim, exported.learned) == (1, 64, None)
     assert exported.config["signature"]["model"]["layer"] == 1
-    pairs = read(data, "xx-en", "dev")
+    pairs = read_dataset(data, "xx-en", "dev")
     phrases = [(p.source_examples or (Phrase(p.source, 0, len(p.source)),))[0] for p in pairs]
     found = exported.encode(phrases)
     expected = run.task.held_out(0, nullcontext)[0].numpy()

@@ -15,7 +15,7 @@ from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
 
 if TYPE_CHECKING:
-    from phrasemate.dataset import Report
+    from phrasemate.dataset import DatasetReport
 
 XPR_EXAMPLES = """Examples:
 
@@ -103,13 +103,13 @@ def xpr(
     force: Annotated[bool, flag("--force", "Overwrite a data set that exists.")] = False,
     as_json: options.JsonAtEnd = False,
 ) -> None:
-    from phrasemate.dataset import Reading, Settings, Side, build_files
+    from phrasemate.dataset import DatasetSettings, Reading, Side, build_files
 
     languages, numbers = (
         options.two(langs, "--langs", "two language codes, such as de,en"),
         options.two_columns(columns),
     )
-    settings = Settings(examples, extra, least, longest, copies, unit.value, times, max_words, most, seed)
+    settings = DatasetSettings(examples, extra, least, longest, copies, unit.value, times, max_words, most, seed)
     sides = [
         Side(language, paths, Reading(column, text_field, lines.value, encoding, on_error.value))
         for language, paths, column in zip(
@@ -161,7 +161,7 @@ def wikixpr(
             typer.echo(f"  left out {item.without:,} pairs: no sentence on one side")
 
 
-def statistics(report: Report) -> str:
+def statistics(report: DatasetReport) -> str:
     """The table of a report as text: what was removed, the splits, and both languages."""
     from phrasemate.dataset.split import REASONS
     from phrasemate.evaluate.report import text_table

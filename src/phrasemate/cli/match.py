@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from phrasemate.examples import ExampleIndex
-    from phrasemate.match import Match, Matching, Side
+    from phrasemate.match import Match, Matching, MatchSide
     from phrasemate.text import Corpus
     from phrasemate.text.formats.units import Term
     from phrasemate.types import Phrase
@@ -331,16 +331,16 @@ def _side(
     texts: Sequence[str] | None,
     index: Path | None,
     reading: Callable[..., Corpus],
-) -> Side:
+) -> MatchSide:
     """A list and its sentences, which ``stack`` closes."""
-    from phrasemate.match import Side
+    from phrasemate.match import MatchSide
 
     if not texts and index is None:
         if not any(term.contexts for term in terms):
             remark = f"no --{name}-text: {name} terms are compared by their wording alone, which is much less accurate"
             typer.echo(f"note: {remark}", err=True)
-        return Side(terms)
-    return Side(terms, _finder(stack, name, texts or (), index, lang, reading))
+        return MatchSide(terms)
+    return MatchSide(terms, _finder(stack, name, texts or (), index, lang, reading))
 
 
 def _terms(file: Path, name: str, column: str | None, lang: str) -> list[Term]:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from phrasemate.dataset.aho_corasick import SentenceFiles
-from phrasemate.dataset.build import Reading, Report, Side, build, build_files
-from phrasemate.dataset.split import Settings
-from phrasemate.dataset.wikixpr import SPLITS, ExamplePair, import_wikixpr, language_pairs, languages_in, read, write
+from phrasemate.dataset.build import DatasetReport, Reading, Side, build, build_files
+from phrasemate.dataset.split import DatasetSettings
+from phrasemate.dataset.wikixpr import (
+    SPLITS,
+    ExamplePair,
+    import_wikixpr,
+    language_pairs,
+    languages_in,
+    read_dataset,
+    write,
+)
 
 __all__ = [
     "SPLITS",
+    "DatasetReport",
+    "DatasetSettings",
     "ExamplePair",
     "Reading",
-    "Report",
     "SentenceFiles",
-    "Settings",
     "Side",
     "build",
     "build_files",
     "import_wikixpr",
     "language_pairs",
     "languages_in",
-    "read",
+    "read_dataset",
     "write",
 ]
+
+# Former names, which other modules have too.
+Report, Settings, read = DatasetReport, DatasetSettings, read_dataset

@@ -25,7 +25,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from phrasemate.dataset.aho_corasick import SentenceFiles
 from phrasemate.dataset.dump import Page, Titles, is_dump, linked_titles, pages, paragraphs
-from phrasemate.dataset.split import Settings, Split, TimeWords, candidates, divided
+from phrasemate.dataset.split import DatasetSettings, Split, TimeWords, candidates, divided
 from phrasemate.dataset.wikixpr import SPLITS, ExamplePair, write
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import Skipped, read, split_sentences, words
@@ -216,7 +216,7 @@ class SideFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DatasetReport:
     """What came of it: pairs given, how many each filter removed, pairs of each split, each language's statistics.
 
     ``skipped`` is what was passed over of the texts.
@@ -241,16 +241,16 @@ def build(
     pairs: Iterable[tuple[str, str]],
     source: FindsAll,
     target: FindsAll,
-    settings: Settings | None = None,
+    settings: DatasetSettings | None = None,
     progress: Progress = lambda *_: None,
     skipped: Sequence[Skipped] = (),
-) -> Report:
+) -> DatasetReport:
     """Write ``OUT/<source>-<target>/{train,dev,test}.jsonl``, and the statistics into ``OUT/stats.json``.
 
     ``pairs`` are (source phrase, target phrase); ``source`` and ``target`` find their example sentences; ``skipped``,
     what their texts lack, is reported. Raises InputError where no pair is left, saying what removed them.
     """
-    start, settings, removals = time.perf_counter(), settings or Settings(), Counter[str]()
+    start, settings, removals = time.perf_counter(), settings or DatasetSettings(), Counter[str]()
     counted_pairs = _Counted(pairs, progress)
     candidate_pairs = candidates(counted_pairs, languages, settings, removals)
     examples = [
@@ -268,7 +268,7 @@ def build(
         write(Path(out) / name / f"{split}.jsonl", pair_list)
     sides = _facts(languages[0], splits, 0), _facts(languages[1], splits, 1)
     counts = {split: len(examples) for split, examples in splits.items()}
-    report = Report(
+    report = DatasetReport(
         name, counted_pairs.count, dict(removals), counts, sides, time.perf_counter() - start, tuple(skipped)
     )
     _note(Path(out), report, settings)
@@ -305,7 +305,7 @@ class _Counted:
 
 
 def _examples(
-    finder: FindsAll, phrases: list[str], settings: Settings, what: str, progress: Progress
+    finder: FindsAll, phrases: list[str], settings: DatasetSettings, what: str, progress: Progress
 ) -> dict[str, list[Phrase]]:
     samples = finder.find_all(
         phrases, settings.examples, settings.extra, settings.seed, lambda step, total: progress(what, step, total)
@@ -349,7 +349,7 @@ def _mean(numbers: list[int]) -> float:
     return round(fmean(numbers), 2) if numbers else 0.0
 
 
-def _note(out: Path, report: Report, settings: Settings) -> None:
+def _note(out: Path, report: DatasetReport, settings: DatasetSettings) -> None:
     """Add a pair's report to the statistics of the folder."""
     path = out / STATS
     try:
@@ -386,10 +386,10 @@ def build_files(
     pairs: str | Path | None = None,
     links: str | Path | None = None,
     columns: tuple[int, int] = (1, 2),
-    settings: Settings | None = None,
+    settings: DatasetSettings | None = None,
     force: bool = False,
     progress: Progress = lambda *_: None,
-) -> Report:
+) -> DatasetReport:
     """Write a data set of the WikiXPR form; see `phrasemate.dataset.build.build` for what is written.
 
     The phrase pairs come from ``pairs``, a table with tabs, or from ``links``, a dump of the source wiki's langlinks.
@@ -397,7 +397,7 @@ def build_files(
     ``OUT/.work`` and not read again. Raises InputError for arguments that do not fit or a data set that already exists,
     ReadError for what cannot be read.
     """
-    settings, languages = settings or Settings(), (source.language, target.language)
+    settings, languages = settings or DatasetSettings(), (source.language, target.language)
     _check(source, target, pairs, links, columns, settings)
     folder = Path(out) / "-".join(languages)
     if not force and any((folder / f"{split}.jsonl").exists() for split in SPLITS):
@@ -438,7 +438,7 @@ def _check(
     pairs: str | Path | None,
     links: str | Path | None,
     columns: tuple[int, int],
-    settings: Settings,
+    settings: DatasetSettings,
 ) -> None:
     """What would show only after hours of reading dumps."""
     if (pairs is None) == (links is None):

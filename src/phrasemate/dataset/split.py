@@ -209,7 +209,7 @@ REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DatasetSettings:
     """The filters, and how many examples and pairs are wanted.
 
     Raises InputError for a value that makes no sense.
@@ -241,7 +241,7 @@ class Settings:
             raise InputError(f"most={self.most}; expected 0 (all) or at least {sum(SHARES.values())} pairs")
 
 
-def candidates(pairs: Iterable[Pair], languages: Pair, settings: Settings, removed: Counter[str]) -> list[Pair]:
+def candidates(pairs: Iterable[Pair], languages: Pair, settings: DatasetSettings, removed: Counter[str]) -> list[Pair]:
     """The pairs that pass the filters on their wording, in order; ``removed`` counts the others by `REASONS`."""
     pairs_seen: set[Pair] = set()
     selection = []
@@ -256,7 +256,7 @@ def candidates(pairs: Iterable[Pair], languages: Pair, settings: Settings, remov
     return selection
 
 
-def divided(pairs: Iterable[ExamplePair], settings: Settings, removed: Counter[str]) -> Split:
+def divided(pairs: Iterable[ExamplePair], settings: DatasetSettings, removed: Counter[str]) -> Split:
     """Train, dev and test, 3:1:1, with no phrase in two pairs and hence none in two splits.
 
     Of pairs that share a phrase the first is taken. A pair's split is drawn by a hash of seed and target phrase. So a
@@ -302,7 +302,7 @@ def _drawn(target: str, seed: int) -> tuple[str, int]:
     raise AssertionError(point)
 
 
-def _reason(pair: Pair, languages: Pair, settings: Settings) -> str:
+def _reason(pair: Pair, languages: Pair, settings: DatasetSettings) -> str:
     """Why a pair is not taken; "" if it is."""
     rules: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("no word", lambda: not all(any(map(str.isalnum, side)) for side in pair)),

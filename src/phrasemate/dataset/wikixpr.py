@@ -45,7 +45,7 @@ class ExamplePair:
     target_examples: tuple[Phrase, ...] = ()
 
 
-def read(folder: str | Path, pair: str, split: str) -> list[ExamplePair]:
+def read_dataset(folder: str | Path, pair: str, split: str) -> list[ExamplePair]:
     """The pairs of one split, in the order of the file.
 
     Raises InputError for a split or pair that is not there, ReadError naming file and line for what is not such a line.

@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.dataset import ExamplePair, language_pairs, read
+from phrasemate.dataset import ExamplePair, language_pairs, read_dataset
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.pooling import POOLINGS, by_examples, unit
 from phrasemate.errors import InputError, ReadError
@@ -300,7 +300,7 @@ class _Measured:
     def data(self, pair: str, split: str) -> list[ExamplePair]:
         if (pair, split) not in self._data:
             most = self.settings.most or None
-            parts = [read(self.settings.data, pair, part)[:most] for part in split.split("+")]
+            parts = [read_dataset(self.settings.data, pair, part)[:most] for part in split.split("+")]
             self._data[pair, split] = [item for part in parts for item in part]
         return self._data[pair, split]
 

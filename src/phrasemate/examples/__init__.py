@@ -84,8 +84,8 @@ class ExampleIndex:
             language: Language of the documents that do not name their own.
             progress: Called after each chunk.
 
-        Raises IndexExists for a file that holds something else, IndexError_ if it cannot be written, and what reading
-        the documents raises.
+        Raises IndexExists for a file that holds something else, PhraseIndexError if it cannot be written, and what
+        reading the documents raises.
         """
         documents_read = list(documents)
         if path is not None and (old := _unchanged(Path(path), documents_read, language)):

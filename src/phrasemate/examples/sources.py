@@ -102,8 +102,8 @@ class TextStore:
         """Store the sentences of all documents, in a file or, without a path, in a temporary one.
 
         A file appears under its name when it is whole; until then its name ends in .part, and what a killed run has
-        left goes with the next. Raises IndexExists for a file that is not ours, IndexError_ if it cannot be written,
-        InputError if another run holds its lock for seconds, and what the documents raise.
+        left goes with the next. Raises IndexExists for a file that is not ours, PhraseIndexError if it cannot be
+        written, InputError if another run holds its lock for seconds, and what the documents raise.
         """
         if path is None:
             temporary = Path("temporary store of examples")

@@ -7,9 +7,9 @@ from phrasemate.index.index import Index
 from phrasemate.index.types import (
     AddReport,
     DocumentInfo,
+    IndexSettings,
     IndexStats,
     ProgressEvent,
-    Settings,
     TuneReport,
     VerifyReport,
 )
@@ -19,9 +19,11 @@ __all__ = [
     "BaseIndex",
     "DocumentInfo",
     "Index",
+    "IndexSettings",
     "IndexStats",
     "ProgressEvent",
-    "Settings",
     "TuneReport",
     "VerifyReport",
 ]
+
+Settings = IndexSettings  # the former name, which other modules have too

@@ -47,7 +47,7 @@ def backup(folder: str | Path, destination: str | Path, force: bool = False) -> 
 
     Search files that are newer than that moment are left out: they are derived, and rebuilt when the copy is used.
     ``force`` replaces an index at ``destination``. Returns what the copy holds. Raises IndexMissing, IndexExists,
-    IndexError_ where the disk is full, InputError for Lance tables, whose storage keeps versions itself.
+    PhraseIndexError where the disk is full, InputError for Lance tables, whose storage keeps versions itself.
     """
     source = Path(folder)
     if is_tables(source):
@@ -68,7 +68,7 @@ def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexS
     """Put a copy in the place of an index, or in a new folder, after a check of the whole copy.
 
     A server that has the folder open turns to the restored index by itself. ``force`` replaces an index that is
-    there. Returns what the index holds. Raises IndexMissing, IndexDamaged, IndexExists, IndexError_.
+    there. Returns what the index holds. Raises IndexMissing, IndexDamaged, IndexExists, PhraseIndexError.
     """
     with Index.open(copy, readonly=True) as index:
         report = index.verify()
@@ -82,8 +82,8 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
 
     The sentences come from the index itself, so the texts need not be there. The new index takes the place of the old
     one when it is complete; after an error or a stop nothing has changed. A document whose adding was interrupted is
-    read again by the next `Index.add`. Raises IndexMissing, IndexLocked, IndexError_ where the disk is full, InputError
-    for Lance tables.
+    read again by the next `Index.add`. Raises IndexMissing, IndexLocked, PhraseIndexError where the disk is full,
+    InputError for Lance tables.
     """
     source = Path(folder)
     if is_tables(source):

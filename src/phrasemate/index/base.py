@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phrasemate.errors import IndexDamaged, IndexError_, InputError
+from phrasemate.errors import IndexDamaged, InputError, PhraseIndexError
 from phrasemate.index import row_codec
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import SentenceRow, State, check_model
@@ -137,7 +137,7 @@ class BaseIndex(ABC):
 
     def _check_writable(self) -> None:
         if self.readonly:
-            raise IndexError_(f"{self.path}: is open for reading only; open it with write permission to change it")
+            raise PhraseIndexError(f"{self.path}: is open for reading only; open it with write permission to change it")
 
     # -- reading
 

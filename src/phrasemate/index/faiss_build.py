@@ -30,13 +30,13 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import IndexDamaged, IndexError_
+from phrasemate.errors import IndexDamaged, PhraseIndexError
 from phrasemate.index import faiss_search, row_codec
 from phrasemate.index.exact import Floats, Ids, Int8s, Runs, unpack
 from phrasemate.index.faiss_search import Asking, Faiss, Layout, inverted
 from phrasemate.index.manifest import VECTORS_JSON, Digest, VectorsManifest
 from phrasemate.index.store import State, Store, VectorRow
-from phrasemate.index.types import Settings
+from phrasemate.index.types import IndexSettings
 from phrasemate.utils.machine import cores, load_faiss, trim_heap
 from phrasemate.utils.storage import flush, install
 
@@ -396,7 +396,7 @@ class Plan(NamedTuple):
     tuned: dict[str, Any]
 
 
-def plan(store: Store, phrases: int, settings: Settings) -> Plan:
+def plan(store: Store, phrases: int, settings: IndexSettings) -> Plan:
     """Choose layout and search settings: as the present file was tuned for its size, or the default."""
     usual = Plan(Layout.of(phrases, store.dim, settings), Asking.by(settings), {})
     try:
@@ -407,7 +407,7 @@ def plan(store: Store, phrases: int, settings: Settings) -> Plan:
         tuned_as = (old.tuned["layout"], old.tuned["phrases"]) if "layout" in old.tuned else (old.factory, old.trained)
         layout = Layout.parse(tuned_as[0]).for_rows(phrases, tuned_as[1])
         asking = Asking.of(old, settings)
-    except (IndexError_, ValueError, KeyError):
+    except (PhraseIndexError, ValueError, KeyError):
         return usual
     if store.dim % layout.parts:
         return usual
@@ -417,7 +417,7 @@ def plan(store: Store, phrases: int, settings: Settings) -> Plan:
     return Plan(layout, asking, old.tuned)
 
 
-def update(store: Store, settings: Settings, threads: int | None) -> None:
+def update(store: Store, settings: IndexSettings, threads: int | None) -> None:
     """Bring the FAISS file up to date if it is absent, damaged, or enough phrases came or went since it was made.
 
     New phrases are appended to it as long as its codes fit. They no longer fit when it has grown fourfold since they
@@ -458,14 +458,14 @@ def _intact(store: Store, state: State) -> VectorsManifest | None:
         manifest = VectorsManifest.read(store.path / VECTORS_JSON)
         fits = (store.path / manifest.file).stat().st_size == manifest.size
         fits &= (store.path / manifest.codes).stat().st_size == manifest.rows * store.dim
-    except (IndexError_, OSError):
+    except (PhraseIndexError, OSError):
         return None
     return manifest if fits and manifest.generation <= state.generation else None
 
 
 def build(
     store: Store,
-    settings: Settings,
+    settings: IndexSettings,
     threads: int | None,
     old: VectorsManifest | None = None,
     chosen: Plan | None = None,
@@ -475,7 +475,7 @@ def build(
     It is trained and filled again, as ``chosen`` says or else `plan`, or, with ``old``, it is that file and the phrases
     that it lacks. It gets a name of its
     own and is in force once ``vectors.json`` names it, so a kill in between changes nothing. The caller holds the
-    lock of the writer. Raises IndexError_ (no space), IndexDamaged.
+    lock of the writer. Raises PhraseIndexError (no space), IndexDamaged.
     """
     load_faiss(threads or cores())
     with store.reading() as state:
@@ -527,12 +527,12 @@ def build(
     return manifest
 
 
-def training_size(layout: Layout, settings: Settings) -> int:
+def training_size(layout: Layout, settings: IndexSettings) -> int:
     """Number of vectors that a layout is trained on."""
     return max(settings.train, PER_LIST * layout.lists)
 
 
-def _loaded(store: Store, old: VectorsManifest, settings: Settings) -> Any:
+def _loaded(store: Store, old: VectorsManifest, settings: IndexSettings) -> Any:
     try:
         return Faiss.load(store.path, old, store.dim, settings, None).index
     except IndexDamaged as error:
@@ -602,13 +602,13 @@ class _Partial:
 
 @contextmanager
 def _written(folder: Path) -> Iterator[_Partial]:
-    """Open a partial file to write; raises IndexError_ if there is no space, which FAISS reports as a RuntimeError."""
+    """Open a partial file to write; PhraseIndexError if there is no space, which FAISS reports as a RuntimeError."""
     path = folder / _PARTIAL
     try:
         with path.open("wb") as file:
             yield _Partial(path, file)
     except (OSError, RuntimeError) as error:
-        raise IndexError_(
+        raise PhraseIndexError(
             f"{path}: cannot be written ({_first_line(error)}); free some space and run: phrasemate index optimize"
         ) from error
     finally:  # it has another name, if all went well

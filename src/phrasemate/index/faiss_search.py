@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import IndexDamaged
 from phrasemate.index.exact import Floats, Ids, Int8s, Runs, best
 from phrasemate.index.manifest import FACTORY, VectorsManifest, differing
-from phrasemate.index.types import Settings
+from phrasemate.index.types import IndexSettings
 from phrasemate.utils.machine import cores, load_faiss
 
 
@@ -73,12 +73,12 @@ class Asking:
     candidates: int
 
     @classmethod
-    def by(cls, settings: Settings) -> Self:
+    def by(cls, settings: IndexSettings) -> Self:
         """Default settings, for a file that was not tuned."""
         return cls(settings.nprobe, _ALL, max(_CANDIDATES, settings.k_factor * _PER))
 
     @classmethod
-    def of(cls, manifest: VectorsManifest, settings: Settings) -> Self:
+    def of(cls, manifest: VectorsManifest, settings: IndexSettings) -> Self:
         """Raises IndexDamaged for what no tuning gives."""
         if not manifest.asking:
             return cls.by(settings)
@@ -108,7 +108,7 @@ class Layout:
     parts: int
 
     @classmethod
-    def of(cls, rows_expected: int, dim: int, settings: Settings) -> Self:
+    def of(cls, rows_expected: int, dim: int, settings: IndexSettings) -> Self:
         """Default layout: a part for every three dimensions, the power of two below 2 sqrt(n) lists."""
         parts = next(dim // size for size in (3, 2, 1) if dim % size == 0)
         if rows_expected < settings.ivf_from:
@@ -177,7 +177,7 @@ class Faiss:
     """
 
     def __init__(
-        self, index: Any, codes: Int8s, manifest: VectorsManifest, settings: Settings, threads: int | None
+        self, index: Any, codes: Int8s, manifest: VectorsManifest, settings: IndexSettings, threads: int | None
     ) -> None:
         faiss = load_faiss()
 
@@ -193,7 +193,9 @@ class Faiss:
         self._kept: tuple[int, ThreadPoolExecutor] | None = None
 
     @classmethod
-    def load(cls, folder: Path, manifest: VectorsManifest, dim: int, settings: Settings, threads: int | None) -> Faiss:
+    def load(
+        cls, folder: Path, manifest: VectorsManifest, dim: int, settings: IndexSettings, threads: int | None
+    ) -> Faiss:
         """Raises IndexDamaged unless the files are the ones that the manifest describes."""
         file, codes = folder / manifest.file, folder / manifest.codes
         try:

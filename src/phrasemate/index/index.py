@@ -28,10 +28,10 @@ from phrasemate.index.store import (
 from phrasemate.index.types import (
     AddReport,
     IndexModel,
+    IndexSettings,
     IndexStats,
     Progress,
     ProgressEvent,
-    Settings,
     TuneReport,
     VerifyReport,
 )
@@ -64,7 +64,7 @@ class Index(BaseIndex):
         manifest: Manifest,
         store: Store,
         model: IndexModel | None,
-        settings: Settings,
+        settings: IndexSettings,
         threads: int | None,
     ) -> None:
         super().__init__(model, threads)
@@ -81,7 +81,7 @@ class Index(BaseIndex):
         model: IndexModel,
         *,
         threads: int | None = None,
-        settings: Settings | None = None,
+        settings: IndexSettings | None = None,
         segment: Mapping[str, Any] | None = None,
     ) -> Index:
         """Make an empty index for ``model`` in a new or empty folder.
@@ -93,7 +93,7 @@ class Index(BaseIndex):
             settings: Numbers that steer the index.
             segment: Options of ``model.segment`` (``threshold``, ``max_words``) for all text that comes in.
 
-        Raises IndexExists if the folder holds anything, IndexError_ if it cannot be written.
+        Raises IndexExists if the folder holds anything, PhraseIndexError if it cannot be written.
         """
         folder = Path(path)
         make_folder(folder)
@@ -111,7 +111,7 @@ class Index(BaseIndex):
         readonly: bool = False,
         *,
         threads: int | None = None,
-        settings: Settings | None = None,
+        settings: IndexSettings | None = None,
     ) -> BaseIndex:
         """Open an index: a folder, or a folder or URI (``s3://…``) of Lance tables.
 
@@ -134,7 +134,7 @@ class Index(BaseIndex):
 
     @classmethod
     def _open(
-        cls, folder: Path, model: IndexModel | None, readonly: bool, threads: int | None, settings: Settings | None
+        cls, folder: Path, model: IndexModel | None, readonly: bool, threads: int | None, settings: IndexSettings | None
     ) -> Index:
         manifest = Manifest.read(folder / INDEX_JSON)
         if model is not None:
@@ -148,7 +148,7 @@ class Index(BaseIndex):
         except BaseException:
             store.close()
             raise
-        return cls(folder, manifest, store, model, settings or Settings(), threads)
+        return cls(folder, manifest, store, model, settings or IndexSettings(), threads)
 
     def close(self) -> None:
         """Close the store; release the FAISS file and the vectors in memory."""
@@ -187,8 +187,8 @@ class Index(BaseIndex):
             progress: Called after each chunk, and before the search file is built.
 
         The report's seconds are those of all of it. Raises IndexLocked, ReadError and InputError (what was read before
-        is kept), IndexError_ (no space, or the folder was rebuilt since it was opened), ModelMismatch (it was rebuilt
-        with another model).
+        is kept), PhraseIndexError (no space, or the folder was rebuilt since it was opened), ModelMismatch (it was
+        rebuilt with another model).
         """
         from phrasemate.index.ingest import Adder
 

@@ -21,7 +21,15 @@ from phrasemate.errors import InputError, ModelError
 from phrasemate.index import row_codec, transactions
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import State, Store
-from phrasemate.index.types import AddReport, DocumentInfo, IndexModel, PhraseSet, Progress, ProgressEvent, Settings
+from phrasemate.index.types import (
+    AddReport,
+    DocumentInfo,
+    IndexModel,
+    IndexSettings,
+    PhraseSet,
+    Progress,
+    ProgressEvent,
+)
 from phrasemate.types import Document, Sentence
 
 if TYPE_CHECKING:
@@ -57,7 +65,9 @@ Item = tuple[Task, int, Sentence]  # its document, its position there, itself
 class Intake:
     """What one call takes in; ``known`` are the documents that already exist, by name."""
 
-    def __init__(self, existing: dict[str, DocumentInfo], next_document: int, lang: str, settings: Settings) -> None:
+    def __init__(
+        self, existing: dict[str, DocumentInfo], next_document: int, lang: str, settings: IndexSettings
+    ) -> None:
         self._known, self._next_document, self._lang, self._settings = existing, next_document, lang, settings
         self._given: dict[str, str] = {}  # name -> digest of what this call was given
         self.counts = {"added": 0, "replaced": 0, "unchanged": 0}
@@ -151,7 +161,7 @@ class Adder:
     """Run of one call of ``Index.add``. The caller holds the lock of the writer."""
 
     def __init__(
-        self, store: Store, model: IndexModel, lang: str, settings: Settings, progress: Progress | None
+        self, store: Store, model: IndexModel, lang: str, settings: IndexSettings, progress: Progress | None
     ) -> None:
         self._store, self._model, self._lang, self._settings = store, model, lang, settings
         self._progress = progress

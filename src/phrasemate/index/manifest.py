@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing, IndexUnsupported
+from phrasemate.errors import IndexDamaged, IndexMissing, IndexUnsupported, PhraseIndexError
 from phrasemate.index.types import IndexModel
 from phrasemate.utils.machine import cores
 from phrasemate.utils.storage import atomic_file
@@ -177,7 +177,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         with atomic_file(path, "wb", ".partial") as file:
             file.write(_canonical(content))
     except OSError as error:
-        raise IndexError_(
+        raise PhraseIndexError(
             f"{path}: cannot be written ({error.strerror or error}); check free space and permissions"
         ) from error
 
@@ -195,7 +195,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise IndexMissing(f"{path}: is not there (any more)") from error
     except OSError as error:
-        raise IndexError_(f"{path}: cannot be read ({error.strerror or error})") from error
+        raise PhraseIndexError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, AttributeError, RecursionError):
         intact = False
     if not intact:

@@ -33,7 +33,7 @@ from phrasemate.index.lance.records import (
 from phrasemate.index.lance.store import Layout
 from phrasemate.index.lance.tables import Tables, options_for, place_of
 from phrasemate.index.store import check_model
-from phrasemate.index.types import AddReport, IndexModel, Progress, ProgressEvent, Settings
+from phrasemate.index.types import AddReport, IndexModel, IndexSettings, Progress, ProgressEvent
 from phrasemate.types import Document, check_language
 
 
@@ -232,7 +232,7 @@ class Pool:
                 self._bury(job.actor, _line(error))
             else:
                 del self._jobs[ready]
-                if outcome.kind == "IndexError_":  # storage that did not answer may do so next time
+                if outcome.kind == "PhraseIndexError":  # storage that did not answer may do so next time
                     self._again(job, outcome.message)
                 else:
                     self._found.append((job.order, _shard(outcome)))
@@ -296,7 +296,7 @@ def build(
     lang: str = "",
     workers: int | None = None,
     segment: Mapping[str, Any] | None = None,
-    settings: Settings | None = None,
+    settings: IndexSettings | None = None,
     chunks: int = CHUNKS,
     progress: Progress | None = None,
     worker: type[Worker] = Worker,
@@ -307,7 +307,7 @@ def build(
     the index. ``address`` as in `pool.connected`, ``workers``: default one for each CPU of the cluster; ``chunks`` of
     1,024 sentences make a shard. A run that was stopped is continued by the same call: shards that workers committed
     are kept. Raises ClusterError, MissingExtra, ModelMismatch, IndexLocked (another driver has taken over), InputError,
-    ReadError, IndexError_ (the place cannot be used).
+    ReadError, PhraseIndexError (the place cannot be used).
     """
     check_language(lang)
     place = place_of(path)
@@ -318,7 +318,7 @@ def build(
             from phrasemate.encode import load_model
 
             create(tables, model or load_model(threads=1), dict(segment or {}))
-        driver = Driver(tables, settings or Settings(), chunks, lang, progress)
+        driver = Driver(tables, settings or IndexSettings(), chunks, lang, progress)
         return driver.run(documents, lambda recipe: Pool(recipe, workers, driver.committed, worker))
 
 
@@ -352,7 +352,9 @@ class Makers(Protocol):
 class Driver:
     """One call of `build`. ``chunks`` of ``settings.chunk`` sentences make a shard."""
 
-    def __init__(self, tables: Tables, settings: Settings, chunks: int, lang: str, progress: Progress | None) -> None:
+    def __init__(
+        self, tables: Tables, settings: IndexSettings, chunks: int, lang: str, progress: Progress | None
+    ) -> None:
         self._tables, self._settings, self._lang, self._progress = tables, settings, lang, progress
         self._per_shard = chunks
         self._writer = Writer(tables)

@@ -17,7 +17,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 from zlib import crc32
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked
+from phrasemate.errors import IndexDamaged, IndexLocked, PhraseIndexError
 from phrasemate.index import row_codec
 
 STORE = "store.sqlite"
@@ -74,31 +74,31 @@ def translate_errors(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # SQLite quotes an altered definition in its message
         raise _translate(sqlite3.DatabaseError("its definitions are not readable"), path) from error
     except OSError as error:
-        raise IndexError_(f"{path}: {error.strerror or error}; check free space and permissions") from error
+        raise PhraseIndexError(f"{path}: {error.strerror or error}; check free space and permissions") from error
 
 
-def _translate(error: sqlite3.Error, path: Path) -> IndexError_:
+def _translate(error: sqlite3.Error, path: Path) -> PhraseIndexError:
     code = getattr(error, "sqlite_errorcode", 0) or 0
     primary = code & 0xFF
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return IndexLocked(f"{path}: another process keeps the store busy ({error}); wait until it has finished")
     if primary == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_WRITE:
-        return IndexError_(
+        return PhraseIndexError(
             f"{path}: no space is left to write ({error}); free some and run the command again, it continues"
         )
     if code in _UNWRITTEN:
-        return IndexError_(
+        return PhraseIndexError(
             f"{path}: the system refuses to write ({error}); check free space, memory and that the folder is there, "
             f"then run the command again, it continues"
         )
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return IndexError_(f"{path}: the store cannot be written ({error}); check the permissions of the folder")
+        return PhraseIndexError(f"{path}: the store cannot be written ({error}); check the permissions of the folder")
     if primary == sqlite3.SQLITE_CANTOPEN:
-        return IndexError_(
+        return PhraseIndexError(
             f"{path}: the store cannot be opened ({error}); check that store.sqlite exists and its permissions"
         )
     if "closed database" in str(error):
-        return IndexError_(f"{path}: this index has been closed; open it again")
+        return PhraseIndexError(f"{path}: this index has been closed; open it again")
     return IndexDamaged(f"{path}: the store is damaged ({error}); restore it from a copy or build the index again")
 
 
@@ -157,7 +157,7 @@ def connect(path: Path, readonly: bool) -> Opened:
         if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or not file.exists():
             raise
         if has_log(path):
-            raise IndexError_(
+            raise PhraseIndexError(
                 f"{path}: an interrupted writer left {STORE}-wal, which a read-only folder cannot take in; "
                 f"open the index once with write permission"
             ) from error
@@ -276,7 +276,7 @@ def write_lock(folder: Path) -> Iterator[None]:
     except Timeout:
         raise IndexLocked(f"{folder}: {_holder(folder)} is writing to this index; wait until it has finished") from None
     except (OSError, NotImplementedError) as error:
-        raise IndexError_(f"{folder}: cannot be written ({error}); check the permissions of the folder") from error
+        raise PhraseIndexError(f"{folder}: cannot be written ({error}); check the permissions of the folder") from error
     try:
         _leave_note(folder)
         yield

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, IndexMissing
+from phrasemate.errors import IndexDamaged, IndexLocked, IndexMissing, PhraseIndexError
 from phrasemate.index import row_codec
 from phrasemate.index.exact import Exact, Floats, Ids, Runs, best, merged, unpack
 from phrasemate.index.faiss_search import Faiss
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.index.schema import write_lock
 from phrasemate.index.store import State, Store, VectorRow, current_manifest, vectors_generation
-from phrasemate.index.types import Settings
+from phrasemate.index.types import IndexSettings
 from phrasemate.index.wordings import Segment, Wordings, WordingsManifest, build_segment, load_segment
 from phrasemate.utils.machine import cores
 
@@ -30,7 +30,7 @@ class Newer(Exception):
 
 
 def in_force(
-    store: Store, state: State, settings: Settings, threads: int | None, loaded: Faiss | None = None
+    store: Store, state: State, settings: IndexSettings, threads: int | None, loaded: Faiss | None = None
 ) -> Faiss | None:
     """Load the FAISS file that vectors.json names, or return ``loaded`` if it is that one; None if there is none.
 
@@ -55,7 +55,7 @@ class View:
     memory.
     """
 
-    def __init__(self, store: Store, settings: Settings, threads: int | None) -> None:
+    def __init__(self, store: Store, settings: IndexSettings, threads: int | None) -> None:
         self._store, self._settings, self._threads = store, settings, threads
         self.reset()
 
@@ -161,7 +161,7 @@ class View:
     def refresh(self, state: State) -> None:
         """Refresh with what has been committed since the last search.
 
-        Raises IndexDamaged, IndexError_ or ModelMismatch if the index was rebuilt.
+        Raises IndexDamaged, PhraseIndexError or ModelMismatch if the index was rebuilt.
         """
         if state.generation == self._generation:
             return
@@ -223,7 +223,7 @@ class View:
 
         try:
             if self._store.readonly:
-                raise IndexError_("the index is open for reading only")
+                raise PhraseIndexError("the index is open for reading only")
             with write_lock(self._store.path):
                 if vectors_generation(self._store.path) > state.generation:  # another has built it by now
                     self._make_do(state)
@@ -235,7 +235,7 @@ class View:
             log.info("%s; its writer is at work, searching exactly meanwhile", reason)
         except IndexDamaged:
             raise
-        except IndexError_ as error:
+        except PhraseIndexError as error:
             log.warning("%s; it cannot be rebuilt (%s), searching exactly in memory", reason, error)
 
     def _scan(self, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:

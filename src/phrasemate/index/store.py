@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import (
     IndexDamaged,
-    IndexError_,
     IndexExists,
     IndexLocked,
     IndexMissing,
     InputError,
     ModelMismatch,
+    PhraseIndexError,
 )
 from phrasemate.index import row_codec, schema
 from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
@@ -58,9 +58,9 @@ class Session:
             self.connection.close()
 
     def same(self) -> None:
-        """Raise IndexError_ unless the file at the path is the one that was opened."""
+        """Raise PhraseIndexError unless the file at the path is the one that was opened."""
         if schema.mark(self.path).file != self.file:
-            raise IndexError_(f"{self.path}: was rebuilt or removed since it was opened; open it again")
+            raise PhraseIndexError(f"{self.path}: was rebuilt or removed since it was opened; open it again")
 
     def checkpoint(self) -> None:
         """Merge the log into the file, as far as readers allow at once; the rest is merged later."""
@@ -95,8 +95,8 @@ class Session:
     def _renew(self) -> None:
         """Reopen an immutable file if a writer has changed it.
 
-        Raises IndexLocked where a writer's log cannot be read, IndexError_ as `same` does: what is known of another
-        file is not of this one.
+        Raises IndexLocked where a writer's log cannot be read, PhraseIndexError as `same` does: what is known of
+        another file is not of this one.
         """
         if not self._has_writer():
             return
@@ -104,7 +104,7 @@ class Session:
         try:
             with schema.translate_errors(self.path):
                 opened = schema.connect(self.path, readonly=True)
-        except IndexError_ as error:
+        except PhraseIndexError as error:
             raise self._written() from error
         self.connection.close()
         self._take(opened)
@@ -544,7 +544,7 @@ def vectors_generation(folder: Path) -> int:
     """The generation of vectors.json, 0 if it is absent or must be repaired."""
     try:
         return VectorsManifest.read(folder / VECTORS_JSON).generation
-    except IndexError_:
+    except PhraseIndexError:
         return 0
 
 
@@ -573,8 +573,8 @@ def check_store(store: Store, manifest: Manifest, newest: int) -> None:
 def current_manifest(store: Store) -> Manifest:
     """Read ``index.json``, checked against the open store.
 
-    Raises IndexError_ if the file is no longer the one that was opened, to which new rows and derived files would not
-    belong. Raises ModelMismatch if the index was created again with another model, IndexMissing, IndexDamaged.
+    Raises PhraseIndexError if the file is no longer the one that was opened, to which new rows and derived files would
+    not belong. Raises ModelMismatch if the index was created again with another model, IndexMissing, IndexDamaged.
     """
     store.same()
     manifest = Manifest.read(store.path / "index.json")

@@ -25,7 +25,7 @@ from phrasemate.index.faiss_build import MANY, Coder, Filling, Plan, fitting
 from phrasemate.index.faiss_search import Asking, Faiss, Layout
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.index.store import Store, VectorRow
-from phrasemate.index.types import Settings, TuneReport
+from phrasemate.index.types import IndexSettings, TuneReport
 
 _QUERIES = 1_000
 _PIECE = 16_384  # phrases that are compared together
@@ -80,11 +80,11 @@ class _Work(NamedTuple):
 
 
 def tune(
-    store: Store, settings: Settings, threads: int | None, target: float, seed: int = 0, at: int = 1
+    store: Store, settings: IndexSettings, threads: int | None, target: float, seed: int = 0, at: int = 1
 ) -> TuneReport:
     """Choose, build and put in force; ``target``: of recall@``at``. The caller holds the lock of the writer.
 
-    Raises IndexError_ (no space), IndexDamaged.
+    Raises PhraseIndexError (no space), IndexDamaged.
     """
     start = perf_counter()
     with store.reading() as state:
@@ -163,7 +163,7 @@ def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:
 
 
 def _layout(
-    store: Store, drawn: _Asked, phrases: int, settings: Settings, threads: int | None, target: float
+    store: Store, drawn: _Asked, phrases: int, settings: IndexSettings, threads: int | None, target: float
 ) -> tuple[Layout, list[dict[str, Any]]]:
     """Find the layout of all phrases that costs least; returns the trials too."""
     size = min(max(_SAMPLE[0], phrases // _SAMPLED), _SAMPLE[1])
@@ -205,7 +205,7 @@ def _layouts(phrases: int, dim: int) -> list[Layout]:
 
 
 def _engine(
-    layout: Layout, coder: Coder, rows: list[VectorRow], codes: Int8s, settings: Settings, threads: int | None
+    layout: Layout, coder: Coder, rows: list[VectorRow], codes: Int8s, settings: IndexSettings, threads: int | None
 ) -> Faiss:
     """A FAISS index of the sample, in memory."""
     filling = Filling.train(layout, row_codec.spread(codes, faiss_build.training_size(layout, settings)), coder)

@@ -45,7 +45,7 @@ class IndexModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class IndexSettings:
     """Every number that steers an index, once. The figures behind them are in results/log/index.md."""
 
     chunk: int = 1024  # sentences of one model call and one transaction: what a kill can lose

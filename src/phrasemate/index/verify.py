@@ -11,14 +11,14 @@ from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexLocked, PhrasemateError
+from phrasemate.errors import IndexDamaged, IndexLocked, PhraseIndexError, PhrasemateError
 from phrasemate.index import row_codec, schema, wordings
 from phrasemate.index.exact import Floats, Ids, Runs, scan, unpack
 from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
 from phrasemate.index.schema import write_lock
 from phrasemate.index.snapshot_search import Newer, in_force
 from phrasemate.index.store import SentenceRow, State, Store
-from phrasemate.index.types import DocumentInfo, IndexStats, Settings, VerifyReport
+from phrasemate.index.types import DocumentInfo, IndexSettings, IndexStats, VerifyReport
 
 
 def statistics(store: Store, manifest: Manifest) -> IndexStats:
@@ -31,7 +31,7 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
             coverage = min(vectors.covered, state.next_phrase)
             approximate, engine = coverage - dead.below(coverage), f"FAISS {vectors.factory}"
             dead_rows = max(0, vectors.rows - approximate)
-        except IndexError_:  # absent, or repaired by the next search
+        except PhraseIndexError:  # absent, or repaired by the next search
             approximate, engine, dead_rows = 0, "exact", 0
         return IndexStats(
             path=str(store.path),
@@ -71,7 +71,7 @@ _SHOWN = 20  # problems of one kind that are listed
 S = TypeVar("S")
 
 
-def verify(store: Store, settings: Settings, threads: int | None) -> VerifyReport:
+def verify(store: Store, settings: IndexSettings, threads: int | None) -> VerifyReport:
     """Check everything within one snapshot; a problem in one part does not keep the others from being checked."""
     report = VerifyReport()
     parts: dict[str, Callable[[Store, State, VerifyReport], None]] = {
@@ -211,7 +211,7 @@ def _words_by_sentences(store: Store) -> bool | None:
         return None
 
 
-def _faiss(store: Store, state: State, report: VerifyReport, settings: Settings, threads: int | None) -> None:
+def _faiss(store: Store, state: State, report: VerifyReport, settings: IndexSettings, threads: int | None) -> None:
     try:
         engine = in_force(store, state, settings, threads)
     except Newer as newer:

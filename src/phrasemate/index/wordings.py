@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 
-from phrasemate.errors import IndexDamaged, IndexError_, IndexMissing
+from phrasemate.errors import IndexDamaged, IndexMissing, PhraseIndexError
 from phrasemate.index import row_codec
 from phrasemate.index.exact import Floats, Runs
 from phrasemate.index.manifest import read_json, write_json
@@ -232,7 +232,8 @@ def update(store: Store, whole: bool = False) -> None:
     """Bring the table up to date with the store; ``whole``: make all of it again. The caller holds the writer's lock.
 
     New phrases become a segment; it is joined with the one before while that is not twice as large, so that there are
-    few. A segment with more deleted phrases than live ones is made again. Raises IndexError_ (no space), IndexDamaged.
+    few. A segment with more deleted phrases than live ones is made again. Raises PhraseIndexError (no space),
+    IndexDamaged.
     """
     with store.reading() as state:
         old: tuple[SegmentFile, ...] = ()
@@ -281,7 +282,7 @@ def _ranges(store: Store, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _write(folder: Path, segment: Segment) -> SegmentFile:
-    """Write a segment and flush it to the disk; its name is its hash. Raises IndexError_."""
+    """Write a segment and flush it to the disk; its name is its hash. Raises PhraseIndexError."""
     partial = folder / _PARTIAL
     try:
         save_arrays(partial, segment.arrays())
@@ -293,7 +294,7 @@ def _write(folder: Path, segment: Segment) -> SegmentFile:
     except OSError as error:
         reason = error.strerror or error
         remedy = "free some space and run: phrasemate index optimize"
-        raise IndexError_(f"{partial}: cannot be written ({reason}); {remedy}") from error
+        raise PhraseIndexError(f"{partial}: cannot be written ({reason}); {remedy}") from error
     return SegmentFile(name, size, digest, segment.low, segment.high, len(segment.ids))
 
 

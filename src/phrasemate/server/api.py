@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 
 from phrasemate import __version__
 from phrasemate.concordance import phrases_of
-from phrasemate.errors import IndexError_, InputError, ModelError, ReadError
+from phrasemate.errors import InputError, ModelError, PhraseIndexError, ReadError
 from phrasemate.glossary import Entry, Glossary
 from phrasemate.lookup import lookup
 from phrasemate.mine import Mining, mine
@@ -290,7 +290,7 @@ async def _from_all(library: Library, question: Callable[[str], list[Any]]) -> l
     def answer(name: str) -> list[Any]:
         try:
             return question(name)
-        except (IndexError_, ModelError):
+        except (PhraseIndexError, ModelError):
             return []
 
     return [row for name in library.names for row in await work(library, answer, name)]
@@ -357,7 +357,7 @@ def _facts_of(library: Library, name: str) -> dict[str, Any]:
     """What an index holds, or why it does not answer: the others still do."""
     try:
         return library.ask(name, lambda searcher: _facts(name, searcher))
-    except (IndexError_, ModelError) as error:
+    except (PhraseIndexError, ModelError) as error:
         nothing = {"documents": 0, "sentences": 0, "phrases": 0, "languages": {}, "model": "", "model_hash": ""}
         return {"name": name, **nothing, "generation": 0, "problem": refusal_of(error).message}
 

@@ -69,6 +69,6 @@ def refusal_of(error: Exception) -> Refusal:
         return Refusal("invalid", str(error))
     if isinstance(error, errors.MissingExtra):
         return Refusal("missing_extra", str(error))
-    if isinstance(error, errors.IndexError_ | errors.ModelError):
+    if isinstance(error, errors.PhraseIndexError | errors.ModelError):
         return Refusal("index_unusable", "the index cannot be used just now; the server's log says why")
     return Refusal("internal", "something went wrong here; the server's log says what")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from phrasemate.errors import IndexError_, IndexMissing, InputError, ModelError, PhrasemateError, ReadError
+from phrasemate.errors import IndexMissing, InputError, ModelError, PhraseIndexError, PhrasemateError, ReadError
 from phrasemate.index import BaseIndex, Index
 from phrasemate.index.lance.tables import is_remote, is_tables, place_of
 from phrasemate.index.manifest import Manifest
@@ -229,7 +229,7 @@ class _Shelf:
     def use(self) -> Iterator[Searcher]:
         try:
             self._look()
-        except (IndexError_, ModelError) as error:
+        except (PhraseIndexError, ModelError) as error:
             log.error("index %s: %s", self.name, error)
             raise
         with self._lock:
@@ -237,7 +237,7 @@ class _Shelf:
             library_index.users += 1
         try:
             yield library_index.searcher
-        except (IndexError_, ModelError):
+        except (PhraseIndexError, ModelError):
             log.exception("index %s", self.name)
             raise
         except InputError as error:
@@ -261,7 +261,7 @@ class _Shelf:
         """Why the index cannot be used; "" if it can."""
         try:
             self._look()
-        except (IndexError_, ModelError) as error:
+        except (PhraseIndexError, ModelError) as error:
             return str(error)
         return ""
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.dataset.wikixpr import ExamplePair, read
+from phrasemate.dataset.wikixpr import ExamplePair, read_dataset
 from phrasemate.encode.pooling import token_rows
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
@@ -57,7 +57,7 @@ def read_contexts(
 
     ``limit``: the first so many pairs alone (0: all). Raises what `read` does, and InputError for an empty file.
     """
-    pairs = read(folder, pair, split)[: limit or None]
+    pairs = read_dataset(folder, pair, split)[: limit or None]
     if not pairs:
         raise InputError(f"{folder / pair / split}.jsonl: holds no phrase pair; expected one a line")
     return contexts_of(f"{pair} {split}", pairs, tokenizer, most, bare)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from phrasemate.errors import ClusterError, IndexError_, IndexLocked, InputError, MissingExtra, PhrasemateError
+from phrasemate.errors import ClusterError, IndexLocked, InputError, MissingExtra, PhraseIndexError, PhrasemateError
 from phrasemate.index import row_codec
 from phrasemate.index.base import BaseIndex
 from phrasemate.index.exact import Floats, Ids, Runs, scan
@@ -39,7 +39,7 @@ from phrasemate.index.lance.tables import (
 )
 from phrasemate.index.ray import connected, cpus
 from phrasemate.index.store import State, check_model
-from phrasemate.index.types import AddReport, IndexModel, IndexStats, Progress, Settings, VerifyReport
+from phrasemate.index.types import AddReport, IndexModel, IndexSettings, IndexStats, Progress, VerifyReport
 from phrasemate.index.verify import check_parts, check_sentences
 from phrasemate.types import Document
 
@@ -59,8 +59,8 @@ def lists_for(phrases: int) -> int:
     return max(1, min(phrases // _PER_LIST, _MOST_LISTS))
 
 
-def optimise(tables: Tables, settings: Settings, cluster: str | None, workers: int | None = None) -> None:
-    """Raises IndexLocked, ClusterError, IndexError_. The old state is in force until all is done."""
+def optimise(tables: Tables, settings: IndexSettings, cluster: str | None, workers: int | None = None) -> None:
+    """Raises IndexLocked, ClusterError, PhraseIndexError. The old state is in force until all is done."""
     writer = Writer(tables)
     for name in DATA:
         compact(tables, name)
@@ -130,7 +130,7 @@ def _build_there(tables: Tables, lists: int, address: str, workers: int | None) 
 
 
 def statistics(store: LanceStore) -> IndexStats:
-    """Raises IndexDamaged, IndexError_."""
+    """Raises IndexDamaged, PhraseIndexError."""
     with store.reading() as state, translate_errors(store.path):
         head, documents = store.layout.head, list(store.documents())
         index = index_of(store.table(PHRASES))
@@ -174,7 +174,7 @@ _ANEW = "remove words.lance, which is derived, and run: phrasemate index optimiz
 _SHOWN = 20  # problems of one kind that are listed
 
 
-def verify(store: LanceStore, view: Any, settings: Settings) -> VerifyReport:
+def verify(store: LanceStore, view: Any, settings: IndexSettings) -> VerifyReport:
     """Check everything within one snapshot; a problem in one part does not keep the others from being checked."""
     report = VerifyReport()
     parts: dict[str, Callable[[LanceStore, State, VerifyReport], None]] = {
@@ -262,7 +262,7 @@ def _texts(batches: Iterable[Any], dead: Runs, read: Callable[[Any], str]) -> It
                 yield identity, read(text)
 
 
-def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, settings: Settings) -> None:
+def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, settings: IndexSettings) -> None:
     index = index_of(store.table(PHRASES))
     report.checked["vector index"] = f"{index['kind']} of {index['rows']:,}" if index else "none"
     if index is None or state.phrases <= settings.exact_below:
@@ -295,7 +295,7 @@ class ClusterIndex(BaseIndex):
     """
 
     def __init__(
-        self, tables: Tables, model: IndexModel | None, readonly: bool, settings: Settings, threads: int | None
+        self, tables: Tables, model: IndexModel | None, readonly: bool, settings: IndexSettings, threads: int | None
     ) -> None:
         super().__init__(model, threads)
         self._tables, self._readonly, self._settings = tables, readonly, settings
@@ -313,14 +313,14 @@ class ClusterIndex(BaseIndex):
         readonly: bool = False,
         *,
         threads: int | None = None,
-        settings: Settings | None = None,
+        settings: IndexSettings | None = None,
     ) -> ClusterIndex:
         """Open the tables at a folder or URI; storage options come from the environment (`options_for`).
 
-        Raises MissingExtra, IndexMissing, IndexDamaged, IndexUnsupported, ModelMismatch, IndexError_.
+        Raises MissingExtra, IndexMissing, IndexDamaged, IndexUnsupported, ModelMismatch, PhraseIndexError.
         """
         place = place_of(path)
-        index = cls(Tables(place, options_for(place)), model, readonly, settings or Settings(), threads)
+        index = cls(Tables(place, options_for(place)), model, readonly, settings or IndexSettings(), threads)
         if model is not None:
             check_model(place, index.manifest, model)
         return index
@@ -332,21 +332,21 @@ class ClusterIndex(BaseIndex):
     # -- writing
 
     def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
-        """Not here: raises IndexError_."""
+        """Not here: raises PhraseIndexError."""
         raise self._elsewhere()
 
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
-        """Not here: raises IndexError_."""
+        """Not here: raises PhraseIndexError."""
         raise self._elsewhere()
 
-    def _elsewhere(self) -> IndexError_:
-        return IndexError_(
+    def _elsewhere(self) -> PhraseIndexError:
+        return PhraseIndexError(
             f"{self.path}: its tables are written by Ray workers; give --cluster ADDRESS, or call "
             f"phrasemate.index.ray.build (the address 'local' starts them on this machine)"
         )
 
     def delete(self, *names: str) -> None:
-        """Remove documents, all or none. Raises InputError if there is none of a name, IndexLocked, IndexError_."""
+        """Remove documents, all or none. Raises InputError for a name that it lacks, IndexLocked, PhraseIndexError."""
         self._check_writable()
         document_names = self._chosen(names, None, exact=True)
         if not document_names:
@@ -369,7 +369,7 @@ class ClusterIndex(BaseIndex):
     ) -> None:
         """Put small files together and build Lance's vector index, on the Ray cluster at an address if one is given.
 
-        Raises IndexLocked, ClusterError, IndexError_, InputError (a target: it is FAISS that is tuned).
+        Raises IndexLocked, ClusterError, PhraseIndexError, InputError (a target: it is FAISS that is tuned).
         """
         if target_recall is not None:
             raise InputError(f"{self.path}: is searched by Lance; --target-recall is for the index of one machine")

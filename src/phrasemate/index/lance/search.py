@@ -24,7 +24,7 @@ from phrasemate.index.lance.records import WORDS_KEY, Head, Stamp
 from phrasemate.index.lance.store import LanceStore, codes_of
 from phrasemate.index.lance.tables import PHRASES, SENTENCES, WORDS, Tables, compact, schema, translate_errors
 from phrasemate.index.store import State
-from phrasemate.index.types import Settings
+from phrasemate.index.types import IndexSettings
 from phrasemate.utils.machine import cores
 
 _CANDIDATES = 256  # re-scored at least (results/log/scale.md)
@@ -35,12 +35,12 @@ _PROBES = 64  # lists read for each query; more where these do not hold enough t
 class LanceView:
     """As `phrasemate.index.snapshot_search.View`.
 
-    Up to ``Settings.exact_below`` phrases are held in memory and compared one by one. Of more, Lance's index proposes
-    candidates; it compares the rows that are newer than the index by itself, so nothing is ever invisible. Without
-    any index it reads all vectors for each query.
+    Up to ``IndexSettings.exact_below`` phrases are held in memory and compared one by one. Of more, Lance's index
+    proposes candidates; it compares the rows that are newer than the index by itself, so nothing is ever invisible.
+    Without any index it reads all vectors for each query.
     """
 
-    def __init__(self, store: LanceStore, settings: Settings, threads: int | None) -> None:
+    def __init__(self, store: LanceStore, settings: IndexSettings, threads: int | None) -> None:
         self._store, self._settings = store, settings
         self._threads = threads or cores()
         self.reset()

@@ -22,12 +22,12 @@ from typing import Any
 
 from phrasemate.errors import (
     IndexDamaged,
-    IndexError_,
     IndexExists,
     IndexLocked,
     IndexMissing,
     InputError,
     MissingExtra,
+    PhraseIndexError,
 )
 
 STATE, SHARDS, SENTENCES, PHRASES, WORDS = "state", "shards", "sentences", "phrases", "words"
@@ -89,11 +89,11 @@ def translate_errors(place: str) -> Iterator[None]:
             raise IndexMissing(
                 f"no index at {place}; make one with: phrasemate index --cluster ADDRESS TEXT -o {place}"
             ) from error
-        raise IndexError_(f"{place}: {message[:300]}; check the place, its credentials and free space") from error
+        raise PhraseIndexError(f"{place}: {message[:300]}; check the place, its credentials and free space") from error
 
 
 class Tables:
-    """The tables at one place. Every method raises IndexError_ where the place cannot be used."""
+    """The tables at one place. Every method raises PhraseIndexError where the place cannot be used."""
 
     def __init__(self, place: str, options: Mapping[str, str]) -> None:
         self.place, self.options = place, dict(options)
@@ -127,7 +127,7 @@ class Tables:
         """Create an empty table, replacing an empty one if need be; returns its version. Raises IndexExists."""
         try:
             return self.create_empty(name, dim, "create")
-        except IndexError_ as error:
+        except PhraseIndexError as error:
             if "already exists" not in str(error):
                 raise
         if self.open(name).count_rows():
@@ -237,7 +237,7 @@ def first_rewritten(sizes: Sequence[int], small: int, loose: int) -> int | None:
 def compact(tables: Tables, name: str) -> int:
     """Merge small files and drop their deleted rows; returns the table's new version.
 
-    Lance's indexes know nothing of the rewritten rows until they are brought up to date. Raises IndexError_.
+    Lance's indexes know nothing of the rewritten rows until they are brought up to date. Raises PhraseIndexError.
     """
     table = tables.open(name)
     with translate_errors(tables.place):
