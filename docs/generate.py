@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from textwrap import dedent, fill
+from textwrap import dedent, fill, indent
 from typing import Any
 
 import typer.main
@@ -42,6 +42,13 @@ COMPLETION = {
     "--show-completion": "Show the completion script for the current shell.",
 }
 VERBATIM = "\b\n"
+VALUES = {
+    "DOUBT": "Confidence below which an answer is probably not an equivalent.",
+    "FORMS": "Forms of the prompt, by name.",
+    "METHODS": "Ways in which `NeuralAligner` chooses links.",
+    "SYMMETRISATIONS": "Ways to join the links of two directions.",
+}
+WIDTH = 100  # of a signature on one line
 # The documented names of each module; the others are internal.
 MODULES = {
     "text": "Corpus Side Skipped Term TermPair Unit read read_bilingual read_terms read_units split_sentences words "
@@ -205,7 +212,7 @@ def errors() -> str:
     """The page of errors: each class, and each message with the module that raises it."""
     from phrasemate import errors as module
 
-    tree = _fenced((module.__doc__ or "").strip())
+    tree = _described(module.__doc__)
     parts = [GENERATED, "# Error messages", tree, "All are one line. The command line exits with 1."]
     raised: dict[str, dict[str, list[str]]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
@@ -252,45 +259,59 @@ def _module(name: str) -> str:
     module = importlib.import_module(name)
     names = MODULES[name.removeprefix("phrasemate.")].split()
     members = [_member(getattr(module, member), member) for member in names]
-    return "\n\n".join([f"# {name}", _fenced((module.__doc__ or "").strip()), *members])
+    return "\n\n".join([f"# {name}", _described(module.__doc__), *members])
 
 
 def _member(member: Any, name: str) -> str:
     """One public name: the declaration as the source has it, the docstring, the public methods with theirs."""
     if not (inspect.isclass(member) or inspect.isroutine(member)):
         shown = ", ".join(f"`{key}`" for key in member) if isinstance(member, dict) else f"`{name} = {member!r}`"
-        return f"## {name}\n\n{shown}"
-    node = ast.parse(dedent(inspect.getsource(member))).body[0]
+        return f"## {name}\n\n{VALUES[name]}\n\n{shown}"
+    source = dedent(inspect.getsource(member))
+    node = ast.parse(source).body[0]
     assert isinstance(node, ast.FunctionDef | ast.ClassDef)
-    declared = [_signature(node)] if isinstance(node, ast.FunctionDef) else _fields(node)
-    parts = [f"## {name}", "```python\n" + "\n".join(declared) + "\n```", ast.get_docstring(node)]
+    declared = [_wide(_signature(node))] if isinstance(node, ast.FunctionDef) else _fields(node, source)
+    parts = [f"## {name}", "```python\n" + "\n".join(declared) + "\n```", _described(ast.get_docstring(node))]
     methods = [] if isinstance(node, ast.FunctionDef) else [m for m in node.body if isinstance(m, ast.FunctionDef)]
     listed = [_method(method) for method in methods if not method.name.startswith("_")]
-    return "\n\n".join([part for part in [*parts, "\n".join(listed)] if part])
+    return "\n\n".join(part for part in [*parts, *listed] if part)
 
 
-def _fields(node: ast.ClassDef) -> list[str]:
-    bases = ", ".join(ast.unparse(base) for base in node.bases)
+def _fields(node: ast.ClassDef, source: str) -> list[str]:
+    """A class with its fields as the source has them, comments included."""
+    bases, lines = ", ".join(ast.unparse(base) for base in node.bases), source.splitlines()
     fields = [child for child in node.body if isinstance(child, ast.AnnAssign)]
-    shown = [f"    {ast.unparse(field)}" for field in fields if not ast.unparse(field.target).startswith("_")]
+    public = [field for field in fields if not ast.unparse(field.target).startswith("_")]
+    shown = [line for field in public for line in lines[field.lineno - 1 : field.end_lineno]]
     return [f"class {node.name}({bases})" if bases else f"class {node.name}", *shown]
 
 
 def _method(node: ast.FunctionDef) -> str:
-    """A line of a list: the signature, and the docstring in one paragraph."""
+    """An item of a list: the signature, and the docstring below it."""
     decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
     if decorators & {"property", "cached_property"}:
         declared = f"{node.name}: {ast.unparse(node.returns)}" if node.returns else node.name
     else:
         declared = _signature(node).removeprefix("def ")
     kind = "class method " if "classmethod" in decorators else ""
-    text = " ".join((ast.get_docstring(node) or "").split())
-    return f"- {kind}`{declared}`" + (f": {text}" if text else "")
+    text = _described(ast.get_docstring(node))
+    return f"- {kind}`{declared}`" + (f"\n\n{indent(text, ' ' * 4)}" if text else "")
 
 
 def _signature(node: ast.FunctionDef) -> str:
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     return f"def {node.name}({', '.join(_arguments(node.args))}){returns}"
+
+
+def _wide(signature: str) -> str:
+    """A signature as the formatter would write it: an argument a line where one line is too short."""
+    if len(signature) <= WIDTH:
+        return signature
+    call = ast.parse(f"{signature}: ...").body[0]
+    assert isinstance(call, ast.FunctionDef)
+    name, (head, _, tail) = call.name, signature.rpartition(")")
+    lines = "".join(f"    {argument},\n" for argument in _arguments(call.args))
+    return f"def {name}(\n{lines}){tail}" if head else signature
 
 
 def _arguments(node: ast.arguments) -> Iterator[str]:
@@ -316,9 +337,27 @@ def _argument(node: ast.arg, default: ast.expr | None) -> str:
     return node.arg + kind + value
 
 
-def _fenced(text: str) -> str:
-    """Drawings (a tree of exceptions) as they are drawn."""
-    return "\n\n".join(f"```\n{p}\n```" if "──" in p else p for p in text.split("\n\n"))
+def _described(docstring: str | None) -> str:
+    """A docstring as Markdown: examples, drawings and tables become blocks, arguments a list."""
+    return "\n\n".join(_paragraph(paragraph) for paragraph in (docstring or "").strip().split("\n\n"))
+
+
+def _paragraph(text: str) -> str:
+    title, _, rest = text.partition("\n")
+    if title in ("Args:", "Attributes:"):
+        return "\n".join([f"**{title[:-1].replace('Args', 'Arguments')}**\n", *_items(dedent(rest))])
+    if text.lstrip().startswith(">>> "):
+        return f"```python\n{dedent(text).replace('  # doctest: +SKIP', '')}\n```"
+    if "──" in text or text.startswith(" "):
+        return f"```\n{dedent(text)}\n```"
+    return re.sub("::$", ":", text)
+
+
+def _items(text: str) -> Iterator[str]:
+    """Lines such as ``k: Groups at most.``, each with the lines that continue it, as items of a list."""
+    for item in re.split(r"\n(?! )", text):
+        name, _, meaning = " ".join(item.split()).partition(": ")
+        yield f"- `{name}`: {meaning}"
 
 
 def _summary(text: str | None) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -80,6 +83,57 @@ def test_the_public_surface_is_small(generate: ModuleType) -> None:
 def test_a_public_name_means_one_thing(generate: ModuleType) -> None:
     names = [name for listed in generate.MODULES.values() for name in listed.split()]
     assert [name for name, times in Counter(names).items() if times > 1] == []
+
+
+def members_of(generate: ModuleType) -> Iterator[tuple[str, Any]]:
+    for module, names in generate.MODULES.items():
+        home = importlib.import_module(f"phrasemate.{module}")
+        yield from ((f"{module}.{name}", getattr(home, name)) for name in names.split())
+
+
+def test_every_module_and_every_public_class_has_an_example(generate: ModuleType, generated: dict[str, str]) -> None:
+    pages = [f"api/{module}.md" for module in generate.MODULES]
+    assert [page for page in pages if "```python\n>>> " not in generated[page]] == []
+    classes = [(name, member) for name, member in members_of(generate) if inspect.isclass(member)]
+    shown = [(name, member) for name, member in classes if not issubclass(member, Exception)]
+    assert len(shown) > 50
+    assert [name for name, member in shown if ">>> " not in (member.__doc__ or "")] == []
+
+
+def test_three_arguments_or_more_are_described(generate: ModuleType) -> None:
+    functions = []
+    for name, member in members_of(generate):
+        if inspect.isclass(member):
+            functions += [(f"{name}.{key}", getattr(value, "__func__", value)) for key, value in vars(member).items()]
+        else:
+            functions.append((name, inspect.unwrap(member)))
+    shown = [(name, function) for name, function in functions if inspect.isfunction(function)]
+    public = [(name, function) for name, function in shown if not name.rpartition(".")[2].startswith("_")]
+    assert len(public) > 100
+    assert [name for name, function in public if lacks_arguments(function)] == []
+
+
+def lacks_arguments(function: Any) -> bool:
+    """Whether three arguments or more are not described, here or where the docstring refers to."""
+    text = inspect.getdoc(function) or ""
+    arguments = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    is_elsewhere = text.startswith("As in `") or getattr(function, "__isabstractmethod__", False)
+    return len(arguments) >= 3 and "Args:\n" not in text and not is_elsewhere
+
+
+def test_the_rule_of_arguments_itself() -> None:
+    def described(one: int, two: int, three: int) -> None:
+        """Add.
+
+        Args:
+            one: First number.
+            two: Second number.
+            three: Third number.
+        """
+
+    assert not lacks_arguments(described)
+    assert lacks_arguments(lambda one, two, three: one)
+    assert not lacks_arguments(lambda one, two: one)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,14 @@ import re
 
 
 class PhrasemateError(Exception):
-    """Root of the tree: ``except PhrasemateError`` catches all that phrasemate raises on purpose."""
+    """Root of the tree: ``except PhrasemateError`` catches all that phrasemate raises on purpose.
+
+    >>> try:
+    ...     raise IndexMissing("no index at idx")
+    ... except PhrasemateError as error:
+    ...     print(type(error).__name__, error)
+    IndexMissing no index at idx
+    """
 
 
 class InputError(PhrasemateError):

@@ -43,6 +43,14 @@ class Lookup:
     ``count`` are all matches, ``lines`` the first of them; ``whole`` is False where time ran out before the end.
     ``wordings`` are the matched wordings with their counts, ``before`` and ``after`` the words near them, ``documents``
     the documents, each most frequent first.
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> with pm.Index.create("lookup", pm.load_model()) as index:
+    ...     _ = index.add([story], lang="en")
+    ...     result = lookup(index, "bench*")
+    >>> result.count, result.wordings, result.lines[0].left
+    (1, (('bench', 1),), 'She sat on the ')
     """
 
     query: str

@@ -41,6 +41,9 @@ class MatchSettings:
     `THRESHOLDS`), ``least_score``: the least cosine. ``candidates``: matches of a source term at most; ``mutual``:
     only terms that are each other's best; ``one_to_one``: no term twice, with the greatest sum of margins.
     ``evidence``: sentences that are kept of each side.
+
+    >>> MatchSettings(margin="ratio").least_margin
+    1.15
     """
 
     examples: int = 8
@@ -74,7 +77,11 @@ class MatchSettings:
 
 
 class MatchSide(NamedTuple):
-    """A term list, and where its example sentences come from (None: only the terms' own contexts)."""
+    """A term list, and where its example sentences come from (None: only the terms' own contexts).
+
+    >>> len(MatchSide([Term("Hund", "de"), Term("Haus", "de")]).terms)
+    2
+    """
 
     terms: Sequence[Term]
     finder: Finder | None = None
@@ -89,6 +96,13 @@ class Match:
 
     ``source_examples``, ``target_examples``: how many sentences each was compared by (0: by its wording alone);
     ``source_evidence``, ``target_evidence``: some of them.
+
+    >>> from phrasemate import load_model
+    >>> source = MatchSide([Term("Hund", "de"), Term("Haus", "de")])
+    >>> target = MatchSide([Term("house", "en"), Term("dog", "en")])
+    >>> match = match_terms(source, target, load_model()).matches[0]
+    >>> match.source.text, match.target.text
+    ('Hund', 'dog')
     """
 
     source: Term
@@ -121,6 +135,13 @@ class Matching:
 
     ``repeated``: how many terms of each side stand in their list before, and were passed over. ``alone``: how many
     have no sentence that contains them.
+
+    >>> from phrasemate import load_model
+    >>> source = MatchSide([Term("Hund", "de"), Term("Haus", "de")])
+    >>> target = MatchSide([Term("house", "en"), Term("dog", "en")])
+    >>> matching = match_terms(source, target, load_model())
+    >>> [(match.source.text, match.target.text) for match in matching.matches]
+    [('Hund', 'dog'), ('Haus', 'house')]
     """
 
     matches: tuple[Match, ...]

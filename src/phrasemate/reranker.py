@@ -207,7 +207,11 @@ class Trained(NamedTuple):
 
 
 def bundled_reranker() -> Path:
-    """The one that comes with the package, for the bundled encoder."""
+    """The one that comes with the package, for the bundled encoder.
+
+    >>> bundled_reranker().name
+    'e5-small-reranker'
+    """
     return Path(__file__).parent / "models" / "e5-small-reranker"
 
 
@@ -222,6 +226,9 @@ def load_reranker(folder: Path | None = None) -> Trained:
 
     Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where something
     is missing or altered.
+
+    >>> load_reranker().network.width
+    384
     """
     folder = bundled_reranker() if folder is None else folder
     content, digest = SEAL.read(folder)

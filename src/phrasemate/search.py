@@ -50,6 +50,10 @@ class Group:
     its log-odds, beside the other candidates (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``score`` is the
     best hit's cosine then, and ``count`` how often the wording occurs in the whole index. ``source`` names the
     dictionary that gives it.
+
+    >>> group = Group("bench", score=0.81, count=2, hits=(), probability=0.97)
+    >>> group.weight
+    0.97
     """
 
     text: str
@@ -87,6 +91,14 @@ class Result:
 
     ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1. It is None where the
     model that encodes the queries was not calibrated for it (see `phrasemate.encode.scoring`).
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> with pm.Index.create("result", pm.load_model()) as index:
+    ...     _ = index.add([story], lang="en")
+    ...     result = Searcher(index).search("Er sitzt auf der [[Bank]].", k=1)
+    >>> result.phrase.text, result.groups[0].text, result.doubtful
+    ('Bank', 'bench', False)
     """
 
     query: str
@@ -121,6 +133,9 @@ class SearchRequest:
         languages: Languages of the documents to search; None for all.
 
     Raises InputError for a k below 1 and for contexts below 0.
+
+    >>> SearchRequest(k=3, languages=["en"]).filters
+    (None, ['en'])
     """
 
     k: int = 10

@@ -66,6 +66,13 @@ class DocumentTerm:
     mean belief in its occurrences. ``groups`` are candidate translations, best first, ``confidence`` the probability
     that the first is one (None: not searched, or the model is not calibrated). ``in_glossary``: whether a glossary
     that was given has it.
+
+    >>> import phrasemate as pm
+    >>> text = ["The hard disk is full.", "Format the hard disk.", "A hard disk has platters."]
+    >>> document = pm.Document.from_texts("manual", text)
+    >>> terms = extract_terms([document], pm.load_model())
+    >>> terms[0].text, terms[0].count
+    ('hard disk', 3)
     """
 
     text: str
@@ -106,6 +113,13 @@ class TermSettings:
 
     Translations: the ``k`` best wordings that the index has for the mean vector of up to ``examples`` occurrences, each
     with up to ``contexts`` sentences that contain it.
+
+    >>> import phrasemate as pm
+    >>> text = ["The hard disk is full.", "Format the hard disk.", "A hard disk has platters."]
+    >>> document = pm.Document.from_texts("manual", text)
+    >>> terms = extract_terms([document], pm.load_model(), TermSettings(least=3))
+    >>> [term.text for term in terms]
+    ['hard disk']
     """
 
     ranking: str = "termhood"
@@ -544,11 +558,16 @@ def write_document_terms(
 def term_rows(
     terms: Iterable[DocumentTerm], language: str = "", target_language: str = "", contexts: int = 1
 ) -> Iterator[TermPair]:
-    """A pair for each translation of each term, as the tables have them; score 0 where there is no translation.
+    """Pairs for the tables: one for each translation of each term; score 0 where there is no translation.
 
-    Up to ``contexts`` sentences go with a term and with its translation, of which tables show the first.
     A pair's ``metadata`` are rank, termhood, count, belief, variants, known, places, confidence (of a term's first
     translation), target_count and target_context.
+
+    Args:
+        terms: Terms of a document, best first.
+        language: Language of the document.
+        target_language: Language of the translations.
+        contexts: Sentences that go with a term and with its translation, at most; tables show the first.
     """
     for rank, term in enumerate(terms, 1):
         source = Term(term.text, language, f"t{rank}", contexts=_own_contexts(term, contexts))

@@ -28,7 +28,12 @@ def check_language(code: str) -> None:
 
 
 class Span(NamedTuple):
-    """A stretch of a text: ``text[start:end]``; ``score`` is the segmenter's belief in it, 0 to 1."""
+    """A stretch of a text: ``text[start:end]``; ``score`` is the segmenter's belief in it, 0 to 1.
+
+    >>> span = Span(17, 21)
+    >>> "Er sitzt auf der Bank."[span.start : span.end]
+    'Bank'
+    """
 
     start: int
     end: int
@@ -37,7 +42,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of a document; ``line`` is the 1-based line of the file that it came from."""
+    """One sentence of a document; ``line`` is the 1-based line of the file that it came from.
+
+    >>> Sentence("It rained.", line=3, metadata={"author": "me"}).line
+    3
+    """
 
     text: str
     line: int = 0
@@ -97,7 +106,12 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class PhrasePair:
-    """A phrase and its equivalent in another language."""
+    """A phrase and its equivalent in another language.
+
+    >>> pair = PhrasePair(Phrase("Er sitzt auf der Bank.", 17, 21), Phrase("He sits on the bench.", 15, 20))
+    >>> pair.source.text, pair.target.text
+    ('Bank', 'bench')
+    """
 
     source: Phrase
     target: Phrase
@@ -106,7 +120,12 @@ class PhrasePair:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A phrase that was found: where it stands, and how close it is (cosine)."""
+    """A phrase that was found: where it stands, and how close it is (cosine).
+
+    >>> hit = Hit(Phrase("She sat on the bench.", 15, 20), 0.81, "story.txt", 7)
+    >>> hit.text, hit.document, hit.line
+    ('bench', 'story.txt', 7)
+    """
 
     phrase: Phrase
     score: float
@@ -138,6 +157,10 @@ class Run:
     """A ranking for each query, best first: what every ranker gives and every measure takes.
 
     ``ids`` (queries, k) int64, -1 where a query has fewer than k results; ``scores`` (queries, k) float32.
+
+    >>> run = Run(np.array([[4, 7]]), np.array([[0.9, 0.2]], np.float32), "vectors")
+    >>> int(run.ids[0, 0])
+    4
     """
 
     ids: NDArray[np.int64]
@@ -150,7 +173,13 @@ class Run:
 
 
 class Encoder(Protocol):
-    """Phrase -> vector: what can be indexed."""
+    """Phrase -> vector: what can be indexed.
+
+    >>> from phrasemate import load_model
+    >>> encoder: Encoder = load_model()
+    >>> encoder.encode([Phrase("Er sitzt auf der Bank.", 17, 21)]).shape == (1, encoder.dim)
+    True
+    """
 
     @property
     def dim(self) -> int: ...
@@ -161,7 +190,13 @@ class Encoder(Protocol):
 
 
 class Scorer(Protocol):
-    """Pair -> number: what can only re-rank."""
+    """Pair -> number: what can only re-rank.
+
+    >>> class Lengths:
+    ...     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
+    ...         return np.array([-abs(len(p.source.text) - len(p.target.text)) for p in pairs], np.float32)
+    >>> scorer: Scorer = Lengths()
+    """
 
     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
         """(pairs,) float32."""

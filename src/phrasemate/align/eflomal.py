@@ -27,6 +27,9 @@ class EflomalAligner:
     ``chunk``: sentence pairs at once; the more, the better it learns and the more memory it takes. Words are compared
     in lower case. Each run draws its own samples: links differ a little from run to run.
     Raises MissingExtra where the package eflomal is not installed, InputError for settings that make no sense.
+
+    >>> from phrasemate.align import EflomalAligner
+    >>> aligner = EflomalAligner(symmetrisation="intersection")  # doctest: +SKIP
     """
 
     def __init__(self, symmetrisation: str = "grow-diag-final-and", chunk: int = CHUNK, model: int = 3) -> None:

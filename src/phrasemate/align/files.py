@@ -39,7 +39,7 @@ _BLOCK = 1 << 20
 
 
 class ParallelText:
-    """Sentence pairs in UTF-8 files (gzip where the name ends in .gz), read as a stream, as often as needed.
+    r"""Sentence pairs in UTF-8 files (gzip where the name ends in .gz), read as a stream, as often as needed.
 
     ``target`` None: ``source`` holds both sides, in the columns ``columns`` (from 1), separated by tabs. A pair raises
     ReadError if one side only is blank, a column is missing or the text cannot be decoded. With ``skip`` it is listed
@@ -47,6 +47,11 @@ class ParallelText:
 
     A translation memory or a document in translation (.tmx, .xliff; see `read_bilingual`) gives a pair for each unit
     that has both sides. ``languages`` are source and target, needed where it has more than two.
+
+    >>> _ = Path("text.de").write_text("Der Hund bellt.\n")
+    >>> _ = Path("text.en").write_text("The dog barks.\n")
+    >>> list(ParallelText("text.de", "text.en"))
+    [('Der Hund bellt.', 'The dog barks.')]
     """
 
     def __init__(
@@ -197,7 +202,14 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class PhraseSettings:
-    """Which phrase pairs are taken: see `PhraseFinder` and `BorderWords`."""
+    r"""Which phrase pairs are taken: see `PhraseFinder` and `BorderWords`.
+
+    >>> _ = Path("pairs.tsv").write_text("Der Hund bellt.\tThe dog barks.\n")
+    >>> _ = Path("links.txt").write_text("0-0 1-1 2-2\n")
+    >>> report = pair_files(ParallelText("pairs.tsv"), "links.txt", "phrases.jsonl", PhraseSettings(max_words=1))
+    >>> [(pair.source.text, pair.target.text) for pair in read_pairs("phrases.jsonl")]
+    [('Der', 'The'), ('Hund', 'dog'), ('bellt', 'barks')]
+    """
 
     max_words: int = MAX_WORDS
     rate: float = RATE
@@ -213,10 +225,20 @@ def align_files(
     force: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Report:
-    """Word links of a parallel text, one line in the Pharaoh format for each of its lines.
+    """Write the word links of a parallel text, one line in the Pharaoh format for each of its lines.
 
-    A stopped run continues where it was (see `ResumableFile`). Raises ReadError for a text that cannot be read
-    or whose sides differ in length, InputError for an output that already exists or was started otherwise.
+    A stopped run continues where it was (see `ResumableFile`).
+
+    Args:
+        text: Sentence pairs.
+        out: File to write.
+        aligner: `NeuralAligner` or `EflomalAligner`.
+        tokenised: Whether spaces part the words; else they are found by the rules of Unicode.
+        force: Overwrite a file that exists.
+        progress: Called with what is being done, how many lines are done, and of how many.
+
+    Raises ReadError for a text that cannot be read or whose sides differ in length, InputError for an output that
+    already exists or was started otherwise.
     """
     start, total = time.perf_counter(), text.count()
     settings = _inputs(text) | aligner.signature | {"tokenised": str(tokenised)}
@@ -263,11 +285,22 @@ def pair_files(
     force: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Report:
-    """Phrase pairs of a parallel text with word links, one JSON object for each of its lines.
+    """Write the phrase pairs of a parallel text with word links, one JSON object for each of its lines.
 
-    ``{"source": ..., "target": ..., "pairs": [[start, end, start, end], ...]}``: characters of source and target.
-    The text is read twice: first to count the words that may not begin or end a phrase. Stopped and continued as
-    `align_files`; raises the same, and ReadError for links that are not links of this text.
+    ``{"source": ..., "target": ..., "pairs": [[start, end, start, end], ...]}``: characters of source and target. The
+    text is read twice: first to count the words that may not begin or end a phrase. A stopped run continues where it
+    was.
+
+    Args:
+        text: Sentence pairs.
+        links: File of word links, a line for each pair.
+        out: File to write.
+        settings: Which phrase pairs are taken.
+        tokenised: Whether spaces part the words, as when the links were made.
+        force: Overwrite a file that exists.
+        progress: Called with what is being done, how many lines are done, and of how many.
+
+    Raises what `align_files` raises, and ReadError for links that are not links of this text.
     """
     settings, start = settings or PhraseSettings(), time.perf_counter()
     total = text.count(Path(links))

@@ -64,6 +64,11 @@ class NeuralAligner:
     pooling. ``pooling``: "head" or "mean", by default the head where there is one. ``units``: what is compared, "words"
     or "subwords"; ``ties``: the weight of alike letters (see the module).
     Raises InputError for settings that make no sense, and MissingExtra for ``mwmf`` without SciPy.
+
+    >>> from phrasemate import load_model
+    >>> aligner = NeuralAligner(load_model())
+    >>> aligner.align([(Worded.of("Der Hund bellt."), Worded.of("The dog barks."))])
+    [[(0, 0), (1, 1), (2, 2)]]
     """
 
     def __init__(

@@ -61,14 +61,23 @@ def read_links(path: str | Path) -> Iterator[Links]:
 
 
 def symmetrise(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, int]], how: str) -> Links:
-    """One alignment from two directions; both are given as (source word, target word).
+    """Join the links of two directions, both given as (source word, target word), into one alignment.
 
-    ``how`` is ``intersection``, ``union``, ``grow-diag`` or ``grow-diag-final-and``. ``grow-diag`` starts from the
-    intersection and adds links of the union that are neighbours of a link (diagonals too) and whose source word or
-    target word has no link yet. ``grow-diag-final-and`` then adds links of the forward, then of the reverse direction,
-    both of whose words have none. Och and Ney (2003), "A Systematic Comparison of Various Statistical Alignment
-    Models"; Koehn et al. (2005), "Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation". Links
-    are visited by source word, then target word. Raises InputError for another ``how``.
+    ``grow-diag`` starts from the intersection and adds links of the union that are neighbours of a link (diagonals too)
+    and whose source word or target word has no link yet. ``grow-diag-final-and`` then adds links of the forward, then
+    of the reverse direction, both of whose words have none. Och and Ney (2003), "A Systematic Comparison of Various
+    Statistical Alignment Models"; Koehn et al. (2005), "Edinburgh System Description for the 2005 IWSLT Speech
+    Translation Evaluation". Links are visited by source word, then target word.
+
+    Args:
+        forward: Links from source to target.
+        reverse: Links from target to source.
+        how: One of `SYMMETRISATIONS`: intersection, union, grow-diag or grow-diag-final-and.
+
+    Raises InputError for another ``how``.
+
+    >>> symmetrise([(0, 0), (1, 1)], [(0, 0), (2, 1)], "intersection")
+    [(0, 0)]
     """
     first, second = set(forward), set(reverse)
     if how == "intersection":
@@ -122,7 +131,11 @@ _TOKEN = re.compile(r"[^ \t]+")  # a no-break space is part of a token, for all 
 
 
 class Worded(NamedTuple):
-    """A sentence and the character spans of its words, in order; links count these words from 0."""
+    """A sentence and the character spans of its words, in order; links count these words from 0.
+
+    >>> Worded.of("Der Hund bellt.").words()
+    ['Der', 'Hund', 'bellt']
+    """
 
     text: str
     spans: list[tuple[int, int]]
@@ -293,6 +306,11 @@ class PhraseFinder:
     """Sentence pair and links -> phrase pairs, filtered.
 
     ``frequent``: for each side the case-folded words that may not begin or end a phrase (`BorderWords`).
+
+    >>> german, english = Worded.of("Der Hund bellt."), Worded.of("The dog barks.")
+    >>> pairs = PhraseFinder(max_words=1)(german, english, [(1, 1), (2, 2)])
+    >>> [(pair.source.text, pair.target.text) for pair in pairs]
+    [('Hund', 'dog'), ('bellt', 'barks')]
     """
 
     def __init__(
@@ -304,7 +322,13 @@ class PhraseFinder:
         self.frequent, self.max_words, self.loose = frequent, max_words, loose
 
     def spans(self, source: Worded, target: Worded, links: Links) -> list[tuple[int, int, int, int]]:
-        """Phrase pairs as characters: start and end in the source text, start and end in the target text."""
+        """Phrase pairs as characters: start and end in the source text, start and end in the target text.
+
+        Args:
+            source: Source sentence with its words.
+            target: Target sentence with its words.
+            links: Word links of the two.
+        """
         may_border = _allowed(source, self.frequent[0]), _allowed(target, self.frequent[1])
         boxes = consistent_boxes(links, len(source.spans), len(target.spans), self.max_words, self.loose)
         return [

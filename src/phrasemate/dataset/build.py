@@ -217,9 +217,16 @@ class SideFacts:
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport:
-    """What came of it: pairs given, how many each filter removed, pairs of each split, each language's statistics.
+    r"""What came of it: pairs given, how many each filter removed, pairs of each split, each language's statistics.
 
     ``skipped`` is what was passed over of the texts.
+
+    >>> for name, text in (("de.txt", "Die Speisekarte ist kurz."), ("en.txt", "Bring me the menu, please.")):
+    ...     _ = Path(name).write_text(text)
+    >>> _ = Path("pairs.tsv").write_text("Speisekarte\tmenu\n")
+    >>> report = build_files("data", Side("de", ["de.txt"]), Side("en", ["en.txt"]), "pairs.tsv")
+    >>> report.pair, report.given, report.splits["train"]
+    ('de-en', 1, 1)
     """
 
     pair: str
@@ -392,10 +399,22 @@ def build_files(
 ) -> DatasetReport:
     """Write a data set of the WikiXPR form; see `phrasemate.dataset.build.build` for what is written.
 
-    The phrase pairs come from ``pairs``, a table with tabs, or from ``links``, a dump of the source wiki's langlinks.
-    Page numbers of ``links`` are looked up in the dumps among the source's texts. What was read is kept in
-    ``OUT/.work`` and not read again. Raises InputError for arguments that do not fit or a data set that already exists,
-    ReadError for what cannot be read.
+    What was read is kept in ``OUT/.work`` and not read again.
+
+    Args:
+        out: Folder to write to.
+        source: Language and texts of the source side.
+        target: Language and texts of the target side.
+        pairs: Table with tabs that has the phrase pairs.
+        links: Dump of the source wiki's langlinks, instead of ``pairs``. Page numbers of it are looked up in the dumps
+            among the source's texts.
+        columns: Columns of the source and the target phrase in ``pairs``, from 1.
+        settings: Filters and numbers of examples.
+        force: Overwrite a data set that exists.
+        progress: Called with what is being done, how much of it is done, and of how much (0: not known).
+
+    Raises InputError for arguments that do not fit or a data set that already exists, ReadError for what cannot be
+    read.
     """
     settings, languages = settings or DatasetSettings(), (source.language, target.language)
     _check(source, target, pairs, links, columns, settings)

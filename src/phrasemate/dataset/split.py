@@ -213,6 +213,9 @@ class DatasetSettings:
     """The filters, and how many examples and pairs are wanted.
 
     Raises InputError for a value that makes no sense.
+
+    >>> DatasetSettings(examples=8, max_words=3).least
+    1
     """
 
     examples: int = 32  # paper, section 4: at most, for each phrase

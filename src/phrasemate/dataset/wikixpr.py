@@ -46,9 +46,15 @@ class ExamplePair:
 
 
 def read_dataset(folder: str | Path, pair: str, split: str) -> list[ExamplePair]:
-    """The pairs of one split, in the order of the file.
+    """Read the pairs of one split, in the order of the file.
 
-    Raises InputError for a split or pair that is not there, ReadError naming file and line for what is not such a line.
+    Args:
+        folder: Folder of the data set.
+        pair: Languages, such as "de-en".
+        split: "train", "dev" or "test".
+
+    Raises InputError for a split or pair that is not there, ReadError naming file and line for a line that is not a
+    phrase pair.
     """
     if split not in SPLITS:
         raise InputError(f"split {split!r}; expected one of {', '.join(SPLITS)}")
@@ -133,7 +139,13 @@ def languages_in(folder: Path) -> list[str]:
 
 
 def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) -> Imported:
-    """Write OUT/LANG-en/train.jsonl, dev.jsonl and test.jsonl; phrases of the language are the sources.
+    """Write OUT/LANG-en/train.jsonl, dev.jsonl and test.jsonl from the released WikiXPR.
+
+    Args:
+        folder: Folder of the release.
+        out: Folder to write to.
+        language: Language of the source phrases; the other side is English.
+        force: Overwrite files that exist.
 
     Raises InputError for a file that is not there or already exists without ``force``, ReadError for a line
     without its columns.

@@ -224,8 +224,11 @@ class Model:
     ) -> list[list[Span]]:
         """The phrases of each text, by start, then end.
 
-        ``frequent`` as in `Segmenter.find`: what the n-gram segmenter needs and the learned one ignores. ``options``:
-        ``threshold``, ``max_words`` (None: no limit), ``overlapping`` as in `SegmentOptions`; by default the model's.
+        Args:
+            texts: Texts to segment.
+            frequent: Case-folded words at which no phrase may begin or end; the learned segmenter ignores them.
+            options: ``threshold``, ``max_words`` (None: no limit), ``overlapping`` as in `SegmentOptions`; by default
+                the model's.
         """
         segmenter = self.segmenter.using(**options)
         if not segmenter.contextual:
@@ -243,10 +246,16 @@ class Model:
         indexed: bool = False,
         **options: Unpack[SegmentOptions],
     ) -> list[Extracted]:
-        """Segment (as in `segment`) and encode in one pass of the encoder: what an index takes in, with ``indexed``.
+        """Segment (as in `segment`) and encode in one pass of the encoder.
 
         The same texts in the same call give the same bits. A text of more than 20,000 characters is worked on in
         stretches, which end at white space where there is any; no phrase crosses their ends.
+
+        Args:
+            texts: Texts to segment.
+            frequent: Case-folded words at which no phrase may begin or end, for the n-gram segmenter.
+            indexed: Whether the vectors are for an index, not for queries.
+            options: ``threshold``, ``max_words``, ``overlapping`` as in `segment`.
         """
         segmenter, cut = self.segmenter.using(**options), _Cut(texts)
         results: list[Extracted] = []
@@ -296,10 +305,17 @@ class Model:
     ) -> Floats:
         """(spans, dim) unit vectors of spans of token rows ``first`` to ``last``, both (spans,), in a block of texts.
 
-        ``texts`` (spans,): number of each span's text in the block. ``pooling``: "head", "ends" or "mean"; default: the
-        model's own. A head's vector v becomes v + w c at unit length. Here w is the model's ``context_weight``, and c
-        the mean of the head's unit vectors of all tokens of the text. Where a head was trained on inner products,
-        those of an index (``indexed``) and those of queries differ (see `for_inner_products`).
+        A head's vector v becomes v + w c at unit length. Here w is the model's ``context_weight``, and c the mean of
+        the head's unit vectors of all tokens of the text.
+
+        Args:
+            states: Token states of the block.
+            texts: (spans,) number of each span's text in the block.
+            first: (spans,) row of each span's first token.
+            last: (spans,) row of its last token.
+            pooling: "head", "ends" or "mean"; default: the model's own.
+            indexed: Whether the vectors are for an index. Where a head was trained on inner products, those of an index
+                and those of queries differ (see `for_inner_products`).
         """
         pooling = pooling or self.pooling
         if pooling != "head" or self.head is None:

@@ -88,7 +88,12 @@ class SegmentOptions(TypedDict, total=False):
 
 
 class Segmenter(Protocol):
-    """Finds the phrases of texts."""
+    """Finds the phrases of texts.
+
+    >>> segmenter: Segmenter = NgramSegmenter(max_words=1)
+    >>> segmenter.contextual, len(segmenter.find(["red house"]).starts)
+    (False, 2)
+    """
 
     @property
     def contextual(self) -> bool:
@@ -96,9 +101,12 @@ class Segmenter(Protocol):
         ...
 
     def find(self, texts: Sequence[str], states: States | None = None, frequent: Collection[str] = ()) -> Spans:
-        """The phrases of the texts of a block; a contextual segmenter takes their ``states``.
+        """The phrases of the texts of a block.
 
-        ``frequent``: case-folded words at which no phrase may begin or end, for a segmenter that knows no better.
+        Args:
+            texts: Texts of the block.
+            states: Token states of the texts, for a contextual segmenter.
+            frequent: Case-folded words at which no phrase may begin or end, for a segmenter that knows no better.
         """
         ...
 
@@ -143,6 +151,10 @@ class NgramSegmenter:
 
     ``common``: case-folded words that are frequent in any language (see `common_pieces`). Raises InputError for
     ``max_words`` below 1.
+
+    >>> spans = NgramSegmenter(common=["the"], max_words=2).find(["the red house"]).lists()[0]
+    >>> ["the red house"[span.start : span.end] for span in spans]
+    ['red', 'red house', 'house']
     """
 
     contextual = False
@@ -236,6 +248,12 @@ class LearnedSegmenter:
 
     Frequent words are for the n-gram segmenter: this one has learned where phrases begin and end, and ignores them.
     Raises InputError for a threshold outside 0 to 1 and for ``max_words`` below 1.
+
+    >>> from phrasemate import load_model
+    >>> sentence = "The central bank warned of rising prices."
+    >>> spans = load_model().segment([sentence], threshold=0.5, overlapping=False)[0]
+    >>> [sentence[span.start : span.end] for span in spans]
+    ['central bank', 'warned', 'rising', 'prices']
     """
 
     start: Floats

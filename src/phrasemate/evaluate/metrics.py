@@ -97,7 +97,12 @@ ROUNDING = 1e-9  # sums of the same numbers in another order may differ by so mu
 
 
 class Estimate(NamedTuple):
-    """A figure and the ends of its 95 % interval."""
+    """A figure and the ends of its 95 % interval.
+
+    >>> estimate = bootstrap([1, 1, 1, 0])
+    >>> estimate.value, estimate.low < estimate.value < estimate.high
+    (0.75, True)
+    """
 
     value: float
     low: float
@@ -142,7 +147,15 @@ def bootstrap(
     seed: int = 0,
     level: float = LEVEL,
 ) -> Estimate:
-    """The mean of the scores with its percentile interval."""
+    """Estimate the mean of the scores, with its percentile interval.
+
+    Args:
+        scores: A score for each query.
+        groups: Group of each query; groups are resampled as a whole. None: each query by itself.
+        samples: Resamples.
+        seed: Seed of the draws.
+        level: Share of the resampled means inside the interval.
+    """
     return stratified([scores], [groups], samples, seed, level)
 
 
@@ -211,6 +224,12 @@ def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPL
     """P of the paired randomisation test: how often differences with random signs sum up to as much.
 
     Exact where at most 16 queries differ, else of ``samples`` random draws.
+
+    Args:
+        first: Scores of the first system, one for each query.
+        second: Scores of the second system.
+        samples: Random draws.
+        seed: Seed of the draws.
     """
     differences = _differences(first, second)
     differences = differences[differences != 0]

@@ -31,7 +31,11 @@ class Finder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A phrase in a sentence, and where the sentence is from (``line`` 0: unknown)."""
+    """A phrase in a sentence, and where the sentence is from (``line`` 0: unknown).
+
+    >>> Example(Phrase("She sat on the bench.", 15, 20), "story.txt", 7).as_dict()["start"]
+    15
+    """
 
     phrase: Phrase
     document: str
@@ -120,7 +124,14 @@ class ExampleIndex:
         return [Example(Phrase(row.text, start, end), row.document, row.line, row.language) for row, start, end in rows]
 
     def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
-        """The sentences of `examples`, each marked where the phrase stands first."""
+        """The sentences of `examples`, each marked where the phrase stands first.
+
+        Args:
+            phrase: Phrase to look for.
+            limit: Sentences at most.
+            extra: Characters that a sentence is longer than the phrase, at least.
+            seed: Seed of the draw.
+        """
         return [example.phrase for example in self.examples(phrase, limit, extra, seed)]
 
     def find_all(

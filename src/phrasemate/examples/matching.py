@@ -148,6 +148,9 @@ def occurrences(phrase: str, text: str) -> list[tuple[int, int]]:
     Upper and lower case are alike (ß is ss, İ is i), so are the apostrophes, and the hyphens. Soft hyphens and other
     characters that are not seen count for nothing. Word boundaries are those of `phrasemate.text.words`, further the
     apostrophe and colon inside a word; in Korean, particles may follow. Raises InputError for a blank phrase.
+
+    >>> occurrences("bench", "A bench. Two benches.")
+    [(2, 7)]
     """
     return list(_matcher(phrase).spans(text))
 

@@ -77,6 +77,12 @@ class BaseIndex(ABC):
         manifest: Model and settings that it was made with.
         store: Rows of the index.
         texts: Search for substrings.
+
+    >>> import phrasemate as pm
+    >>> pm.Index.create("base", pm.load_model()).close()
+    >>> with pm.Index.open("base") as index:
+    ...     isinstance(index, BaseIndex), index.documents()
+    (True, [])
     """
 
     path: Path | str
@@ -99,10 +105,14 @@ class BaseIndex(ABC):
 
     @property
     @abstractmethod
-    def readonly(self) -> bool: ...
+    def readonly(self) -> bool:
+        """Whether changes are refused."""
+        ...
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release files and memory."""
+        ...
 
     @property
     def model(self) -> Model | IndexModel:
@@ -118,22 +128,34 @@ class BaseIndex(ABC):
     # -- writing
 
     @abstractmethod
-    def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None: ...
+    def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
+        """Take another model and other options of segmenting, while there is no document."""
+        ...
 
     @abstractmethod
-    def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport: ...
+    def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
+        """Store documents; see `Index.add`."""
+        ...
 
     @abstractmethod
-    def delete(self, *names: str) -> None: ...
+    def delete(self, *names: str) -> None:
+        """Remove documents, all or none."""
+        ...
 
     @abstractmethod
-    def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None: ...
+    def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None:
+        """Reclaim the space of deleted rows, and rebuild the search files; see `Index.optimize`."""
+        ...
 
     @abstractmethod
-    def stats(self) -> IndexStats: ...
+    def stats(self) -> IndexStats:
+        """Sizes of the index; reads no sentence."""
+        ...
 
     @abstractmethod
-    def verify(self) -> VerifyReport: ...
+    def verify(self) -> VerifyReport:
+        """Check every row and file; nothing is changed."""
+        ...
 
     def _check_writable(self) -> None:
         if self.readonly:

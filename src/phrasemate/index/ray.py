@@ -301,13 +301,29 @@ def build(
     progress: Progress | None = None,
     worker: type[Worker] = Worker,
 ) -> AddReport:
-    """Make or extend the index of Lance tables at ``path``, a folder or the URI of object storage, with Ray workers.
+    """Make or extend the index of Lance tables at ``path`` with Ray workers.
 
-    The rows are those that ``Index.add`` would make. ``model`` and ``segment`` are for a new index, or must be those of
-    the index. ``address`` as in `pool.connected`, ``workers``: default one for each CPU of the cluster; ``chunks`` of
-    1,024 sentences make a shard. A run that was stopped is continued by the same call: shards that workers committed
-    are kept. Raises ClusterError, MissingExtra, ModelMismatch, IndexLocked (another driver has taken over), InputError,
+    The rows are those that ``Index.add`` would make. A run that was stopped is continued by the same call: shards that
+    workers committed are kept.
+
+    Args:
+        path: Folder or URI of object storage.
+        documents: Documents to add.
+        address: Address of the cluster, as in `pool.connected`.
+        model: Model of a new index, or the one that the index has.
+        lang: Language of the documents.
+        workers: Workers at most; default: one for each CPU of the cluster.
+        segment: How phrases are found in a new index, where that is not the model's own way.
+        settings: Numbers that steer the index.
+        chunks: Chunks of 1,024 sentences that make a shard.
+        progress: Called after each shard.
+        worker: Class of the workers.
+
+    Raises ClusterError, MissingExtra, ModelMismatch, IndexLocked (another driver has taken over), InputError,
     ReadError, PhraseIndexError (the place cannot be used).
+
+    >>> import phrasemate as pm
+    >>> report = build("s3://bucket/idx", pm.read("corpus/"), "auto", lang="en")  # doctest: +SKIP
     """
     check_language(lang)
     place = place_of(path)

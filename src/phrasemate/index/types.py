@@ -46,7 +46,13 @@ class IndexModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Every number that steers an index, once. The figures behind them are in results/log/index.md."""
+    """Every number that steers an index, once. The figures behind them are in results/log/index.md.
+
+    >>> import phrasemate as pm
+    >>> with pm.Index.create("settings", pm.load_model(), settings=IndexSettings(exact_below=10_000)) as index:
+    ...     index.stats().engine
+    'exact'
+    """
 
     chunk: int = 1024  # sentences of one model call and one transaction: what a kill can lose
     learn: int = 20_000  # sentences from which a language's frequent words are learned
@@ -63,7 +69,15 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent:
-    """After each chunk: what this ``add`` has stored so far. ``bytes_total`` is 0 when unknown."""
+    """After each chunk: what this ``add`` has stored so far. ``bytes_total`` is 0 when unknown.
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> with pm.Index.create("progress", pm.load_model()) as index:
+    ...     _ = index.add([story], progress=lambda event: print(event.sentences, [event.document]))
+    1 ['story']
+    1 ['']
+    """
 
     sentences: int
     phrases: int
@@ -78,7 +92,15 @@ Progress = Callable[[ProgressEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """What one ``add`` did. ``sentences`` and ``phrases`` count what this call stored, not what was there."""
+    """What one ``add`` did. ``sentences`` and ``phrases`` count what this call stored, not what was there.
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> with pm.Index.create("report", pm.load_model()) as index:
+    ...     report = index.add([story], lang="en")
+    >>> report.documents_added, report.sentences
+    (1, 1)
+    """
 
     documents_added: int
     replaced: int
@@ -91,7 +113,15 @@ class AddReport:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A document in an index; ``complete`` is False while an interrupted ``add`` waits to be continued."""
+    """A document in an index; ``complete`` is False while an interrupted ``add`` waits to be continued.
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> with pm.Index.create("documents", pm.load_model()) as index:
+    ...     _ = index.add([story], lang="en")
+    ...     [(document.name, document.language) for document in index.documents()]
+    [('story', 'en')]
+    """
 
     id: int
     name: str
@@ -104,7 +134,15 @@ class DocumentInfo:
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """The size and make-up of an index; ``files`` maps each file name to its bytes."""
+    """The size and make-up of an index; ``files`` maps each file name to its bytes.
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> with pm.Index.create("stats", pm.load_model()) as index:
+    ...     _ = index.add([story], lang="en")
+    ...     index.stats().sentences
+    1
+    """
 
     path: str
     model: str
@@ -127,7 +165,15 @@ class IndexStats:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The outcome of ``Index.verify``: every problem in a line, and how many of each thing were checked."""
+    """The outcome of ``Index.verify``: every problem in a line, and how many of each thing were checked.
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> with pm.Index.create("verify", pm.load_model()) as index:
+    ...     _ = index.add([story], lang="en")
+    ...     index.verify().ok
+    True
+    """
 
     problems: list[str] = field(default_factory=list)
     checked: dict[str, Any] = field(default_factory=dict)
@@ -145,6 +191,13 @@ class TuneReport:
     ``single_ms``: one query, the median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried
     on a sample, with what they cost there; those last that were given up as dearer. Where the index is small enough
     to be searched exactly, ``engine`` is "exact" and nothing else is said.
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> with pm.Index.create("tune", pm.load_model()) as index:
+    ...     _ = index.add([story], lang="en")
+    ...     index.optimize(target_recall=0.95).engine
+    'exact'
     """
 
     target: float

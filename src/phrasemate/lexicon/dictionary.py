@@ -52,6 +52,10 @@ class Dictionary:
 
     An entry has wordings that mean the same, each with its language, or with the number of its side if that is
     unknown. ``name`` is the source of the equivalents. Raises InputError for more than 4,000,000 pairs, or for none.
+
+    >>> dictionary = Dictionary("mine", [[("de", "Haus"), ("en", "house"), ("en", "building")]])
+    >>> [equivalent.text for equivalent in dictionary.equivalents("das Haus", "de", "en")]
+    ['house', 'building']
     """
 
     def __init__(self, name: str, entries: Iterable[Entry]) -> None:
@@ -70,9 +74,13 @@ class Dictionary:
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """The equivalents of a wording, the best first; each weighs one divided by its rank in the dictionary.
 
-        Looked up are, one after the other until something is there: the wording, folded (case, white space); without
-        leading function words; by its stems. ``lang`` and ``target`` leave out sides in other languages; a side whose
-        language is unknown is taken for any.
+        Three ways to look it up are tried until one gives something: folded (case, white space); without leading
+        function words; by its stems. A side whose language is unknown is taken for any.
+
+        Args:
+            wording: Word or phrase to look up.
+            lang: Language of the wording; "" for any.
+            target: Language of the equivalents; "" for any.
         """
         sides = [side for side in self._sides if _fits(side.language, lang)]
         for lookup in LOOKUPS:

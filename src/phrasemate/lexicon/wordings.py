@@ -21,6 +21,9 @@ class Equivalent(NamedTuple):
     ``text`` is the wording as the dictionary has it, ``language`` its language ("" if unknown). ``weight`` (above 0,
     at most 1) is the probability of this equivalent given the wording; a dictionary without probabilities has one
     divided by the rank. ``source`` names the dictionary.
+
+    >>> Equivalent("house", 1.0, "my dictionary", "en").text
+    'house'
     """
 
     text: str
@@ -30,14 +33,23 @@ class Equivalent(NamedTuple):
 
 
 class Lexicon(Protocol):
-    """Anything that knows equivalents of wordings."""
+    """Anything that knows equivalents of wordings.
+
+    >>> from phrasemate.lexicon import bundled_lexicon
+    >>> lexicon: Lexicon = bundled_lexicon()
+    >>> lexicon.equivalents("Haus", "de", "en")[0].text
+    'house'
+    """
 
     name: str
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """The equivalents of a wording, the best first; none if it is unknown.
 
-        ``lang`` is the language of the wording, ``target`` that of the equivalents; "" stands for all languages.
+        Args:
+            wording: Word or phrase to look up.
+            lang: Language of the wording; "" for any.
+            target: Language of the equivalents; "" for any.
         """
         ...
 

@@ -175,11 +175,18 @@ def check_output(path: str | Path, force: bool = False) -> Path:
 
 
 def write_mates(path: str | Path, mates: Iterable[Mate], languages: tuple[str, str] = ("", "")) -> None:
-    """Write mates in the format that the name says; the file appears when it is whole.
+    """Write mates in the format that the name of the file tells; the file appears when it is whole.
 
     `.tsv`: source, target, score, places of the source, places of the target, without a header; a place is
     ``document:line``, several are separated by `` | ``. `.jsonl`: an object for each. `.tmx`: a unit for each; score
-    and places are properties. Raises InputError if it cannot be written.
+    and places are properties.
+
+    Args:
+        path: File to write.
+        mates: Pairs of sentences, as `mine` gives them.
+        languages: Source and target, for .tmx.
+
+    Raises InputError if the file cannot be written.
     """
     path = check_output(path, force=True)
     if path.suffix.lower() == ".tmx":
@@ -232,6 +239,14 @@ class Mined:
 
     ``skipped``: what was passed over when the sides were read, be it in an earlier run. ``remarks``: what a user should
     know of the threshold.
+
+    >>> import phrasemate as pm
+    >>> german = [pm.Document.from_texts("de", ["Der Hund bellt.", "Es regnet seit Tagen.", "Das Haus ist alt."])]
+    >>> english = [pm.Document.from_texts("en", ["The house is old.", "The dog is barking.", "He sold his car."])]
+    >>> with mine(german, english, pm.load_model(), settings=Mining(threshold=0.5)) as mates:
+    ...     best = next(iter(mates))
+    >>> best.source, best.target
+    ('Das Haus ist alt.', 'The house is old.')
     """
 
     remarks: tuple[str, ...] = ()
@@ -275,11 +290,21 @@ def mine(
 ) -> Mined:
     """Find the sentences of two collections that are each other's translations.
 
-    ``work``: the folder for what is computed on the way (None: a temporary one). A stopped run resumes in it. Other
-    thresholds, filters, pairs to calibrate with and so on can be tried in it, and only what they change is computed
-    again. It is refused for other texts, languages or another model, unless ``force`` starts again. ``known`` mates are
-    hidden among the sentences to fit the threshold, see `calibrate`. A ``scorer`` takes the place of
-    ``settings.rerank``; it needs a threshold or known mates. ``threads`` are for the search (default: all).
+    A stopped run resumes in its folder ``work``. Other thresholds, filters, pairs to calibrate with and so on can be
+    tried in it, and only what they change is computed again.
+
+    Args:
+        source: Documents of one language.
+        target: Documents of the other language.
+        model: Model that encodes the sentences.
+        work: Folder for what is computed on the way; None: a temporary one. It is refused for other texts, languages or
+            another model.
+        settings: How pairs are scored and chosen.
+        known: Pairs that are translations. They are hidden among the sentences to fit the threshold, see `calibrate`.
+        scorer: Scorer of pairs, instead of ``settings.rerank``; it needs a threshold or known pairs.
+        threads: Threads of the search; default: all cores.
+        force: Start again in a folder that belongs to something else.
+        progress: Called with what is being done, how much of it is done, and of how much.
 
     Raises ReadError for what cannot be read, InputError for what makes no sense, MissingExtra for a language check
     without its package.

@@ -120,7 +120,12 @@ class Mining:
 
 
 class Mate(NamedTuple):
-    """A sentence and its mate, with all places where each stands."""
+    """A sentence and its mate, with all places where each stands.
+
+    >>> mate = Mate("Der Hund bellt.", "The dog barks.", 1.6, 0.9, (), ())
+    >>> mate.source, mate.target
+    ('Der Hund bellt.', 'The dog barks.')
+    """
 
     source: str
     target: str
@@ -268,6 +273,10 @@ class Calibration:
 
     ``known`` pairs were hidden, ``found`` of them are at or above the threshold; ``mates`` is an estimate of how many
     other mates there are in the collections.
+
+    >>> calibration = Calibration(threshold=1.4, precision=0.9, recall=0.8, f1=0.85, known=100, found=80, mates=240)
+    >>> f"{calibration.precision:.0%} of the pairs are expected to be right"
+    '90% of the pairs are expected to be right'
     """
 
     threshold: float

@@ -132,6 +132,10 @@ class Cache:
     """A file of answers; several threads and processes may share it.
 
     Raises InputError for a file that is another, which is left as it is, and for one that cannot be read or written.
+
+    >>> cache = Cache(Path("answers.sqlite"))
+    >>> cache.path.exists()
+    True
     """
 
     def __init__(self, path: Path) -> None:
@@ -214,6 +218,9 @@ class Endpoint:
     ``url`` ends before ``/chat/completions`` (usually in /v1); ``api`` is "chat" or "completions" (text to be
     continued: base models). ``key`` names the variable of the environment that holds the key. Greedy decoding unless
     ``temperature`` is above 0. ``concurrency`` requests at once, ``timeout`` seconds each, ``tries`` in all.
+
+    >>> Endpoint("http://127.0.0.1:8000/v1", model="my-model", temperature=0.3).concurrency
+    4
     """
 
     url: str
@@ -306,7 +313,12 @@ class _Refused(Exception):
 
 
 class Client:
-    """Asks one endpoint; use it in ``with``. ``requests`` counts what was sent, ``repeats`` those that were again."""
+    """Asks one endpoint; use it in ``with``. ``requests`` counts what was sent, ``repeats`` those that were again.
+
+    >>> with Client(Endpoint("http://127.0.0.1:8000/v1"), Cache(Path("answers.sqlite"))) as client:
+    ...     client.requests
+    0
+    """
 
     def __init__(self, endpoint: Endpoint, cache: Cache | None = None) -> None:
         self.endpoint, self.cache = endpoint, cache

@@ -106,6 +106,9 @@ class Hints:
         quick: No second look at what was retrieved (`Searcher`).
         budget: Tokens that all hints of a sentence may take.
         least: The least number of characters of a phrase.
+
+    >>> Hints(k=3, budget=200).confidence
+    0.9
     """
 
     threshold: float = 0.7
@@ -135,6 +138,14 @@ class Hinter:
 
     ``apart``: look for the phrases that share no word, too, which takes another pass of the encoder. Raises InputError
     where the learned segmenter is wanted of a model that has none.
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She opened an account at the bank."])
+    >>> with pm.Index.create("hints", pm.load_model()) as index:
+    ...     _ = index.add([story], lang="en")
+    ...     retrieved = Hinter(index, Hints(confidence=0.5))(["Die Bank ist geschlossen."])
+    >>> [(hint.phrase, hint.equivalents[0].text) for hint in retrieved[0].hints]
+    [('Bank', 'bank')]
     """
 
     def __init__(

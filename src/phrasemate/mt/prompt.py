@@ -146,6 +146,10 @@ class Prompter:
     """Makes the prompts of a form for one pair of languages (codes such as ``de``; see `language_name`).
 
     Raises InputError for a template that names what there is not.
+
+    >>> print(Prompter(FORMS["plain"], "de", "en").prompt("Guten Morgen.").ask)
+    German: Guten Morgen.
+    English:
     """
 
     def __init__(self, form: Form, source: str, target: str, examples: Sequence[Example] = ()) -> None:
@@ -171,7 +175,14 @@ class Prompter:
         )
 
     def prompt(self, source: str, hints: Sequence[Hint] = (), related: str = "", phrases: Sequence[str] = ()) -> Prompt:
-        """What to ask for ``source``; ``phrases`` are those of it that a form with a ``first`` asks for."""
+        """The prompt for one sentence.
+
+        Args:
+            source: Sentence to translate.
+            hints: Phrases of it with their equivalents.
+            related: Related sentence of the target language; "" for none.
+            phrases: Phrases of ``source`` that a form with a ``first`` asks for.
+        """
         if not self.form.first or not phrases:
             return self._last(self._task(source, hints, related))
 

@@ -55,7 +55,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A line's translation, "" with the reason in ``failure`` where there is none."""
+    """A line's translation, "" with the reason in ``failure`` where there is none.
+
+    >>> Translation(Asked(1, "Guten Morgen.", None), "Good morning.").text
+    'Good morning.'
+    """
 
     request: Asked
     text: str
@@ -72,7 +76,12 @@ class Translation:
 
 
 class Retrieval:
-    """What is looked up for sentences: hints, a related sentence, both or nothing."""
+    """What is looked up for sentences: hints, a related sentence, both or nothing.
+
+    >>> hints, related = Retrieval()(["Guten Morgen."])[0]
+    >>> hints.hints, related
+    ((), ('', 0.0))
+    """
 
     def __init__(
         self,
@@ -104,7 +113,13 @@ class Retrieval:
 
 
 class Translator:
-    """Asks a model for the translation of each line."""
+    """Asks a model for the translation of each line.
+
+    >>> from phrasemate.mt import FORMS
+    >>> translator = Translator(Prompter(FORMS["plain"], "de", "en"), Retrieval())
+    >>> [request.source for request in translator.requests(["Guten Morgen.", "Gute Nacht."])]
+    ['Guten Morgen.', 'Gute Nacht.']
+    """
 
     def __init__(self, prompter: Prompter, retrieval: Retrieval) -> None:
         self.prompter, self.retrieval = prompter, retrieval

@@ -280,13 +280,19 @@ def read(
     on_error: str = "raise",
     encoding: str = "utf-8",
 ) -> Corpus:
-    """The texts of files, of folders and all below them, and of standard input ("-"), to be read lazily.
+    """Read the texts of files, of folders and all below them, and of standard input ("-"), lazily.
 
-    ``column`` (name in the first row, or number from 1; default: the first) is that of tables, ``text_field`` that of
-    JSON lines. ``lines="paragraph"`` splits each line into sentences by the rules of ``lang``, ``"sentence"`` takes
-    each line as one. ``"wrapped"`` joins the lines of plain text into paragraphs first, as ``"paragraph"`` does where
-    they are wrapped at one width. ``on_error="skip"`` lists in ``Corpus.skipped`` what would raise ReadError. Raises
-    InputError for arguments that make no sense; nothing is opened yet.
+    Args:
+        paths: Files and folders; "-" for standard input.
+        column: Of tables: a name in the first row, or a number from 1; default: the first column.
+        text_field: Field of JSON lines that holds the text.
+        lines: "paragraph" splits each line into sentences, "sentence" takes each line as one. "wrapped" joins the lines
+            of plain text into paragraphs first, as "paragraph" does where they are wrapped at one width.
+        lang: Language of the texts, whose rules split sentences.
+        on_error: "raise", or "skip" to list in ``Corpus.skipped`` what would raise ReadError.
+        encoding: Encoding of text files.
+
+    Raises InputError for arguments that make no sense; nothing is opened yet.
     """
     if not paths:
         raise InputError("no path given; expected files, folders or - for standard input")
@@ -305,6 +311,11 @@ class Corpus:
 
     The paths are looked up at the first use. What was passed over under ``on_error="skip"`` is in ``skipped``,
     as far as the documents have been read.
+
+    >>> from pathlib import Path
+    >>> _ = Path("story.txt").write_text("It rained. It snowed.")
+    >>> [sentence.text for document in read("story.txt", lang="en") for sentence in document.sentences()]
+    ['It rained.', 'It snowed.']
     """
 
     def __init__(self, paths: tuple[str, ...], options: Options, skip: bool) -> None:

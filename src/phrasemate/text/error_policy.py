@@ -15,7 +15,16 @@ _OTHERS = re.compile(r",? or (?:use )?--on-error skip| \(choose one with --[a-z-
 
 
 class Skipped(NamedTuple):
-    """What was passed over: a line, or a file (from that line on) if ``whole``; line 0 means all of the file."""
+    """What was passed over: a line, or a file (from that line on) if ``whole``; line 0 means all of the file.
+
+    >>> from pathlib import Path
+    >>> from phrasemate import read
+    >>> _ = Path("lines.jsonl").write_text("{broken")
+    >>> corpus = read("lines.jsonl", on_error="skip")
+    >>> sentences = [sentence for document in corpus for sentence in document.sentences()]
+    >>> [(skip.file, skip.line) for skip in corpus.skipped]
+    [('lines.jsonl', 1)]
+    """
 
     file: str
     line: int

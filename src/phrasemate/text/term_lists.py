@@ -43,20 +43,24 @@ Row = tuple[str, int, list[str]]  # its sheet, if it has one, its line and cells
 
 
 def read_terms(path: str | os.PathLike[str], language: str = "", column: str | int | None = None) -> Iterator[Term]:
-    """The terms of a list, as a stream.
+    """Read the terms of a list, as a stream.
 
-    By the name: .tsv, .csv and .xlsx hold a term a row, .tbx and .xml (of MultiTerm) are term bases. In .txt, each line
-    is a term. The term of a row is in the column ``column`` (name in the first row, or number from 1). Without it, a
-    first row with a cell "term", "source" or "text" is the header. Then its columns "id", "language", "definition",
-    "note" and "context" are taken too. Else the first column is that of the terms. With the name of a column, so are
-    "id" and "language" (or "NAME_language"). In .tsv and .csv, a ' before what would be a formula is none of the text
-    (see `write_pairs`).
+    The name of the file tells the format. .tbx and .xml (of MultiTerm) are term bases. .tsv, .csv and .xlsx have one
+    term in each row, .txt one in each line. Without ``column``, a first row with a cell "term", "source" or "text" is
+    the header. Its columns "id", "language", "definition", "note" and "context" are taken too. Without a header the
+    terms are in the first column. With the name of a column, "id" and "language" (or "NAME_language") are taken too.
+    In .tsv and .csv, a ' before a would-be formula is not part of the text (see `write_pairs`).
 
     A .txt whose first line has a tab is a table as well, and so are .tab and .utf8, as OmegaT writes its glossaries.
     There, lines that begin with # are comments, as the first ones of a .tsv or .csv are that have no other cell.
 
-    ``language``: of a list that says the languages of its terms, only those in it and its varieties ("*" for all); of
-    other lists, that of the terms. A list of several languages is refused without it. Raises ReadError.
+    Args:
+        path: File to read.
+        language: Of a list that says the languages of its terms, only those in it and its varieties ("*" for all). Of
+            other lists, the language of the terms. A list of several languages is refused without it.
+        column: Column of the terms in a table: a name in the first row, or a number from 1.
+
+    Raises ReadError.
     """
     path = Path(path)
     packed = path.suffix.lower() == ".gz"
@@ -202,12 +206,18 @@ def _of_language(terms: Iterator[Term], language: str, name: str) -> Iterator[Te
 
 
 def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: int = 2) -> None:
-    """Writes a term base (.tbx); terms that follow one another and share an ``id`` are one concept.
+    """Write a term base (.tbx); terms that follow one another and share an ``id`` are one concept.
 
-    ``version`` 2 is TBX-Basic of 2008 (MARTIF), which most programs read, 3 that of ISO 30042:2019. Kept are text,
-    language, definition, note and contexts, and of ``metadata`` what TBX-Basic has a place for. An id that XML does
-    not allow as one, or that another concept has, is changed (17 to c17, c17 to c17-2). Characters that XML cannot
-    hold become U+FFFD. Raises InputError if it cannot be written.
+    The file keeps text, language, definition, note and contexts, and of ``metadata`` what TBX-Basic has a place for. An
+    id that XML does not allow as one, or that another concept has, is changed (17 to c17, c17 to c17-2). Characters
+    that XML cannot hold become U+FFFD.
+
+    Args:
+        path: File to write.
+        terms: Terms, those of a concept together.
+        version: 2 for TBX-Basic of 2008 (MARTIF), which most programs read; 3 for ISO 30042:2019.
+
+    Raises InputError if the file cannot be written.
     """
     if version not in (2, 3):
         raise InputError(f"version={version}; expected 2 or 3")

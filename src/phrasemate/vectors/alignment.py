@@ -96,7 +96,11 @@ HELD = 400_000_000  # similarities that are kept during an iteration (1.6 GB) in
 
 @dataclass(frozen=True, slots=True)
 class SelfLearning:
-    """The settings, each with the paper's value."""
+    """The settings, each with the paper's value.
+
+    >>> SelfLearning(vocabulary=5_000).neighbours
+    10
+    """
 
     vocabulary: int = 20_000  # most frequent words of each side that are learnt from (3.3, frequency-based cut-off)
     initial: int = 4_000  # those that the beginning compares (4.2)

@@ -93,6 +93,11 @@ class Induction:
     """Result of an induction. ``words`` were asked; ``missing`` counts words without a vector, or whose translations
     all lack one. ``nearest`` and ``csls`` (words,) bool: whether the first answer was right, by nearest neighbour and
     by CSLS, in the order of the lexicon.
+
+    >>> german = WordVectors(["hund", "haus"], np.eye(2, dtype=np.float32), "de")
+    >>> english = WordVectors(["dog", "house"], np.eye(2, dtype=np.float32), "en")
+    >>> induce(german, english, [("hund", "dog"), ("haus", "house")], k=1).as_dict()["acc@1 csls"]
+    1.0
     """
 
     words: tuple[str, ...]

@@ -43,6 +43,9 @@ class DistilSettings:
     ``contexts`` is the most sentences of a word; ``least`` of them are encoded for its sake, the others are there for
     other words, so that rare words cost little. ``pooling`` and ``layer`` as in `Model.encode`: `mean`, `ends`, or
     `head`, which is the projection that the model was trained with.
+
+    >>> DistilSettings(words=10_000, contexts=4).least
+    2
     """
 
     words: int = 50_000
@@ -208,7 +211,15 @@ def cover(
 
     x_w is the mean of the word's token states when it is encoded by itself, P the projection of ``vectors``, and u goes
     over the new words. Where these are fewer than 1,000, it also goes over the first words of ``vectors``, read in the
-    same way. Counts of new words are 0. Raises InputError for vectors that were not distilled from this ``model``.
+    same way. Counts of new words are 0.
+
+    Args:
+        vectors: Vectors that were distilled from ``model``.
+        model: Model that encodes the new words.
+        words: Words that must have a vector.
+        progress: Called with what is being done, how much of it is done, and of how much.
+
+    Raises InputError for vectors that were not distilled from this ``model``.
     """
     pooling, layer = vectors.facts.get("pooling", "mean"), vectors.facts.get("layer")
     projection = shared_projection(vectors, model, pooling, layer)

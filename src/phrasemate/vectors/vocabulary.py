@@ -49,7 +49,12 @@ class Vocabulary(NamedTuple):
 
 
 class Sentences:
-    """The sentences of documents as texts that can be gone through again and again: ``Sentences(read("corpus/"))``."""
+    """The sentences of documents as texts that can be gone through again and again: ``Sentences(read("corpus/"))``.
+
+    >>> texts = Sentences([Document.from_texts("story", ["It rained.", "It snowed."])])
+    >>> list(texts) == list(texts) == ["It rained.", "It snowed."]
+    True
+    """
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self._documents = documents

@@ -118,6 +118,9 @@ def export_model(
 
     Raises ModelError when the folder is not usable, ModelUnsupported for other architectures, InputError for bad
     options; an existing ``out`` is replaced only with ``force``. Nothing is left behind when it fails.
+
+    >>> from phrasemate.encode.export import export_model
+    >>> export_model("multilingual-e5-small", "my-model", pooling="mean")  # doctest: +SKIP
     """
     folder, out = Path(folder), Path(out)
     if pooling not in (None, *DEFAULTS) or embedding_bits not in (None, *BITS):

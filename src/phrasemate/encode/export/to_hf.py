@@ -33,6 +33,9 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
     that computes the same. ``training.json`` keeps how the weights were made.
 
     Raises ModelError and its kinds for a folder that is not a whole model, InputError when ``out`` exists.
+
+    >>> from phrasemate.encode import bundled_folder
+    >>> unpack_model(bundled_folder(), "e5-small-hf")  # doctest: +SKIP
     """
     folder, out = Path(folder), Path(out)
     if out.exists():

@@ -290,9 +290,16 @@ def read_bilingual(
 ) -> Iterator[tuple[str, str]]:
     """Sentence pairs of a translation memory or a document in translation, as a stream; line breaks become spaces.
 
-    ``source`` and ``target`` are languages (their varieties count too). Without them a unit's first side is the
-    source and its second the target, and all units must have them in the same two languages. Units that lack a side,
-    or text on one, are passed over. Raises ReadError, InputError for one language without the other.
+    Without languages a unit's first side is the source and its second the target, and all units must have them in the
+    same two languages. Units that lack a side, or text on one, are passed over.
+
+    Args:
+        path: File in a format that `read_units` reads.
+        source: Language of the source; its varieties count too.
+        target: Language of the target.
+        encoding: Encoding of the file.
+
+    Raises ReadError, InputError for one language without the other.
     """
     if bool(source) != bool(target):
         raise InputError(f"languages {source!r} and {target!r}; expected both or none")
@@ -346,13 +353,19 @@ def write_units(
     languages: tuple[str, str] | None = None,
     version: str = "",
 ) -> None:
-    """Writes units as they come, by the name of the file: .tmx (1.4b), .xlf or .xliff (``version`` "1.2", the default,
-    or "2.0").
+    """Write units as they come, in the format that the name of the file tells: .tmx, .xlf or .xliff.
 
-    ``languages``: source and target; default: those of the first unit. XLIFF holds one source and one target side
-    each, and of the metadata "name" (or "id", "tuid"), "note" and "state". TMX holds all. Characters that XML cannot
-    hold become U+FFFD (XLIFF 2.0 has a place for control characters). The file appears when it is whole. Raises
-    InputError if it cannot be written so.
+    XLIFF holds one source and one target side each, and of the metadata "name" (or "id", "tuid"), "note" and "state".
+    TMX holds all. Characters that XML cannot hold become U+FFFD (XLIFF 2.0 has a place for control characters). The
+    file appears when it is whole.
+
+    Args:
+        path: File to write.
+        units: Units, each with its sides.
+        languages: Source and target; default: those of the first unit.
+        version: "1.4" of TMX; "1.2" (default) or "2.0" of XLIFF.
+
+    Raises InputError if the file cannot be written so.
     """
     path = Path(path)
     suffix = path.suffix.lower()

@@ -17,7 +17,11 @@ _NORWEGIAN = ("no", "nor")  # Bokmål and Nynorsk
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A text of a unit in one language (a tag such as "de" or "pt-BR", as the file has it)."""
+    """A text of a unit in one language (a tag such as "de" or "pt-BR", as the file has it).
+
+    >>> Side("Der Hund bellt.", "de").language
+    'de'
+    """
 
     text: str
     language: str = ""
@@ -26,7 +30,14 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Texts that mean the same in different languages, as a translation memory has them; ``line`` counts from 1."""
+    """Texts that mean the same in different languages, as a translation memory has them; ``line`` counts from 1.
+
+    >>> from phrasemate.text import read_units, write_units
+    >>> unit = Unit((Side("Der Hund bellt.", "de"), Side("The dog barks.", "en")))
+    >>> write_units("memory.tmx", [unit])
+    >>> [side.text for unit in read_units("memory.tmx") for side in unit.sides]
+    ['Der Hund bellt.', 'The dog barks.']
+    """
 
     sides: tuple[Side, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -39,6 +50,11 @@ class Term:
 
     ``id`` is that of the concept, which the terms of several languages share. ``contexts`` are sentences that hold
     the term; ``metadata`` has its other properties ("partOfSpeech", "subjectField", ...), strings or lists of them.
+
+    >>> from phrasemate.text import read_terms, write_terms
+    >>> write_terms("terms.tbx", [Term("Bremse", "de", "c1"), Term("brake", "en", "c1")])
+    >>> [term.text for term in read_terms("terms.tbx", language="de")]
+    ['Bremse']
     """
 
     text: str
@@ -55,6 +71,9 @@ class TermPair:
     """A term and its equivalent, with what else there is to say of the pair.
 
     ``score`` says how near they are; None where a person has chosen, and nothing was measured.
+
+    >>> from phrasemate.text import write_pairs
+    >>> write_pairs("pairs.tsv", [TermPair(Term("Bremse", "de"), Term("brake", "en"), 0.9)])
     """
 
     source: Term
