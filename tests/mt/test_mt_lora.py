@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,16 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.errors import InputError, ModelError
-from phrasemate.training.lora import IGNORED, Encoded, LoraSettings, encoded, padded, read_lessons, train_lora
+from phrasemate.training.lora import (
+    IGNORED,
+    Encoded,
+    LoraSettings,
+    encoded,
+    padded,
+    read_lessons,
+    summed_loss,
+    train_lora,
+)
 
 TEXTS = [(f"German: satz {n}\nEnglish:", f" sentence {n}") for n in range(8)]
 QUICK = LoraSettings(steps=12, batch=4, rate=2e-2, warmup=2, rank=4)
@@ -161,17 +171,44 @@ def test_the_loss_is_that_of_the_reference_alone(base: Path) -> None:
     assert (len(first.ids), first.first) == (len("German: s") + 1, len("German:"))  # and the end of the text
     ids, mask, labels = padded([first, second], pad=0)
     assert ids.shape == (2, 11)
-    assert labels[0].tolist() == [IGNORED] * 7 + first.ids[7:] + [IGNORED]
+    assert labels[0].tolist() == [IGNORED] * 8 + first.ids[7:]
     assert mask.sum(1).tolist() == [10, 11]
     assert labels[1, 0] == IGNORED
     assert labels[1, 1:].tolist() == second.ids[1:]
 
 
 def test_padding_by_hand() -> None:
-    ids, mask, labels = padded([Encoded([5, 6, 7], 1), Encoded([8], 0)], pad=9)
-    assert ids.tolist() == [[5, 6, 7], [8, 9, 9]]
-    assert mask.tolist() == [[1, 1, 1], [1, 0, 0]]
-    assert labels.tolist() == [[IGNORED, 6, 7], [8, IGNORED, IGNORED]]
+    ids, mask, labels = padded([Encoded([5, 6, 7], 1), Encoded([8, 4], 0)], pad=9)
+    assert ids.tolist() == [[5, 6, 7], [9, 8, 4]]
+    assert mask.tolist() == [[1, 1, 1], [0, 1, 1]]
+    assert labels.tolist() == [[IGNORED, 6, 7], [IGNORED, IGNORED, 4]]  # nothing foretells the first token
+
+
+def test_the_summed_loss_is_that_of_each_example_alone(base: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(str(base)).eval()
+    items = [Encoded([5, 6, 7, 8], 2), Encoded([8, 4], 1), Encoded([3, 9, 5, 2, 2, 7], 5)]
+    expected = 0.0
+    for ids, first in items:
+        logits = model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
+        expected -= sum(float(logits[place - 1, ids[place]]) for place in range(first, len(ids)))
+    assert float(summed_loss(model, *padded(items, pad=1)).detach()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_chunks_change_nothing_but_memory(base: Path, data: Path, tmp_path: Path) -> None:
+    """Without dropout, whose draws depend on the chunks."""
+    settings = LoraSettings(steps=3, batch=4, dropout=0.0)
+    whole, cut = (train_lora(data, base, tmp_path / str(chunk), replace(settings, chunk=chunk)) for chunk in (4, 1))
+    assert cut == pytest.approx(whole, rel=1e-5)
+
+
+def test_frozen_weights_in_16_bits_learn_the_same(base: Path, data: Path, tmp_path: Path) -> None:
+    losses = train_lora(data, base, tmp_path / "a", replace(QUICK, dropout=0.0))
+    rounded = train_lora(data, base, tmp_path / "b", replace(QUICK, dropout=0.0, precision="bf16"))
+    assert rounded == pytest.approx(losses, rel=0.03)
+    weights = load_file(tmp_path / "b" / "adapter_model.safetensors")
+    assert {value.dtype for value in weights.values()} == {torch.float32}
 
 
 def test_messages_go_through_the_models_own_template(base: Path) -> None:
@@ -249,7 +286,10 @@ def test_what_can_be_told_before_the_model_is_looked_for(
         assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
 
 
-@pytest.mark.parametrize("change", [{"rate": math.nan}, {"rate": math.inf}, {"norm": math.nan}, {"dropout": 2.0}])
+@pytest.mark.parametrize(
+    "change",
+    [{"rate": math.nan}, {"precision": "fp8"}, {"chunk": 0}, {"rate": math.inf}, {"norm": math.nan}, {"dropout": 2.0}],
+)
 def test_senseless_settings_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(InputError, match="expected"):
         LoraSettings(**change)

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,16 +27,24 @@ from phrasemate.training.trainer import short_of_memory
 from phrasemate.utils.storage import unlock
 
 IGNORED = -100  # label of a token without a loss, as torch's cross-entropy has it
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 Progress = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class LoraSettings:
-    """How to train; ``rate`` rises over ``warmup`` steps and falls linearly to zero."""
+    """How to train; ``rate`` rises over ``warmup`` steps and falls linearly to zero.
+
+    Args:
+        chunk: Examples that are computed together; a step's examples are sorted by length and cut into such chunks.
+            The gradient does not depend on it, memory and padding do.
+        precision: "fp32" or "bf16", which holds the frozen weights in 16 bits. The added matrices have 32 bits.
+    """
 
     steps: int = 100  # paper, appendix C.3
     batch: int = 16
+    chunk: int = 4
     rate: float = 2e-4  # usual for LoRA
     warmup: int = 10
     rank: int = 8
@@ -44,8 +53,11 @@ class LoraSettings:
     max_tokens: int = 1_024  # of a prompt with its reference; longer ones are left out
     norm: float = 1.0
     seed: int = 0
+    precision: str = "fp32"
 
     def __post_init__(self) -> None:
+        if self.precision not in DTYPES or self.chunk < 1:
+            raise InputError(f"{asdict(self)}; expected precision fp32 or bf16, and chunk from 1")
         if min(self.steps, self.batch, self.rank, self.alpha, self.max_tokens) < 1 or not 0 < self.rate < math.inf:
             raise InputError(f"{asdict(self)}; expected steps, batch, rank, alpha, max_tokens and rate above 0")
         if self.warmup < 0 or not 0 <= self.dropout < 1 or not self.norm > 0 or not 0 <= self.seed < 1 << 63:
@@ -90,7 +102,7 @@ def train_lora(
         target_modules="all-linear",
     )
     with _in_one_line(base, out):
-        tokenizer, model = _loaded(base)
+        tokenizer, model = _loaded(base, DTYPES[settings.precision])
         items, left_out = encoded(lessons, tokenizer, settings.max_tokens)
         adapter = get_peft_model(model, config).to(device).train()
         losses = _trained(adapter, items, settings, out, tokenizer.pad_token_id or 0, device, progress)
@@ -133,18 +145,50 @@ def _trained(
         for step, batch in enumerate(_batches(items, settings), 1):
             for group in optimiser.param_groups:
                 group["lr"] = settings.rate * _share(step, settings)
-            ids, mask, labels = (item.to(device) for item in padded(batch, pad))
-            loss = adapted(input_ids=ids, attention_mask=mask, labels=labels).loss
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            losses.append(_backward(adapted, batch, settings.chunk, pad, device))
             torch.nn.utils.clip_grad_norm_(weights, settings.norm)
             optimiser.step()
-            losses.append(float(loss.detach()))
             if not math.isfinite(losses[-1]):
                 raise ModelError(f"{out}: the loss of step {step} is {losses[-1]}; try a lower rate")
             print(json.dumps({"step": step, "loss": losses[-1]}), file=log, flush=True)
             progress(step, settings.steps, losses[-1])
     return losses
+
+
+def _backward(adapted: Any, batch: Sequence[Encoded], chunk: int, pad: int, device: str) -> float:
+    """Add the gradients of a batch, chunk by chunk; its loss, the mean over all tokens of the references."""
+    items = sorted(batch, key=lambda item: len(item.ids))
+    count = sum(_with_loss(item) for item in items)
+    loss = 0.0
+    for low in range(0, len(items), chunk):
+        ids, mask, labels = (item.to(device) for item in padded(items[low : low + chunk], pad))
+        part = summed_loss(adapted, ids, mask, labels) / max(1, count)
+        part.backward()  # type: ignore[no-untyped-call]
+        loss += float(part.detach())
+    return loss
+
+
+def summed_loss(model: Any, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+    """Sum of the cross-entropies of the labels, as `padded` gives them.
+
+    The output layer is by far the widest of a small model, so it is computed only where some example has a loss.
+    """
+    size = ids.shape[1]
+    first = int((labels != IGNORED).any(0).nonzero().min())
+    keep = size - first + 1  # with the token before the first
+    options = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0), "logits_to_keep": keep}
+    parameters = signature(getattr(model, "get_base_model", lambda: model)().forward).parameters
+    options = {name: value for name, value in options.items() if name in parameters}
+    logits = model(input_ids=ids, attention_mask=mask, **options).logits[:, -keep:-1]
+    return torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1).float(), labels[:, first:].flatten(), ignore_index=IGNORED, reduction="sum"
+    )
+
+
+def _with_loss(item: Encoded) -> int:
+    """Number of tokens of an example that have a loss; the first token of a text never has."""
+    return len(item.ids) - max(1, item.first)
 
 
 def read_lessons(path: Path) -> list[dict[str, Any]]:
@@ -188,7 +232,7 @@ def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) ->
         after = tokenizer(reference, add_special_tokens=False)["input_ids"]
         end = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
         lessons.append(Encoded([*before, *after, *end], len(before)))
-    short = [element for element in lessons if len(element.ids) <= max_tokens]
+    short = [element for element in lessons if len(element.ids) <= max_tokens and _with_loss(element) > 0]
     if not short:
         raise InputError(f"all {len(lessons)} examples are longer than {max_tokens} tokens; raise max_tokens")
     return short, len(lessons) - len(short)
@@ -206,15 +250,19 @@ def _parts(item: dict[str, Any], tokenizer: Any) -> tuple[str, str]:
 
 
 def padded(batch: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(ids, mask, labels), (items, longest) int64 each; labels are the ids where there is a loss."""
+    """(ids, mask, labels), (items, longest) int64 each; labels are the ids where there is a loss.
+
+    Padded on the left, so that the references of all examples end together.
+    """
     longest = max(len(item.ids) for item in batch)
     ids = torch.full((len(batch), longest), pad)  # (items, longest)
     mask = torch.zeros_like(ids)
     labels = torch.full_like(ids, IGNORED)
     for row, (sequence, first) in enumerate(batch):
-        ids[row, : len(sequence)] = torch.tensor(sequence)
-        mask[row, : len(sequence)] = 1
-        labels[row, first : len(sequence)] = ids[row, first : len(sequence)]
+        before = longest - len(sequence)
+        ids[row, before:] = torch.tensor(sequence)
+        mask[row, before:] = 1
+        labels[row, before + max(1, first) :] = ids[row, before + max(1, first) :]
     return ids, mask, labels
 
 
@@ -235,11 +283,11 @@ def _share(step: int, settings: LoraSettings) -> float:
     return (settings.steps - step + 1) / max(1, settings.steps - settings.warmup)
 
 
-def _loaded(base: str | Path) -> tuple[Any, Any]:
+def _loaded(base: str | Path, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
     """Tokenizer and model; ModelError where there is none, or weights lack, which would be drawn at random."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True, "use_safetensors": True}
+    options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True, "use_safetensors": True}
     options["trust_remote_code"] = False  # transformers would ask on the terminal whether to run what the folder brings
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(base), trust_remote_code=False)
