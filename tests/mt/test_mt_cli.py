@@ -62,6 +62,15 @@ def test_one_translation_a_line_and_why(text: Path, server: Double, folder: Path
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".new"]
 
 
+def test_terms_of_a_dictionary_are_in_the_prompt(text: Path, folder: Path, tmp_path: Path) -> None:
+    base = tmp_path / "terms.tsv"
+    base.write_text("Motorrad\tmotorised bicycle\n", "utf-8")
+    given = ("--source-lang", "de", "--target-lang", "en", "--index", folder, "--dry-run", "--dictionary", base)
+    result = mt(text, *given)
+    assert result.exit_code == 0, result.output
+    assert "Motorrad = motorised bicycle\n" in result.stdout
+
+
 def test_a_second_run_asks_nothing(text: Path, server: Double) -> None:
     first = translate(text, server, "--form", "plain")
     second = translate(text, server, "--form", "plain")

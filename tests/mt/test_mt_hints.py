@@ -14,6 +14,7 @@ from phrasemate import Index
 from phrasemate.encode.model import Extracted
 from phrasemate.encode.scoring import VOTES, Confidence, Views
 from phrasemate.errors import InputError
+from phrasemate.lexicon import Dictionary
 from phrasemate.mt import Hint, Hinter, Hints
 from phrasemate.mt.hints import Equivalent, chosen, cut, within
 from phrasemate.query import Query, parse_query
@@ -129,6 +130,36 @@ def test_a_phrase_with_no_good_equivalent_leaves_its_words_to_shorter_ones() -> 
     assert [phrase for phrase, _ in shown(found)] == ["alte Motorrad", "kleinen Haus"]
     (found,) = hinter(floor=0.95)([TEXT])
     assert found.hints == ()
+
+
+def test_terms_of_a_dictionary_are_hints_whether_or_not_the_index_holds_them() -> None:
+    entries = [
+        [("de", "Haus"), ("en", "premises"), ("en", "home"), ("en", "building")],
+        [("de", "stand vor"), ("en", "stood in front of")],
+    ]
+    searcher = FakeSearcher(FakeModel(*SPANS), FOUND, None)
+    dictionaries = [Dictionary("base", entries)]
+    own = Hinter(None, Hints(), searcher, dictionaries=dictionaries, languages=("de", "en"))  # type: ignore[arg-type]
+    (found,) = own([TEXT])
+    assert shown(found) == [
+        ("Motorrad", ["motorcycle"]),
+        ("stand vor", ["stood in front of"]),  # not in the index
+        ("Haus", ["premises", "home"]),  # two of them; the longer phrase around it yields
+    ]
+    assert [hint.equivalents[0].places for hint in found.hints[1:]] == [(), ()]
+    assert [hint.confidence for hint in found.hints] == [None, 1.0, 1.0]
+    elsewhere = Hinter(None, Hints(), searcher, dictionaries=dictionaries, languages=("de", "fr"))  # type: ignore[arg-type]
+    (found,) = elsewhere([TEXT])
+    assert shown(found) == [("Motorrad", ["motorcycle"]), ("kleinen Haus", ["cottage"])]
+
+
+def test_a_term_that_was_retrieved_too_keeps_its_places() -> None:
+    house_alone = {"Haus": FOUND["Haus"]}
+    searcher = FakeSearcher(FakeModel(*SPANS), house_alone, None)
+    dictionaries = [Dictionary("base", [[("de", "Haus"), ("en", "House")]])]
+    (found,) = Hinter(None, Hints(), searcher, dictionaries=dictionaries)([TEXT])  # type: ignore[arg-type]
+    (equivalent,) = found.hints[-1].equivalents
+    assert (equivalent.text, equivalent.score, len(equivalent.places)) == ("house", 0.86, 1)
 
 
 def test_hits_are_looked_up_only_for_phrases_that_may_pass() -> None:

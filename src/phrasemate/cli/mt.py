@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from itertools import islice
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import JsonAtEnd, Threads, argument, flag, option, pairs_of
+from phrasemate.cli.options import Dictionaries, JsonAtEnd, Threads, argument, flag, option, pairs_of
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup, clean
 from phrasemate.errors import EndpointError, InputError, MissingExtra
@@ -80,6 +80,8 @@ def opened_retrieval(
     bare: Prompter,
     stack: ExitStack,
     show: Callable[[str, int, int], None],
+    dictionaries: Sequence[Path] = (),
+    languages: tuple[str, str] = ("", ""),
 ) -> Retrieval:
     """What the form looks up; nothing is opened for the plain one."""
     from phrasemate.mt import Hinter, RelatedSentences, Retrieval
@@ -88,12 +90,14 @@ def opened_retrieval(
         return Retrieval()
     from phrasemate.encode import load_model
     from phrasemate.index import Index
+    from phrasemate.lexicon import open_dictionaries
 
     encoder = load_model(model, threads=threads) if model else None
     opened = stack.enter_context(Index.open(index, encoder, readonly=True, threads=threads))
     if form is FormName.SENTENCE:
         return Retrieval(related=RelatedSentences(opened, cache_folder(), show))
-    hinter = Hinter(opened, settings, apart=bool(bare.form.first))
+    term_bases = open_dictionaries(dictionaries, languages)
+    hinter = Hinter(opened, settings, apart=bool(bare.form.first), dictionaries=term_bases, languages=languages)
     tokenizer = hinter.model.runtime.tokenizer
     return Retrieval(hinter, cost=lambda hint: len(tokenizer.encode(bare.hint(hint)).ids))
 
@@ -147,6 +151,7 @@ def translate(
     shots: Annotated[int, option("--shots", "N", "How many of --examples to show the model.", min=0)] = 4,
     threshold: Threshold = 0.7,
     segmenter: SegmenterName = Segmenter.LEARNED,
+    dictionary: Dictionaries = None,
     overlapping: Annotated[
         bool, flag("--overlapping", "All phrases, not only the longest that share no word.")
     ] = False,
@@ -228,7 +233,9 @@ def translate(
         lines = _lines(file)
         show = stack.enter_context(stages(lambda: "the answers so far are kept: run the same command again to resume"))
         bare = Prompter(chosen, source, target)
-        retrieval = opened_retrieval(index, model, threads, form, settings, bare, stack, show)
+        retrieval = opened_retrieval(
+            index, model, threads, form, settings, bare, stack, show, dictionary or (), (source, target)
+        )
         shown_examples = retrieval.examples(_pairs(examples, source, target, shots)) if examples else ()
         translator = Translator(Prompter(chosen, source, target, shown_examples), retrieval)
         sinks = _Sinks(out, jsonl, as_json, show_prompt, stack)
@@ -399,6 +406,7 @@ def prepare(
     count: Annotated[int, option("--count", "N", "Examples.", min=1)] = 1_800,
     threshold: Threshold = 0.7,
     segmenter: SegmenterName = Segmenter.LEARNED,
+    dictionary: Dictionaries = None,
     k: Equivalents = 2,
     contexts: Contexts = 1,
     confidence: Confidence = 0.9,
@@ -435,7 +443,9 @@ def prepare(
     with ExitStack() as stack:
         show = stack.enter_context(stages())
         prompter = Prompter(chosen, source, target)
-        retrieval = opened_retrieval(index, model, threads, form, settings, prompter, stack, show)
+        retrieval = opened_retrieval(
+            index, model, threads, form, settings, prompter, stack, show, dictionary or (), (source, target)
+        )
         written = write_lessons(lessons(some, prompter, retrieval, show), chat, plain)
     if as_json:
         typer.echo(json.dumps({"examples": written, "chat": str(chat), "plain": str(plain)}))
@@ -455,6 +465,7 @@ def tune(
     rank: Annotated[int, option("--rank", "N", "Rank of the added matrices.", min=1)] = 8,
     max_tokens: Annotated[int, option("--max-tokens", "N", "Longer examples are left out.", min=8)] = 1_024,
     seed: Annotated[int, option("--seed", "N", "Seed of the matrices and of the order.")] = 0,
+    bf16: Annotated[bool, flag("--bf16", "Hold the frozen weights in 16 bits: half the memory, and faster.")] = False,
     device: Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")] = "auto",
     threads: Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)] = None,
     force: Annotated[bool, flag("--force", "Overwrite a folder that exists.")] = False,
@@ -472,7 +483,10 @@ def tune(
         from phrasemate.training.trainer import chosen_device
     except ImportError as error:
         raise MissingExtra(error.name or "torch", "train") from error
-    settings = LoraSettings(steps=steps, batch=batch, rate=rate, rank=rank, max_tokens=max_tokens, seed=seed)
+    precision = "bf16" if bf16 else "fp32"
+    settings = LoraSettings(
+        steps=steps, batch=batch, rate=rate, rank=rank, max_tokens=max_tokens, seed=seed, precision=precision
+    )
     read_lessons(data)  # faults in them are reported before a model is loaded, perhaps from afar
     with stages() as show:
         losses = train_lora(

@@ -25,9 +25,11 @@ from phrasemate.encode.segmenter import LETTER
 from phrasemate.errors import InputError
 from phrasemate.examples import occurrences
 from phrasemate.index import BaseIndex
+from phrasemate.lexicon import Dictionary
+from phrasemate.mt.term_base import terms_in
 from phrasemate.query import marked
 from phrasemate.search import Group, Result, Searcher, is_of
-from phrasemate.text import words
+from phrasemate.text import folded, words
 from phrasemate.types import Hit, Span
 from phrasemate.utils.storage import NewFile
 
@@ -136,8 +138,16 @@ class Hints:
 class Hinter:
     """Retrieves and chooses hints, of many sentences at once; the index and its model stay open.
 
-    ``apart``: look for the phrases that share no word, too, which takes another pass of the encoder. Raises InputError
-    where the learned segmenter is wanted of a model that has none.
+    Args:
+        index: Text in the target language.
+        settings: How hints are chosen.
+        searcher: What looks phrases up (default: one of the index).
+        apart: Look for the phrases that share no word, too, which takes another pass of the encoder.
+        dictionaries: Their terms become hints, whether or not the index holds the equivalents, and go before
+            retrieved ones.
+        languages: Of the sentences and of the index, where the dictionaries have several; "" for any.
+
+    Raises InputError where the learned segmenter is wanted of a model that has none.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She opened an account at the bank."])
@@ -149,10 +159,19 @@ class Hinter:
     """
 
     def __init__(
-        self, index: BaseIndex, settings: Hints, searcher: Searcher | None = None, apart: bool = False
+        self,
+        index: BaseIndex,
+        settings: Hints,
+        searcher: Searcher | None = None,
+        apart: bool = False,
+        dictionaries: Sequence[Dictionary] = (),
+        languages: tuple[str, str] = ("", ""),
     ) -> None:
-        self.apart = apart
-        self.settings, self.searcher = settings, searcher or Searcher(index, views=not settings.quick)
+        self.apart, self.dictionaries, self.languages = apart, tuple(dictionaries), languages
+        self.settings, self.searcher = (
+            settings,
+            searcher or Searcher(index, views=not settings.quick, lexicons=dictionaries),
+        )
         self.model = self.searcher.model
         floor, per_word = FLOORS[self.searcher.scorer is not None or self.searcher.calibrated is not None]
         self._floor = floor if settings.floor is None else settings.floor
@@ -186,6 +205,7 @@ class Hinter:
         answers = []
         for number, (text, candidates) in enumerate(zip(sentences, spans, strict=True)):
             hints = [hint for _ in chances[number] if (hint := self._hint(next(results))) is not None]
+            hints = self._with_terms(text, hints)
             free = hints if self.settings.overlapping else chosen(hints)
             affordable = within(free, self.settings.budget, cost)
             names = _texts(text, [span for span, _ in candidates])
@@ -246,6 +266,17 @@ class Hinter:
             free = chosen([hint for hint, _ in right])
             phrases.append(tuple((hint.phrase, texts_of[hint.start, hint.end]) for hint in free))
         return phrases
+
+    def _with_terms(self, text: str, hints: Sequence[Hint]) -> list[Hint]:
+        """The terms of the dictionaries as hints, and the retrieved ones that share no word with them."""
+        terms = []
+        for start, end, equivalents in terms_in(text, self.dictionaries, *self.languages):
+            retrieved = next((hint.equivalents for hint in hints if (hint.start, hint.end) == (start, end)), ())
+            places = {folded(equivalent.text): equivalent for equivalent in retrieved}
+            best = [places.get(folded(wording)) or Equivalent(wording, 1.0, 0, ()) for wording in equivalents]
+            terms.append(Hint(text[start:end], start, end, tuple(best[: self.settings.k]), 1.0))
+        others = [hint for hint in hints if all(hint.end <= term.start or term.end <= hint.start for term in terms)]
+        return sorted([*terms, *others], key=lambda hint: (hint.start, hint.end))
 
     def _hint(self, result: Result) -> Hint | None:
         """Hint of a phrase; None where no candidate is good enough, or the best one is not."""

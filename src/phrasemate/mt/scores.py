@@ -24,8 +24,8 @@ from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples import occurrences
 from phrasemate.lexicon import Dictionary
 from phrasemate.lexicon.inflection import stemmed_all, without_function_words
+from phrasemate.mt.term_base import terms_in
 from phrasemate.text import words
-from phrasemate.text.normalize import folded
 
 METRICS = ("BLEU", "chrF", "TER")
 SAMPLES, SEED = 1_000, 12_345  # sacrebleu's defaults
@@ -205,8 +205,6 @@ def hint_counts(
     return counts
 
 
-TERM_WORDS = 6  # of the longest term that is looked up
-
 Stems = tuple[str, ...]
 
 
@@ -248,22 +246,9 @@ def terms_of(
 
 
 def _terms_in_sentence(line: int, text: str, dictionaries: Sequence[Dictionary], lang: str, target: str) -> list[Term]:
-    spans = words(text)
-    covered_words = [False] * len(spans)
-    terms: dict[int, Term] = {}
-    for size in range(min(TERM_WORDS, len(spans)), 0, -1):
-        for first in range(len(spans) - size + 1):
-            if any(covered_words[first : first + size]):
-                continue
-            wording = text[spans[first][0] : spans[first + size - 1][1]]
-            if without_function_words(wording, lang) != folded(wording):  # it is there without them, too
-                continue
-            equivalents = [
-                stems_of(without_function_words(str(equivalent.text), target), target)
-                for dictionary in dictionaries
-                for equivalent in dictionary.equivalents(wording, lang, target)
-            ]
-            if stems := tuple(dict.fromkeys(filter(None, equivalents))):
-                terms[first] = Term(line, wording, stems)
-                covered_words[first : first + size] = [True] * size
-    return [terms[first] for first in sorted(terms)]
+    terms = []
+    for occurrence in terms_in(text, dictionaries, lang, target):
+        stems = [stems_of(without_function_words(wording, target), target) for wording in occurrence.equivalents]
+        if stems := list(dict.fromkeys(filter(None, stems))):
+            terms.append(Term(line, text[occurrence.start : occurrence.end], tuple(stems)))
+    return terms
