@@ -110,6 +110,21 @@ def test_an_export_in_int8_is_the_rounded_graph(tmp_path: Path, monkeypatch: pyt
     assert cosines(states.values, np.concatenate(expected)).mean() >= 0.99
 
 
+def test_an_export_in_bf16_has_half_the_bytes_and_stays_nearer_than_int8(tmp_path: Path) -> None:
+    folder = families.save_family("distilbert", tmp_path / "hf")
+    export_model(folder, tmp_path / "model", precision="bf16", embedding_bits=16)
+    weights = (tmp_path / "model" / TRACED_WEIGHTS).stat().st_size
+    assert weights < 1.5 * 2 * 2 * (
+        4 * 64 * 64 + 2 * 64 * 128
+    )  # bytes: of each layer, two for each weight, and a margin
+    model = load_model(tmp_path / "model", threads=1)
+    (states,) = model.token_states(families.TEXTS)
+    _, expected = families.torch_states(folder, families.TEXTS)
+    near = cosines(states.values, np.concatenate(expected))
+    assert near.min() >= 0.999
+    assert (near < 0.9999999).any()  # something was rounded
+
+
 @pytest.mark.parametrize(("kind", "spaces"), [("byte_bpe", {(2, 2)}), ("fallback_bpe", {(2, 2), (5, 5)})])
 def test_a_character_of_several_tokens(kind: str, spaces: set[tuple[int, int]], tmp_path: Path) -> None:
     """Each token of a character has the whole character; a token of white space alone (``spaces``) is empty."""

@@ -50,6 +50,7 @@ class Precision(StrEnum):
     """How weights are stored."""
 
     INT8 = "int8"
+    BF16 = "bf16"
     FP16 = "fp16"
     FP32 = "fp32"
 
@@ -131,7 +132,7 @@ def export(
         ),
     ] = Graph.AUTO,
     precision: Annotated[
-        Precision, option("--precision", "int8|fp16|fp32", "Of the encoder's weights.")
+        Precision, option("--precision", "int8|bf16|fp16|fp32", "Of the encoder's weights.")
     ] = Precision.INT8,
     embedding_bits: Annotated[
         int | None, option("--embedding-bits", "4|8|16", "Bits for each value of the token table (traced: 8, else 4).")

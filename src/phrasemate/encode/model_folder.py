@@ -32,7 +32,7 @@ CONFIG, TOKENIZER, ENCODER = "config.json", "tokenizer.json.gz", "encoder.onnx"
 CONFIDENCE, SCORER = "confidence.json", "scorer.json"  # not sealed: no vector depends on them
 TRACED, TRACED_WEIGHTS, SENTENCE = "encoder.xml", "encoder.bin", "sentence.safetensors"
 EMBEDDINGS, HEADS, MANIFEST = "embeddings.safetensors", "heads.safetensors", "MANIFEST.json"
-PRECISIONS = ("int8", "fp16", "fp32")  # of the graph's weights; with fp32 the runtime computes in it, too
+PRECISIONS = ("int8", "bf16", "fp16", "fp32")  # of the graph's weights; with fp32 the runtime computes in it, too
 NESTING = 100  # brackets of JSON within one another; an export writes four
 REMEDY = "export the model again, or reinstall phrasemate if it is the bundled one"
 

@@ -104,7 +104,7 @@ def export_model(
         prompt: the name of the prompt of a sentence-transformers folder that is the default.
         graph: "written" by us (`onnx_graph`: BERT, RoBERTa, CamemBERT, XLM-R), "traced" from torch (`traced_graph`:
             what transformers loads), or "auto": written where that is possible and ``precision`` is "int8".
-        precision: of the weights, "int8", "fp16" or "fp32"; with fp32 the runtime computes in it, too.
+        precision: of the weights, "int8", "bf16", "fp16" or "fp32"; with fp32 the runtime computes in it, too.
         embedding_bits: 4, 8 or 16 for each value of the token table. None: 4, or 8 with a traced graph.
         smooth: even out what goes into the products of a written graph before it is rounded to int8.
         project: plain text from which `add_projection` learns a projection to ``dim`` numbers.

@@ -194,9 +194,9 @@ def token_vectors(encoder: Any, tokens: int) -> Floats:
 def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision: str, folder: Path) -> None:
     """Write ``encoder.xml`` and ``encoder.bin`` into a folder.
 
-    ``table``: the token vectors, of which the comparison draws texts; ``precision``: "int8" (matrices alone, one scale
-    for each output value), "fp16" or "fp32". Raises ModelUnsupported where the converter fails or its graph computes
-    something else than torch.
+    ``table``: the token vectors, of which the comparison draws texts. ``precision``: "int8" (matrices alone, one scale
+    for each output value), "bf16" (matrices alone), "fp16" or "fp32". Raises ModelUnsupported where the converter fails
+    or its graph computes something else than torch.
     """
     import openvino
     import torch
@@ -220,8 +220,8 @@ def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision:
     for port, layer in zip(graph.outputs, layers, strict=True):
         port.get_tensor().set_names({output_name(layer)})
     _compare(graph, module, layers, table)
-    if precision == "int8":
-        round_matrices(graph)
+    if precision in ("int8", "bf16"):
+        round_matrices(graph, precision)
     openvino.save_model(graph, folder / TRACED, compress_to_fp16=precision == "fp16")
     assert (folder / TRACED_WEIGHTS).is_file()
 
@@ -301,8 +301,12 @@ def _least_cosine(first: Floats, second: Floats) -> float:
     return float(((first * second).sum(1) / np.maximum(lengths, 1e-9)).min())
 
 
-def round_matrices(graph: Any) -> int:
-    """Store the constant matrices of products in int8, one scale for each output value; returns how many."""
+def round_matrices(graph: Any, precision: str = "int8") -> int:
+    """Store the constant matrices of products in fewer bits; returns how many.
+
+    In "int8" with one scale for each output value, or in "bf16".
+    """
+    import openvino
     from openvino import opset13 as ops
 
     count = 0
@@ -317,13 +321,17 @@ def round_matrices(graph: Any) -> int:
         matrix = np.array(source.data, np.float32)
         if matrix.size < LEAST_WEIGHTS:
             continue
-        transposed = bool(node.get_attributes()["transpose_b"])
-        axis = 1 if transposed else 0  # of what is summed
-        scales = np.abs(matrix).max(axis, keepdims=True) / 127
-        scales[scales == 0] = 1
-        codes = np.rint(matrix / scales).astype(np.int8)
-        wide = ops.convert(ops.constant(codes), "f32")
-        product = ops.multiply(wide, ops.constant(scales.astype(np.float32)))
-        node.input(1).replace_source_output(product.output(0))
+        if precision == "bf16":
+            wide = ops.convert(ops.constant(matrix, openvino.Type.bf16), "f32")
+            node.input(1).replace_source_output(wide.output(0))
+        else:
+            transposed = bool(node.get_attributes()["transpose_b"])
+            axis = 1 if transposed else 0  # of what is summed
+            scales = np.abs(matrix).max(axis, keepdims=True) / 127
+            scales[scales == 0] = 1
+            codes = np.rint(matrix / scales).astype(np.int8)
+            wide = ops.convert(ops.constant(codes), "f32")
+            product = ops.multiply(wide, ops.constant(scales.astype(np.float32)))
+            node.input(1).replace_source_output(product.output(0))
         count += 1
     return count
