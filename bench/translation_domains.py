@@ -1,0 +1,123 @@
+"""Texts to measure translation with hints on: French and English law and medicine, and general text to tune a model.
+
+    python bench/translation_domains.py .cache/mt
+
+Writes ``law/``, ``medicine/`` and ``general/``. A domain has ``index.en`` and ``index.fr`` (sentences to search),
+``test.*`` and ``dev.*`` (sentence pairs, line by line) and ``terms.tsv`` (the term base). Law is Canadian statutes;
+medicine is TICO-19, with MedQuAD in the English index. Sentences of test and dev are those that the lookup yardstick
+holds out, too (``phrase_table.py``), so neither the lexicon nor the bundled model was made from them. Each holds a term
+of the term base whose equivalent is in its translation. Neither they nor any part of them is in an index.
+``general/lessons.tsv`` has pairs of neither domain (French, English), whose sides are the index for lessons.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from common import parser, table_rows
+from phrase_table import held_out
+from training_data import key, tested
+
+from phrasemate.lexicon import open_dictionaries
+from phrasemate.mt.scores import terms_of
+
+LETTERS = 40, 240  # characters of a sentence that is translated
+LAW, MEDICINE = "canada_law", "tico19"
+GENERAL = ("europarl", "mt_geneval", "wmt_newstest2012", "tatoeba", "transread", "cocoa_mt")
+
+Pair = tuple[str, str]  # French, English
+
+
+def pairs_of(data: Path, sources: Iterable[str]) -> dict[str, list[Pair]]:
+    """Pairs by source, without the sentences of any test set of the data."""
+    unwanted, by_source = tested(data), {source: list[Pair]() for source in sources}
+    for english, french, source in table_rows(data / "parallel_general" / "en-fr.tsv.gz"):
+        if source in by_source and unwanted.isdisjoint((key(english), key(french))):
+            by_source[source].append((french, english))
+    return by_source
+
+
+def write(path: Path, lines: Iterable[str]) -> None:
+    """Write a text, a sentence on each line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def law_terms(data: Path) -> list[Pair]:
+    """Defined terms, (French, English)."""
+    rows = table_rows(data / "terms_general" / "canada_law_defined_terms.en-fr.tsv.gz")
+    return [(french, english) for english, french, *_ in rows]
+
+
+def medical_terms(data: Path) -> list[Pair]:
+    """Terms of TICO-19, (French, English)."""
+    path = data / "terms_general" / "tico19" / "tico19_f_en-fr_XX.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return [(row["targetString"], row["sourceString"]) for row in csv.DictReader(file)]
+
+
+def write_domain(
+    folder: Path, pairs: Sequence[Pair], more: Sequence[str], terms: Sequence[Pair], count: int, most: int, seed: int
+) -> None:
+    """Write the files of a domain; ``more``: English sentences for the index."""
+    draw = random.Random(seed)
+    unique = {key(french): (french, english) for french, english in pairs}
+    write(folder / "terms.tsv", ["fr\ten", *(f"{french}\t{english}" for french, english in dict.fromkeys(terms))])
+    (dictionary,) = open_dictionaries([folder / "terms.tsv"])
+    candidates = [
+        pair
+        for pair in unique.values()
+        if held_out(pair[1]) and all(LETTERS[0] <= len(side) <= LETTERS[1] for side in pair)
+    ]
+    draw.shuffle(candidates)
+    lines = [term.line for term in terms_of(*zip(*candidates, strict=True), [dictionary], "fr", "en")]
+    with_terms = [candidates[line] for line in dict.fromkeys(lines)]
+    size = min(count, len(with_terms) * 3 // 4)
+    for name, part in (("test", with_terms[:size]), ("dev", with_terms[size : size + count])):
+        write(folder / f"{name}.fr", (french for french, _ in part))
+        write(folder / f"{name}.en", (english for _, english in part))
+    rest = [pair for pair in unique.values() if not held_out(pair[1])]
+    draw.shuffle(rest)
+    questions = {key(side) for pair in candidates for side in pair}
+    english = [english for _, english in rest[:most]]
+    english += draw.sample(list(more), min(len(more), most - len(english)))
+    french = [french for french, _ in rest[:most]]
+    for name, sentences in (("index.en", english), ("index.fr", french)):
+        write(folder / name, (text for text in dict.fromkeys(sentences) if not _holds(key(text), questions)))
+    print(f"{folder}: {len(pairs):,} pairs, {len(candidates):,} held out, {len(with_terms):,} of them with a term")
+
+
+def _holds(text: str, questions: set[str]) -> bool:
+    return text in questions or any(sentence in text for sentence in questions)
+
+
+def main() -> None:
+    """Write the files of both domains and the general text."""
+    options = parser(__doc__)
+    options.add_argument("out", type=Path)
+    options.add_argument(
+        "--count", type=int, default=100, help="sentences of test, and of dev as far as there are any left"
+    )
+    options.add_argument("--index", type=int, default=10_000, help="sentences of an index")
+    options.add_argument("--lessons", type=int, default=5_000, help="general pairs")
+    args = options.parse_args()
+    by_source = pairs_of(args.data, (LAW, MEDICINE, *GENERAL))
+    with gzip.open(args.data / "collections" / "en_medicine_medquad.txt.gz", "rt", encoding="utf-8") as file:
+        medical = [line.strip() for line in file]
+    write_domain(args.out / "law", by_source[LAW], [], law_terms(args.data), args.count, args.index, args.seed)
+    write_domain(
+        args.out / "medicine", by_source[MEDICINE], medical, medical_terms(args.data), args.count, args.index, args.seed
+    )
+    general = [pair for name in GENERAL for pair in by_source[name] if all(20 <= len(side) <= 200 for side in pair)]
+    chosen = random.Random(args.seed).sample(general, args.lessons)
+    write(args.out / "general" / "lessons.tsv", (f"{french}\t{english}" for french, english in chosen))
+    write(args.out / "general" / "index.fr", dict.fromkeys(french for french, _ in chosen))
+    write(args.out / "general" / "index.en", dict.fromkeys(english for _, english in chosen))
+
+
+if __name__ == "__main__":
+    main()
