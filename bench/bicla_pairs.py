@@ -3,9 +3,9 @@
     python bench/bicla_pairs.py .cache/bicla
 
 Writes ``pairs/PAIR/train.tsv`` and ``dev.tsv`` for each language pair, and ``own/sentence_bench/europarl/PAIR.LANG``,
-held-out pairs of the same text (of fr-en: of parliament alone). Sources of parliament and news count first, the others
-in equal shares. No sentence of a test set is among them. ``text/LANG`` has all sentences of a language, those of the
-test sets among them: what word vectors are made for.
+held-out pairs of the same text. Sources of parliament and news count first (they are all of fr-en), the others in equal
+shares. No sentence of a test set is among them. ``text/LANG`` has all sentences of a language, those of the test sets
+among them: what word vectors are made for.
 """
 
 from __future__ import annotations

@@ -232,6 +232,10 @@ def test_the_use_of_terms(runs: Path, tmp_path: Path) -> None:
         ]
         if name == "phrases":
             records[3]["translation"] = ""
+            for line, item in enumerate(records[:8]):
+                start = sources[line].index("Fluss")
+                equivalents = [{"text": "rivers" if line < 4 else "flow"}]
+                item["hints"] = [{"phrase": "Fluss", "start": start, "end": start + 5, "equivalents": equivalents}]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(item) + "\n" for item in records))
     result = run(Settings(folder, terms=(base,), samples=200))
     table = next(table for table in result.tables if table.name == "terms")
@@ -241,6 +245,12 @@ def test_the_use_of_terms(runs: Path, tmp_path: Path) -> None:
     assert rows["phrases"][1].value == pytest.approx(22 / 24)
     assert rows["phrases"][2] < 0.05
     assert "terms" in result.signature
+    of_hints = next(table for table in result.tables if table.name == "term hints")
+    assert of_hints.rows == (
+        ("de-en", "phrases", "right", 4, 3 / 4, 0.0),  # the fourth line is empty; the baseline says stream
+        ("de-en", "phrases", "wrong", 4, 1.0, 0.0),
+        ("de-en", "phrases", "none", 16, (3 + 8 + 4) / 16, 12 / 16),
+    )
     base.write_text("de\ten\nKatze\tcat\n")
     with pytest.raises(InputError, match=r"no term of base\.tsv in source and reference"):
         run(Settings(folder, terms=(base,), samples=200))

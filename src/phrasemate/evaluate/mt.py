@@ -24,13 +24,16 @@ from phrasemate.evaluate.metrics import Estimate, stratified, stratified_test
 from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.lexicon import open_dictionaries
 from phrasemate.mt.scores import (
+    HINT_KINDS,
     METRICS,
     SAMPLES,
     SEED,
+    Term,
     bert_scores,
     compare,
     corpus_statistics,
     hint_counts,
+    kind_of_hint,
     metric,
     stems_of,
     terms_of,
@@ -170,7 +173,11 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
         note = "scores that were made elsewhere"
         result.tables.append(_score_table(name, note, scores, directions, baseline, settings.samples))
     if settings.terms:
-        result.tables.append(_term_table(settings, directions, baseline))
+        terms = _terms(settings, directions)
+        result.tables += [
+            _term_table(terms, directions, baseline, settings),
+            _term_hint_table(terms, directions, baseline),
+        ]
     result.tables += [_hint_table(directions), _line_table(directions)]
     facts = {
         "runs": name_of(settings.runs),
@@ -259,7 +266,7 @@ def _hinted(record: Mapping[str, Any]) -> bool:
         isinstance(equivalent, list)
         and all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in equivalent)
         for equivalent in equivalents
-    )
+    ) and all(isinstance(hint.get(side, 0), int) for hint in hints for side in ("start", "end"))
 
 
 def _lines(path: Path) -> list[str]:
@@ -282,7 +289,7 @@ def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
     reserved = {*METRICS, "hints", "lines", "signature"}
     reserved |= {"BERTScore"} if settings.bertscore is not None else set()
     reserved |= {"COMET"} if settings.comet else set()
-    reserved |= {"terms"} if settings.terms else set()
+    reserved |= {"terms", "term hints"} if settings.terms else set()
     foreign: Foreign = {}
     for key, path in settings.scores.items():
         score, direction, system = [*key.split(":"), "", ""][:3]
@@ -323,11 +330,10 @@ def _sources(settings: Settings, directions: Sequence[Direction]) -> Sources:
     return source_texts
 
 
-def _term_table(settings: Settings, directions: Sequence[Direction], baseline: str) -> Table:
-    """Share of the terms whose equivalent is used. Raises InputError where a direction has no source or no term."""
+def _terms(settings: Settings, directions: Sequence[Direction]) -> dict[str, list[Term]]:
+    """The terms of each direction. Raises InputError where one has no source or no term."""
     dictionaries = open_dictionaries(settings.terms)
-    scores: dict[tuple[str, str], list[float]] = {}
-    lines: dict[str, list[int]] = {}
+    terms = {}
     for direction in directions:
         source, target = (side.replace("_", "-") for side in languages(direction.name))
         texts = dict.fromkeys(range(len(direction.references)), "")
@@ -338,16 +344,54 @@ def _term_table(settings: Settings, directions: Sequence[Direction], baseline: s
             }
         if not all(texts.values()):
             raise InputError(f"{direction.name}: no sources, which --terms needs; they are in .jsonl files")
-        terms = terms_of(list(texts.values()), direction.references, dictionaries, source, target)
-        if not terms:
+        terms[direction.name] = terms_of(list(texts.values()), direction.references, dictionaries, source, target)
+        if not terms[direction.name]:
             raise InputError(f"{direction.name}: no term of {name_of(settings.terms[0])} in source and reference")
-        lines[direction.name] = [term.line for term in terms]
-        for system in direction.systems:
-            stems = [stems_of(text, target) for text in direction.outputs(system)]
-            scores[direction.name, system] = [float(uses(stems[term.line], term)) for term in terms]
+    return terms
+
+
+def _uses(terms: Sequence[Term], direction: Direction, system: str) -> list[float]:
+    """1 for each term of which a system's translation has an equivalent, else 0."""
+    stems = [stems_of(text, _target(direction)) for text in direction.outputs(system)]
+    return [float(uses(stems[term.line], term)) for term in terms]
+
+
+def _term_table(
+    terms: Mapping[str, Sequence[Term]], directions: Sequence[Direction], baseline: str, settings: Settings
+) -> Table:
+    """Share of the terms whose equivalent is used."""
+    scores = {
+        (direction.name, system): _uses(terms[direction.name], direction, system)
+        for direction in directions
+        for system in direction.systems
+    }
+    lines = {name: [term.line for term in some] for name, some in terms.items()}
     counts = ", ".join(f"{len(numbers)} in {name}" for name, numbers in lines.items())
     note = f"share of the terms in source and reference ({counts}) of which the translation has an equivalent"
     return _score_table("terms", note, scores, directions, baseline, settings.samples, lines)
+
+
+def _term_hint_table(terms: Mapping[str, Sequence[Term]], directions: Sequence[Direction], baseline: str) -> Table:
+    """Terms by what hints say of them: their number, and how often system and baseline use the right wording."""
+    rows: list[tuple[Any, ...]] = []
+    for direction in directions:
+        some, target = terms[direction.name], _target(direction)
+        base = _uses(some, direction, baseline)
+        for system, records in direction.systems.items():
+            if not any(record.get("hints") for record in records):
+                continue
+            kinds = [kind_of_hint(term, records[term.line].get("hints", []), target) for term in some]
+            used_terms = _uses(some, direction, system)
+            for kind in HINT_KINDS:
+                places = [place for place, other in enumerate(kinds) if other == kind]
+                shares = [sum(flags[place] for place in places) / max(1, len(places)) for flags in (used_terms, base)]
+                rows.append((direction.name, system, kind, len(places), *shares))
+    header = ("direction", "system", "hint", "terms", "used", f"used by {baseline}")
+    note = (
+        "right: a hint for the term, or for words of it, has an equivalent that the reference uses; wrong: there are "
+        "only other hints for it; none: there is no hint for it"
+    )
+    return Table("term hints", "Terms and their hints", header, tuple(rows), note)
 
 
 def _comet(command: str, sources: Sources, directions: Sequence[Direction]) -> dict[tuple[str, str], list[float]]:

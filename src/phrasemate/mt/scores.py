@@ -209,11 +209,13 @@ Stems = tuple[str, ...]
 
 
 class Term(NamedTuple):
-    """An occurrence of a term: the number of its sentence, its wording there, the stems of each equivalent."""
+    """An occurrence of a term: the number of its sentence, its wording and place there, stems of each equivalent."""
 
     line: int
     wording: str
     equivalents: tuple[Stems, ...]
+    start: int
+    end: int
 
 
 def stems_of(text: str, lang: str) -> Stems:
@@ -250,5 +252,22 @@ def _terms_in_sentence(line: int, text: str, dictionaries: Sequence[Dictionary],
     for occurrence in terms_in(text, dictionaries, lang, target):
         stems = [stems_of(without_function_words(wording, target), target) for wording in occurrence.equivalents]
         if stems := list(dict.fromkeys(filter(None, stems))):
-            terms.append(Term(line, text[occurrence.start : occurrence.end], tuple(stems)))
+            start, end, _ = occurrence
+            terms.append(Term(line, text[start:end], tuple(stems), start, end))
     return terms
+
+
+HINT_KINDS = ("right", "wrong", "none")  # of a term
+
+
+def kind_of_hint(term: Term, hints: Sequence[Mapping[str, Any]], target: str) -> str:
+    """What the hints of its sentence say of a term: the right wording, only others, or nothing (`HINT_KINDS`).
+
+    A hint is of a term if its phrase shares a character with it, or if it has no place. ``hints`` as
+    `phrasemate.mt.Hint.as_dict` gives them.
+    """
+    near = [hint for hint in hints if hint.get("start", 0) < term.end and term.start < hint.get("end", term.end)]
+    texts = [str(equivalent["text"]) for hint in near for equivalent in hint["equivalents"]]
+    if any(uses(stems_of(text, target), term) for text in texts):
+        return "right"
+    return "wrong" if near else "none"
