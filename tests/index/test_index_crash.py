@@ -116,6 +116,27 @@ def test_interrupted_between_two_chunks_it_continues_with_the_next(tmp_path: Pat
     assert flat == [sentence.text for document in documents() for sentence in document.sentences()]
 
 
+@pytest.mark.parametrize("approximate", [False, True])  # too few phrases for a FAISS file, and enough
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("index.json.partial", "vectors.json.partial", "wordings.json.partial", "vectors.partial"),
+        *("wordings.partial", "vectors-0123456789abcdef.faiss", "wordings-0123456789abcdef.safetensors"),
+    ],
+)
+def test_what_a_kill_left_goes_with_the_next_change(
+    tmp_path: Path, model: FakeModel, name: str, approximate: bool
+) -> None:
+    texts = documents()[:1] if approximate else [Document.from_texts("a", ["one two"])]
+    with Index.create(tmp_path / "idx", model, settings=SMALL, threads=1) as index:
+        index.add(texts)
+        files = {path.name for path in index.path.iterdir()}
+        assert ("vectors.json" in files) == approximate
+        (index.path / name).write_bytes(b"half")
+        index.add(texts)  # nothing to do: no file is written again
+        assert {path.name for path in index.path.iterdir()} == files
+
+
 def test_an_interrupted_create_is_finished_by_open(tmp_path: Path, model: FakeModel) -> None:
     Index.create(tmp_path / "idx", model).close()
     for file in (tmp_path / "idx").glob("store.sqlite*"):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
 from phrasemate.errors import ModelDamaged, ModelError
 from phrasemate.utils.storage import CONFIG, Seal, save_arrays
@@ -34,6 +37,33 @@ def test_a_deep_configuration_is_refused_however_deep(tmp_path: Path, opening: s
 def test_a_folder_without_a_configuration(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"no config\.json; expected a folder that 'phrasemate train spam' made"):
         SEAL.read(tmp_path)
+
+
+def test_arrays_are_written_as_the_library_does_and_no_other_file_is(tmp_path: Path) -> None:
+    kinds = [
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "uint16",
+        "float16",
+        "int32",
+        "uint32",
+        "float32",
+        "float64",
+        "int64",
+        "uint64",
+    ]
+    arrays: dict[str, NDArray[Any]] = {f"{kind} ü": np.arange(6).reshape(3, 2).astype(kind) for kind in kinds}
+    arrays |= {"turned": np.arange(6.0).reshape(3, 2).T, "empty": np.zeros((0, 3), np.int8), "scalar": np.array(1.5)}
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, tmp_path / "library", {"a": "ä"})
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / "folder" / "ours"
+    path.touch()
+    (tmp_path / "folder").chmod(0o500)  # the file may be written to, and no other be made
+    save_arrays(path, arrays, {"a": "ä"})
+    assert path.read_bytes() == (tmp_path / "library").read_bytes()
+    assert [file.name for file in path.parent.iterdir()] == ["ours"]
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])

@@ -431,6 +431,7 @@ def update(store: Store, settings: IndexSettings, threads: int | None) -> None:
             newer = _live_from(store, state, old.covered)
             deletions = old.rows - (old.covered - before)
             if newer < settings.exact_below and newer + deletions <= settings.rebuild_share * old.rows:
+                _sweep(store.path, {old.file, old.codes})  # of a run that was killed before it came to this
                 return
             grown = state.phrases > _GROWTH * old.trained
             lists = plan(store, state.phrases, settings).layout.lists
@@ -439,6 +440,7 @@ def update(store: Store, settings: IndexSettings, threads: int | None) -> None:
             if grown or has_new_layout or deletions > settings.rebuild_share * old.rows:
                 old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
+            _sweep(store.path, set())
             return
     trim_heap()  # of what came before, encoding above all: it takes much memory, too
     try:
@@ -551,6 +553,7 @@ def _remove(folder: Path) -> None:
 
 
 def _sweep(folder: Path, keep: set[str]) -> None:
+    """Remove all files of vectors but these."""
     for old in (*folder.glob("vectors-*"), folder / _PARTIAL):
         if old.name not in keep and old.exists():
             with suppress(OSError):  # another system may refuse while a reader has it open

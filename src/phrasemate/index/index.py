@@ -13,7 +13,7 @@ from phrasemate.errors import InputError
 from phrasemate.index import schema
 from phrasemate.index.base import BaseIndex
 from phrasemate.index.fulltext import TextSearch
-from phrasemate.index.manifest import Manifest
+from phrasemate.index.manifest import Manifest, sweep
 from phrasemate.index.schema import write_lock as writer
 from phrasemate.index.snapshot_search import View
 from phrasemate.index.store import (
@@ -261,6 +261,7 @@ class Index(BaseIndex):
                     raise InputError(f"{self.path}: cannot be changed within a snapshot; leave its with block first")
             current_manifest(self.store)  # before the lock, whose file would bring back a folder that is gone
             stack.enter_context(writer(self.path))
+            sweep(self.path)
             self.manifest = current_manifest(self.store)
             with self.store.reading() as state:
                 self.manifest = replace(self.manifest, generation=state.generation)

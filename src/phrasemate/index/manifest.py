@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +25,7 @@ from phrasemate.utils.storage import atomic_file
 FORMAT = "phrasemate-index"
 VERSION = 1
 VECTORS_JSON = "vectors.json"
+PARTIAL = ".partial"  # after the name of a JSON file that is being written
 PART = 1 << 26  # bytes of a file that are hashed by themselves
 READ = 1 << 20  # bytes read at once
 FACTORY = re.compile(r"(OPQ(?P<turned>\d{1,4}),)?(IVF(?P<lists>\d{1,9}),)?PQ(?P<parts>[1-9]\d{0,3})x4fs")  # of FAISS
@@ -174,12 +176,19 @@ def _canonical(content: dict[str, Any]) -> bytes:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one."""
     try:
-        with atomic_file(path, "wb", ".partial") as file:
+        with atomic_file(path, "wb", PARTIAL) as file:
             file.write(_canonical(content))
     except OSError as error:
         raise PhraseIndexError(
             f"{path}: cannot be written ({error.strerror or error}); check free space and permissions"
         ) from error
+
+
+def sweep(folder: Path) -> None:
+    """Remove JSON files that a killed writer left half written; for who has the writer's lock."""
+    for path in folder.glob(f"*.json{PARTIAL}"):
+        with suppress(OSError):  # the writer itself says what is wrong with the folder
+            path.unlink()
 
 
 def read_json(path: Path) -> dict[str, Any]:

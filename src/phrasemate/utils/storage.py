@@ -201,16 +201,33 @@ def _written(content: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "surrogatepass")  # half a character is not UTF-8: it equals no file
 
 
-def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str] | None = None) -> None:
-    """A safetensors file, with the permissions of other files. Raises OSError if it cannot be written."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
+_DTYPES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "uint16": "U16", "float16": "F16"}
+_DTYPES |= {"int32": "I32", "uint32": "U32", "float32": "F32", "float64": "F64", "int64": "I64", "uint64": "U64"}
+_ORDER = list(_DTYPES)  # of the library, in which the largest come first: so all are aligned
 
+
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str] | None = None) -> None:
+    """Write a safetensors file to ``path``. Raises OSError if it cannot be written.
+
+    The library writes a private file of a random name first, which a kill leaves behind.
+    """
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    names = sorted(whole, key=lambda name: (-_ORDER.index(whole[name].dtype.name), name))
+    header: dict[str, Any] = {"__metadata__": dict(sorted(about.items()))} if about else {}
+    end = 0
+    for name in names:
+        start, end = end, end + whole[name].nbytes
+        dtype, shape = _DTYPES[whole[name].dtype.name], list(whole[name].shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
     try:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, metadata=about)
-    except SafetensorError as error:  # of a full disk, too
-        raise OSError(f"{path}: cannot be written ({error})") from error
-    unlock(path)
+        with path.open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for name in names:
+                file.write(whole[name].data)
+    except OSError as error:
+        raise OSError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
 def unlock(path: Path) -> None:
