@@ -1,9 +1,10 @@
 """A crash campaign: indexer, appender, deleter, optimiser and trainer are killed at random, and nothing is lost.
 
-Each trial copies what a job begins with, starts it in a forked process and kills it with SIGKILL at a random moment of
-its usual time. What is left is opened and verified: every row is one of the old or of the new state, what was said to
-be done is there, searches answer rightly. Then the job is started again, and killed again, up to six times; at the end
-all rows are compared with those of an undisturbed run.
+Each trial copies what a job begins with, starts it in a forked process and kills it with SIGKILL when it has used a
+random part of its usual processor time. So a busy machine makes trials slower, not different. What is left is opened
+and verified: every row is one of the old or of the new state, what was said to be done is there, searches answer
+rightly. Then the job is started again, and killed again, up to six times; at the end all rows are compared with those
+of an undisturbed run.
 
 `--faults` tries a full disk, one that is read-only, folders that vanish, and too little memory instead. Each must end
 with a clear error of one line, or with the right rows; the old state must be whole, and once the fault is gone the same
@@ -32,6 +33,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,9 +49,9 @@ from phrasemate.evaluate.report import signature
 
 NAMES = ("indexer", "appender", "deleter", "optimiser", "trainer")
 MOST = 6  # kills of one trial
-LATE = 1.0  # kills come until so many times an undisturbed run's time
-PATIENCE = 120.0  # seconds that a run or a check may take: more is a hang
-KILL_HEADER = ["job", "trials", "kills", "ran to the end", "undisturbed s", "problems"]
+PATIENCE = 100.0  # seconds of a processor that a run or a check may use: more is a hang
+ASLEEP = 60.0  # seconds of sleep without any work: more is a hang
+KILL_HEADER = ["job", "trials", "kills", "ran to the end", "processor s undisturbed", "problems"]
 FAULT_HEADER = ["job", "fault", "tries", "errors", "went well", "first error", "problems"]
 FREE_KB = (0, 8, 40, 100, 250, 700, 1_500)  # left on the full disk
 MEMORY_KB = (0, 256, 512, 1_000, 2_000, 4_000, 16_000)  # that may be taken beyond what the warm process has
@@ -65,11 +67,11 @@ class Child:
 
     ``said``: the last number that it gave to ``say``, which is written through a pipe before `say` returns, so a number
     was said for good even if the process is killed at the next instruction. ``lines``: how many the error's text has.
-    ``limits`` is called in the child first.
+    ``seconds``: processor time. ``limits`` is called in the child first.
     """
 
     def __init__(self, work: Work, limits: Callable[[], None] = lambda: None) -> None:
-        self.said, self.lines, self.problem, self.error = 0, 0, "", ""
+        self.said, self.lines, self.seconds, self.problem, self.error = 0, 0, 0.0, "", ""
         self._text = b""
         self._read, write = os.pipe()
         self.pid = os.fork()
@@ -79,35 +81,34 @@ class Child:
         os.close(write)
 
     def kill_after(self, seconds: float) -> bool:
-        """Kill it with SIGKILL; False if it had ended by itself, which is a problem if it crashed."""
-        ended = self._ended(seconds)
-        if not ended:
+        """Kill it when it has used so much processor time; False if it ended by itself, which may be a problem."""
+        if not self._ended(seconds):
             os.kill(self.pid, signal.SIGKILL)
-        code = self._collect()
-        killed = not ended and code == -signal.SIGKILL
-        if code and not killed:
-            self.problem = self.problem or f"ended with code {code}"
-        return killed
+        return self._collect() == -signal.SIGKILL
 
-    def wait(self, seconds: float) -> None:
-        """Wait for its end; after so many seconds it is a hang, which is a problem."""
-        if self._ended(seconds):
-            code = self._collect()
-            if code:
-                self.problem = self.problem or f"ended with code {code}"
-        else:
-            os.kill(self.pid, signal.SIGKILL)
-            self._collect()
-            self.problem = f"still running after {seconds:.0f} s"
+    def wait(self, seconds: float = PATIENCE) -> None:
+        """Wait for its end; so much processor time is a hang, which is a problem."""
+        if self.kill_after(seconds):
+            self.problem = self.problem or f"still running after {seconds:.0f} s of a processor"
 
     def _ended(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while (remaining := deadline - time.monotonic()) > 0:
-            if select.select([self._read], [], [], remaining)[0]:
+        """Whether it ends before it has used so much processor time, which a busy machine does not change.
+
+        Sleep for ASLEEP seconds in which it does nothing is a problem, and not an end.
+        """
+        used, asleep = 0.0, 0.0
+        while (remaining := seconds - _processor_seconds(self.pid)) > 0:
+            pause = min(max(remaining, 0.0005), 0.5)
+            if select.select([self._read], [], [], pause)[0]:
                 block = os.read(self._read, 1 << 16)
                 if not block:
                     return True
                 self._text += block
+            before, used = used, _processor_seconds(self.pid)
+            asleep = asleep + pause if used == before and _sleeps(self.pid) else 0.0
+            if asleep > ASLEEP:
+                self.problem = f"sleeps for ever after {used:.2f} s of a processor"
+                break
         return False
 
     def _collect(self) -> int:
@@ -124,7 +125,22 @@ class Child:
                 self.problem = rest
             elif kind == "error":
                 self.error = rest
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        _, status, usage = os.wait4(self.pid, 0)
+        self.seconds = usage.ru_utime + usage.ru_stime
+        code = os.waitstatus_to_exitcode(status)
+        if code not in (0, -signal.SIGKILL):
+            self.problem = self.problem or f"ended with code {code}"
+        return code
+
+
+def _processor_seconds(pid: int) -> float:
+    """Processor time that a process has used, by its own clock."""
+    return time.clock_gettime(~pid << 3 | 2)  # as clock_getcpuclockid(3) makes it
+
+
+def _sleeps(pid: int) -> bool:
+    """Whether a process waits for something other than a processor or a disk."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def _work(write: int, work: Work, limits: Callable[[], None]) -> None:
@@ -165,9 +181,7 @@ class Campaign:
         self.seconds = PATIENCE
         for _ in range(2):  # the first also warms what the second, and every trial, finds warm
             calm = copied(self.base, self.folder / "calm")
-            start = time.perf_counter()
-            self._finish(calm)
-            self.seconds = min(self.seconds, time.perf_counter() - start)
+            self.seconds = min(self.seconds, self._finish(calm).seconds)
         self.expected = self._contents(calm)
         if hasattr(job, "allow"):
             job.allow(calm)
@@ -180,15 +194,14 @@ class Campaign:
         self.trials += 1
         work, promised = copied(self.base, self.folder / "shaken"), 0
         for number in range(min(most, MOST)):
-            start = time.perf_counter()
             child = Child(lambda say: self.job.run(work, say))
-            killed = child.kill_after(self.draw.uniform(0, LATE * self.seconds))
+            killed = child.kill_after(self.draw.uniform(0, self.seconds))
             promised = max(promised, child.said)
             self._note("running", child.problem)  # before the kill, if it was killed
             if not killed:
                 self.early += 1
                 if number == 0:  # the machine has become quicker since the undisturbed run
-                    self.seconds = min(self.seconds, time.perf_counter() - start)
+                    self.seconds = min(self.seconds, child.seconds)
                 break
             self.kills += 1
             place = (
@@ -205,13 +218,14 @@ class Campaign:
         files = (path.relative_to(work).as_posix() for path in work.rglob("*") if path.is_file())
         return self.job.rows(work) | {"files": sorted(re.sub(r"[0-9a-f]{8,}", "#", file) for file in files)}
 
-    def _finish(self, work: Path) -> None:
-        self._ask("running", lambda say: self.job.run(work, say))
+    def _finish(self, work: Path) -> Child:
+        return self._ask("running", lambda say: self.job.run(work, say))
 
-    def _ask(self, when: str, what: Work) -> None:
+    def _ask(self, when: str, what: Work) -> Child:
         child = Child(what)
-        child.wait(PATIENCE)
+        child.wait()
         self._note(when, child.problem)
+        return child
 
     def _note(self, when: str, problem: str) -> None:
         if problem:
@@ -230,8 +244,9 @@ def copied(source: Path, target: Path) -> Path:
 def difference(rows: dict[str, Any], expected: dict[str, Any]) -> str:
     """Which rows are not those of the undisturbed run."""
     unlike = [name for name in sorted({*rows, *expected}) if rows.get(name) != expected.get(name)]
-    files = set(rows.get("files", ())) ^ set(expected.get("files", ()))
-    names = f" ({', '.join(sorted(files)) or 'in number'})" if "files" in unlike else ""
+    files, expected_files = (Counter(some.get("files", ())) for some in (rows, expected))
+    changes = [*(f"+{file}" for file in files - expected_files), *(f"-{file}" for file in expected_files - files)]
+    names = f" ({', '.join(sorted(changes))})" if "files" in unlike else ""
     return f"{', '.join(unlike)} differ from the undisturbed run{names}" if unlike else ""
 
 
@@ -263,7 +278,7 @@ def faults(jobs: list[Job], folder: Path) -> list[list[object]]:
 
 def _problem_of(what: Work) -> str:
     child = Child(what)
-    child.wait(PATIENCE)
+    child.wait()
     return child.problem
 
 
@@ -312,7 +327,7 @@ class _Trials:
     def _run(self, limits: Callable[[], None] = lambda: None, work: Path | None = None) -> Child:
         where = work or self.place / "work"
         child = Child(lambda say: self.job.run(where, say), limits)
-        child.wait(PATIENCE)
+        child.wait()
         return child
 
     def full(self) -> Iterator[Child]:
@@ -352,7 +367,7 @@ class _Trials:
             away = self.place / "away"
             shutil.rmtree(away, ignore_errors=True)
             child = Child(lambda say, work=work, away=away, at=at: self._taken_away(say, work, away, at))
-            child.wait(PATIENCE)
+            child.wait()
             if not away.exists():
                 assert at == 0, f"{self.job.name} says less than {at} things"
                 continue
