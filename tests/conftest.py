@@ -25,7 +25,7 @@ def one_of_each_module() -> Iterator[None]:
     for name, module in list(sys.modules.items()):
         package, _, last = name.rpartition(".")
         if name.startswith("phrasemate.") and package in sys.modules:
-            held = getattr(sys.modules[package], last, module)
-            if isinstance(held, ModuleType):
-                assert held is module, f"{package} holds another {name}"
+            member = getattr(sys.modules[package], last, module)
+            if isinstance(member, ModuleType):
+                assert member is module, f"{package} holds another {name}"
                 _HELD.append((name, module, sys.modules[package], last))

@@ -98,18 +98,18 @@ def imports_of(source: str, module: str = "", package: bool = False) -> Iterator
                 yield base
 
 
-def is_guilty(own: str, name: str) -> bool:
+def is_guilty(importer: str, name: str) -> bool:
     """Whether the part ``own`` (``text``, ``search`` ...) of phrasemate must not import ``name``."""
     if not name.startswith("phrasemate."):
         return False
     other = name.split(".")[1]
-    if other == own or layer_of(other) < 0:  # at home; or a name of phrasemate/__init__.py such as __version__
+    if other == importer or layer_of(other) < 0:  # at home; or a name of phrasemate/__init__.py such as __version__
         return False
     if other in TRAINING:
-        return own not in TRAINING | {"cli"}
-    if layer_of(other) == layer_of(own) > 0:
-        return not any(own == user and f"{name}.".startswith(f"{used}.") for user, used in NEIGHBOURS)
-    return layer_of(other) > layer_of(own)
+        return importer not in TRAINING | {"cli"}
+    if layer_of(other) == layer_of(importer) > 0:
+        return not any(importer == user and f"{name}.".startswith(f"{used}.") for user, used in NEIGHBOURS)
+    return layer_of(other) > layer_of(importer)
 
 
 def guilty_imports(module: str, imported: Iterable[str]) -> list[str]:
@@ -163,9 +163,9 @@ def _assigned_names(path: Path) -> set[str]:
 
 
 def test_every_folder_has_a_layer() -> None:
-    known = set().union(*LAYERS)
+    layers = set().union(*LAYERS)
     parts = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in MODULES} - {"__init__", "__main__"}
-    assert parts <= known, f"give {sorted(parts - known)} a place in LAYERS"
+    assert parts <= layers, f"give {sorted(parts - layers)} a place in LAYERS"
 
 
 def test_imports_continuee_way() -> None:
@@ -261,8 +261,8 @@ def test_import_loads_nothing_heavy() -> None:
         "lance",
     )
     code = f"import phrasemate, sys; print(*[name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
 
 
 def test_import_takes_little_processor_time() -> None:
@@ -281,8 +281,8 @@ def test_the_package_stays_small() -> None:
 def test_indexing_and_searching_need_no_training_package() -> None:
     code = "import phrasemate.encode, phrasemate.index, phrasemate.search, phrasemate.text, phrasemate.cli, sys\n"
     code += "print(*[name for name in ('torch', 'transformers', 'onnx') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
 
 
 @pytest.mark.parametrize("code", ["phrasemate.Index", "phrasemate.Searcher"])
@@ -290,8 +290,8 @@ def test_indexing_loads_neither_formats_nor_tables(code: str) -> None:
     """Formats are loaded when a file of theirs is read, Lance tables when an index of them is opened."""
     late = ("phrasemate.text.formats", "phrasemate.text.corpus", "phrasemate.index.lance.", "phrasemate.index.ray")
     code = f"import phrasemate, sys; {code}; print(*[name for name in sys.modules if name.startswith({late})])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
 
 
 def best_seconds(code: str, times: int = 5) -> float:
@@ -345,8 +345,10 @@ def test_no_place_holders() -> None:
     """A line of the documentation that is one word in capitals was to be filled in."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "results").rglob("*.md")]
     assert len(pages) > 20
-    found = [(page.name, line) for page in pages for line in page.read_text("utf-8").splitlines() if _to_fill_in(line)]
-    assert found == []
+    results = [
+        (page.name, line) for page in pages for line in page.read_text("utf-8").splitlines() if _to_fill_in(line)
+    ]
+    assert results == []
 
 
 def _to_fill_in(line: str) -> bool:
@@ -361,7 +363,7 @@ def test_the_place_holder_rule_itself() -> None:
 
 def test_no_pickle() -> None:
     uses = {str(p.relative_to(ROOT)): pickle_uses(p.read_text("utf-8")) for p in tracked_files() if p.suffix == ".py"}
-    assert not {path: found for path, found in uses.items() if found}
+    assert not {path: result for path, result in uses.items() if result}
 
 
 @pytest.mark.parametrize(
@@ -375,26 +377,26 @@ def test_benchmarks_take_from_each_other_what_is_there() -> None:
     """They are run by hand and seldom, so nothing else would notice a name that has gone."""
     files = {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "bench").glob("*.py")}
     defined = {name: _top_level(tree) for name, tree in files.items()}
-    missing, seen = [], 0
+    missing, count = [], 0
     for name, tree in files.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module in defined:
-                seen += 1
+                count += 1
                 missing += [
                     f"{name}: {a.name} of {node.module}" for a in node.names if a.name not in defined[node.module]
                 ]
-    assert seen > 20
+    assert count > 20
     assert missing == []
 
 
 def _top_level(tree: ast.Module) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in node.names}
+            names |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-    return found
+            names |= {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
+    return names

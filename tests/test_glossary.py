@@ -22,10 +22,10 @@ ALL = (NOTICE, BENCH, BANK, DEADLINE)
 
 @pytest.fixture
 def glossary(tmp_path: Path) -> Glossary:
-    made = Glossary(tmp_path / "terms.jsonl")
+    result = Glossary(tmp_path / "terms.jsonl")
     for entry in ALL:
-        made.add(entry)
-    return made
+        result.add(entry)
+    return result
 
 
 def test_entries_last(glossary: Glossary) -> None:
@@ -155,9 +155,9 @@ def test_multiterm_is_a_concept_for_each_term_and_domain(tmp_path: Path, glossar
         ["Bank", "bench"],
         ["Bank", "bank"],
     ]
-    languages = [(each.get("type"), each.get("lang")) for each in concepts[0].iter("language")]
+    languages = [(item.get("type"), item.get("lang")) for item in concepts[0].iter("language")]
     assert languages == [("German", "DE"), ("English", "EN")]
-    statuses = [each.text for each in concepts[0].iter("descrip") if each.get("type") == "Status"]
+    statuses = [entry.text for entry in concepts[0].iter("descrip") if entry.get("type") == "Status"]
     assert statuses == ["preferred", "deprecated"]
 
 

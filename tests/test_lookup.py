@@ -22,10 +22,12 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    with Index.create(tmp_path_factory.mktemp("lookup") / "idx", load_model()) as made:
-        made.add([Document.from_texts("a/one.txt", TEXTS[:3]), Document.from_texts("b/two.txt", TEXTS[3:])], lang="en")
-        made.add([Document.from_texts("zh.txt", ["老人坐在公园的长椅上看报纸。"])], lang="zh")
-        yield made
+    with Index.create(tmp_path_factory.mktemp("lookup") / "idx", load_model()) as result:
+        result.add(
+            [Document.from_texts("a/one.txt", TEXTS[:3]), Document.from_texts("b/two.txt", TEXTS[3:])], lang="en"
+        )
+        result.add([Document.from_texts("zh.txt", ["老人坐在公园的长椅上看报纸。"])], lang="zh")
+        yield result
 
 
 def matches(index: Index, query: str, way: str = "words", **options: object) -> list[str]:

@@ -25,10 +25,10 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
     Path("en").write_text("The house.\n\nA door\n", "utf-8")
 
     class Fake(NeuralAligner):
-        made: ClassVar[list[tuple[Any, ...]]] = []
+        instances: ClassVar[list[tuple[Any, ...]]] = []
 
         def __init__(self, *arguments: Any, **more: Any) -> None:
-            self.made.append((*arguments, more))
+            self.instances.append((*arguments, more))
             super().__init__(*arguments, **more)
 
         def align(self, pairs: Any) -> Any:
@@ -44,7 +44,7 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
         result = CliRunner().invoke(app, list(arguments), prog_name="phrasemate")
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
-        result.made = Fake.made
+        result.instances = Fake.instances
         return result
 
     return run
@@ -68,7 +68,7 @@ def test_options_are_handed_on(invoke: Invoke) -> None:
     options = ["--method", "softmax", "--symmetrise", "union", "--layer", "8", "--model", "m", "--threads", "1"]
     options += ["--units", "subwords", "--ties", "0.25"]
     run = invoke("align", "de", "en", "-o", "links", *options)
-    (model, *rest, more) = run.made[-1]
+    (model, *rest, more) = run.instances[-1]
     assert (model.path, model.threads, *rest) == (Path("m"), 1, 8, "softmax", "union")
     assert more == {"units": "subwords", "ties": 0.25}
 

@@ -57,11 +57,11 @@ LINKS = "0-0 1-1\n\n0-0 1-1 2-2\n0-0\n0-0 1-1\n"
 
 
 def test_a_line_of_links_for_every_line(text: ParallelText, tmp_path: Path) -> None:
-    seen: list[tuple[str, int, int]] = []
-    report = align_files(text, tmp_path / "out", Diagonal(), progress=lambda *event: seen.append(event))
+    records: list[tuple[str, int, int]] = []
+    report = align_files(text, tmp_path / "out", Diagonal(), progress=lambda *event: records.append(event))
     assert (tmp_path / "out").read_text() == LINKS
     assert (report.lines, report.new, report.found, report.blank) == (5, 5, 2 + 0 + 3 + 1 + 2, 1)
-    assert seen == [("aligning", 2, 5), ("aligning", 4, 5), ("aligning", 5, 5)]
+    assert records == [("aligning", 2, 5), ("aligning", 4, 5), ("aligning", 5, 5)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["de.txt", "en.txt", "out"]
 
 
@@ -227,7 +227,7 @@ def test_phrase_pairs_continue(text: ParallelText, tmp_path: Path) -> None:
     pair_files(text, links, tmp_path / "whole")
     whole = (tmp_path / "whole").read_text("utf-8")
 
-    def stop(what: str, done: int, total: int) -> None:
+    def stop(what: str, number: int, total: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

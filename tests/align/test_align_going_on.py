@@ -51,7 +51,7 @@ def test_altered_links_of_the_same_length_are_refused(tmp_path: Path, monkeypatc
     (tmp_path / "links").write_text("1-1\n1-1\n")
     text = ParallelText(tmp_path / "a")
 
-    def stop(what: str, done: int, total: int) -> None:
+    def stop(what: str, number: int, total: int) -> None:
         if what == "extracting":
             raise KeyboardInterrupt
 
@@ -78,9 +78,9 @@ def test_force_continues_with_what_fits(tmp_path: Path) -> None:
 
     def attempt(method: str) -> list[str]:
         with ResumableFile(tmp_path / "out", {"method": method}, force=True) as file:
-            found = list(file.written())
+            items = list(file.written())
             file.write(["0-0"])
-        return found
+        return items
 
     assert [attempt("one"), attempt("one"), attempt("two")] == [[], ["0-0"], []]
     assert (tmp_path / "out").read_text() == "old\n"
@@ -89,7 +89,7 @@ def test_force_continues_with_what_fits(tmp_path: Path) -> None:
 def test_no_lines_of_before_stand_beside_new_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed while --force starts again: between any two things that it does."""
 
-    def begun() -> None:
+    def start_run() -> None:
         (tmp_path / "out.part").write_text("0-0\n")
         (tmp_path / "out.part.json").write_text('{"method": "old"}')
 
@@ -97,7 +97,7 @@ def test_no_lines_of_before_stand_beside_new_settings(tmp_path: Path, monkeypatc
         raise KeyboardInterrupt
 
     for what in ("unlink", "replace", "touch"):
-        begun()
+        start_run()
         with monkeypatch.context() as patch:
             patch.setattr(Path, what, killed)
             with pytest.raises(KeyboardInterrupt):
@@ -116,7 +116,7 @@ def test_damaged_notes_are_one_error(tmp_path: Path, notes: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("begun", "expected"),
+    ("data", "expected"),
     [
         (b"9-9\n", r"out.part, line 1: links of other sentences than 'ein Haus'"),
         (b"0-9\n", r"out.part, line 1: links of other sentences"),
@@ -124,12 +124,12 @@ def test_damaged_notes_are_one_error(tmp_path: Path, notes: str) -> None:
         (b"0-0\n" * 3, r"out.part: 3 lines; expected at most 2"),
     ],
 )
-def test_lines_of_something_else_are_one_error(tmp_path: Path, begun: bytes, expected: str) -> None:
+def test_lines_of_something_else_are_one_error(tmp_path: Path, data: bytes, expected: str) -> None:
     (tmp_path / "a").write_text("ein Haus\nein Hund\n")
     text = ParallelText(tmp_path / "a", tmp_path / "a")
     with pytest.raises(KeyboardInterrupt):
         align_files(text, tmp_path / "out", Once(1))
-    (tmp_path / "out.part").write_bytes(begun)
+    (tmp_path / "out.part").write_bytes(data)
     with pytest.raises(PhrasemateError, match=expected):
         align_files(text, tmp_path / "out", Once())
     assert not (tmp_path / "out").exists()

@@ -84,8 +84,8 @@ def test_final_and_takes_the_forward_direction_first() -> None:
 @given(LINKS, LINKS)
 def test_each_is_between_intersection_and_union(forward: set[tuple[int, int]], reverse: set[tuple[int, int]]) -> None:
     order = ("intersection", "grow-diag", "grow-diag-final-and", "union")
-    found = [set(symmetrise(forward, reverse, how)) for how in order]
-    assert all(less <= more for less, more in pairwise(found))
+    results = [set(symmetrise(forward, reverse, how)) for how in order]
+    assert all(less <= more for less, more in pairwise(results))
 
 
 def test_unknown_symmetrisation() -> None:
@@ -96,9 +96,9 @@ def test_unknown_symmetrisation() -> None:
 def test_growing_backwards_takes_no_longer_than_forwards() -> None:
     """A chain of which each link is added behind the one that adds it: a pass for each would take a minute."""
     chain = [(at, at) for at in range(6_000)]
-    begun = time.process_time()
+    start = time.process_time()
     assert symmetrise(chain, chain[-1:], "grow-diag") == chain
-    assert time.process_time() - begun < 10
+    assert time.process_time() - start < 10
 
 
 def passes(links: set[tuple[int, int]], union: list[tuple[int, int]]) -> set[tuple[int, int]]:

@@ -80,8 +80,8 @@ def test_words_of_text_and_of_tokens() -> None:
 
 
 def test_a_word_is_the_mean_of_its_tokens(model: Any) -> None:
-    (found,) = word_vectors(model, [Worded.of("ein rot-haus", tokenised=True)])
-    assert np.allclose(found, [[2, 0, 0.1, 0], [0, (2 + 0) / 2, (0 + 2) / 2, (0.1 + 0.5) / 2]])
+    (result,) = word_vectors(model, [Worded.of("ein rot-haus", tokenised=True)])
+    assert np.allclose(result, [[2, 0, 0.1, 0], [0, (2 + 0) / 2, (0 + 2) / 2, (0.1 + 0.5) / 2]])
 
 
 @pytest.mark.parametrize("method", ["intersection", "itermax", "mwmf", "softmax"])
@@ -229,8 +229,8 @@ def test_the_bundled_model_links_words_of_several_scripts() -> None:
         ("狗在厨房里睡觉。", "The dog sleeps in the kitchen.", {(0, 1), (2, 5)}),
     ]
     aligner = NeuralAligner(load_model(threads=1))
-    found = aligner.align([(Worded.of(source), Worded.of(target)) for source, target, _ in texts])
-    for links, (_, _, expected) in zip(found, texts, strict=True):
+    result = aligner.align([(Worded.of(source), Worded.of(target)) for source, target, _ in texts])
+    for links, (_, _, expected) in zip(result, texts, strict=True):
         assert expected <= set(links)
     with pytest.raises(InputError, match="layer 99"):
         NeuralAligner(aligner.model, layer=99).align([pair("a", "b")])
@@ -263,10 +263,10 @@ def test_long_sentences_are_held_one_after_the_other(model: Any, monkeypatch: py
     expected = aligner.align([(many, many)])[0]
     monkeypatch.setattr("phrasemate.align.neural.WORDS", 500)
     tracemalloc.start()
-    found = aligner.align([(many, many)] * 60)
+    links = aligner.align([(many, many)] * 60)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found == [expected] * 60
+    assert links == [expected] * 60
     assert peak < 60 * 300 * 300 * 4 / 3  # a third of what the similarities of all take
 
 

@@ -18,7 +18,7 @@ from phrasemate.errors import InputError
 
 def brute(links: Links, sources: int, targets: int, longest: int, loose: bool) -> list[Box]:
     """Every box, held against the definition."""
-    found = []
+    results = []
     for s, e, s2, e2 in product(range(sources), range(1, sources + 1), range(targets), range(1, targets + 1)):
         if not (0 < e - s <= longest and 0 < e2 - s2 <= longest):
             continue
@@ -27,8 +27,8 @@ def brute(links: Links, sources: int, targets: int, longest: int, loose: bool) -
             continue
         borders = {a for a, _ in links} >= {s, e - 1} and {b for _, b in links} >= {s2, e2 - 1}
         if loose or borders:
-            found.append(Box(s, e, s2, e2))
-    return sorted(found)
+            results.append(Box(s, e, s2, e2))
+    return sorted(results)
 
 
 @st.composite
@@ -65,26 +65,26 @@ def test_a_long_sentence_is_not_trouble() -> None:
 def test_phrases_are_characters_of_the_sentences() -> None:
     source, target = Worded.of("Er sagte: „Guten Morgen“!"), Worded.of('He said "good morning".')
     links = [(0, 0), (1, 1), (2, 2), (3, 3)]
-    found = {(p.source.text, p.target.text) for p in PhraseFinder()(source, target, links)}
-    assert ("Guten Morgen", "good morning") in found
-    assert ("sagte: „Guten", 'said "good') in found
-    assert len(found) == 4 + 3 + 2 + 1
+    results = {(p.source.text, p.target.text) for p in PhraseFinder()(source, target, links)}
+    assert ("Guten Morgen", "good morning") in results
+    assert ("sagte: „Guten", 'said "good') in results
+    assert len(results) == 4 + 3 + 2 + 1
 
 
 def test_frequent_words_and_numbers_are_not_borders_and_no_phrases() -> None:
     source, target = Worded.of("Die Bank 24 war zu"), Worded.of("The bank 24 was closed")
     links = [(i, i) for i in range(5)]
-    found = {
+    results = {
         p.source.text for p in PhraseFinder((frozenset({"die", "war"}), frozenset({"closed"})))(source, target, links)
     }
-    assert found == {"Bank", "Bank 24"}  # 24 has no letter; what ends in zu ends in "closed" on the other side
+    assert results == {"Bank", "Bank 24"}  # 24 has no letter; what ends in zu ends in "closed" on the other side
 
 
 def test_unspaced_scripts() -> None:
     source, target = Worded.of("我喜欢苹果。"), Worded.of("I like apples.")
     assert source.words() == ["我", "喜欢", "苹果"]
-    found = {(p.source.text, p.target.text) for p in PhraseFinder()(source, target, [(0, 0), (1, 1), (2, 2)])}
-    assert ("喜欢苹果", "like apples") in found
+    results = {(p.source.text, p.target.text) for p in PhraseFinder()(source, target, [(0, 0), (1, 1), (2, 2)])}
+    assert ("喜欢苹果", "like apples") in results
 
 
 def counted(sentences: list[str], rate: float, least: int) -> frozenset[str]:
@@ -140,17 +140,17 @@ def test_no_limit_of_words_costs_no_more_than_the_sentence() -> None:
 
 def test_words_that_must_be_known_are_not_counted_again_for_each_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TABLE", 100)
-    made: list[int] = []
+    calls: list[int] = []
     counter = module.Counter
 
     class Told(counter):  # type: ignore[type-arg, valid-type, misc]
-        def __init__(self, given: object = ()) -> None:
-            made.append(1)
-            super().__init__(given)  # type: ignore[call-overload]
+        def __init__(self, value: object = ()) -> None:
+            calls.append(1)
+            super().__init__(value)  # type: ignore[call-overload]
 
     monkeypatch.setattr(module, "Counter", Told)
     counts = BorderWords(rate=1e-9, least=1)
     for number in range(2_000):
         counts.update(Worded.of_tokens([f"w{number // 2}"]))  # each word twice: none may be forgotten
     assert len(counts.frequent()) > 900
-    assert len(made) < 12  # when there are twice as many, not at each sentence from the hundredth word on
+    assert len(calls) < 12  # when there are twice as many, not at each sentence from the hundredth word on

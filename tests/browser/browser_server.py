@@ -23,10 +23,10 @@ def executable() -> str:
     """A Chromium; PHRASEMATE_CHROMIUM names another one. Skips the test if there is none."""
     pytest.importorskip("playwright", reason="no playwright is installed: pip install playwright")
     pytest.importorskip("fastapi", reason="the server is not installed: pip install 'phrasemate[serve]'")
-    found = os.environ.get("PHRASEMATE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if not found:
+    result = os.environ.get("PHRASEMATE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if not result:
         pytest.skip("no Chromium is installed: apt-get install chromium, or set PHRASEMATE_CHROMIUM")
-    return found
+    return result
 
 
 class Served:

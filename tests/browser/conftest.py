@@ -59,13 +59,13 @@ def page(chromium: Any, served: Served) -> Iterator[Any]:
     context = chromium.new_context(
         base_url=served.url, permissions=["clipboard-read", "clipboard-write"], viewport={"width": 1280, "height": 900}
     )
-    opened, errors, asked = context.new_page(), [], []
+    opened, errors, requests = context.new_page(), [], []
     opened.set_default_timeout(15_000)
     opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    opened.on("request", lambda request: asked.append(request.url))
+    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    opened.on("request", lambda request: requests.append(request.url))
     yield opened
     context.close()
     refused = re.compile(r"Failed to load resource: (the server responded with a status of [45]|net::ERR)")
     assert not [error for error in errors if not refused.match(error)]
-    assert not [url for url in asked if not url.startswith((served.url, "data:"))]
+    assert not [url for url in requests if not url.startswith((served.url, "data:"))]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from browser_texts import GERMAN
-from test_browser_asking import address, asked, expect, first
+from test_browser_asking import address, expect, first, query_phrase
 
 SILENCE = address(GERMAN, "Schweigeminute")
 
@@ -73,7 +73,7 @@ def test_several_indexes_side_by_side_and_as_one(page: Any) -> None:
     page.goto(SILENCE)
     page.get_by_label("law").check()
     expect(page.locator(".panel .name")).to_have_text(["news", "law"])
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     one, two = (panel.bounding_box() for panel in page.locator(".panel").all())
     assert one["y"] == two["y"]
     assert one["x"] < two["x"]
@@ -107,7 +107,7 @@ def test_downloads(page: Any, tmp_path: Path, format_: str) -> None:
 def test_longer_and_shorter_phrases(page: Any) -> None:
     page.goto(address(GERMAN, "eine Schweigeminute"))
     page.locator(".others").get_by_text("Schweigeminute", exact=True).last.click()
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
 
 
 def test_more_candidates(page: Any) -> None:
@@ -127,8 +127,8 @@ def test_documents_and_queries_cannot_script(page: Any) -> None:
         )
     )
     expect(first(page)).to_be_visible()
-    shown = " ".join(page.locator("tr.line").all_text_contents())
-    assert "<script>" in shown or "<img" in shown
+    visible = " ".join(page.locator("tr.line").all_text_contents())
+    assert "<script>" in visible or "<img" in visible
     page.locator("tr.line .more").first.click()
     expect(page.locator(".whole-row")).to_be_visible()
     assert "taken" not in page.title()
@@ -165,7 +165,7 @@ def test_selection_in_every_script(page: Any, text: str, phrase: str, way: str) 
         phrase,
     )
     page.locator("#find").click()
-    expect(asked(page)).to_have_text(phrase)
+    expect(query_phrase(page)).to_have_text(phrase)
     start = text.index(phrase)
     expect(page).to_have_url(re.compile(f"at={start}-{start + len(phrase)}"))
 

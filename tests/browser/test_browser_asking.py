@@ -17,7 +17,7 @@ def address(text: str, phrase: str = "", **more: str) -> str:
     return "/?" + "&".join(f"{name}={quote(value)}" for name, value in fields.items())
 
 
-def asked(page: Any) -> Any:
+def query_phrase(page: Any) -> Any:
     return page.locator("#asked")
 
 
@@ -31,7 +31,7 @@ def test_three_actions_from_an_open_page_to_the_equivalents(page: Any) -> None:
     page.keyboard.insert_text(GERMAN)  # 1
     page.keyboard.press("Enter")  # 2
     page.get_by_role("button", name="Schweigeminute", exact=True).click()  # 3
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     expect(first(page)).to_have_text(re.compile("silence"))
 
 
@@ -47,11 +47,11 @@ def test_what_is_pasted_is_read_at_once(page: Any) -> None:
 def test_enter_finds_what_the_mouse_selected(page: Any) -> None:
     page.goto(address(GERMAN))
     page.locator("#text .phrase", has_text="Schweigeminute").dblclick()
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     page.locator("#text span", has_text="er zur").last.dblclick(position={"x": 10, "y": 12})
     expect(page.locator("#find")).to_be_enabled()
     page.keyboard.press("Enter")
-    expect(asked(page)).to_have_text("er")
+    expect(query_phrase(page)).to_have_text("er")
 
 
 def test_any_words_are_selected_with_the_mouse(page: Any) -> None:
@@ -64,9 +64,9 @@ def test_any_words_are_selected_with_the_mouse(page: Any) -> None:
     page.mouse.up()
     find = page.locator("#find")
     expect(find).to_have_text("Find “Montag hielten die Abgeordneten”")
-    expect(asked(page)).to_have_count(0)  # the end of a selection is not a click
+    expect(query_phrase(page)).to_have_count(0)  # the end of a selection is not a click
     find.click()
-    expect(asked(page)).to_have_text("Montag hielten die Abgeordneten")
+    expect(query_phrase(page)).to_have_text("Montag hielten die Abgeordneten")
     page.reload()
     expect(page.locator("#text .phrase[aria-current]")).to_have_text("Montag hielten die Abgeordneten")
 
@@ -76,7 +76,7 @@ def test_any_words_are_selected_with_the_keyboard(page: Any) -> None:
     page.locator("#text .phrase[aria-current]").focus()
     page.keyboard.press("Shift+ArrowRight")
     page.keyboard.press("Enter")
-    expect(asked(page)).to_have_text("Montag hielten")
+    expect(query_phrase(page)).to_have_text("Montag hielten")
 
 
 def test_a_comma_is_not_selected_with_a_word(page: Any) -> None:
@@ -101,7 +101,7 @@ def test_words_are_selected_in_the_text_field(page: Any) -> None:
     start = GERMAN.index("eine Sch")
     page.evaluate(f"document.getElementById('q').setSelectionRange({start}, {start + 19})")
     page.locator("#q").press("Enter")
-    expect(asked(page)).to_have_text("eine Schweigeminute")
+    expect(query_phrase(page)).to_have_text("eine Schweigeminute")
 
 
 def test_keyboard_alone(page: Any) -> None:
@@ -117,7 +117,7 @@ def test_keyboard_alone(page: Any) -> None:
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    expect(asked(page)).to_have_text(names[1])
+    expect(query_phrase(page)).to_have_text(names[1])
     assert page.evaluate("document.activeElement.textContent") == names[1]  # the focus stays where the reader is
     page.keyboard.press("ArrowDown")
     candidates = page.locator(".candidate")
@@ -225,37 +225,37 @@ def test_copying_without_the_clipboard_api(page: Any) -> None:
 def test_the_address_holds_the_state_and_back_works(page: Any) -> None:
     page.goto(address(GERMAN))
     page.get_by_role("button", name="Schweigeminute", exact=True).click()
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     other = page.locator("#text .phrase", has_text="Abgeordneten").first
     wording = (other.text_content() or "").strip()
     other.click()
-    expect(asked(page)).to_have_text(wording)
+    expect(query_phrase(page)).to_have_text(wording)
     page.get_by_label("Sort by").select_option("left context")
     expect(page).to_have_url(re.compile("sort=left"))
     shared = page.url
     page.go_back()
     page.go_back()
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     expect(page.locator("#text .phrase[aria-current]")).to_have_text("Schweigeminute")
     page.go_back()
-    expect(asked(page)).to_have_count(0)
+    expect(query_phrase(page)).to_have_count(0)
     page.go_forward()
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     page.goto(shared)
-    expect(asked(page)).to_have_text(wording)
+    expect(query_phrase(page)).to_have_text(wording)
     expect(page.get_by_label("Sort by")).to_have_value("left")
 
 
 def test_history_is_kept_in_the_browser(page: Any) -> None:
     page.goto(address(GERMAN))
     page.get_by_role("button", name="Schweigeminute", exact=True).click()
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     page.goto("/")
     page.get_by_text("History").click()
     entry = page.locator("#history-list a")
     expect(entry).to_have_count(1)
     entry.click()
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     page.get_by_text("History").click()
     page.get_by_role("button", name="Clear").click()
     expect(page.locator("#history-list a")).to_have_count(0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from browser_server import Served
 from browser_texts import GERMAN
-from test_browser_asking import address, asked, expect, first
+from test_browser_asking import address, expect, first, query_phrase
 
 SILENCE = address(GERMAN, "Schweigeminute")
 
@@ -37,7 +37,7 @@ def test_five_thousand_characters_are_read(page: Any) -> None:
     page.goto(address(text[:5000].strip()))
     expect(page.locator("#text .phrase").nth(100)).to_be_attached()
     page.locator("#text .phrase").nth(3).click()
-    expect(asked(page)).to_be_visible()
+    expect(query_phrase(page)).to_be_visible()
 
 
 def test_five_thousand_chinese_characters_are_read(page: Any) -> None:
@@ -57,10 +57,10 @@ def test_the_server_is_gone_and_comes_back(chromium: Any, folders: dict[str, Pat
         page.locator("#text .phrase", has_text="Bank").click()
         notice = page.locator("#notice")
         expect(notice).to_contain_text("The server does not answer.")
-        expect(asked(page)).to_have_text("Schweigeminute")  # what was there is still there
+        expect(query_phrase(page)).to_have_text("Schweigeminute")  # what was there is still there
         server.start()
         notice.get_by_role("button", name="Try again").click()
-        expect(asked(page)).to_have_text("Bank")
+        expect(query_phrase(page)).to_have_text("Bank")
         expect(notice).to_be_hidden()
     finally:
         page.close()
@@ -79,10 +79,10 @@ def test_what_the_server_refuses_is_said_and_can_be_tried_again(page: Any, kind:
     page.route("**/?q=*", lambda route: route.fulfill(status=503, content_type=kind, body=body))
     page.locator("#text .phrase", has_text="Bank").click()
     expect(page.locator("#notice")).to_contain_text("128 requests are waiting")
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     page.unroute("**/?q=*")
     page.locator("#notice").get_by_role("button", name="Try again").click()
-    expect(asked(page)).to_have_text("Bank")
+    expect(query_phrase(page)).to_have_text("Bank")
 
 
 def test_without_scripts(chromium: Any, served: Served) -> None:
@@ -92,7 +92,7 @@ def test_without_scripts(chromium: Any, served: Served) -> None:
     page.locator("#q").fill(GERMAN)
     page.get_by_role("button", name="Find phrases").click()
     page.get_by_role("button", name="Schweigeminute", exact=True).click()
-    expect(asked(page)).to_have_text("Schweigeminute")
+    expect(query_phrase(page)).to_have_text("Schweigeminute")
     page.get_by_label("Sort by").select_option("count")
     page.get_by_role("button", name="Apply").click()
     expect(page).to_have_url(re.compile("sort=count"))
@@ -101,7 +101,7 @@ def test_without_scripts(chromium: Any, served: Served) -> None:
     page.go_back()
     page.locator("#q").fill("Sie ging zur [[Bank]] am Markt.")
     page.get_by_role("button", name="Find phrases").click()
-    expect(asked(page)).to_have_text("Bank")
+    expect(query_phrase(page)).to_have_text("Bank")
     context.close()
 
 
@@ -139,7 +139,7 @@ def test_letters_stand_out_from_their_ground(page: Any, scheme: str) -> None:
         page.goto(path)
         measured = page.evaluate(measure)
         assert len(measured) > least
-        assert not [found for found in measured if found[0] < 4.5]  # WCAG 2.2, 1.4.3
+        assert not [result for result in measured if result[0] < 4.5]  # WCAG 2.2, 1.4.3
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1920])

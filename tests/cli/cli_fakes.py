@@ -38,9 +38,9 @@ class FakeResult:
 
 @dataclass
 class FakeIndex:
-    """Records what is asked of it; ``there`` says whether there is an index to open."""
+    """Records what is asked of it; ``exists`` says whether there is an index to open."""
 
-    there: bool = True
+    exists: bool = True
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     interrupt_after: int | None = None
@@ -48,7 +48,7 @@ class FakeIndex:
 
     def open(self, path: Path, model: object = None, readonly: bool = False, threads: int | None = None) -> FakeIndex:
         self.calls.append(("open", str(path), model, readonly))
-        if not self.there:
+        if not self.exists:
             raise IndexMissing(f"no index at {path}")
         return self
 
@@ -112,11 +112,11 @@ class FakeSearcher:
     """Answers every ``[[marked]]`` query with one group, a query without marks with one result per word."""
 
     batches: list[list[str]] = field(default_factory=list)
-    asked: dict[str, Any] = field(default_factory=dict)
+    requests: dict[str, Any] = field(default_factory=dict)
 
-    def search_all(self, queries: Sequence[str], **asked: Any) -> list[FakeResult]:
+    def search_all(self, queries: Sequence[str], **value: Any) -> list[FakeResult]:
         self.batches.append(list(queries))
-        self.asked = asked
+        self.requests = value
         return [result for query in queries for result in self.answers(query)]
 
     def answers(self, query: str) -> Iterator[FakeResult]:

@@ -27,7 +27,7 @@ def answers() -> list[demo.Answer]:
 
 
 @pytest.fixture
-def asked(library: Library, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def folders(library: Library, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The demo with three questions; lists where it built its index."""
     built: list[Path] = []
 
@@ -45,9 +45,9 @@ def test_rank_is_the_first_expected_wording_whatever_its_case() -> None:
     assert (demo.first(answers()), demo.first(answers(), "de"), demo.first(answers(), "fr")) == (2, 1, 1)
 
 
-def test_the_page(invoke: Invoke, asked: list[Path]) -> None:
+def test_the_page(invoke: Invoke, folders: list[Path]) -> None:
     page = invoke("demo", "--dir", "kept").stdout
-    assert asked == [Path("kept")]
+    assert folders == [Path("kept")]
     assert "German: 1 of 2 first" in page
     assert "French: 1 of 1 first" in page
     assert [line.strip()[0] for line in page.splitlines() if "[[" in line and line[0] == " "] == ["✓", "✗", "✓"]
@@ -62,12 +62,12 @@ def test_the_page(invoke: Invoke, asked: list[Path]) -> None:
     )
 
 
-def test_without_a_folder_nothing_stays(invoke: Invoke, asked: list[Path]) -> None:
+def test_without_a_folder_nothing_stays(invoke: Invoke, folders: list[Path]) -> None:
     assert "phrasemate search" not in invoke("demo").stdout
-    assert not asked[0].parent.exists()
+    assert not folders[0].parent.exists()
 
 
-def test_json(invoke: Invoke, asked: list[Path]) -> None:
+def test_json(invoke: Invoke, folders: list[Path]) -> None:
     document = json.loads(invoke("demo", "--json").stdout)
     assert document["first"] == {"de": 1, "fr": 1}
     assert (document["first_in_all"], document["asked"]) == (2, 3)

@@ -41,7 +41,7 @@ def test_a_file_named_like_a_command(
 
 
 def test_a_new_index_is_created(invoke: Invoke, library: Library, text: str) -> None:
-    library.index.there = False
+    library.index.exists = False
     assert invoke("index", text, "-o", "idx", "--threads", "2", "--model", "m").exit_code == 0
     assert ("create", "idx", "a model") in library.index.calls
     assert library.models == [(Path("m"), 2)]
@@ -50,7 +50,7 @@ def test_a_new_index_is_created(invoke: Invoke, library: Library, text: str) -> 
 def test_the_bundled_model_is_for_new_indexes_only(invoke: Invoke, library: Library, text: str) -> None:
     invoke("index", text, "-o", "idx")
     assert library.models == []
-    library.index.there = False
+    library.index.exists = False
     invoke("index", text, "-o", "idx")
     assert library.models == [(None, None)]
 
@@ -157,7 +157,7 @@ def test_optimize_and_delete(invoke: Invoke, library: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["a.txt", "-o", "idx", "--workers", "2"], "--workers needs --cluster"),
         (["a.txt", "-o", "idx", "--cluster", "local", "--threads", "2"], "--threads is of one machine"),
@@ -168,16 +168,16 @@ def test_optimize_and_delete(invoke: Invoke, library: Library) -> None:
     ],
 )
 def test_options_that_would_be_passed_over_are_refused(
-    invoke: Invoke, library: Library, arguments: list[str], said: str
+    invoke: Invoke, library: Library, arguments: list[str], message: str
 ) -> None:
     result = invoke("index", *arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert library.index.calls == []
 
 
 def test_no_folder_is_named_like_a_place_that_is_none(invoke: Invoke, library: Library, text: str) -> None:
-    library.index.there = False
+    library.index.exists = False
     result = invoke("index", text, "-o", "ftp://host/idx")
     assert (result.exit_code, library.index.calls) == (1, [("open", "ftp:/host/idx", None, False)])
     assert "no place for an index" in result.stderr
@@ -192,10 +192,10 @@ def test_group_help_shows_both_forms(invoke: Invoke) -> None:
 
 
 def test_how_phrases_are_found_is_for_a_new_index(invoke: Invoke, library: Library, text: str) -> None:
-    library.index.there = False
+    library.index.exists = False
     assert invoke("index", text, "-o", "idx", "--threshold", "0.5", "--max-words", "4").exit_code == 0
     assert library.index.manifest.segment == {"threshold": 0.5, "max_words": 4}
-    library.index.there = True
+    library.index.exists = True
     assert invoke("index", text, "-o", "idx", "--threshold", "0.5").exit_code == 0
     other = invoke("index", text, "-o", "idx", "--threshold", "0.6")
     assert other.exit_code == 1

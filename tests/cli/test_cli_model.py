@@ -24,15 +24,15 @@ Invoke = Callable[..., Any]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A sealed folder; its weights are not weights, which nobody here looks at."""
-    made = tmp_path / "tiny"
-    made.mkdir()
+    path = tmp_path / "tiny"
+    path.mkdir()
     config = {"format": "phrasemate-model", "version": 1, "name": "tiny", "width": 8, "pooling": "ends"}
     config |= {"layers": [2], "max_tokens": 16}
-    (made / "config.json").write_text(json.dumps(config), "utf-8")
+    (path / "config.json").write_text(json.dumps(config), "utf-8")
     for name in ("tokenizer.json.gz", "encoder.onnx", "embeddings.safetensors"):
-        (made / name).write_bytes(name.encode() * 10)
-    write_manifest(made)
-    return made
+        (path / name).write_bytes(name.encode() * 10)
+    write_manifest(path)
+    return path
 
 
 def test_info(invoke: Invoke, folder: Path) -> None:
@@ -45,9 +45,12 @@ def test_info(invoke: Invoke, folder: Path) -> None:
 
 def test_info_says_whether_searches_tell_how_sure_they_are(invoke: Invoke, folder: Path) -> None:
     digest = json.loads(invoke("model", "info", str(folder), "--json").stdout)["hash"]
-    for model, said in ((digest, "calibrated"), ("0" * 64, "none (bench/confidence.py fits one)")):  # of another model
+    for model, message in (
+        (digest, "calibrated"),
+        ("0" * 64, "none (bench/confidence.py fits one)"),
+    ):  # of another model
         Confidence(-1.0, (1.0, 2.0, 3.0)).save(folder, model, {})
-        assert json.loads(invoke("model", "info", str(folder), "--json").stdout)["confidence"] == said
+        assert json.loads(invoke("model", "info", str(folder), "--json").stdout)["confidence"] == message
 
 
 def test_info_of_heads(invoke: Invoke, folder: Path) -> None:
@@ -92,10 +95,10 @@ def usual(option: str) -> Any:
 
 
 def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     def export_model(*arguments: Any, **options: Any) -> str:
-        asked.append((arguments, options))
+        calls.append((arguments, options))
         return "ab" * 32
 
     monkeypatch.setitem(sys.modules, "phrasemate.encode.export.export", SimpleNamespace(export_model=export_model))
@@ -117,8 +120,8 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
         "0.4",
     ]
     invoke("model", "export", "hf", "--out", "out", *options)
-    plain, full = [options for _, options in asked]
-    assert [arguments for arguments, _ in asked] == [(Path("hf"), Path("out"))] * 2
+    plain, full = [options for _, options in calls]
+    assert [arguments for arguments, _ in calls] == [(Path("hf"), Path("out"))] * 2
     assert plain == {
         "base": None,
         "share": 1.0,

@@ -33,21 +33,21 @@ HITS = [
 
 
 @pytest.mark.parametrize("width", [-5, 0, 3, 20])
-@pytest.mark.parametrize("found", HITS, ids=range(len(HITS)))
-def test_a_line_of_the_narrowest_terminal(found: Hit, width: int) -> None:
-    assert 24 <= cell_len(kwic(found, width).plain) <= 24 + 2 + max(width // 4, 0)
+@pytest.mark.parametrize("hit", HITS, ids=range(len(HITS)))
+def test_a_line_of_the_narrowest_terminal(hit: Hit, width: int) -> None:
+    assert 24 <= cell_len(kwic(hit, width).plain) <= 24 + 2 + max(width // 4, 0)
 
 
 @pytest.mark.parametrize("width", [60, 80, 133])
-@pytest.mark.parametrize("found", HITS, ids=range(len(HITS)))
-def test_a_line_fills_the_width_exactly(found: Hit, width: int) -> None:
-    line = kwic(found, width)
+@pytest.mark.parametrize("hit", HITS, ids=range(len(HITS)))
+def test_a_line_fills_the_width_exactly(hit: Hit, width: int) -> None:
+    line = kwic(hit, width)
     assert cell_len(line.plain) == width
-    assert line.plain.endswith(f":{found.line}")
+    assert line.plain.endswith(f":{hit.line}")
 
 
 def test_matches_stand_below_each_other() -> None:
-    columns = {cell_len(kwic(found, 100).plain.split("match")[0]) for found in HITS[:3]}
+    columns = {cell_len(kwic(hit, 100).plain.split("match")[0]) for hit in HITS[:3]}
     assert columns == {int((100 - len("a.txt:1") - 2) * 0.4)}
 
 
@@ -100,10 +100,10 @@ def test_long_lists_are_counted() -> None:
     assert facts({"words": ["w"] * 500}).plain == "words  " + ", ".join("w" * 12) + " ... (500 in all)"
 
 
-@pytest.mark.parametrize(("sure", "said"), [(None, False), (0.0, True), (0.199, True), (0.2, False), (1.0, False)])
-def test_a_doubtful_answer_says_so(sure: float | None, said: bool) -> None:
+@pytest.mark.parametrize(("sure", "message"), [(None, False), (0.0, True), (0.199, True), (0.2, False), (1.0, False)])
+def test_a_doubtful_answer_says_so(sure: float | None, message: bool) -> None:
     groups = (Group("bank", 0.9, 1, (hit("a bank", "bank"),)),)
     pipe = io.StringIO()
     print_results(Console(file=pipe, width=80, _environ={}), [Result("q", Phrase("auf der Bank", 8, 12), groups, sure)])
-    assert ("probably no equivalent" in pipe.getvalue()) == said
+    assert ("probably no equivalent" in pipe.getvalue()) == message
     assert "bank  0.900" in pipe.getvalue()

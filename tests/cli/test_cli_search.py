@@ -30,7 +30,7 @@ def test_plain_answer_in_a_pipe(invoke: Invoke, library: Library) -> None:
 def test_options_are_handed_on(invoke: Invoke, library: Library) -> None:
     options = ["-k", "3", "--contexts", "1", "--document", "a", "--document", "b", "--language", "en"]
     assert invoke("search", "idx", *options, "--threads", "1", "--model", "m", QUERY).exit_code == 0
-    assert library.searcher.asked == {"k": 3, "contexts": 1, "documents": ["a", "b"], "languages": ["en"]}
+    assert library.searcher.requests == {"k": 3, "contexts": 1, "documents": ["a", "b"], "languages": ["en"]}
     assert library.models == [(Path("m"), 1)]
     assert library.index.calls[0] == ("open", "idx", "a model", True)
 
@@ -70,7 +70,7 @@ def test_explaining_says_what_speaks_for_a_group(
 def test_without_filters_none_is_handed_on(invoke: Invoke, library: Library) -> None:
     invoke("search", "idx", QUERY)
     assert library.index.calls[0] == ("open", "idx", None, True)  # an index knows its model
-    assert library.searcher.asked == {"k": 10, "contexts": 5, "documents": None, "languages": None}
+    assert library.searcher.requests == {"k": 10, "contexts": 5, "documents": None, "languages": None}
 
 
 @pytest.mark.parametrize("arguments", [[], ["-"]])

@@ -26,8 +26,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not bundled_folder().exists():
         pytest.skip("no bundled model")
     path = tmp_path_factory.mktemp("serve") / "idx"
-    with Index.create(path, load_model(threads=1), threads=1) as made:
-        made.add([Document.from_texts("a.txt", ["The bank refused the loan.", "She sat on a bench."])], lang="en")
+    with Index.create(path, load_model(threads=1), threads=1) as result:
+        result.add([Document.from_texts("a.txt", ["The bank refused the loan.", "She sat on a bench."])], lang="en")
     return path
 
 
@@ -35,18 +35,20 @@ def test_it_answers_and_finishes_what_it_does_before_it_stops(index: Path) -> No
     command = [*MAIN, "serve", str(index), "--port", "0", "--threads", "1", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = json.loads(process.stdout.readline())
-        assert (said["indexes"], said["token"]) == (["idx"], False)
-        assert said["url"].startswith("http://127.0.0.1:")
+        record = json.loads(process.stdout.readline())
+        assert (record["indexes"], record["token"]) == (["idx"], False)
+        assert record["url"].startswith("http://127.0.0.1:")
         body = json.dumps({"query": "Er sitzt auf der [[Bank]]."}).encode()
-        request = urllib.request.Request(f"{said['url']}api/v1/search", body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(f"{record['url']}api/v1/search", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=20) as answer:
-            found = json.load(answer)["results"][0]["groups"]
-        assert {"bank", "bench"} <= {group["text"] for group in found}
+            result = json.load(answer)["results"][0]["groups"]
+        assert {"bank", "bench"} <= {group["text"] for group in result}
 
         texts = [f"Satz {number} von vielen über Bänke und Banken. " * 4 for number in range(40)]
         request = urllib.request.Request(
-            f"{said['url']}api/v1/segment", json.dumps({"texts": texts}).encode(), {"Content-Type": "application/json"}
+            f"{record['url']}api/v1/segment",
+            json.dumps({"texts": texts}).encode(),
+            {"Content-Type": "application/json"},
         )
         timer = threading.Timer(0.05, process.terminate)
         timer.start()
@@ -55,7 +57,7 @@ def test_it_answers_and_finishes_what_it_does_before_it_stops(index: Path) -> No
             assert len(json.load(answer)["phrases"]) == 40
         assert process.wait(20) == 0
         with pytest.raises(OSError, match="refused"):
-            urllib.request.urlopen(said["url"], timeout=5)
+            urllib.request.urlopen(record["url"], timeout=5)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_foreign_os_error_is_one_line_too(invoke: Invoke, library: Library, monk
         raise OSError(28, "No space left on device", "idx/store.db")
 
     monkeypatch.setattr(library.index, "create", full)
-    library.index.there = False
+    library.index.exists = False
     result = invoke("index", __file__, "-o", "idx")
     assert (result.exit_code, result.stderr) == (1, "error: idx/store.db: No space left on device\n")
 
@@ -92,9 +92,9 @@ def test_a_reader_that_goes_away_is_silent() -> None:
     )
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False)
+    result = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert (result.returncode, result.stderr) == (141, b"")
 
 
 def ran(*arguments: str, **streams: Any) -> Any:
@@ -106,24 +106,24 @@ def ran(*arguments: str, **streams: Any) -> Any:
 def test_help_that_nobody_reads_or_that_does_not_fit(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    done = ran(*arguments, stdout=writing)
+    result = ran(*arguments, stdout=writing)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert (result.returncode, result.stderr) == (141, b"")
     with Path("/dev/full").open("wb") as full:
-        done = ran(*arguments, stdout=full)
-    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
-    assert done.stderr.startswith(b"error: ")
+        result = ran(*arguments, stdout=full)
+    assert (result.returncode, result.stderr.count(b"\n")) == (1, 1)
+    assert result.stderr.startswith(b"error: ")
 
 
 @pytest.mark.parametrize("descriptor", [0, 1, 2])
 def test_streams_that_are_closed(descriptor: int) -> None:
-    done = ran("model", "info", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
-    assert (done.returncode, done.stderr) == (0, b"")
-    done = ran("search", "nowhere", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
-    assert (done.returncode, done.stderr.count(b"\n")) == (1, int(descriptor != 2))
+    result = ran("model", "info", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
+    assert (result.returncode, result.stderr) == (0, b"")
+    result = ran("search", "nowhere", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
+    assert (result.returncode, result.stderr.count(b"\n")) == (1, int(descriptor != 2))
     prompts = ("mt", "-", "--source-lang", "de", "--target-lang", "en", "--form", "plain", "--dry-run")
-    done = ran(*prompts, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
-    assert (done.returncode, done.stderr) == (0, b"")
+    result = ran(*prompts, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
+    assert (result.returncode, result.stderr) == (0, b"")
 
 
 def test_an_error_does_not_steer_the_terminal(invoke: Invoke, tmp_path: Path) -> None:
@@ -168,16 +168,16 @@ def test_shell_completion(line: str, word: int, expected: set[str]) -> None:
         "COMP_WORDS": line,
         "COMP_CWORD": str(word),
     }
-    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, env=environment, check=True)
-    assert set(done.stdout.split()) == expected
+    result = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, env=environment, check=True)
+    assert set(result.stdout.split()) == expected
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_a_pipe_is_utf_8_whatever_the_locale(locale: str) -> None:
     environment = os.environ | {"LC_ALL": locale, "PYTHONIOENCODING": "ascii"}
     code = f"import sys; sys.argv = ['phrasemate', 'search', '--help']; {RUN}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=True)
-    assert "pris un congé" in done.stdout.decode("utf-8")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=True)
+    assert "pris un congé" in result.stdout.decode("utf-8")
 
 
 def test_help_is_quick_to_load() -> None:
@@ -188,9 +188,9 @@ def test_help_is_quick_to_load() -> None:
         "sys.argv = ['phrasemate', '--help']\n"
         "from phrasemate.cli import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("Usage: phrasemate ")
-    assert done.stdout.splitlines()[-1] == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("Usage: phrasemate ")
+    assert result.stdout.splitlines()[-1] == "[]"
 
 
 def test_help_keeps_the_marks_of_its_examples(invoke: Invoke) -> None:

@@ -69,12 +69,12 @@ def test_names_are_not_markup(capsys: pytest.CaptureFixture[str], monkeypatch: p
     for finished in (True, False):
         trainer = SimpleNamespace(step=7, finished=finished, settings=SimpleNamespace(end=9), run=lambda *_: None)
         train.train(trainer, run, None, as_json=False)
-    said = capsys.readouterr()
-    assert said.out == (
+    message = capsys.readouterr()
+    assert message.out == (
         "[/run] :m:/model: trained for 7 steps; next: phrasemate model export\n"
         "[/run] :m:: 7 of 9 steps; the same command resumes\n"
     )
-    assert said.err.endswith("pip install 'phrasemate[plots]'\n")
+    assert message.err.endswith("pip install 'phrasemate[plots]'\n")
     out().print("at 10:o:12", markup=False)
     assert capsys.readouterr().out == "at 10:o:12\n"
 

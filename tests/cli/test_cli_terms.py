@@ -29,8 +29,8 @@ def model() -> Model:
 @pytest.fixture(scope="module")
 def idx(model: Model, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("terms") / "idx"
-    with Index.create(folder, model) as made:
-        made.add([Document.from_texts("a.txt", ["The network card needs firmware.", "A tree blossoms."])], lang="en")
+    with Index.create(folder, model) as index:
+        index.add([Document.from_texts("a.txt", ["The network card needs firmware.", "A tree blossoms."])], lang="en")
     return str(folder)
 
 
@@ -140,7 +140,7 @@ def test_how_the_document_is_read(run: Invoke) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["none.txt"], "none.txt"),
         (["de.txt", "-o", "o.pdf"], "the name of the file must end in"),
@@ -150,11 +150,11 @@ def test_how_the_document_is_read(run: Invoke) -> None:
         (["de.txt", "de.tsv", "--column", "1", "-o", "./de.tsv", "--force"], "de.tsv: is read, too"),
     ],
 )
-def test_errors_are_one_line(run: Invoke, arguments: list[str], said: str) -> None:
+def test_errors_are_one_line(run: Invoke, arguments: list[str], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ")
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stderr.count("\n") == 1
 
 

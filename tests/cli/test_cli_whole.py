@@ -78,8 +78,8 @@ def test_a_first_command_that_fails_stands_in_no_ones_way(invoke: Invoke, tmp_pa
     text.write_bytes(b"Gr\xfc\xdfe.\n")
     assert invoke("index", str(text), "-o", folder, "--threshold", "0.9").exit_code == 1
     text.write_text(TEXT, "utf-8")
-    done = invoke("index", str(text), "-o", folder, "--max-words", "1", "--threshold", "0")
-    assert done.exit_code == 0, done.stderr
+    result = invoke("index", str(text), "-o", folder, "--max-words", "1", "--threshold", "0")
+    assert result.exit_code == 0, result.stderr
     facts = json.loads(invoke("index", "stats", folder, "--json").stdout)
     assert facts["phrases"] > 20
     refused = invoke("index", str(text), "-o", folder, "--max-words", "2")
@@ -102,15 +102,15 @@ def test_too_little_memory_is_one_line(tmp_path: Path, megabytes: int) -> None:
     text = tmp_path / "a.txt"
     text.write_text("Der alte Garten.\n", "utf-8")
     command = [sys.executable, "-m", "phrasemate", "index", str(text), "-o", str(tmp_path / "idx"), "--threads", "1"]
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("error: there is not enough memory")
-    assert "backtrace" not in done.stderr
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("error: there is not enough memory")
+    assert "backtrace" not in result.stderr
 
 
 @pytest.mark.skipif(not bundled_folder().exists(), reason="there is no bundled model")

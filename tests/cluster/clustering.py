@@ -69,7 +69,7 @@ class InProcess:
 
 
 def build_here(
-    path: str | Path, given: Sequence[Document], model: Any, lang: str = "en", stop_after: int | None = None
+    path: str | Path, documents: Sequence[Document], model: Any, lang: str = "en", stop_after: int | None = None
 ) -> InProcess:
     """As `phrasemate.index.ray.build`, without Ray and with any model."""
     place = place_of(path)
@@ -84,7 +84,7 @@ def build_here(
         pools.append(InProcess(recipe, model, tables, stop_after))
         return pools[0]
 
-    Driver(tables, SETTINGS, CHUNKS, lang, None).run(given, makers)
+    Driver(tables, SETTINGS, CHUNKS, lang, None).run(documents, makers)
     return pools[0]
 
 
@@ -134,8 +134,8 @@ class Once:
     def __init__(self, function: Callable[..., Any], note: Path) -> None:
         self.function, self.note = function, note
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         with suppress(FileNotFoundError):
             self.note.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
-        return self.function(*given)
+        return self.function(*arguments)

@@ -59,4 +59,4 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def invoke() -> Callable[..., Any]:
-    return lambda *given: CliRunner().invoke(app, [str(part) for part in given], prog_name="phrasemate")
+    return lambda *arguments: CliRunner().invoke(app, [str(part) for part in arguments], prog_name="phrasemate")

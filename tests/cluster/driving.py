@@ -13,11 +13,11 @@ from phrasemate.index.ray import build
 
 if __name__ == "__main__":
     address, place, model, shards = sys.argv[1:]
-    seen: list[object] = []
+    events: list[object] = []
 
     def progress(event: object) -> None:
-        seen.append(event)
-        if len(seen) == int(shards):
+        events.append(event)
+        if len(events) == int(shards):
             os.kill(os.getpid(), signal.SIGKILL)
 
     loaded = load_model(model, threads=1)

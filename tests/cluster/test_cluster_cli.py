@@ -18,9 +18,9 @@ LANCE = "Lance is not installed (pip install 'phrasemate[ray]')"
 def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Callable[..., Any]) -> None:
     monkeypatch.setitem(sys.modules, "lance", None)
     (tmp_path / "a.txt").write_text("A sentence.\n", "utf-8")
-    made = invoke("index", tmp_path / "a.txt", "-o", tmp_path / "idx", "--cluster", "auto")
-    assert made.exit_code == 1
-    assert made.stderr == "error: this needs the package 'pylance'; install it with: pip install 'phrasemate[ray]'\n"
+    result = invoke("index", tmp_path / "a.txt", "-o", tmp_path / "idx", "--cluster", "auto")
+    assert result.exit_code == 1
+    assert result.stderr == "error: this needs the package 'pylance'; install it with: pip install 'phrasemate[ray]'\n"
 
 
 def test_places_that_are_invalid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Callable[..., Any]) -> None:
@@ -45,23 +45,23 @@ def test_an_index_of_one_machine_is_left_alone(tmp_path: Path, invoke: Callable[
     (tmp_path / "idx").mkdir()
     (tmp_path / "idx" / "index.json").write_text("{}", "utf-8")
     (tmp_path / "a.txt").write_text("A sentence.\n", "utf-8")
-    made = invoke("index", tmp_path / "a.txt", "-o", tmp_path / "idx", "--cluster", "auto")
-    assert (made.exit_code, "is an index of one machine" in made.stderr) == (1, True)
-    made = invoke("index", "optimize", tmp_path / "idx", "--cluster", "auto")
-    assert (made.exit_code, "optimize it without --cluster" in made.stderr) == (1, True)
+    result = invoke("index", tmp_path / "a.txt", "-o", tmp_path / "idx", "--cluster", "auto")
+    assert (result.exit_code, "is an index of one machine" in result.stderr) == (1, True)
+    result = invoke("index", "optimize", tmp_path / "idx", "--cluster", "auto")
+    assert (result.exit_code, "optimize it without --cluster" in result.stderr) == (1, True)
 
 
 def test_tables_that_are_being_made_are_said_to_be(tmp_path: Path, invoke: Callable[..., Any]) -> None:
     pytest.importorskip("lance", reason=LANCE)
     (tmp_path / "idx" / "shards.lance").mkdir(parents=True)
     (tmp_path / "a.txt").write_text("A sentence.\n", "utf-8")
-    made = invoke("index", tmp_path / "a.txt", "-o", tmp_path / "idx")
-    assert (made.exit_code, "are being built there, or their building was stopped" in made.stderr) == (1, True)
+    result = invoke("index", tmp_path / "a.txt", "-o", tmp_path / "idx")
+    assert (result.exit_code, "are being built there, or their building was stopped" in result.stderr) == (1, True)
     assert invoke("search", tmp_path / "idx", "[[a]]").stderr.startswith("error: no index at ")
 
 
 @pytest.mark.parametrize(
-    ("given", "place"),
+    ("value", "place"),
     [
         ("s3://bucket/a/b", "s3://bucket/a/b"),
         (Path("s3://bucket/a/b/"), "s3://bucket/a/b"),  # which is s3:/bucket/a/b by now
@@ -70,8 +70,8 @@ def test_tables_that_are_being_made_are_said_to_be(tmp_path: Path, invoke: Calla
         ("idx", str(Path("idx").absolute())),
     ],
 )
-def test_places(given: str | Path, place: str) -> None:
-    assert place_of(given) == place
+def test_places(value: str | Path, place: str) -> None:
+    assert place_of(value) == place
 
 
 def test_what_looks_like_tables(tmp_path: Path) -> None:

@@ -47,11 +47,11 @@ def place(whole: Path, tmp_path: Path) -> Path:
 def used(place: Path) -> None:
     """All that reads."""
     with Index.open(place, MODEL, settings=SETTINGS) as index:
-        found = index.search(np.eye(MODEL.dim, dtype=np.float32), 1000)
-        index.hits(found.ids, found.scores)
+        run = index.search(np.eye(MODEL.dim, dtype=np.float32), 1000)
+        index.hits(run.ids, run.scores)
         index.containing("old bank")
         list(index.store.all_sentences())
-        index.vectors(found.ids[0, :9])
+        index.vectors(run.ids[0, :9])
 
 
 def state(place: Path) -> dict[str, Any]:
@@ -71,10 +71,10 @@ def write_state(place: Path, content: dict[str, Any]) -> None:
 def change(place: Path, name: str, edit: Callable[[list[dict[str, Any]]], object]) -> None:
     """Change the rows of a table, and have the state name its new version."""
     content = state(place)
-    held = lance.dataset(str(place / f"{name}.lance"), version=content["versions"][name])
-    found = held.scanner(scan_in_order=True).to_table().to_pylist()
-    edit(found)
-    content["versions"][name] = write(place, name, found)
+    dataset = lance.dataset(str(place / f"{name}.lance"), version=content["versions"][name])
+    rows = dataset.scanner(scan_in_order=True).to_table().to_pylist()
+    edit(rows)
+    content["versions"][name] = write(place, name, rows)
     write_state(place, content)
 
 
@@ -117,7 +117,7 @@ def test_a_shard_that_is_never_written(place: Path, name: str) -> None:
             continue
         if name == "seconds" and isinstance(value, int):
             continue
-        change(place, SHARDS, lambda found, value=value: found[0].update(shard=_sealed(content | {name: value})))
+        change(place, SHARDS, lambda result, value=value: result[0].update(shard=_sealed(content | {name: value})))
         with pytest.raises(IndexDamaged):
             Index.open(place)
 
@@ -131,7 +131,7 @@ def test_a_piece_that_is_never_written(place: Path, at: int) -> None:
         if (1 <= at <= 3 and isinstance(value, str)) or (at == 6 and value is True) or (at == 7 and value is None):
             continue
         content["pieces"][0] = [*piece[:at], value, *piece[at + 1 :]]
-        change(place, SHARDS, lambda found: found[0].update(shard=_sealed(content)))
+        change(place, SHARDS, lambda result: result[0].update(shard=_sealed(content)))
         with pytest.raises(IndexDamaged):
             Index.open(place)
 
@@ -148,8 +148,8 @@ def test_a_sentence_that_is_never_written(place: Path, column: str, at: int) -> 
         if column == "line" and value == 10**6:
             continue
 
-        def edit(found: list[dict[str, Any]], value: Any = value) -> None:
-            row = found[at]
+        def edit(result: list[dict[str, Any]], value: Any = value) -> None:
+            row = result[at]
             row[column] = value
             if value is not None:
                 row["crc"] = row_codec.checksum(
@@ -163,7 +163,7 @@ def test_a_sentence_that_is_never_written(place: Path, column: str, at: int) -> 
 
 @pytest.mark.parametrize("change_", [{"key": None}, {"key": -1}, {"key": 1 << 31}, {"key": 1 << 60}, {"vector": None}])
 def test_a_phrase_that_is_never_written(place: Path, change_: dict[str, Any]) -> None:
-    change(place, PHRASES, lambda found: found[0].update(change_))
+    change(place, PHRASES, lambda result: result[0].update(change_))
     with Index.open(place, MODEL, settings=SETTINGS) as index:
         assert index.verify().problems
         first = next(iter(index.store.all_sentences())).first_phrase
@@ -176,9 +176,9 @@ def test_other_columns(place: Path, name: str) -> None:
     content = state(place)
     version = content["versions"].get(name)
     table = lance.dataset(str(place / f"{name}.lance"), version=version).to_table()
-    made = lance.write_dataset(table.append_column("x", table[0]), str(place / f"{name}.lance"), mode="overwrite")
+    dataset = lance.write_dataset(table.append_column("x", table[0]), str(place / f"{name}.lance"), mode="overwrite")
     if name != STATE:
-        content["versions"][name] = made.version
+        content["versions"][name] = dataset.version
         write_state(place, content)
     with pytest.raises(IndexDamaged, match=f"the table {name} has other columns than ours"):
         Index.open(place)
@@ -189,14 +189,14 @@ def test_a_staged_shard_with_the_right_key(whole: Path, tmp_path: Path) -> None:
     more = [Document.from_texts("new.txt", ["Quite other zebras.", "Nothing of the kind."])]
     place = Path(shutil.copytree(whole, tmp_path / "one"))
     build_here(place, more, MODEL)
-    found = lance.dataset(str(place / "shards.lance")).to_table().to_pylist()
-    own = max(found, key=lambda row: row["number"])
-    shard = {key: value for key, value in json.loads(own["shard"]).items() if key != "crc"}
+    rows = lance.dataset(str(place / "shards.lance")).to_table().to_pylist()
+    newest = max(rows, key=lambda row: row["number"])
+    shard = {key: value for key, value in json.loads(newest["shard"]).items() if key != "crc"}
     other = Path(shutil.copytree(whole, tmp_path / "other"))
-    forged = own | {"attempt": "it's", "shard": _sealed(shard | {"first_sentence": 3, "attempt": "it's"})}
+    forged = newest | {"attempt": "it's", "shard": _sealed(shard | {"first_sentence": 3, "attempt": "it's"})}
     table = pa.Table.from_pylist([forged], schema=schema(SHARDS, 0))
     lance.write_dataset(table, str(other / "shards.lance"), mode="append")
-    assert build_here(other, more, MODEL).made == [own["number"]]
+    assert build_here(other, more, MODEL).made == [newest["number"]]
     used(other)
     with Index.open(other, MODEL, settings=SETTINGS) as index:
         assert index.verify().problems == []

@@ -59,9 +59,9 @@ def opened(place: Path, model: FakeModel) -> Index:
 
 
 def sound(place: Path, model: FakeModel) -> tuple[Any, ...]:
-    made = opened(place, model)
-    assert made.verify().problems == []
-    return rows_of(made)
+    index = opened(place, model)
+    assert index.verify().problems == []
+    return rows_of(index)
 
 
 def driver(tables: Tables) -> Driver:
@@ -133,7 +133,7 @@ def test_the_version_in_force_outlives_what_a_worker_commits_meanwhile(
     opened(place, model).optimize()  # the next time there is nothing to put together, and no new version
     before = sound(place, model)
 
-    def late(*given: object) -> None:
+    def late(*arguments: object) -> None:
         commit_shard(tables, replace(staged(tables, 0)[1], attempt="f" * 32))
 
     monkeypatch.setattr("phrasemate.index.lance.index.update", late)
@@ -168,13 +168,13 @@ def test_a_kept_shard_without_its_files_is_made_again(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         build_here(place, MORE, model, stop_after=3)
-    lost, *kept = staged(tables, opened(place, model).store.layout.head.shards)
+    lost, *remaining = staged(tables, opened(place, model).store.layout.head.shards)
     for file in (place / "sentences.lance" / "data").iterdir():
         if file.name in "".join(lost.fragments[SENTENCES]):
             file.unlink()
-    made = build_here(place, MORE, model).made
-    assert lost.number in made
-    assert not {shard.number for shard in kept} & set(made)
+    result = build_here(place, MORE, model).made
+    assert lost.number in result
+    assert not {shard.number for shard in remaining} & set(result)
     assert sound(place, model) == expected
 
 
@@ -199,9 +199,9 @@ def test_a_driver_that_took_over_continues(
 def test_a_document_is_deleted_beside_an_overtaken_driver(
     place: Path, model: FakeModel, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def between(writer: Writer, *given: Any) -> None:
+    def between(writer: Writer, *arguments: Any) -> None:
         append_some(tables)
-        delete(writer, *given)
+        delete(writer, *arguments)
 
     delete = Writer.delete
     monkeypatch.setattr(Writer, "delete", between)
@@ -219,10 +219,10 @@ def test_rows_of_an_overtaken_driver_are_not_optimised_into_the_index(
     before = sound(place, model)
     real: Callable[..., Any] = getattr(lance_index, step)
 
-    def between(*given: Any) -> Any:
+    def between(*arguments: Any) -> Any:
         monkeypatch.undo()
         append_some(tables)
-        return real(*given)
+        return real(*arguments)
 
     monkeypatch.setattr(lance_index, step, between)
     with pytest.raises(IndexLocked, match="another process"):

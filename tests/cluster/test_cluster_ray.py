@@ -36,15 +36,15 @@ def model(folder: Path) -> Model:
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory, model: Model):
     """The one-machine index of the same documents."""
-    with Index.create(tmp_path_factory.mktemp("one") / "idx", model, settings=SETTINGS, threads=1) as made:
-        made.add(documents(), lang="en")
-        yield made
+    with Index.create(tmp_path_factory.mktemp("one") / "idx", model, settings=SETTINGS, threads=1) as built_index:
+        built_index.add(documents(), lang="en")
+        yield built_index
 
 
 class Busy:
     """Somebody else's actor."""
 
-    def there(self) -> bool:
+    def ping(self) -> bool:
         return True
 
 
@@ -71,22 +71,22 @@ def test_a_worker_is_killed(cluster: str, tmp_path: Path, one: Index, model: Mod
     notes = [Path(f"{tmp_path / 'idx'}.{when}-{number}") for number in (0, 2)]
     for note in notes:
         note.touch()
-    made = built(tmp_path / "idx", cluster, model, Fragile)
+    built_index = built(tmp_path / "idx", cluster, model, Fragile)
     assert not any(note.exists() for note in notes), "the workers were not killed"
-    assert rows_of(made) == rows_of(one)
-    assert made.verify().problems == []
+    assert rows_of(built_index) == rows_of(one)
+    assert built_index.verify().problems == []
 
 
 def test_the_driver_is_killed_and_started_again(cluster: str, tmp_path: Path, one: Index, model: Model) -> None:
     place = tmp_path / "idx"
     script = Path(__file__).with_name("driving.py")
-    done = subprocess.run([sys.executable, script, cluster, place, model.folder, "2"], capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    kept = {shard.attempt for shard in staged(Tables(str(place), {}), 0)}
-    assert len(kept) >= 2
-    made = built(place, cluster, model)
-    assert rows_of(made) == rows_of(one)
-    assert kept <= {shard.attempt for shard in staged(Tables(str(place), {}), 0)}  # none of them was made again
+    result = subprocess.run([sys.executable, script, cluster, place, model.folder, "2"], capture_output=True, text=True)
+    assert result.returncode == -signal.SIGKILL, result.stderr
+    attempts = {shard.attempt for shard in staged(Tables(str(place), {}), 0)}
+    assert len(attempts) >= 2
+    built_index = built(place, cluster, model)
+    assert rows_of(built_index) == rows_of(one)
+    assert attempts <= {shard.attempt for shard in staged(Tables(str(place), {}), 0)}  # none of them was made again
 
 
 def test_workers_that_get_no_cpu_are_not_waited_for(
@@ -99,10 +99,10 @@ def test_workers_that_get_no_cpu_are_not_waited_for(
 
     def run() -> None:
         built(places[0], cluster, model, workers=5)  # on two CPUs
-        taken = ray.remote(num_cpus=1)(Busy).remote()  # by somebody else
-        ray.get(taken.there.remote())
+        busy = ray.remote(num_cpus=1)(Busy).remote()  # by somebody else
+        ray.get(busy.ping.remote())
         built(places[1], cluster, model)
-        ray.kill(taken)
+        ray.kill(busy)
 
     working = Thread(target=run, daemon=True)
     working.start()
@@ -143,62 +143,68 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_object_storage(cluster: str, bucket: str, one: Index, model: Model) -> None:
-    made = built(f"{bucket}/deep/idx", cluster, model)
-    assert rows_of(made) == rows_of(one)
+    built_index = built(f"{bucket}/deep/idx", cluster, model)
+    assert rows_of(built_index) == rows_of(one)
     again = Index.open(Path(f"{bucket}/deep/idx"), model, settings=SETTINGS)  # as the commands give it
     query = "The [[old bank]] on the river was closed."
-    (found,), (expected,) = (Searcher(index, model).search_all([query], k=3) for index in (again, one))
-    assert [group.text for group in found.groups] == [group.text for group in expected.groups]
+    (result,), (expected,) = (Searcher(index, model).search_all([query], k=3) for index in (again, one))
+    assert [group.text for group in result.groups] == [group.text for group in expected.groups]
     assert again.verify().problems == []
 
 
 def test_the_index_is_built_on_the_cluster(cluster: str, tmp_path: Path, one: Index, model: Model) -> None:
     pytest.importorskip("lance_ray", reason="lance-ray is not installed (pip install 'phrasemate[ray]')")
-    made = built(tmp_path / "idx", cluster, model)
-    made.optimize(cluster, workers=2)
-    assert (made.stats().engine, made.stats().exact) == ("Lance IVF_RQ", 0)
-    assert rows_of(made) == rows_of(one)
-    assert made.verify().checked["recall@1"] >= 0.9
+    built_index = built(tmp_path / "idx", cluster, model)
+    built_index.optimize(cluster, workers=2)
+    assert (built_index.stats().engine, built_index.stats().exact) == ("Lance IVF_RQ", 0)
+    assert rows_of(built_index) == rows_of(one)
+    assert built_index.verify().checked["recall@1"] >= 0.9
 
 
 def test_a_worker_is_killed_while_the_index_is_built(
     cluster: str, tmp_path: Path, one: Index, model: Model, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    there = pytest.importorskip("lance_ray.index", reason="lance-ray is not installed (pip install 'phrasemate[ray]')")
-    note, handler = tmp_path / "kill", there._handle_vector_fragment_index
-    monkeypatch.setattr(there, handler.__name__, lambda *given, **named: Once(handler(*given, **named), note))
+    lance_ray_index = pytest.importorskip(
+        "lance_ray.index", reason="lance-ray is not installed (pip install 'phrasemate[ray]')"
+    )
+    note, handler = tmp_path / "kill", lance_ray_index._handle_vector_fragment_index
+    monkeypatch.setattr(
+        lance_ray_index, handler.__name__, lambda *arguments, **named: Once(handler(*arguments, **named), note)
+    )
     monkeypatch.setattr("phrasemate.index.lance.index.WAIT_SECONDS", 0.1)
-    made = built(tmp_path / "idx", cluster, model)
+    built_index = built(tmp_path / "idx", cluster, model)
     note.touch()
-    made.optimize(cluster, workers=2)
+    built_index.optimize(cluster, workers=2)
     assert not note.exists(), "the worker was not killed"
     assert "trying again" in caplog.text
-    assert made.stats().engine == "Lance IVF_RQ"
-    assert rows_of(made) == rows_of(one)
-    assert made.verify().checked["recall@1"] >= 0.9
-    assert made.verify().problems == []
+    assert built_index.stats().engine == "Lance IVF_RQ"
+    assert rows_of(built_index) == rows_of(one)
+    assert built_index.verify().checked["recall@1"] >= 0.9
+    assert built_index.verify().problems == []
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         ("127.0.0.1:1", "no Ray cluster answers there .*; start one with: ray start --head --port 1"),
         ("nonsense", "is not an address of a Ray cluster; expected HOST:PORT, auto or local"),
     ],
 )
-def test_addresses(monkeypatch: pytest.MonkeyPatch, address: str, said: str) -> None:
+def test_addresses(monkeypatch: pytest.MonkeyPatch, address: str, message: str) -> None:
     monkeypatch.setattr("ray.is_initialized", lambda: False)
-    with pytest.raises(ClusterError, match=said), connected(address):
+    with pytest.raises(ClusterError, match=message), connected(address):
         pass
 
 
 def test_from_text_to_answers(cluster: str, tmp_path: Path, folder: Path, invoke: Callable[..., Any]) -> None:
     text, place = tmp_path / "a.txt", tmp_path / "idx"
     text.write_text("The old bank on the river was closed.\nShe sat on the bank and read a book.\n", "utf-8")
-    made = invoke("index", text, "-o", place, "--model", folder, "--lang", "en", "--cluster", cluster, "--workers", 1)
-    assert (made.exit_code, "2 sentences" in made.stdout) == (0, True), made.output
-    found = invoke("search", place, "He opened [[the old bank]].", "--json", "-k", 2)
-    assert {hit["document"] for group in json.loads(found.stdout)["results"][0]["groups"] for hit in group["hits"]}
+    built_index = invoke(
+        "index", text, "-o", place, "--model", folder, "--lang", "en", "--cluster", cluster, "--workers", 1
+    )
+    assert (built_index.exit_code, "2 sentences" in built_index.stdout) == (0, True), built_index.output
+    result = invoke("search", place, "He opened [[the old bank]].", "--json", "-k", 2)
+    assert {hit["document"] for group in json.loads(result.stdout)["results"][0]["groups"] for hit in group["hits"]}
     stats = json.loads(invoke("index", "stats", place, "--json").stdout)
     assert (stats["sentences"], stats["documents"], stats["engine"]) == (2, 1, "exact")
     assert invoke("index", "verify", place).exit_code == 0

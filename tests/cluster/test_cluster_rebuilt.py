@@ -44,62 +44,62 @@ def search(index: Index, model: FakeModel, text: str) -> tuple[str, str]:
 def test_an_index_rebuilt_with_the_same_counts_is_another(tmp_path: Path, model: FakeModel) -> None:
     """Its generation is that of the old one: what an open index remembers of that must not answer for the new one."""
     sentences = ["the old bank was closed", "she sat and read"]
-    there = tmp_path / "idx"
-    build_here(there, [Document.from_texts("old.txt", sentences)], model)
-    made = opened(there, model)
-    assert [document.name for document in made.documents()] == ["old.txt"]
-    assert made.texts.candidates("bank") == [0]
-    assert search(made, model, "old bank") == ("old.txt", "old bank")
-    generation = made.stats().generation
-    shutil.rmtree(there)
-    build_here(there, [Document.from_texts("new.txt", ["he opened his window", "an old bank by it"])], model)
-    assert opened(there, model).stats().generation == generation
-    made.store.refresh()
-    assert search(made, model, "old bank") == ("new.txt", "old bank")
-    assert [document.name for document in made.documents()] == ["new.txt"]
-    assert made.texts.candidates("bank") == [1]
-    assert made.stats().generation > generation
+    folder = tmp_path / "idx"
+    build_here(folder, [Document.from_texts("old.txt", sentences)], model)
+    index = opened(folder, model)
+    assert [document.name for document in index.documents()] == ["old.txt"]
+    assert index.texts.candidates("bank") == [0]
+    assert search(index, model, "old bank") == ("old.txt", "old bank")
+    generation = index.stats().generation
+    shutil.rmtree(folder)
+    build_here(folder, [Document.from_texts("new.txt", ["he opened his window", "an old bank by it"])], model)
+    assert opened(folder, model).stats().generation == generation
+    index.store.refresh()
+    assert search(index, model, "old bank") == ("new.txt", "old bank")
+    assert [document.name for document in index.documents()] == ["new.txt"]
+    assert index.texts.candidates("bank") == [1]
+    assert index.stats().generation > generation
 
 
 def test_an_index_rebuilt_with_another_model_is_an_error(tmp_path: Path, model: FakeModel) -> None:
-    there = tmp_path / "idx"
-    build_here(there, documents(), model)
-    made = opened(there, model)
-    shutil.rmtree(there)
-    build_here(there, documents(), FakeModel(name="other"))
-    made.store.refresh()
+    folder = tmp_path / "idx"
+    build_here(folder, documents(), model)
+    index = opened(folder, model)
+    shutil.rmtree(folder)
+    build_here(folder, documents(), FakeModel(name="other"))
+    index.store.refresh()
     with pytest.raises(ModelMismatch, match="rebuilt with another model, other"):
-        made.documents()
+        index.documents()
 
 
 def test_it_is_served_when_it_was_rebuilt(tmp_path: Path, model: FakeModel) -> None:
-    there = tmp_path / "idx"
-    build_here(there, [Document.from_texts("old.txt", ["the old bank"])], model)
-    with closing(Library([there], threads=1, model=model)) as library:
-        shutil.rmtree(there)
-        build_here(there, [Document.from_texts("new.txt", ["the old bank"])], model)
+    folder = tmp_path / "idx"
+    build_here(folder, [Document.from_texts("old.txt", ["the old bank"])], model)
+    with closing(Library([folder], threads=1, model=model)) as library:
+        shutil.rmtree(folder)
+        build_here(folder, [Document.from_texts("new.txt", ["the old bank"])], model)
         sleep(LOOK_SECONDS)
-        found = library.ask("idx", lambda searcher: searcher.search("[[old bank]]", k=1))
-        assert found.groups[0].hits[0].document == "new.txt"
+        answer = library.ask("idx", lambda searcher: searcher.search("[[old bank]]", k=1))
+        assert answer.groups[0].hits[0].document == "new.txt"
 
 
 def test_it_is_served_when_it_was_rebuilt_with_another_model(
     tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file system may give the new folder the number of the old one."""
-    there, other = tmp_path / "idx", FakeModel(name="other")
-    known = {each.hash: each for each in (model, other)}
-    monkeypatch.setattr("phrasemate.server.indexes._Models.of", lambda self, folder, found: known[found.model_hash])
+    place, other = tmp_path / "idx", FakeModel(name="other")
+    models = {item.hash: item for item in (model, other)}
+    monkeypatch.setattr("phrasemate.server.indexes._Models.of", lambda self, folder, result: models[result.model_hash])
     monkeypatch.setattr("phrasemate.server.indexes._Models.release", lambda self, hash: None)
     monkeypatch.setattr(FakeModel, "alone", property(lambda self: self), raising=False)
-    build_here(there, [Document.from_texts("old.txt", ["the old bank"])], model)
-    with closing(Library([there], threads=1, model=model)) as library:
+    build_here(place, [Document.from_texts("old.txt", ["the old bank"])], model)
+    with closing(Library([place], threads=1, model=model)) as library:
         for used in (other, model):
-            shutil.rmtree(there)
-            build_here(there, [Document.from_texts(f"{used.name}.txt", ["the old bank"])], used)
+            shutil.rmtree(place)
+            build_here(place, [Document.from_texts(f"{used.name}.txt", ["the old bank"])], used)
             sleep(LOOK_SECONDS)
-            found = library.ask("idx", lambda searcher: searcher.search("[[old bank]]", k=1))
-            assert found.groups[0].hits[0].document == f"{used.name}.txt"
+            answer = library.ask("idx", lambda searcher: searcher.search("[[old bank]]", k=1))
+            assert answer.groups[0].hits[0].document == f"{used.name}.txt"
 
 
 def test_a_place_may_be_given_as_a_file_uri(tmp_path: Path, model: FakeModel) -> None:
@@ -110,10 +110,10 @@ def test_a_place_may_be_given_as_a_file_uri(tmp_path: Path, model: FakeModel) ->
 
 @pytest.mark.parametrize("name", ["shards", "sentences", "phrases"])
 def test_a_part_that_is_missing_is_damage(tmp_path: Path, model: FakeModel, name: str) -> None:
-    there = tmp_path / "idx"
-    build_here(there, documents(), model)
-    shutil.rmtree(there / f"{name}.lance")
-    for attempt in (lambda: opened(there, model), lambda: build_here(there, documents(), model)):
+    folder = tmp_path / "idx"
+    build_here(folder, documents(), model)
+    shutil.rmtree(folder / f"{name}.lance")
+    for attempt in (lambda: opened(folder, model), lambda: build_here(folder, documents(), model)):
         with pytest.raises(IndexDamaged, match=f"the table {name} .*is missing"):
             attempt()
 
@@ -132,11 +132,11 @@ def test_an_empty_index_of_other_settings_may_be_deleted(tmp_path: Path, model: 
 
 
 def test_a_place_with_a_very_long_name(tmp_path: Path, model: FakeModel) -> None:
-    there = tmp_path.joinpath(*["x" * 60] * 5)  # the name alone is longer than what is quoted of an error
+    folder = tmp_path.joinpath(*["x" * 60] * 5)  # the name alone is longer than what is quoted of an error
     with pytest.raises(IndexMissing, match="no index at"):
-        ClusterIndex.open(there)
-    build_here(there, documents(), model)
-    assert len(opened(there, model).documents()) == 5
+        ClusterIndex.open(folder)
+    build_here(folder, documents(), model)
+    assert len(opened(folder, model).documents()) == 5
 
 
 class Sentences(FakeModel):
@@ -152,12 +152,12 @@ def test_related_sentences_of_it(tmp_path: Path, model: FakeModel) -> None:
     """Its path is a text, which has no method of a `Path`."""
     build_here(tmp_path / "idx", [Document.from_texts("a.txt", ["the old bank", "he sat"])], model)
     encoder = Sentences()
-    made = RelatedSentences(Index.open(tmp_path / "idx", encoder, settings=SETTINGS), tmp_path)
-    ((text, score),) = made(["he sat"])
+    related_sentences = RelatedSentences(Index.open(tmp_path / "idx", encoder, settings=SETTINGS), tmp_path)
+    ((text, score),) = related_sentences(["he sat"])
     assert (text, score) == ("he sat", pytest.approx(1, abs=0.01))
     assert len(list(tmp_path.glob("sentences-*.npz"))) == 1
     shutil.rmtree(tmp_path / "idx")
     build_here(tmp_path / "idx", [Document.from_texts("b.txt", ["she ran", "a red house"])], model)
-    made.index.store.refresh()
-    made.index.documents()  # which sees the new tables
-    assert made(["a red house"])[0][0] == "a red house"
+    related_sentences.index.store.refresh()
+    related_sentences.index.documents()  # which sees the new tables
+    assert related_sentences(["a red house"])[0][0] == "a red house"

@@ -36,9 +36,9 @@ def model() -> FakeModel:
 @pytest.fixture
 def one(tmp_path: Path, model: FakeModel):
     """The one-machine index of the same documents, searched exactly."""
-    with Index.create(tmp_path / "one", model, settings=replace(SETTINGS, exact_below=10**9), threads=1) as made:
-        made.add(documents(), lang="en")
-        yield made
+    with Index.create(tmp_path / "one", model, settings=replace(SETTINGS, exact_below=10**9), threads=1) as index:
+        index.add(documents(), lang="en")
+        yield index
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def opened(place: Path, model: FakeModel) -> Index:
 
 
 def test_rows_are_those_of_one_machine(one: Index, place: Path, model: FakeModel) -> None:
-    made = opened(place, model)
-    assert isinstance(made, ClusterIndex)
-    assert rows_of(made) == rows_of(one)
-    assert made.verify().problems == []
+    index = opened(place, model)
+    assert isinstance(index, ClusterIndex)
+    assert rows_of(index) == rows_of(one)
+    assert index.verify().problems == []
 
 
 def test_stopped_anywhere_and_given_again(one: Index, tmp_path: Path, model: FakeModel) -> None:
@@ -84,36 +84,36 @@ def test_appended_replaced_and_deleted(one: Index, place: Path, model: FakeModel
         opened(place, model).delete("0-3.txt", "none")
     one.delete("0-3.txt", "0-2.txt")
     opened(place, model).delete("0-3.txt", "0-2.txt")
-    made = opened(place, model)
-    assert rows_of(made) == rows_of(one)
-    assert made.verify().problems == []
+    result = opened(place, model)
+    assert rows_of(result) == rows_of(one)
+    assert result.verify().problems == []
     with pytest.raises(InputError, match="has no document"):
-        made.delete("0-3.txt")
-    assert made.vectors([]).shape == (0, model.dim)
-    kept = [phrase for row in one.store.all_sentences() for phrase in range(row.first_phrase, row.first_phrase + 1)]
-    np.testing.assert_array_equal(made.vectors(kept[::-1]), one.vectors(kept[::-1]))  # behind the deleted ones, too
-    gone = next(phrase for phrase in range(kept[-1]) if one.store.sentence_of(phrase) is None)
+        result.delete("0-3.txt")
+    assert result.vectors([]).shape == (0, model.dim)
+    ids = [phrase for row in one.store.all_sentences() for phrase in range(row.first_phrase, row.first_phrase + 1)]
+    np.testing.assert_array_equal(result.vectors(ids[::-1]), one.vectors(ids[::-1]))  # behind the deleted ones, too
+    lacking = next(phrase for phrase in range(ids[-1]) if one.store.sentence_of(phrase) is None)
     for index, phrase, why in (
-        (i, p, w) for i in (made, one) for p, w in ((gone, "was deleted"), (10**6, "no phrase"))
+        (i, p, w) for i in (result, one) for p, w in ((lacking, "was deleted"), (10**6, "no phrase"))
     ):
         with pytest.raises(InputError, match=why):
             index.vectors([phrase])
 
 
 def test_search_and_what_comes_with_it(one: Index, place: Path, model: FakeModel) -> None:
-    made = opened(place, model)
+    index = opened(place, model)
     queries = np.stack([vector_of(text, model.dim) for text in ("bank", "old bank", "river was", "window")])
     for chosen in (None, ["0-1.txt", "0-4.txt"]):
-        found, expected = made.search(queries, 7, documents=chosen), one.search(queries, 7, documents=chosen)
-        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
-        hits = made.hits(found.ids, found.scores)
-        assert [model_text(hit) for hit in hits] == [model_text(hit) for hit in one.hits(found.ids, found.scores)]
-        np.testing.assert_array_equal(made.vectors(found.ids), one.vectors(found.ids))
-    phrase = int(found.ids[0, 0])
-    assert made.around(phrase, 2) == one.around(phrase, 2)
-    assert made.containing("OLD bank", 20) == one.containing("OLD bank", 20) != []
-    assert made.texts.candidates("on river") == one.texts.candidates("on river") != []
-    assert made.stats().phrases == one.stats().phrases
+        result, expected = index.search(queries, 7, documents=chosen), one.search(queries, 7, documents=chosen)
+        np.testing.assert_allclose(result.scores, expected.scores, atol=1e-6)
+        hits = index.hits(result.ids, result.scores)
+        assert [model_text(hit) for hit in hits] == [model_text(hit) for hit in one.hits(result.ids, result.scores)]
+        np.testing.assert_array_equal(index.vectors(result.ids), one.vectors(result.ids))
+    phrase = int(result.ids[0, 0])
+    assert index.around(phrase, 2) == one.around(phrase, 2)
+    assert index.containing("OLD bank", 20) == one.containing("OLD bank", 20) != []
+    assert index.texts.candidates("on river") == one.texts.candidates("on river") != []
+    assert index.stats().phrases == one.stats().phrases
 
 
 def model_text(hit: object) -> tuple[object, ...]:
@@ -122,19 +122,19 @@ def model_text(hit: object) -> tuple[object, ...]:
 
 def test_a_vector_index_and_rows_newer_than_it(place: Path, model: FakeModel) -> None:
     opened(place, model).optimize()
-    made = opened(place, model)
-    assert (made.stats().engine, made.stats().exact) == ("Lance IVF_RQ", 0)
-    assert made.verify().checked["recall@1"] == 1.0
+    index = opened(place, model)
+    assert (index.stats().engine, index.stats().exact) == ("Lance IVF_RQ", 0)
+    assert index.verify().checked["recall@1"] == 1.0
     build_here(place, [Document.from_texts("new.txt", ["Quite other zebras.", "Nothing of the kind."])], model)
-    made = opened(place, model)
-    assert made.stats().exact == (3 + 2) + (4 + 3)  # words and pairs of words
-    (hit, *_) = made.hits(*[row[0] for row in search(made, "other zebras", 1)])
+    index = opened(place, model)
+    assert index.stats().exact == (3 + 2) + (4 + 3)  # words and pairs of words
+    (hit, *_) = index.hits(*[row[0] for row in search(index, "other zebras", 1)])
     assert (hit.text, hit.document, round(hit.score, 2)) == ("other zebras", "new.txt", 1.0)
 
 
 def search(index: Index, text: str, k: int) -> tuple[np.ndarray, np.ndarray]:
-    found = index.search(vector_of(text, index.manifest.dim)[None], k)
-    return found.ids, found.scores
+    run = index.search(vector_of(text, index.manifest.dim)[None], k)
+    return run.ids, run.scores
 
 
 def test_recall_against_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,13 +144,13 @@ def test_recall_against_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("phrasemate.index.lance.index.lists_for", lambda phrases: 16)
     monkeypatch.setattr("phrasemate.index.lance.search._PROBES", 8)
     opened(place, model).optimize()
-    made = opened(place, model)
+    index = opened(place, model)
     drawn = np.random.default_rng(0).standard_normal((50, model.dim)).astype(np.float32)
     queries = np.stack([vector_of(f"{a} {b}", model.dim) for a in WORDS[:10] for b in WORDS[5:10]]) + 0.1 * drawn
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
-    codes = np.concatenate([unpack(block, model.dim)[0] for block in made.store.vectors()])
+    codes = np.concatenate([unpack(block, model.dim)[0] for block in index.store.vectors()])
     exact = -np.sort(-(queries @ dequantise(codes).T), axis=1)[:, :10]
-    right = np.abs(made.search(queries, 10).scores - exact) < 1e-5
+    right = np.abs(index.search(queries, 10).scores - exact) < 1e-5
     assert right[:, 0].mean() >= 0.9
     assert right.mean() >= 0.9
 
@@ -162,21 +162,21 @@ def test_more_lists_are_read_where_a_filter_leaves_too_few(
     monkeypatch.setattr("phrasemate.index.lance.index.lists_for", lambda phrases: 32)
     monkeypatch.setattr("phrasemate.index.lance.search._PROBES", 1)
     opened(tmp_path / "idx", model).optimize()
-    made = opened(tmp_path / "idx", model)
+    index = opened(tmp_path / "idx", model)
     chosen = ["0-3.txt", "0-4.txt"]
-    k = sum(document.phrases for document in made.documents() if document.name in chosen)
+    k = sum(document.phrases for document in index.documents() if document.name in chosen)
     assert k > SETTINGS.exact_filtered
-    found = made.search(vector_of("old bank", model.dim)[None], k, documents=chosen)
-    assert len(set(found.ids[0].tolist()) - {-1}) == k
+    run = index.search(vector_of("old bank", model.dim)[None], k, documents=chosen)
+    assert len(set(run.ids[0].tolist()) - {-1}) == k
 
 
 def test_no_queries(place: Path, model: FakeModel) -> None:
     opened(place, model).optimize()
-    made = opened(place, model)
-    assert made.stats().phrases > SETTINGS.exact_below
+    index = opened(place, model)
+    assert index.stats().phrases > SETTINGS.exact_below
     for chosen in (None, ["0-1.txt"]):
-        found = made.search(np.zeros((0, model.dim), np.float32), 3, documents=chosen)
-        assert (found.ids.shape, found.scores.shape) == ((0, 3), (0, 3))
+        run = index.search(np.zeros((0, model.dim), np.float32), 3, documents=chosen)
+        assert (run.ids.shape, run.scores.shape) == ((0, 3), (0, 3))
 
 
 def test_a_writer_takes_the_place_of_another(place: Path, model: FakeModel) -> None:
@@ -238,12 +238,12 @@ def test_refusals(tmp_path: Path, place: Path, model: FakeModel) -> None:
 
 def test_it_is_served(place: Path, model: FakeModel) -> None:
     with closing(Library([place], threads=1, model=model)) as library:
-        (found,) = library.ask("tables", lambda searcher: searcher.search_all(["on the [[old bank]]"], k=1))
-        assert found.groups[0].text == "old bank"
+        (answer,) = library.ask("tables", lambda searcher: searcher.search_all(["on the [[old bank]]"], k=1))
+        assert answer.groups[0].text == "old bank"
         build_here(place, [Document.from_texts("new.txt", ["Quite other zebras."])], model)
         sleep(LOOK_SECONDS)
-        (found,) = library.ask("tables", lambda searcher: searcher.search_all(["[[other zebras]]"], k=1))
-        assert found.groups[0].hits[0].document == "new.txt"
+        (answer,) = library.ask("tables", lambda searcher: searcher.search_all(["[[other zebras]]"], k=1))
+        assert answer.groups[0].hits[0].document == "new.txt"
 
 
 @pytest.mark.parametrize("rows", [150, 600])
@@ -265,9 +265,9 @@ def test_rows_keep_their_places_when_files_are_put_together(
                 one.delete(f"{turn - 1}-0.txt")
                 opened(place, model).delete(f"{turn - 1}-0.txt")
             opened(place, model).optimize()
-            made = opened(place, model)
-            assert made.verify().problems == []
-            assert rows_of(made) == rows_of(one)
-        sizes = [file.count_rows() for file in made.store.table(PHRASES).get_fragments()]
-        assert sum(sizes) == made.stats().phrases
-        assert len(sizes) < made.store.layout.head.shards
+            index = opened(place, model)
+            assert index.verify().problems == []
+            assert rows_of(index) == rows_of(one)
+        sizes = [file.count_rows() for file in index.store.table(PHRASES).get_fragments()]
+        assert sum(sizes) == index.stats().phrases
+        assert len(sizes) < index.store.layout.head.shards

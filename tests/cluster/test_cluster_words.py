@@ -87,53 +87,53 @@ def small(text: str) -> str:
 
 
 def pieces(seed: int) -> list[str]:
-    drawn, found = random.Random(seed), set()
+    drawn, result = random.Random(seed), set()
     text = " ".join(drawn.choices(PARTS, k=400))
-    while len(found) < 150:
+    while len(result) < 150:
         at = drawn.randrange(len(text))
-        found.add(text[at : at + drawn.randint(1, 8)])
-    return sorted(found)
+        result.add(text[at : at + drawn.randint(1, 8)])
+    return sorted(result)
 
 
 def test_it_finds_what_reading_finds(tmp_path: Path, model: FakeModel) -> None:
     place = tmp_path / "idx"
     build_here(place, [hostile("one.txt", 0), hostile("two.txt", 1)], model)
     opened(place, model).optimize()
-    made = opened(place, model)
-    assert made.store.words()[1] == 240
+    index = opened(place, model)
+    assert index.store.words()[1] == 240
     for phrase in pieces(2):
-        assert made.containing(phrase, 1000) == read_through(made, phrase), phrase
-        assert set(read_through(made, phrase)) <= set(made.texts.candidates(phrase)), phrase
-    assert made.containing("nowhere", 5) == []
-    assert made.containing("bank", 4) == read_through(made, "bank")[:4]
+        assert index.containing(phrase, 1000) == read_through(index, phrase), phrase
+        assert set(read_through(index, phrase)) <= set(index.texts.candidates(phrase)), phrase
+    assert index.containing("nowhere", 5) == []
+    assert index.containing("bank", 4) == read_through(index, "bank")[:4]
     with pytest.raises(InputError, match="expected a text"):
-        made.containing("", 5)
+        index.containing("", 5)
 
 
 @pytest.mark.parametrize("optimised", [True, False])
 def test_sigma_at_the_end_of_a_word_as_on_one_machine(tmp_path: Path, model: FakeModel, optimised: bool) -> None:
-    given = [Document.from_texts("greek.txt", ["ΛΟΓΟΣΑ ΚΑΛΟΣ", "ο λόγος μου", "ΟΔΟΣ", "οδοσ"])]
-    build_here(tmp_path / "idx", given, model)
+    values = [Document.from_texts("greek.txt", ["ΛΟΓΟΣΑ ΚΑΛΟΣ", "ο λόγος μου", "ΟΔΟΣ", "οδοσ"])]
+    build_here(tmp_path / "idx", values, model)
     if optimised:
         opened(tmp_path / "idx", model).optimize()
-    made = opened(tmp_path / "idx", model)
+    index = opened(tmp_path / "idx", model)
     with Index.create(tmp_path / "one", model, settings=SETTINGS, threads=1) as one:
-        one.add(given)
+        one.add(values)
         for phrase in ("ΛΟΓΟΣ", "λογος", "ΚΑΛΟΣ", "ΟΔΟΣ", "οδος", "σ", "ς", "Σ"):
-            assert made.containing(phrase, 9) == one.containing(phrase, 9) != [], phrase
-            assert set(one.containing(phrase, 9)) <= set(made.texts.candidates(phrase)), phrase
+            assert index.containing(phrase, 9) == one.containing(phrase, 9) != [], phrase
+            assert set(one.containing(phrase, 9)) <= set(index.texts.candidates(phrase)), phrase
 
 
 def test_half_a_character_is_not_question_mark(tmp_path: Path, model: FakeModel) -> None:
     texts = ["\udc80half", "\ud83dhalf", "is it?half", "half?", "\udc80\udc81"]
     build_here(tmp_path / "idx", [Document.from_texts("one.txt", texts)], model)
     opened(tmp_path / "idx", model).optimize()
-    made = opened(tmp_path / "idx", model)
+    index = opened(tmp_path / "idx", model)
     for phrase in ("?half", "?", "\udc80half", "\udc81half", "half", "\udc80"):
-        assert made.containing(phrase, 9) == read_through(made, phrase), phrase
-        assert set(read_through(made, phrase)) <= set(made.texts.candidates(phrase)), phrase
-    assert made.verify().problems == []
-    assert made.verify().checked["text index"] == "trigrams of 5 sentences"
+        assert index.containing(phrase, 9) == read_through(index, phrase), phrase
+        assert set(read_through(index, phrase)) <= set(index.texts.candidates(phrase)), phrase
+    assert index.verify().problems == []
+    assert index.verify().checked["text index"] == "trigrams of 5 sentences"
 
 
 def test_a_table_of_texts_that_were_lowered_otherwise_is_rebuilt(tmp_path: Path, model: FakeModel) -> None:
@@ -144,14 +144,14 @@ def test_a_table_of_texts_that_were_lowered_otherwise_is_rebuilt(tmp_path: Path,
     tables.open(WORDS).update({"text": "'as it was'"})
     writer = Writer(tables)
     writer.put("words", {"version": int(tables.open(WORDS).version), "sentences": 2})  # which says nothing of it
-    made = opened(place, model)
-    assert made.store.words() is None
-    assert made.containing("ΛΟΓΟΣ", 9) == [0]
-    made.optimize()
-    made = opened(place, model)
-    assert made.store.words()[1] == 2
-    assert made.verify().problems == []
-    assert made.containing("ΛΟΓΟΣ", 9) == [0]
+    index = opened(place, model)
+    assert index.store.words() is None
+    assert index.containing("ΛΟΓΟΣ", 9) == [0]
+    index.optimize()
+    index = opened(place, model)
+    assert index.store.words()[1] == 2
+    assert index.verify().problems == []
+    assert index.containing("ΛΟΓΟΣ", 9) == [0]
 
 
 def test_what_is_newer_replaced_or_deleted(tmp_path: Path, model: FakeModel) -> None:
@@ -161,16 +161,16 @@ def test_what_is_newer_replaced_or_deleted(tmp_path: Path, model: FakeModel) -> 
     build_here(place, [hostile("one.txt", 4), hostile("four.txt", 5)], model)  # the first is another text now
     opened(place, model).delete("two.txt")
     for _ in range(2):  # before the index knows of it, and after
-        made = opened(place, model)
-        known = made.store.words()
-        assert made.verify().problems == []
+        result = opened(place, model)
+        words = result.store.words()
+        assert result.verify().problems == []
         for phrase in pieces(6):
-            assert made.containing(phrase, 1000) == read_through(made, phrase), phrase
-        made.optimize()
-        assert opened(place, model).store.words()[1] >= known[1]
+            assert result.containing(phrase, 1000) == read_through(result, phrase), phrase
+        result.optimize()
+        assert opened(place, model).store.words()[1] >= words[1]
     table, end = opened(place, model).store.words()
     assert (table.count_rows(), end) == (360, 600)  # five texts of 120, two of them gone
-    index = next(each for each in table.describe_indices() if each.name == INDEX)
+    index = next(item for item in table.describe_indices() if item.name == INDEX)
     assert index.num_rows_indexed == 360
     assert opened(place, model).verify().checked["text index"] == "trigrams of 360 sentences"
 
@@ -178,17 +178,17 @@ def test_what_is_newer_replaced_or_deleted(tmp_path: Path, model: FakeModel) -> 
 def test_without_it_all_is_read(tmp_path: Path, model: FakeModel) -> None:
     place = tmp_path / "idx"
     build_here(place, [hostile("one.txt", 0)], model)
-    made = opened(place, model)
-    assert made.store.words() is None
-    assert made.verify().checked["text index"] == "none"
+    index = opened(place, model)
+    assert index.store.words() is None
+    assert index.verify().checked["text index"] == "none"
     for phrase in pieces(7):
-        assert made.containing(phrase, 1000) == read_through(made, phrase), phrase
-    made.optimize()
+        assert index.containing(phrase, 1000) == read_through(index, phrase), phrase
+    index.optimize()
     shutil.rmtree(place / "words.lance")  # it is derived: what is there is enough
-    made = opened(place, model)
-    assert made.store.words() is None
-    assert made.containing("bank", 1000) == read_through(made, "bank")
-    made.optimize()
+    index = opened(place, model)
+    assert index.store.words() is None
+    assert index.containing("bank", 1000) == read_through(index, "bank")
+    index.optimize()
     assert opened(place, model).verify().checked["text index"] == "trigrams of 120 sentences"
 
 
@@ -199,7 +199,7 @@ def test_a_crash_before_it_is_in_force(tmp_path: Path, model: FakeModel, monkeyp
     build_here(place, [hostile("more.txt", 0)], model)
     with monkeypatch.context() as patch:
 
-        def killed(*given: object) -> None:
+        def killed(*arguments: object) -> None:
             raise KeyboardInterrupt
 
         patch.setattr("phrasemate.index.lance.commit.Writer.put", killed)
@@ -208,9 +208,9 @@ def test_a_crash_before_it_is_in_force(tmp_path: Path, model: FakeModel, monkeyp
     total = sum(document.sentences for document in opened(place, model).documents())
     assert opened(place, model).store.words()[1] == total - 120
     opened(place, model).optimize()
-    made = opened(place, model)
-    assert made.verify().checked["text index"] == f"trigrams of {total} sentences"
-    assert made.containing("straße", 1000) == read_through(made, "straße")
+    index = opened(place, model)
+    assert index.verify().checked["text index"] == f"trigrams of {total} sentences"
+    assert index.containing("straße", 1000) == read_through(index, "straße")
 
 
 @pytest.mark.parametrize("change", ["id = id + 100000", "text = 'other'"])
@@ -218,12 +218,12 @@ def test_damage_shows(tmp_path: Path, model: FakeModel, change: str) -> None:
     place = tmp_path / "idx"
     build_here(place, [hostile("one.txt", 0)], model)
     opened(place, model).optimize()
-    made = opened(place, model)
+    index = opened(place, model)
     tables = Tables(place_of(place), options_for(place_of(place)))
     column, _, value = change.partition(" = ")
     tables.open(WORDS).update({column: value}, where="id = 7")
-    made.store.moment.tables[WORDS] = tables.open(WORDS)
-    (problem,) = made.verify().problems
+    index.store.moment.tables[WORDS] = tables.open(WORDS)
+    (problem,) = index.verify().problems
     assert problem.startswith("text index: sentence")
     assert problem.endswith("remove words.lance, which is derived, and run: phrasemate index optimize")
     shutil.rmtree(place / "words.lance")
@@ -267,10 +267,10 @@ def test_killed_while_a_removed_one_is_rebuilt(
         patch.setattr(Writer, "put", killed)
         with pytest.raises(KeyboardInterrupt):
             opened(place, model).optimize()
-    made = opened(place, model)
-    assert made.containing("bank", 1000) == read_through(made, "bank")
-    assert made.store.words() is None
-    made.optimize()
+    index = opened(place, model)
+    assert index.containing("bank", 1000) == read_through(index, "bank")
+    assert index.store.words() is None
+    index.optimize()
     assert opened(place, model).verify().checked["text index"] == "trigrams of 240 sentences"
 
 
@@ -283,11 +283,11 @@ def test_an_index_that_was_emptied(tmp_path: Path, model: FakeModel, before: boo
     for name in ("one.txt", "two.txt"):
         opened(place, model).delete(name)
     opened(place, model).optimize()
-    made = opened(place, model)
-    assert made.verify().problems == []
-    assert made.containing("bank", 5) == []
+    index = opened(place, model)
+    assert index.verify().problems == []
+    assert index.containing("bank", 5) == []
     build_here(place, [hostile("three.txt", 2)], model)
     opened(place, model).optimize()
-    made = opened(place, model)
-    assert made.verify().problems == []
-    assert made.containing("bank", 1000) == read_through(made, "bank") != []
+    index = opened(place, model)
+    assert index.verify().problems == []
+    assert index.containing("bank", 1000) == read_through(index, "bank") != []

@@ -104,8 +104,10 @@ def test_tmx_has_a_unit_for_each_candidate(tmp_path: Path, columns: list[Column]
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_tmx_has_the_best_sentence_in_any_order(tmp_path: Path, order: str) -> None:
-    found = column("news", result(group(hit("the [[bank]] closed", 0.9, "x", 1), hit("a [[bank]] by it", 0.3, "x", 2))))
-    write(tmp_path / "a.tmx", "Bank", [arranged(found, order)], "de")
+    results = column(
+        "news", result(group(hit("the [[bank]] closed", 0.9, "x", 1), hit("a [[bank]] by it", 0.3, "x", 2)))
+    )
+    write(tmp_path / "a.tmx", "Bank", [arranged(results, order)], "de")
     (unit,) = read_units(tmp_path / "a.tmx")
     assert (unit.metadata["context"], unit.metadata["document"]) == ("the bank closed", "x:1")
 

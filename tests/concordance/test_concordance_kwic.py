@@ -16,36 +16,36 @@ def test_a_line_is_the_sentence_in_three_parts() -> None:
 
 
 def test_a_column_keeps_groups_and_confidence() -> None:
-    found = column(
+    results = column(
         "news", result(group(hit("a [[bench]]", 0.9)), group(hit("a [[seat]]", 0.4), count=7), confidence=0.8)
     )
-    assert [(c.text, c.score, c.count, c.lines[0].index) for c in found.candidates] == [
+    assert [(c.text, c.score, c.count, c.lines[0].index) for c in results.candidates] == [
         ("bench", 0.9, 1, "news"),
         ("seat", 0.4, 7, "news"),
     ]
-    assert (found.name, found.confidence) == ("news", 0.8)
+    assert (results.name, results.confidence) == ("news", 0.8)
 
 
 def test_order_by_score_and_by_count() -> None:
     groups = [group(hit("[[b]]", 0.5), count=3), group(hit("[[a]]", 0.9), count=3), group(hit("[[c]]", 0.1), count=8)]
-    found = column("x", result(*groups))
-    assert [c.text for c in arranged(found).candidates] == ["a", "b", "c"]
-    assert [c.text for c in arranged(found, "count").candidates] == ["c", "a", "b"]  # equal counts by score
+    results = column("x", result(*groups))
+    assert [c.text for c in arranged(results).candidates] == ["a", "b", "c"]
+    assert [c.text for c in arranged(results, "count").candidates] == ["c", "a", "b"]  # equal counts by score
 
 
 def test_what_several_hits_support_comes_first() -> None:
     close, supported = group(hit("[[a]]", 0.9)), replace(group(hit("[[b]]", 0.8)), support=0.95)
-    found = column("x", result(supported, close))
-    assert [(c.text, c.score, c.support) for c in arranged(found).candidates] == [("b", 0.8, 0.95), ("a", 0.9, 0.9)]
+    results = column("x", result(supported, close))
+    assert [(c.text, c.score, c.support) for c in arranged(results).candidates] == [("b", 0.8, 0.95), ("a", 0.9, 0.9)]
     both = merged([column("x", result(close)), column("y", result(replace(supported, support=0.7), supported))])
     assert [(c.text, c.support) for c in both.candidates] == [("b", 0.95), ("a", 0.9)]
 
 
 def test_the_left_context_is_compared_from_the_match_outwards() -> None:
     lines = ["on a big [[bank]]", "near the old [[bank]]", "by an old [[bank]]", "[[bank]] first"]
-    found = arranged(column("x", result(group(*map(hit, lines)))), "left")
+    rows = arranged(column("x", result(group(*map(hit, lines)))), "left")
     # reversed: (), (big a on), (old an by), (old the near)
-    assert [line.hit.context for line in found.candidates[0].lines] == [
+    assert [line.hit.context for line in rows.candidates[0].lines] == [
         "bank first",
         "on a big bank",
         "by an old bank",
@@ -55,8 +55,8 @@ def test_the_left_context_is_compared_from_the_match_outwards() -> None:
 
 def test_the_right_context_is_compared_as_it_is_read_and_then_the_left() -> None:
     lines = ["z [[bank]] opens", "[[bank]], Opens", "a [[bank]] opens", "[[bank]] closes"]
-    found = arranged(column("x", result(group(*map(hit, lines)))), "right")
-    assert [line.hit.context for line in found.candidates[0].lines] == [
+    rows = arranged(column("x", result(group(*map(hit, lines)))), "right")
+    assert [line.hit.context for line in rows.candidates[0].lines] == [
         "bank closes",
         "a bank opens",
         "z bank opens",
@@ -67,8 +67,8 @@ def test_the_right_context_is_compared_as_it_is_read_and_then_the_left() -> None
 def test_contexts_are_in_the_order_of_the_lines_language() -> None:
     def order(language: str) -> list[str]:
         lines = [hit(f"[[x]] {word}", language=language) for word in ("zebra", "ähnlich", "ofen", "öl", "Apfel")]
-        found = arranged(column("i", result(group(*lines))), "right")
-        return [line.right.strip() for line in found.candidates[0].lines]
+        rows = arranged(column("i", result(group(*lines))), "right")
+        return [line.right.strip() for line in rows.candidates[0].lines]
 
     assert order("de") == ["ähnlich", "Apfel", "ofen", "öl", "zebra"]
     assert order("sv") == ["Apfel", "ofen", "zebra", "ähnlich", "öl"]
@@ -76,8 +76,8 @@ def test_contexts_are_in_the_order_of_the_lines_language() -> None:
 
 def test_words_of_unspaced_scripts_are_found_for_the_order() -> None:
     lines = [hit("他在北京[[银行]]工作", language="zh"), hit("他在阿里[[银行]]工作", language="zh")]
-    found = arranged(column("i", result(group(*lines))), "left")
-    assert [line.left for line in found.candidates[0].lines] == ["他在阿里", "他在北京"]  # pinyin: a before b
+    rows = arranged(column("i", result(group(*lines))), "left")
+    assert [line.left for line in rows.candidates[0].lines] == ["他在阿里", "他在北京"]  # pinyin: a before b
 
 
 def test_an_unknown_order_is_refused() -> None:
@@ -88,10 +88,10 @@ def test_an_unknown_order_is_refused() -> None:
 def test_indexes_as_one() -> None:
     one = column("one", result(group(hit("[[Bank]]", 0.7), count=2), group(hit("[[seat]]", 0.6)), confidence=0.3))
     two = column("two", result(group(hit("the  [[bank]]", 0.9), count=3), confidence=0.6))
-    found = merged([one, two])
-    assert [(c.text, c.score, c.count) for c in found.candidates] == [("bank", 0.9, 2 + 3), ("seat", 0.6, 1)]
-    assert [line.index for line in found.candidates[0].lines] == ["two", "one"]  # the closest first
-    assert (found.name, found.confidence) == ("one + two", max(0.3, 0.6))
+    results = merged([one, two])
+    assert [(c.text, c.score, c.count) for c in results.candidates] == [("bank", 0.9, 2 + 3), ("seat", 0.6, 1)]
+    assert [line.index for line in results.candidates[0].lines] == ["two", "one"]  # the closest first
+    assert (results.name, results.confidence) == ("one + two", max(0.3, 0.6))
     assert merged([column("a", result())]).confidence is None
 
 

@@ -28,9 +28,9 @@ def test_phrases_have_offsets_in_the_whole_text() -> None:
 
 def test_what_is_underlined_shares_no_word() -> None:
     reading = read(TEXT, WordModel())
-    shown = [(span.start, span.end) for span in reading.shown]
-    assert all(one[1] <= two[0] for one, two in pairwise(shown))
-    assert [TEXT[start:end] for start, end in shown] == [
+    bounds = [(span.start, span.end) for span in reading.shown]
+    assert all(one[1] <= two[0] for one, two in pairwise(bounds))
+    assert [TEXT[start:end] for start, end in bounds] == [
         "Wir",
         "Bank",
         "gestern Abend",  # a wording of the lexicon

@@ -67,10 +67,10 @@ def test_the_gold_span_among_those_of_its_sentence(model: Model, lang: str, leas
         spans.append(
             [gold, *sorted(set(map(tuple, spans_of(pair["target"]).tolist())) - {gold})]
         )  # the gold span is number 0
-    targets = [Phrase(p["target"], *span) for p, found in zip(pairs, spans, strict=True) for span in found]
-    vectors = np.split(model.encode(targets), np.cumsum([len(found) for found in spans])[:-1])
+    targets = [Phrase(p["target"], *span) for p, result in zip(pairs, spans, strict=True) for span in result]
+    vectors = np.split(model.encode(targets), np.cumsum([len(results) for results in spans])[:-1])
     zero = np.zeros(1, np.int64)
-    ranks = [ranks_of((found @ query)[None], zero)[0] for found, query in zip(vectors, queries, strict=True)]
+    ranks = [ranks_of((answer @ query)[None], zero)[0] for answer, query in zip(vectors, queries, strict=True)]
     assert accuracy(np.array(ranks)) >= least
 
 

@@ -63,13 +63,13 @@ PHRASES = [
 
 
 def test_the_same_as_looking_at_every_sentence(tmp_path: Path) -> None:
-    found = files(tmp_path, LINES).find_all(PHRASES, limit=100, extra=1)
-    for phrase, examples in zip(PHRASES, found, strict=True):
+    result = files(tmp_path, LINES).find_all(PHRASES, limit=100, extra=1)
+    for phrase, examples in zip(PHRASES, result, strict=True):
         expected = {line: occurrences(phrase, line) for line in LINES if len(line) > len(phrase)}
         assert {(one.context, (one.start, one.end)) for one in examples} == {
             (line, spans[0]) for line, spans in expected.items() if spans
         }, phrase
-    assert [len(examples) for examples in found] == [4, 2, 2, 1, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1]
+    assert [len(examples) for examples in result] == [4, 2, 2, 1, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1]
 
 
 def test_random_texts_against_the_plain_loop(tmp_path: Path) -> None:
@@ -77,14 +77,14 @@ def test_random_texts_against_the_plain_loop(tmp_path: Path) -> None:
     letters = ["a", "b", "ab", "ba", "é", "e\u0301", "ß", "ss", "-", "'", ".", " ", " ", "_", "水", "行", "가", "1"]
     lines = sorted({"".join(draw.choices(letters, k=12)).strip() for _ in range(400)})
     phrases = sorted({"".join(draw.choices(letters[:8] + letters[13:], k=draw.randint(1, 3))) for _ in range(60)})
-    found = files(tmp_path, lines).find_all(phrases, limit=1000, extra=0)
-    for phrase, examples in zip(phrases, found, strict=True):
+    result = files(tmp_path, lines).find_all(phrases, limit=1000, extra=0)
+    for phrase, examples in zip(phrases, result, strict=True):
         holding = {line for line in lines if occurrences(phrase, line)}
         assert {one.context for one in examples} <= holding
-        assert {_said(one.context) for one in examples} == {_said(line) for line in holding}
+        assert {_without_marks(one.context) for one in examples} == {_without_marks(line) for line in holding}
 
 
-def _said(line: str) -> str:
+def _without_marks(line: str) -> str:
     line = normalize("NFC", line).casefold()
     return "".join(
         char
@@ -95,8 +95,8 @@ def _said(line: str) -> str:
 
 def test_longer_by_so_many_characters(tmp_path: Path) -> None:
     lines = ["art " + "x" * 8, "art " + "y" * 9, "art " + "x" * 17, "art " + "x" * 18]
-    found = files(tmp_path, lines, longest=21).find("art")
-    assert sorted(len(one.context) for one in found) == [3 + 10, 21]
+    examples = files(tmp_path, lines, longest=21).find("art")
+    assert sorted(len(one.context) for one in examples) == [3 + 10, 21]
 
 
 def test_what_differs_in_numbers_and_case_counts_once(tmp_path: Path) -> None:
@@ -154,10 +154,10 @@ def test_spellings_of_one_phrase_are_found_alike(tmp_path: Path) -> None:
 
 
 def test_progress_and_empty_files(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+    events: list[tuple[int, int]] = []
     texts = files(tmp_path, [], ["a menu for the two of us"])
-    assert len(texts.find_all(["menu"], progress=lambda done, total: told.append((done, total)))[0]) == 1
-    assert told[-1] == (25, 25)
+    assert len(texts.find_all(["menu"], progress=lambda result, total: events.append((result, total)))[0]) == 1
+    assert events[-1] == (25, 25)
     assert files(tmp_path, []).find("menu") == []
     assert texts.find_all([]) == []
 

@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def made(**changes: Any) -> DatasetReport:
+def build_dataset(**changes: Any) -> DatasetReport:
     sides = {"source": Side("de", ["de.txt"]), "target": Side("en", ["en.txt.gz"])}
     return build_files(**{"out": "out", "pairs": "pairs.tsv", "settings": EVERYTHING} | sides | changes)
 
@@ -73,11 +73,11 @@ def everything(folder: str | Path, pair: str = "de-en") -> list[ExamplePair]:
 
 
 def test_pairs_and_texts(folder: Path) -> None:
-    report = made()
-    found = everything("out")
-    assert {(one.source, one.target) for one in found} == {(a, b.split()[0]) for a, b in ANIMALS.items()}
-    assert sum(report.splits.values()) == report.given == len(found) == 10
-    dog = next(one for one in found if one.source == "Hund")
+    report = build_dataset()
+    rows = everything("out")
+    assert {(one.source, one.target) for one in rows} == {(a, b.split()[0]) for a, b in ANIMALS.items()}
+    assert sum(report.splits.values()) == report.given == len(rows) == 10
+    dog = next(one for one in rows if one.source == "Hund")
     assert sorted(one.context for one in dog.source_examples) == [
         "Gestern schlief Hund im Stall.",
         "Heute läuft Hund über die Wiese.",
@@ -95,7 +95,7 @@ def test_pairs_and_texts(folder: Path) -> None:
 def test_the_filters_count(folder: Path) -> None:
     with Path("pairs.tsv").open("a", encoding="utf-8") as file:
         file.write("Hund\thound\nZebra\tzebra\nMai\tMay\nWolf\twolf\n\n")
-    report = made(settings=DatasetSettings(least=2))
+    report = build_dataset(settings=DatasetSettings(least=2))
     assert report.given == 14
     assert report.removed["time"] == 1
     assert report.removed["copy"] == 3  # Wolf twice, Zebra
@@ -105,7 +105,7 @@ def test_the_filters_count(folder: Path) -> None:
 
 def test_an_example_index_does_as_well(folder: Path) -> None:
     pairs = [(a, b.split()[0]) for a, b in ANIMALS.items()]
-    made()
+    build_dataset()
     one_pass = SentenceFiles(*Path("out/.work").glob("en-*.txt"))
     with ExampleIndex.build(read_texts("de.txt", lang="de"), language="de") as index:
         report = build("other", ("de", "en"), pairs, index, one_pass, EVERYTHING)
@@ -115,19 +115,19 @@ def test_an_example_index_does_as_well(folder: Path) -> None:
 
 
 def test_what_was_read_is_not_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made()
+    build_dataset()
     before = everything("out")
     monkeypatch.setattr(MODULE, "split_sentences", None)
     monkeypatch.setattr("phrasemate.text.formats.registry.split_sentences", None)
-    made(force=True)
+    build_dataset(force=True)
     assert everything("out") == before
 
 
 def test_a_changed_text_is_read_again(folder: Path) -> None:
-    made()
+    build_dataset()
     with Path("de.txt").open("a", encoding="utf-8") as file:
         file.write("Dort steht Hund neben Katze und wartet.\n")
-    made(force=True)
+    build_dataset(force=True)
     assert Counter(len(one.source_examples) for one in everything("out")) == {2: 8, 3: 2}
 
 
@@ -138,7 +138,7 @@ def test_a_changed_text_is_read_again(folder: Path) -> None:
 def test_what_was_altered_is_made_again(folder: Path, kind: str, damage: Callable[[bytes], bytes] | None) -> None:
     Path("de.xml").write_text(articles({"Tier": "Hund läuft über die Wiese.", "Zu": "{{a|[[b" * 9000}), "utf-8")
     source = Side("de", ["de.xml", "de.txt"])
-    first = made(source=source)
+    first = build_dataset(source=source)
     before = {path: path.read_bytes() for path in Path("out/.work").glob("*")}
     (titles,) = Path("out/.work").glob("*.titles.tsv")
     altered = titles.with_name(titles.name.removesuffix(".titles.tsv") + kind)
@@ -146,21 +146,21 @@ def test_what_was_altered_is_made_again(folder: Path, kind: str, damage: Callabl
         altered.unlink()
     else:
         altered.write_bytes(damage(before[altered]))
-    assert made(source=source, force=True) == first
+    assert build_dataset(source=source, force=True) == first
     assert {path: path.read_bytes() for path in Path("out/.work").glob("*")} == before
 
 
 def test_a_stop_leaves_only_whole_files(folder: Path) -> None:
-    def stop(what: str, done: int, total: int) -> None:
+    def stop(what: str, number: int, total: int) -> None:
         if what == "en examples":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        made(progress=stop)
+        build_dataset(progress=stop)
     assert not list(Path("out").glob("de-en/*"))
     assert sorted(path.name[:3] for path in Path("out/.work").glob("*.txt")) == ["de-", "en-"]
     assert not list(Path("out/.work").glob("*.part"))
-    assert made().given == 10
+    assert build_dataset().given == 10
 
 
 def test_so_many_pages_that_are_passed_over_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def test_so_many_pages_that_are_passed_over_are_counted(folder: Path, monkeypatc
     english = {b.split()[0]: f"Today {b.split()[0]} runs over the meadow." for b in ANIMALS.values()}
     endless = {f"Endless {n}": "{{a|[[b" * 9000 for n in range(5)}
     Path("en.xml").write_text(articles(english | endless), "utf-8")
-    assert [item.reason[:20] for item in made(target=Side("en", ["en.xml"])).skipped] == [
+    assert [item.reason[:20] for item in build_dataset(target=Side("en", ["en.xml"])).skipped] == [
         *("page 20 (Endless 0):", "page 21 (Endless 1):"),
         "3 more pages, whose ",
     ]
@@ -181,7 +181,7 @@ def test_what_is_passed_over_is_reported_each_time(folder: Path) -> None:
     Path("en.xml").write_text(articles(english), "utf-8")
     target = Side("en", ["en.xml"])
     for _ in range(2):  # the second time nothing is read
-        report = made(source=Side("de", ["de.txt"], Reading(on_error="skip")), target=target, force=True)
+        report = build_dataset(source=Side("de", ["de.txt"], Reading(on_error="skip")), target=target, force=True)
         assert [(item.file, item.line, item.whole) for item in report.skipped] == [
             ("de.txt", 11, False),
             ("en.xml", 0, False),
@@ -190,18 +190,20 @@ def test_what_is_passed_over_is_reported_each_time(folder: Path) -> None:
         noted = json.loads(Path("out/stats.json").read_text("utf-8"))["de-en"]
         assert noted["skipped"] == [item._asdict() for item in report.skipped]
     with pytest.raises(ReadError, match=r"de\.txt, line 11: byte 0xFC"):  # though what could be read is there
-        made(target=target, force=True)
-    assert made(source=Side("de", ["de.txt"], Reading(on_error="skip")), force=True).skipped == report.skipped[:1]
+        build_dataset(target=target, force=True)
+    assert (
+        build_dataset(source=Side("de", ["de.txt"], Reading(on_error="skip")), force=True).skipped == report.skipped[:1]
+    )
 
 
 def test_an_existing_data_set_is_not_overwritten(folder: Path) -> None:
-    made()
+    build_dataset()
     with pytest.raises(InputError, match="de-en: already exists; take another folder, or add --force"):
-        made()
+        build_dataset()
 
 
 def test_a_second_pair_is_added(folder: Path) -> None:
-    made()
+    build_dataset()
     build_files(
         "out", Side("en", ["en.txt.gz"]), Side("de", ["de.txt"]), "pairs.tsv", columns=(2, 1), settings=EVERYTHING
     )
@@ -212,17 +214,17 @@ def test_a_second_pair_is_added(folder: Path) -> None:
 def test_statistics_that_are_invalid_are_written_again(folder: Path, noted: str) -> None:
     Path("out").mkdir()
     Path("out/stats.json").write_text(noted)
-    made()
+    build_dataset()
     assert list(json.loads(Path("out/stats.json").read_text("utf-8"))) == ["de-en"]
 
 
 @pytest.mark.parametrize(
-    ("language", "kept"), [("zh", ["他在家。"]), ("ja", ["他用-{zh-hans:计;zh-hant:計}-写。", "他在-{家}-。"])]
+    ("language", "variants"), [("zh", ["他在家。"]), ("ja", ["他用-{zh-hans:计;zh-hant:計}-写。", "他在-{家}-。"])]
 )
-def test_variants_are_those_of_the_language(tmp_path: Path, language: str, kept: list[str]) -> None:
+def test_variants_are_those_of_the_language(tmp_path: Path, language: str, variants: list[str]) -> None:
     (tmp_path / "wiki.xml").write_text(articles({"写": "他用-{zh-hans:计;zh-hant:計}-写。他在-{家}-。"}), "utf-8")
-    (made,) = MODULE.staged(tmp_path / "work", [tmp_path / "wiki.xml"], language, Reading()).sentences
-    assert made.read_text("utf-8").splitlines() == kept
+    (result,) = MODULE.staged(tmp_path / "work", [tmp_path / "wiki.xml"], language, Reading()).sentences
+    assert result.read_text("utf-8").splitlines() == variants
 
 
 def test_dumps_and_links(folder: Path) -> None:
@@ -249,9 +251,9 @@ def test_dumps_and_links(folder: Path) -> None:
     )
     assert report.given == 11  # ten animals and a year; no redirect, no French, no page that is not there
     assert report.removed == {"time": 1, "copy": 1}  # the wolf
-    found = everything("wiki")
-    assert ("Hund", "Dog") in {(one.source, one.target) for one in found}
-    for one in found:
+    result = everything("wiki")
+    assert ("Hund", "Dog") in {(one.source, one.target) for one in result}
+    for one in result:
         texts_of_one = sorted(example.context for example in one.source_examples)
         assert texts_of_one == sorted([f"{one.source} ist ein Tier.", f"Dort lebt {one.source} gern."])
 
@@ -278,13 +280,13 @@ def test_pairs_as_phrasemate_writes_them(tmp_path: Path) -> None:
 )
 def test_one_clear_error(folder: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        made(**changes)
+        build_dataset(**changes)
 
 
 def test_what_is_wrong_shows_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["phrasemate.dataset.build"], "staged", None)  # not the function of that name
     with pytest.raises(InputError, match=r"none.sql: no such file"):
-        made(pairs=None, links="none.sql", source=Side("de", ["pairs.tsv", "pairs.tsv.bz2"]))
+        build_dataset(pairs=None, links="none.sql", source=Side("de", ["pairs.tsv", "pairs.tsv.bz2"]))
 
 
 def test_sides_that_make_no_sense(folder: Path) -> None:
@@ -300,21 +302,21 @@ def test_sides_that_make_no_sense(folder: Path) -> None:
 def test_pairs_that_are_not_utf8(folder: Path) -> None:
     Path("pairs.tsv").write_bytes("Bär\tbear\n".encode("latin-1"))
     with pytest.raises(ReadError, match=r"pairs.tsv, line 1: byte 0xE4 .* is not UTF-8"):
-        made()
+        build_dataset()
 
 
 def test_no_two_at_once(folder: Path) -> None:
-    def again(what: str, done: int, total: int) -> None:
+    def again(what: str, number: int, total: int) -> None:
         with pytest.raises(InputError, match="out: another process is writing it"):
-            made()
+            build_dataset()
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        made(progress=again)
+        build_dataset(progress=again)
 
 
 def test_splits_are_those_of_the_hash(folder: Path) -> None:
-    made()
+    build_dataset()
     pairs = [ExamplePair(a, b.split()[0]) for a, b in ANIMALS.items()]
     expected = divided(pairs, EVERYTHING, Counter())
     for split in SPLITS:

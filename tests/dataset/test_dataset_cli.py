@@ -37,9 +37,9 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
 
 
 def test_the_table(invoke: Invoke) -> None:
-    done = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "2,1", *TEXTS)
-    assert done.exit_code == 0, done.stderr
-    lines = done.stdout.splitlines()
+    result = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "2,1", *TEXTS)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
     assert lines[0].startswith("de-en: 2 of 5 pairs (train ")
     assert lines[1:4] == [
         "  left out         1: ROUGE-L is above the threshold in both directions",
@@ -59,12 +59,12 @@ def test_texts_with_a_field_of_another_name(invoke: Invoke) -> None:
     without = invoke(*command, "-o", "no")
     assert without.exit_code == 1
     assert "choose one with --text-field" in without.stderr
-    done = invoke(*command, "-o", "out", "--text-field", "body", "--json")
-    assert done.exit_code == 0, done.stderr
-    made = [one for split in ("train", "dev", "test") for one in read_dataset("out", "de-en", split)]
-    found = {one.source: one.target_examples for one in made}
-    assert found.keys() == {"Speisekarte", "Tisch"}
-    assert "table is near" in str(found["Tisch"])
+    result = invoke(*command, "-o", "out", "--text-field", "body", "--json")
+    assert result.exit_code == 0, result.stderr
+    results = [one for split in ("train", "dev", "test") for one in read_dataset("out", "de-en", split)]
+    table = {one.source: one.target_examples for one in results}
+    assert table.keys() == {"Speisekarte", "Tisch"}
+    assert "table is near" in str(table["Tisch"])
 
 
 def test_what_is_passed_over_is_listed(invoke: Invoke) -> None:
@@ -84,9 +84,9 @@ def test_what_is_passed_over_is_listed(invoke: Invoke) -> None:
         "out",
     )
     for _ in range(2):
-        done = invoke(*command, "--json")
-        assert done.stderr.startswith("skipped: de.txt, line 3: byte 0xFC at offset ")
-        (item,) = json.loads(done.stdout)["skipped"]
+        result = invoke(*command, "--json")
+        assert result.stderr.startswith("skipped: de.txt, line 3: byte 0xFC at offset ")
+        (item,) = json.loads(result.stdout)["skipped"]
         assert (item["file"], item["line"], item["whole"]) == ("de.txt", 3, False)
 
 
@@ -105,11 +105,11 @@ def test_json_and_options(invoke: Invoke) -> None:
         "4",
         "--json",
     )
-    done = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "2,1", *TEXTS, *options)
-    facts = json.loads(done.stdout)
+    result = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "2,1", *TEXTS, *options)
+    facts = json.loads(result.stdout)
     assert (facts["pair"], facts["given"], sum(facts["splits"].values()), facts["removed"]) == ("de-en", 5, 5, {})
-    found = [one for split in facts["splits"] for one in read_dataset("out", "de-en", split)]
-    assert {one.source: len(one.source_examples) for one in found} == {
+    results = [one for split in facts["splits"] for one in read_dataset("out", "de-en", split)]
+    assert {one.source: len(one.source_examples) for one in results} == {
         "Speisekarte": 1, "Tisch": 1, "Robot": 0, "Mai": 0, "Gabel": 0,
     }  # fmt: skip
 

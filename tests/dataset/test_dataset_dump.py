@@ -41,10 +41,10 @@ def written(path: Path, raw: bytes) -> Path:
 def test_articles_of_every_packing(tmp_path: Path, name: str, encoding: str) -> None:
     path = written(tmp_path / name, PACKERS[name](TEXT.encode(encoding)))
     names: set[str] = set()
-    told: list[tuple[int, int]] = []
-    assert list(pages(path, names, lambda done, total: told.append((done, total)))) == EXPECTED
+    events: list[tuple[int, int]] = []
+    assert list(pages(path, names, lambda result, total: events.append((result, total)))) == EXPECTED
     assert names == {"Datei", "Kategorie"}
-    assert told[-1] == (path.stat().st_size, path.stat().st_size)
+    assert events[-1] == (path.stat().st_size, path.stat().st_size)
 
 
 def test_names_of_dumps() -> None:
@@ -126,5 +126,5 @@ def test_an_encoding_that_the_dump_does_not_tell(tmp_path: Path) -> None:
 def test_real_dumps(name: str, articles: int, characters: int) -> None:
     if not (SAMPLES / name).exists():
         pytest.skip(f"{SAMPLES / name} is not there")
-    found = list(pages(SAMPLES / name, set()))
-    assert (len(found), sum(len(one.text) for one in found)) == (articles, characters)
+    items = list(pages(SAMPLES / name, set()))
+    assert (len(items), sum(len(one.text) for one in items)) == (articles, characters)

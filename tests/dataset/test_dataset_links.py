@@ -90,10 +90,10 @@ def test_one_clear_error(tmp_path: Path, name: str, raw: bytes, message: str) ->
 
 def test_statements_that_never_continue_cost_their_length(tmp_path: Path) -> None:
     (tmp_path / "l.sql").write_bytes(b"INSERT INTO a (" * 30_000)  # 450 kB: seconds, if each is read to the end
-    begun = process_time()
+    start = process_time()
     with pytest.raises(ReadError):
         list(language_links(tmp_path / "l.sql", "en"))
-    assert process_time() - begun < 0.5
+    assert process_time() - start < 0.5
 
 
 @pytest.mark.parametrize("line", ["1" * 20 + "\ta", "1" * 5000 + "\ta", "a\tb", "7"])
@@ -113,13 +113,13 @@ def test_titles_by_number(tmp_path: Path, order: int) -> None:
         path.write_text("".join(part), "utf-8")
     with Titles(*paths) as titles:
         assert len(titles) == 1000
-        found = [titles.get(number) for number in (0, 3, 2997, 1, 2998, -1)]
-    assert found == ["Titel 0", "Titel 3", "Titel 2997", "", "", ""]
+        results = [titles.get(number) for number in (0, 3, 2997, 1, 2998, -1)]
+    assert results == ["Titel 0", "Titel 3", "Titel 2997", "", "", ""]
 
 
 def test_pairs_of_titles_without_their_explanations(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("10\tHund\n11\tMerkur (Planet)\n15\tA (b) c\n", "utf-8")
     (tmp_path / "l.sql").write_text(sql(ROWS), "utf-8")
     with Titles(tmp_path / "t.tsv") as titles:
-        found = list(linked_titles(titles, tmp_path / "l.sql", "en"))
-    assert found == [("Hund", "Dog"), ("Merkur", "Mercury"), ("A (b) c", "Under score")]
+        items = list(linked_titles(titles, tmp_path / "l.sql", "en"))
+    assert items == [("Hund", "Dog"), ("Merkur", "Mercury"), ("A (b) c", "Under score")]

@@ -94,9 +94,9 @@ READ = "Der Hund ist ein Tier."
     ],
 )
 def test_a_page_of_what_is_never_closed_is_left_out(never_closed: str) -> None:
-    begun = process_time()
+    start = process_time()
     assert list(paragraphs(PARAGRAPH + never_closed * (30_000 // len(never_closed)))) == []
-    assert process_time() - begun < 0.8
+    assert process_time() - start < 0.8
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_a_few_things_that_are_not_closed_cost_no_page() -> None:
 
 @pytest.mark.parametrize("text", ["x" + " " * 200_000 + "y", "x(" + " " * 200_000 + "y", "x" + "( ;" * 30_000 + "y"])
 def test_gaps_cost_their_length(text: str) -> None:
-    begun = process_time()
+    start = process_time()
     assert len(list(paragraphs(text))) == 1
-    assert process_time() - begun < 0.8
+    assert process_time() - start < 0.8
 
 
 @given(st.text("b(;, \t\u00a0\u2003)", max_size=12))

@@ -15,7 +15,7 @@ MANY = [ExamplePair(f"Wort {n}", f"word {n}") for n in range(2000)]
 
 
 def test_each_filter_counts_what_it_removes() -> None:
-    given = [
+    pairs = [
         ("Speisekarte", "menu"),
         ("  speisekarte", "Menu "),  # the same but for case and white space
         ("Michael Jackson", "Michael Jackson"),
@@ -30,17 +30,17 @@ def test_each_filter_counts_what_it_removes() -> None:
         ("Kaffeehaus", "cafe\u0301"),  # the same in NFD
     ]
     removed = Counter[str]()
-    taken = candidates(given, ("de", "en"), DatasetSettings(max_words=4), removed)
-    assert taken == [("Speisekarte", "menu"), ("Karte", "menu"), ("Kaffeehaus", "caf\u00e9")]
+    proposals = candidates(pairs, ("de", "en"), DatasetSettings(max_words=4), removed)
+    assert proposals == [("Speisekarte", "menu"), ("Karte", "menu"), ("Kaffeehaus", "caf\u00e9")]
     assert removed == {"repeated": 2, "copy": 1, "time": 3, "no word": 2, "long": 1}
     assert set(removed) <= set(REASONS)
-    assert sum(removed.values()) + len(taken) == len(given)
+    assert sum(removed.values()) + len(proposals) == len(pairs)
 
 
 def test_filters_can_be_turned_off() -> None:
-    given = [("Michael Jackson", "Michael Jackson"), ("Mai 1984", "5 May"), ("Konfiguration", "configuration")]
-    assert candidates(given, ("de", "en"), DatasetSettings(copies=1, times=True), Counter()) == given
-    assert candidates(given, ("de", "en"), DatasetSettings(times=True, unit="characters"), Counter()) == given[1:2]
+    pairs = [("Michael Jackson", "Michael Jackson"), ("Mai 1984", "5 May"), ("Konfiguration", "configuration")]
+    assert candidates(pairs, ("de", "en"), DatasetSettings(copies=1, times=True), Counter()) == pairs
+    assert candidates(pairs, ("de", "en"), DatasetSettings(times=True, unit="characters"), Counter()) == pairs[1:2]
 
 
 def test_three_to_one_to_one_with_no_phrase_twice() -> None:
@@ -56,14 +56,14 @@ def test_three_to_one_to_one_with_no_phrase_twice() -> None:
 
 
 def test_the_first_pair_of_a_phrase_is_taken() -> None:
-    given = [
+    values = [
         ExamplePair("Bank", "bank"),
         ExamplePair("BANK", "bench"),
         ExamplePair("Ufer", "Bank"),
         ExamplePair("a", "b"),
     ]
     removed = Counter[str]()
-    splits = divided(given, DatasetSettings(), removed)
+    splits = divided(values, DatasetSettings(), removed)
     assert sorted(pair.source for pairs in splits.values() for pair in pairs) == ["Bank", "a"]
     assert removed["ambiguous"] == 2
 
@@ -73,10 +73,10 @@ def test_a_target_phrase_is_in_the_same_split_for_every_language() -> None:
     where = [
         {
             pair.target.casefold(): split
-            for split, pairs in divided(given, DatasetSettings(), Counter()).items()
+            for split, pairs in divided(value, DatasetSettings(), Counter()).items()
             for pair in pairs
         }
-        for given in (MANY, others)
+        for value in (MANY, others)
     ]
     assert all(where[0][target] == split for target, split in where[1].items())
     assert len(where[1]) == 667
@@ -85,8 +85,8 @@ def test_a_target_phrase_is_in_the_same_split_for_every_language() -> None:
 def test_the_split_does_not_depend_on_the_form_of_unicode() -> None:
     words = [f"caf\u00e9 {n}" for n in range(60)]
     for word in words:
-        given = [ExamplePair("Lokal", word), ExamplePair("Lokal zwei", normalize("NFD", word))]
-        splits = divided(given, DatasetSettings(), Counter())
+        pairs = [ExamplePair("Lokal", word), ExamplePair("Lokal zwei", normalize("NFD", word))]
+        splits = divided(pairs, DatasetSettings(), Counter())
         assert sum(map(len, splits.values())) == 1  # one phrase, and so one pair of it
 
 

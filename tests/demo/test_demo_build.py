@@ -22,8 +22,10 @@ class Encoder:
 
     def extract(self, texts: Any, *_: Any, **__: Any) -> Any:
         none = np.zeros(0, np.int32)
-        found = SimpleNamespace(starts=none, ends=none, scores=np.zeros(0, np.float32), vectors=np.zeros((0, 2)))
-        return [found for _ in texts]
+        simple_namespace = SimpleNamespace(
+            starts=none, ends=none, scores=np.zeros(0, np.float32), vectors=np.zeros((0, 2))
+        )
+        return [simple_namespace for _ in texts]
 
 
 class Stopped(Encoder):

@@ -137,9 +137,9 @@ class TestQuery:
         assert row["note"] == row["note"].strip() != ""
 
     def test_marks_are_one_pair_around_whole_words(self, row: dict[str, Any]) -> None:
-        found = re.fullmatch(r"([^\[\]]*)\[\[([^\[\]]+)\]\]([^\[\]]*)", row["query"])
-        assert found is not None
-        before, phrase, after = found.groups()
+        result = re.fullmatch(r"([^\[\]]*)\[\[([^\[\]]+)\]\]([^\[\]]*)", row["query"])
+        assert result is not None
+        before, phrase, after = result.groups()
         assert phrase == phrase.strip()
         if row["lang"] != "zh":
             assert not before[-1:].isalnum()

@@ -98,9 +98,9 @@ def unknown_options(body: str, tree: Any) -> list[str]:
                 command = command.commands[rest.pop(0)]
             if hasattr(command, "commands") and names in (["index"], ["mt"]):
                 command = command.commands["add" if names == ["index"] else "translate"]
-            known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-            asked = {word.split("=")[0] for word in rest if re.match(r"-{1,2}[a-zA-Z]", word)}
-            unknown += [f"{option} in: {part.strip()}" for option in asked - known - {"--help", "--version"}]
+            options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+            requests = {word.split("=")[0] for word in rest if re.match(r"-{1,2}[a-zA-Z]", word)}
+            unknown += [f"{option} in: {part.strip()}" for option in requests - options - {"--help", "--version"}]
     return unknown
 
 
@@ -110,9 +110,11 @@ def folded(text: str) -> list[str]:
     return [" ".join(line.split()) for line in masked.splitlines() if line.strip()]
 
 
-def agrees(printed: str, shown: str) -> bool:
+def agrees(printed: str, expected_text: str) -> bool:
     """True if the lines shown are the lines printed; ``...`` stands for any lines."""
-    pattern = [".*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in folded(shown)]
+    pattern = [
+        ".*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in folded(expected_text)
+    ]
     return re.fullmatch("".join(pattern), "".join(line + "\n" for line in folded(printed)), re.DOTALL) is not None
 
 
@@ -136,7 +138,7 @@ class Runner:
 
     def shell(self, command: str) -> str:
         """What a command prints, on both streams; AssertionError if it fails."""
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
             env=self.environment,
@@ -147,8 +149,8 @@ class Runner:
             check=False,
         )
         expected = 0 if "# exit code" not in command else int(command.split("# exit code")[1])
-        assert done.returncode == expected, f"{command}\n{done.stdout}"
-        return done.stdout
+        assert result.returncode == expected, f"{command}\n{result.stdout}"
+        return result.stdout
 
     def python(self, code: str) -> str:
         """What a Python block prints."""
@@ -176,17 +178,17 @@ class Runner:
 
 def exchanges(body: str) -> list[tuple[str, str]]:
     """Commands of a console block with what each prints."""
-    found: list[tuple[list[str], list[str]]] = []
+    results: list[tuple[list[str], list[str]]] = []
     continued = False
     for line in body.splitlines():
         if line.startswith("$ "):
-            found.append(([line[2:]], []))
+            results.append(([line[2:]], []))
         elif continued:
-            found[-1][0].append(line)
+            results[-1][0].append(line)
         else:
-            found[-1][1].append(line)
-        continued = line.endswith("\\") and not found[-1][1]
-    return [("\n".join(command), "\n".join(shown)) for command, shown in found]
+            results[-1][1].append(line)
+        continued = line.endswith("\\") and not results[-1][1]
+    return [("\n".join(command), "\n".join(expected_text)) for command, expected_text in results]
 
 
 def run(page: Path, folder: Path, demo_index: Path) -> list[str]:
@@ -207,12 +209,12 @@ def run(page: Path, folder: Path, demo_index: Path) -> list[str]:
             runner.shell("set -e\n" + block.body)
         elif block.language == "console":
             parts = []
-            for command, shown in exchanges(block.body):
+            for command, expected_text in exchanges(block.body):
                 output = runner.shell(command)
-                if not agrees(output, shown):
-                    differences.append(f"$ {command}\n{output}--- shown:\n{shown}")
-                kept = shown if "..." in shown.splitlines() else output.rstrip("\n")
-                parts.append(f"$ {command}\n{kept}".rstrip("\n"))
+                if not agrees(output, expected_text):
+                    differences.append(f"$ {command}\n{output}--- shown:\n{expected_text}")
+                output_text = expected_text if "..." in expected_text.splitlines() else output.rstrip("\n")
+                parts.append(f"$ {command}\n{output_text}".rstrip("\n"))
             new = "\n".join(parts) + "\n"
         elif block.language == "text" and printed is not None:
             if not agrees(printed, block.body):

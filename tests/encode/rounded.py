@@ -18,15 +18,15 @@ from phrasemate.encode.model_folder import CONFIDENCE, ENCODER, write_manifest
 def rounded_copy(folder: Path, out: Path, group: int) -> str:
     """A copy of a model folder with rounding in its graph; returns its hash."""
     shutil.copytree(folder, out, ignore=shutil.ignore_patterns(CONFIDENCE))
-    made = onnx.load(folder / ENCODER)
-    round_inputs(made.graph, group)
-    (out / ENCODER).write_bytes(made.SerializeToString(deterministic=True))
+    proto = onnx.load(folder / ENCODER)
+    round_inputs(proto.graph, group)
+    (out / ENCODER).write_bytes(proto.SerializeToString(deterministic=True))
     return write_manifest(out)
 
 
 def round_inputs(graph: Any, group: int) -> None:
     """Round what goes into the products of an ONNX graph, ``group`` numbers of a token by their largest."""
-    nodes, shapes = list(graph.node), {each.name: each.dims for each in graph.initializer}
+    nodes, shapes = list(graph.node), {tensor.name: tensor.dims for tensor in graph.initializer}
     kernels = {node.output[0]: shapes[node.input[0]] for node in nodes if node.op_type == "DequantizeLinear"}
     for name, value in {"steps": np.float32(127), "least": np.float32(1e-12), "last": np.array([-1])}.items():
         graph.initializer.append(from_array(np.asarray(value), f"rounded.{name}"))

@@ -114,9 +114,9 @@ def test_function_words_are_not_phrases(bundled: Model, kind: str) -> None:
     assert segmenter is not None
     states = next(bundled.token_states([text]))
     (spans,) = segmenter.using(threshold=0.6).find([text], states).lists()
-    found = {text[span.start : span.end] for span in spans}
-    assert {"Bank", "Stadt", "Bank in der Stadt"} <= found
-    assert not {"der", "zu", "in", "zu der"} & found
+    results = {text[span.start : span.end] for span in spans}
+    assert {"Bank", "Stadt", "Bank in der Stadt"} <= results
+    assert not {"der", "zu", "in", "zu der"} & results
 
 
 def test_the_learned_segmenter_is_the_default(bundled: Model) -> None:

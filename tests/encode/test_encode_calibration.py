@@ -32,22 +32,22 @@ def test_the_probability_is_that_of_the_formula() -> None:
 
 def test_the_fit_finds_the_weights_that_made_the_examples() -> None:
     draw = np.random.default_rng(0)
-    made = Confidence(-4.0, (5.0, 8.0, 0.7))
-    given = draw.uniform([0.2, 0, 0], [1, 0.5, log(100)], (40_000, 3))
-    found = fit_confidence(given, draw.random(40_000) < made.of(given))
-    assert (found.bias, *found.weights) == pytest.approx((-4, 5, 8, 0.7), abs=0.4)
+    confidence = Confidence(-4.0, (5.0, 8.0, 0.7))
+    inputs = draw.uniform([0.2, 0, 0], [1, 0.5, log(100)], (40_000, 3))
+    result = fit_confidence(inputs, draw.random(40_000) < confidence.of(inputs))
+    assert (result.bias, *result.weights) == pytest.approx((-4, 5, 8, 0.7), abs=0.4)
 
 
 def test_the_fit_is_where_the_gradient_is_zero() -> None:
     """Mean of the predictions = share of the right ones, the first condition of the maximum (but for the ridge)."""
     draw = np.random.default_rng(1)
-    given, right = draw.random((500, 3)), draw.random(500) < 0.3
-    assert fit_confidence(given, right).of(given).mean() == pytest.approx(right.mean(), abs=1e-4)
+    inputs, right = draw.random((500, 3)), draw.random(500) < 0.3
+    assert fit_confidence(inputs, right).of(inputs).mean() == pytest.approx(right.mean(), abs=1e-4)
 
 
 def test_examples_that_can_be_separated_give_finite_weights() -> None:
-    found = fit_confidence([[0.1, 0, 0], [0.2, 0, 0], [0.8, 0, 0], [0.9, 0, 0]], [False, False, True, True])
-    low, high = found.of([[0.15, 0, 0], [0.85, 0, 0]])
+    confidence = fit_confidence([[0.1, 0, 0], [0.2, 0, 0], [0.8, 0, 0], [0.9, 0, 0]], [False, False, True, True])
+    low, high = confidence.of([[0.15, 0, 0], [0.85, 0, 0]])
     assert low < 0.02
     assert high > 0.98
 
@@ -59,9 +59,9 @@ def test_examples_of_one_kind_are_refused(right: list[bool]) -> None:
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    made = Confidence(-1.5, (2.25, 1 / 3, 0.0))
-    made.save(tmp_path, "abc", {"seed": 0})
-    assert load_confidence(tmp_path, "abc") == made
+    confidence = Confidence(-1.5, (2.25, 1 / 3, 0.0))
+    confidence.save(tmp_path, "abc", {"seed": 0})
+    assert load_confidence(tmp_path, "abc") == confidence
     assert load_confidence(tmp_path, "another model") is None
     assert load_confidence(tmp_path / "none", "abc") is None
 

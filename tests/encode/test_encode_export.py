@@ -63,12 +63,12 @@ def test_the_same_bytes_every_time(source: Path, tmp_path: Path) -> None:
 
 def test_eight_bits_are_nearer(folders: dict[str, Path], tmp_path: Path, family: str) -> None:
     expected = np.concatenate(tiny.reference(folders[family], tiny.SENTENCES, tiny.DEPTH))
-    found = {}
+    table = {}
     for bits in (4, 8):
         export_model(folders[family], tmp_path / str(bits), embedding_bits=bits)
         (states,) = load_model(tmp_path / str(bits), threads=1).token_states(tiny.SENTENCES)
-        found[bits] = float(np.abs(states.values - expected).mean())
-    assert found[8] < found[4] / 3  # 16 times finer in the table, the rounding elsewhere stays
+        table[bits] = float(np.abs(states.values - expected).mean())
+    assert table[8] < table[4] / 3  # 16 times finer in the table, the rounding elsewhere stays
 
 
 def test_weights_of_a_larger_model_and_in_shards(folders: dict[str, Path], source: Path, tmp_path: Path) -> None:
@@ -197,10 +197,10 @@ def test_a_tokenizer_without_special_tokens(source: Path) -> None:
 def test_truncation_and_padding_are_not_taken_over(source: Path, tmp_path: Path) -> None:
     from tokenizers import Tokenizer
 
-    made = Tokenizer.from_file(str(source / "tokenizer.json"))
-    made.enable_truncation(8)
-    made.enable_padding(length=8)
-    made.save(str(source / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
+    tokenizer.enable_truncation(8)
+    tokenizer.enable_padding(length=8)
+    tokenizer.save(str(source / "tokenizer.json"))
     export_model(source, tmp_path / "out")
     (states,) = load_model(tmp_path / "out", threads=1).token_states(["the bank", ("the " * 100).strip()])
     assert np.diff(states.bounds).tolist() == [2 + 2, 100 + 2]

@@ -71,7 +71,7 @@ def test_a_tokenizer_that_pads_and_cuts(plain: Path, folder: Path) -> None:
     cut = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
     changed(folder, lambda c: c.update(padding=padding | {"pad_type_id": 0, "pad_token": "x"}, truncation=cut))
     write_manifest(folder)
-    one, other = (load_model(each, threads=1).encode_sentences(["The old bank."]) for each in (plain, folder))
+    one, other = (load_model(item, threads=1).encode_sentences(["The old bank."]) for item in (plain, folder))
     np.testing.assert_array_equal(one, other)
 
 
@@ -147,8 +147,8 @@ def _other_input(graph: Any) -> None:
 
 
 def _few_tokens(graph: Any) -> None:
-    for each in (*graph.input, *graph.output):
-        each.type.tensor_type.shape.dim[1].dim_value = 4
+    for item in (*graph.input, *graph.output):
+        item.type.tensor_type.shape.dim[1].dim_value = 4
 
 
 def _one_number(graph: Any) -> None:
@@ -167,7 +167,7 @@ def test_weights_in_another_file(folder: Path, onnx: Any) -> None:
     """The manifest would not seal it, and it may lie anywhere."""
 
     def outside(graph: Any) -> None:
-        tensor = next(each for each in graph.initializer if each.name.endswith("qkv.bias"))
+        tensor = next(item for item in graph.initializer if item.name.endswith("qkv.bias"))
         (folder / "other.bin").write_bytes(tensor.raw_data)
         tensor.ClearField("raw_data")
         tensor.data_location = onnx.TensorProto.EXTERNAL

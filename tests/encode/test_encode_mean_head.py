@@ -36,8 +36,8 @@ def head(place: str) -> MeanHead:
 def test_by_hand() -> None:
     means = [np.array([9 / 4, 14 / 4]), np.array([8 / 2, 4 / 2]), np.array([5.0, 0])]
     np.testing.assert_allclose(head("pooled")(VALUES, FIRST, LAST), [by_hand(mean) for mean in means])
-    each = [by_hand(value) for value in VALUES]
-    expected = [(each[0] + each[1] + each[2] + each[3]) / 4, (each[1] + each[2]) / 2, each[2]]
+    items = [by_hand(value) for value in VALUES]
+    expected = [(items[0] + items[1] + items[2] + items[3]) / 4, (items[1] + items[2]) / 2, items[2]]
     np.testing.assert_allclose(head("tokens")(VALUES, FIRST, LAST), expected)
     np.testing.assert_allclose(head("tokens")(VALUES, FIRST[2:], LAST[2:]), expected[2:])
     np.testing.assert_array_equal(head("tokens").unit(VALUES, FIRST, LAST), np.ones((3, 1)))
@@ -51,10 +51,10 @@ def test_the_halves_leave_room_for_an_average_of_contexts() -> None:
         ("pooled", by_hand(np.array([(8 / 2 + 5) / 2, (4 / 2 + 0) / 2]))),
         ("tokens", ((by_hand(VALUES[1]) + by_hand(VALUES[2])) / 2 + by_hand(VALUES[2])) / 2),
     ):
-        made = head(place)
-        found = made.after(made.before(VALUES, FIRST[1:], LAST[1:]).mean(0, keepdims=True))
-        np.testing.assert_allclose(found, [expected])
-        np.testing.assert_allclose(made.after(made.before(VALUES, FIRST, LAST)), made(VALUES, FIRST, LAST))
+        tensors = head(place)
+        result = tensors.after(tensors.before(VALUES, FIRST[1:], LAST[1:]).mean(0, keepdims=True))
+        np.testing.assert_allclose(result, [expected])
+        np.testing.assert_allclose(tensors.after(tensors.before(VALUES, FIRST, LAST)), tensors(VALUES, FIRST, LAST))
     linear = Head(INNER, INNER, INNER_BIAS)
     np.testing.assert_array_equal(linear.after(linear.before(VALUES, FIRST, LAST)), linear(VALUES, FIRST, LAST))
     assert (linear.dim, head("pooled").dim) == (3, 1)
@@ -66,11 +66,11 @@ def test_many_spans_are_those_of_a_plain_loop() -> None:
     first = draw.integers(0, 40, 5_000)
     last = first + draw.integers(0, 9, 5_000)
     for place in ("pooled", "tokens"):
-        found = head(place)(values, first, last)
+        result = head(place)(values, first, last)
         for span in range(0, 5_000, 97):
             rows = values[first[span] : last[span] + 1].astype(np.float64)
             expected = by_hand(rows.mean(0)) if place == "pooled" else np.mean([by_hand(row) for row in rows], 0)
-            np.testing.assert_allclose(found[span], expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(result[span], expected, rtol=1e-4, atol=1e-4)
 
 
 def arrays(place: str = "pooled", dim: int = 5, hidden: int = 7) -> dict[str, np.ndarray]:
@@ -80,17 +80,17 @@ def arrays(place: str = "pooled", dim: int = 5, hidden: int = 7) -> dict[str, np
     return {f"{place}_{name}": draw.standard_normal(shape).astype(np.float32) / 4 for name, shape in shapes.items()}
 
 
-def saved(folders: dict[str, Path], out: Path, made: dict[str, np.ndarray], pooling: str | None = "mean") -> Path:
+def saved(folders: dict[str, Path], out: Path, tensors: dict[str, np.ndarray], pooling: str | None = "mean") -> Path:
     shutil.copytree(folders["xlmr"], out)
-    save_file(made, out / HEADS)
+    save_file(tensors, out / HEADS)
     (out / "training.json").write_text(json.dumps({"method": "xpr", **({"pooling": pooling} if pooling else {})}))
     return out
 
 
 @pytest.mark.parametrize("place", ["pooled", "tokens"])
 def test_a_model_with_it(folders: dict[str, Path], tmp_path: Path, place: str) -> None:
-    made = arrays(place)
-    source = saved(folders, tmp_path / "source", made)
+    tensors = arrays(place)
+    source = saved(folders, tmp_path / "source", tensors)
     export_model(source, tmp_path / "out")
     model = load_model(tmp_path / "out", threads=1)
     assert (model.pooling, model.config["pooling"], model.dim, model.learned) == ("head", "mean", 5, None)
@@ -99,12 +99,12 @@ def test_a_model_with_it(folders: dict[str, Path], tmp_path: Path, place: str) -
     (first, second) = model.token_states([tiny.SENTENCES[0]]), model.token_states([tiny.SENTENCES[1]])
     states = [next(first), next(second)]
     for phrase, vector in zip(phrases, model.encode(phrases), strict=True):
-        own = states[phrase.context == tiny.SENTENCES[1]]
-        rows = own.values[(own.ends > phrase.start) & (own.starts < phrase.end) & (own.ends > own.starts)]
+        state = states[phrase.context == tiny.SENTENCES[1]]
+        rows = state.values[(state.ends > phrase.start) & (state.starts < phrase.end) & (state.ends > state.starts)]
 
         def project(x: np.ndarray) -> np.ndarray:
-            inner = np.maximum(x @ made[f"{place}_inner"] + made[f"{place}_inner_bias"], 0)
-            result: np.ndarray = inner @ made[f"{place}_outer"] + made[f"{place}_outer_bias"]
+            inner = np.maximum(x @ tensors[f"{place}_inner"] + tensors[f"{place}_inner_bias"], 0)
+            result: np.ndarray = inner @ tensors[f"{place}_outer"] + tensors[f"{place}_outer_bias"]
             return result
 
         expected = project(rows.mean(0)) if place == "pooled" else project(rows).mean(0)
@@ -150,8 +150,8 @@ DAMAGES = [
 def test_damaged_heads_are_not_exported(
     folders: dict[str, Path], tmp_path: Path, changes: dict[str, np.ndarray | None], expected: str
 ) -> None:
-    made = {name: array for name, array in {**arrays(), **changes}.items() if array is not None}
-    source = saved(folders, tmp_path / "source", made)
+    tensors = {name: array for name, array in {**arrays(), **changes}.items() if array is not None}
+    source = saved(folders, tmp_path / "source", tensors)
     with pytest.raises(ModelError, match=expected) as caught:
         export_model(source, tmp_path / "new" / "out")
     assert "\n" not in str(caught.value)

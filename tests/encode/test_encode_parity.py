@@ -26,17 +26,17 @@ def states_of(model: Model, layer: int | None = None) -> States:
 @pytest.mark.parametrize("layer", LAYERS)
 def test_states_are_those_of_torch(folders: dict[str, Path], family: str, model: Model, layer: int) -> None:
     expected = np.concatenate(tiny.reference(folders[family], tiny.SENTENCES, layer))
-    found = cosines(states_of(model, layer).values, expected)
-    assert found.mean() >= 0.99
-    assert found.min() >= 0.97  # what 4 bit for the tokens costs
+    result = cosines(states_of(model, layer).values, expected)
+    assert result.mean() >= 0.99
+    assert result.min() >= 0.97  # what 4 bit for the tokens costs
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_what_is_left_is_rounding(folders: dict[str, Path], family: str, model: Model, layer: int) -> None:
     """With the same rounded weights in torch, only the arithmetic differs (int8 or bfloat16 activations)."""
     expected = np.concatenate(tiny.reference(folders[family], tiny.SENTENCES, layer, rounded=True))
-    found = cosines(states_of(model, layer).values, expected)
-    assert found.min() >= (0.999 if layer else 0.999999)
+    result = cosines(states_of(model, layer).values, expected)
+    assert result.min() >= (0.999 if layer else 0.999999)
 
 
 def test_the_comparison_sees_a_wrong_position(folders: dict[str, Path], models: dict[str, Model]) -> None:

@@ -51,8 +51,8 @@ def test_a_model_with_a_projection(folder: Path) -> None:
     assert (model.hash, model.dim, model.pooling) == (digest, DIM, "head")
     assert digest != before.hash
     count = sum(map(len, before.segment(tiny.SENTENCES)))
-    made = {"projection": "principal components of phrase ends", "phrases": count, "dim": DIM, "text": "made up"}
-    assert model.config["signature"] == made
+    table = {"projection": "principal components of phrase ends", "phrases": count, "dim": DIM, "text": "made up"}
+    assert model.config["signature"] == table
     assert (folder / HEADS).stat().st_mode & 0o777 == 0o644
 
 
@@ -63,11 +63,11 @@ def test_it_is_learned_from_the_ends_of_the_phrases(folder: Path) -> None:
     kernel, _ = principal_axes(x.mean(0), x.T @ x / len(x), DIM)
     model = load_model(folder, threads=1)
     assert model.head is not None
-    found = np.concatenate([model.head.start, model.head.end])
-    np.testing.assert_allclose(np.abs(found), np.abs(kernel), atol=1e-2)  # the sign of an axis is free
+    values = np.concatenate([model.head.start, model.head.end])
+    np.testing.assert_allclose(np.abs(values), np.abs(kernel), atol=1e-2)  # the sign of an axis is free
     expected = x @ np.concatenate([model.head.start, model.head.end]) + model.head.bias
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    vectors = np.concatenate([each.vectors for each in model.extract(tiny.SENTENCES)])
+    vectors = np.concatenate([extraction.vectors for extraction in model.extract(tiny.SENTENCES)])
     assert (vectors * expected).sum(1).min() > 0.999
     assert np.abs(expected.mean(0)).max() < 0.5
 

@@ -74,8 +74,8 @@ def test_rows_against_a_plain_loop(texts: list[list[tuple[int, int]]], data: st.
         spans = data.draw(st.lists(pairs, max_size=5)) if length else []
         first, last = token_rows(states, number, *np.array(spans, np.int32).reshape(-1, 2).T)
         expected = [plain_rows(tokens, *span) for span in spans]
-        found = list(zip(first - bounds[number], last - bounds[number], strict=True))
-        assert found == expected
+        items = list(zip(first - bounds[number], last - bounds[number], strict=True))
+        assert items == expected
 
 
 @pytest.mark.parametrize("pooling", ["mean", "ends", "cls"])
@@ -90,9 +90,9 @@ def test_encode_is_the_pooling_of_the_states(model: Model, pooling: str) -> None
         span = states.values[i : j + 1]
         vector = {"mean": span.mean(0), "ends": np.concatenate([span[0], span[-1]]), "cls": states.values[opening]}
         expected.append(vector[pooling] / np.linalg.norm(vector[pooling]))
-    found = model.encode(phrases, pooling=pooling)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert found.dtype == np.float32
+    vectors = model.encode(phrases, pooling=pooling)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    assert vectors.dtype == np.float32
 
 
 def test_a_pooling_or_dimension_that_the_model_lacks(model: Model) -> None:
@@ -126,9 +126,9 @@ def test_unit_vectors_of_a_head_are_those_of_a_plain_loop(threads: int) -> None:
     values = drawn.standard_normal((50, 6)).astype(np.float32)
     first = drawn.integers(0, 50, 9_000)  # more chunks than threads
     last = np.minimum(first + drawn.integers(0, 5, 9_000), 49)
-    found = head.unit(values, first, last, threads)
+    result = head.unit(values, first, last, threads)
     for i in (0, 1, 2_047, 2_048, 8_999):
         plain = values[first[i]] @ head.start + values[last[i]] @ head.end + head.bias
-        np.testing.assert_allclose(found[i], plain / np.linalg.norm(plain), atol=1e-5)
-    np.testing.assert_array_equal(found, head.unit(values, first, last))
+        np.testing.assert_allclose(result[i], plain / np.linalg.norm(plain), atol=1e-5)
+    np.testing.assert_array_equal(result, head.unit(values, first, last))
     assert head.unit(values, first[:0], last[:0], threads).shape == (0, 4)

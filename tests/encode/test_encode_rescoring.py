@@ -22,10 +22,10 @@ class Known:
     dim = 2
 
     def __init__(self, **vectors: tuple[float, float]) -> None:
-        self.vectors, self.asked = vectors, []
+        self.vectors, self.requests = vectors, []
 
     def encode(self, phrases: Sequence[Phrase]) -> np.ndarray:
-        self.asked.append([phrase.context for phrase in phrases])
+        self.requests.append([phrase.context for phrase in phrases])
         return np.array([self.vectors.get(phrase.context, (1, 0)) for phrase in phrases], np.float32).reshape(-1, 2)
 
 
@@ -41,7 +41,7 @@ def test_a_vector_is_mixed_with_that_of_the_phrase_alone() -> None:
     plain, mixed = views.queries(model, [BENCH])
     assert plain.tolist() == [[1, 0]]
     assert mixed == pytest.approx(np.array([[1, 0.2]]) / sqrt(1.04))
-    assert model.asked == [[SENTENCE, "bench"]]  # one call
+    assert model.requests == [[SENTENCE, "bench"]]  # one call
     assert views.hits(model, [BENCH], vectors) == pytest.approx(np.array([[1, 0.5]]) / sqrt(1.25))
     assert vectors.tolist() == [[1, 0]]
 
@@ -50,10 +50,10 @@ def test_each_text_is_encoded_once_and_order_is_kept() -> None:
     model = Known(bench=(0.0, 1.0), sat=(1.0, 0.0))
     phrases = [BENCH, SAT, Phrase("bench or bench", 9, 14), SAT]
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], np.float32)
-    found = Views(hit=1).hits(model, phrases, vectors)
+    hits = Views(hit=1).hits(model, phrases, vectors)
     half = 1 / sqrt(2)
-    assert found == pytest.approx(np.array([[half, half], [1, 0], [0, 1], [half, half]]))
-    assert model.asked == [["bench", "sat"]]
+    assert hits == pytest.approx(np.array([[half, half], [1, 0], [0, 1], [half, half]]))
+    assert model.requests == [["bench", "sat"]]
 
 
 @pytest.mark.parametrize("weight", [0, 0.5])
@@ -63,11 +63,11 @@ def test_nothing_is_encoded_for_nothing(weight: float) -> None:
     assert Views(hit=weight).hits(model, [], none).shape == (0, 2)
     one = np.array([[1, 0]], np.float32)
     assert Views(hit=0).hits(model, [BENCH], one) is one
-    assert model.asked == []
-    assert [each.shape for each in Views(query=weight).queries(model, [])] == [(0, 2)] * 2
+    assert model.requests == []
+    assert [query.shape for query in Views(query=weight).queries(model, [])] == [(0, 2)] * 2
     same, mixed = Views(query=0).queries(model, [BENCH])
     assert same is mixed
-    assert model.asked == [[], [SENTENCE]]
+    assert model.requests == [[], [SENTENCE]]
 
 
 def test_support_is_a_soft_maximum() -> None:

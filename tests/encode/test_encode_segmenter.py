@@ -34,9 +34,9 @@ def test_chinese() -> None:
 
 
 def test_japanese() -> None:
-    found = phrases("銀行の前で会った。", "の で た", max_words=3)
-    assert {"銀行", "銀行の前", "前"} <= set(found)
-    assert not {"の", "銀行の", "の前", "で"} & set(found)
+    result = phrases("銀行の前で会った。", "の で た", max_words=3)
+    assert {"銀行", "銀行の前", "前"} <= set(result)
+    assert not {"の", "銀行の", "の前", "で"} & set(result)
 
 
 def test_spans_are_sorted_and_have_a_score_of_one() -> None:
@@ -48,9 +48,9 @@ def test_spans_are_sorted_and_have_a_score_of_one() -> None:
 @pytest.mark.parametrize("most", [1, 2, 3, 9])
 def test_max_words(most: int) -> None:
     words = 6
-    found = phrases("a1 b2 c3 d4 e5 f6", max_words=most)
-    assert len(found) == sum(max(0, words - n + 1) for n in range(1, most + 1))
-    assert max(len(phrase.split()) for phrase in found) == min(most, words)
+    result = phrases("a1 b2 c3 d4 e5 f6", max_words=most)
+    assert len(result) == sum(max(0, words - n + 1) for n in range(1, most + 1))
+    assert max(len(phrase.split()) for phrase in result) == min(most, words)
     with pytest.raises(InputError, match="max_words: 0; expected 1 or more"):
         NgramSegmenter(max_words=0)
 
@@ -84,9 +84,9 @@ def test_joints(text: str) -> None:
 
 
 def test_a_gap_costs_its_length() -> None:
-    begun = process_time()
+    start = process_time()
     assert phrases("one" + " " * 20_000 + "(two") == ["one", "two"]
-    assert process_time() - begun < 0.5
+    assert process_time() - start < 0.5
 
 
 def test_numbers() -> None:

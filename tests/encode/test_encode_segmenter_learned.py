@@ -52,13 +52,13 @@ def tokens_of(states: States, text: int, start: int, end: int) -> tuple[int, int
 
 
 def by_hand(segmenter: LearnedSegmenter, texts: list[str], states: States) -> list[list[Span]]:
-    found: list[list[Span]] = []
+    results: list[list[Span]] = []
     for number, text in enumerate(texts):
-        spans, own = [], words(text)
-        tokens = [tokens_of(states, number, *word) for word in own]
-        for i, (start, _) in enumerate(own):
-            for j in range(i, len(own)):
-                end = own[j][1]
+        spans, word_spans = [], words(text)
+        tokens = [tokens_of(states, number, *word) for word in word_spans]
+        for i, (start, _) in enumerate(word_spans):
+            for j in range(i, len(word_spans)):
+                end = word_spans[j][1]
                 first, last = tokens[i][0], tokens[j][1]
                 logit = float(states.values[first] @ segmenter.start + states.values[last] @ segmenter.end)
                 score = 1 / (1 + math.exp(-logit - segmenter.bias[min(j - i, len(segmenter.bias) - 1)]))
@@ -66,18 +66,18 @@ def by_hand(segmenter: LearnedSegmenter, texts: list[str], states: States) -> li
                 if (
                     short
                     and score >= segmenter.threshold
-                    and any(LETTER.search(text, *word) for word in own[i : j + 1])
+                    and any(LETTER.search(text, *word) for word in word_spans[i : j + 1])
                 ):
                     spans.append(Span(start, end, score))
-        found.append(spans)
-    return found
+        results.append(spans)
+    return results
 
 
-def same(found: Spans, expected: list[list[Span]]) -> None:
-    lists = found.lists()
+def same(result: Spans, expected: list[list[Span]]) -> None:
+    lists = result.lists()
     assert [[span[:2] for span in spans] for spans in lists] == [[span[:2] for span in spans] for spans in expected]
     scores = [span.score for spans in expected for span in spans]
-    np.testing.assert_allclose(found.scores, scores, rtol=1e-6)
+    np.testing.assert_allclose(result.scores, scores, rtol=1e-6)
     assert lists == [sorted(spans) for spans in lists]
 
 
@@ -113,14 +113,14 @@ def test_token_rows_of_a_block(texts: list[str], seed: int, data: st.DataObject)
     first, last = token_rows(states, table[0], table[1].astype(np.int32), table[2].astype(np.int32))
     assert list(zip(first, last, strict=True)) == [tokens_of(states, *span) for span in spans]
     for span, *rows in zip(spans, first, last, strict=True):
-        assert [int(each[0]) for each in token_rows(states, span[0], *np.array([span[1:]], np.int32).T)] == rows
+        assert [int(row[0]) for row in token_rows(states, span[0], *np.array([span[1:]], np.int32).T)] == rows
 
 
 def worked(**options: float | bool | None) -> list[tuple[str, float]]:
     """Word 1, 2, 3, ... as a start has 1, 2, 3 ..., as an end -2, -4, -6 ...; the bias is 3."""
     text = "one two, three 4"
-    found = words(text)
-    offsets = np.array([(0, 0), *found, (len(text), len(text))], np.int32)
+    result = words(text)
+    offsets = np.array([(0, 0), *result, (len(text), len(text))], np.int32)
     values = np.arange(len(offsets), dtype=np.float32)[:, None]
     states = States(values, np.array([0, len(offsets)]), offsets[:, 0], offsets[:, 1])
     segmenter = LearnedSegmenter(whole([1]), whole([-2]), whole([3])).using(**options)  # type: ignore[arg-type]
@@ -153,8 +153,8 @@ def test_worked_example() -> None:
 
 def test_disjoint_worked_example() -> None:
     """Of the spans "one" (.88), "one two" (.5), "two" (.73), "three" (.5) and so on those of the best total."""
-    found = worked(threshold=0.4, overlapping=False)
-    assert [text for text, _ in found] == ["one", "two", "three"]  # .48 + .33 + .1 against 2 x .1 for "one two"
+    result = worked(threshold=0.4, overlapping=False)
+    assert [text for text, _ in result] == ["one", "two", "three"]  # .48 + .33 + .1 against 2 x .1 for "one two"
 
 
 def best_total(spans: list[tuple[int, int, float]], threshold: float) -> tuple[float, int, int]:
@@ -177,9 +177,9 @@ SCORES = st.integers(4, 8).map(lambda eighths: eighths / 8)  # exact in binary, 
 def test_disjoint_is_the_best_of_all_choices(drawn: dict[tuple[int, int], float]) -> None:
     spans = sorted((first, first + more, score) for (first, more), score in drawn.items())
     first, last = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2).T
-    taken = disjoint(first, last, np.array([span[2] for span in spans], np.float32), 0.5)
-    assert taken.tolist() == sorted(taken.tolist())
-    chosen = [spans[i] for i in taken]
+    mask = disjoint(first, last, np.array([span[2] for span in spans], np.float32), 0.5)
+    assert mask.tolist() == sorted(mask.tolist())
+    chosen = [spans[i] for i in mask]
     assert all(one[1] < other[0] for one, other in pairwise(chosen))
     sizes = [last - first + 1 for first, last, _ in chosen]
     total = sum(size * (score - 0.5) for size, (*_, score) in zip(sizes, chosen, strict=True))
@@ -239,9 +239,9 @@ def test_frequent_words_are_ignored() -> None:
 
 def test_extreme_logits() -> None:
     with np.errstate(all="raise"):
-        found = sigmoid(np.array([-200, -88, 0, 88, 200], np.float32))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, [0, math.exp(-88), 0.5, 1, 1], rtol=1e-5, atol=1e-44)
+        values = sigmoid(np.array([-200, -88, 0, 88, 200], np.float32))
+    assert values.dtype == np.float32
+    np.testing.assert_allclose(values, [0, math.exp(-88), 0.5, 1, 1], rtol=1e-5, atol=1e-44)
 
 
 @pytest.mark.parametrize(

@@ -102,9 +102,9 @@ def test_the_outlier_no_longer_costs_the_others_their_bits(in_float32: None, une
         unpack_model(folder, tmp_path / f"{name}-encoder")
         expected = np.concatenate(tiny.reference(tmp_path / f"{name}-encoder", tiny.SENTENCES, tiny.DEPTH))
         rounded_copy(folder, tmp_path / f"{name}-rounded", tiny.HIDDEN)
-        found = states_of(tmp_path / f"{name}-rounded")
+        states = states_of(tmp_path / f"{name}-rounded")
         others = np.arange(tiny.HIDDEN) != OUTLIER
-        lost[name] = float(np.square(found - expected)[:, others].mean())
+        lost[name] = float(np.square(states - expected)[:, others].mean())
     assert lost["smooth"] < lost["plain"] / 5
 
 

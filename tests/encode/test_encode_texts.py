@@ -40,10 +40,10 @@ def test_odd_texts(model: Model, text: str) -> None:
     sentence, again = model.encode_sentences([text, text])
     np.testing.assert_array_equal(sentence, again)
     assert np.linalg.norm(sentence) == pytest.approx(1, abs=1e-5)
-    (found,) = model.extract([text])
-    assert found.vectors.shape == (len(found.starts), model.dim)
-    assert (found.starts < found.ends).all()
-    assert (found.ends <= len(text)).all()
+    (phrase,) = model.extract([text])
+    assert phrase.vectors.shape == (len(phrase.starts), model.dim)
+    assert (phrase.starts < phrase.ends).all()
+    assert (phrase.ends <= len(text)).all()
     spans = {(0, len(text)), (0, 1), (len(text) - 1, len(text))} if text else set()
     for pooling in ("ends", "mean", "cls"):
         vectors = model.encode([Phrase(text, *span) for span in spans], pooling=pooling)
@@ -76,8 +76,8 @@ def test_a_lone_surrogate_moves_no_offset(model: Model) -> None:
     (states,) = model.token_states([text])
     pieces = [text[a:b] for a, b in zip(states.starts, states.ends, strict=True)]
     assert {"the", "bank", "river"} <= set(pieces)
-    (found,) = model.extract([text])
-    assert {text[a:b] for a, b in zip(found.starts, found.ends, strict=True)} >= {"bank", "river"}
+    (phrase,) = model.extract([text])
+    assert {text[a:b] for a, b in zip(phrase.starts, phrase.ends, strict=True)} >= {"bank", "river"}
 
 
 def mates(seed: int) -> list[str]:
@@ -158,11 +158,11 @@ def test_extract_is_segment_and_encode(model: Model) -> None:
     texts = [*tiny.SENTENCES, "", "…", "the 12"]
     frequent = frozenset({"the", "was"})
     spans = model.segment(texts, frequent)
-    for text, found, expected in zip(texts, model.extract(texts, frequent), spans, strict=True):
-        assert list(zip(found.starts, found.ends, found.scores, strict=True)) == expected
-        assert [array.dtype for array in found] == [np.int32, np.int32, np.float32, np.float32]
+    for text, result, expected in zip(texts, model.extract(texts, frequent), spans, strict=True):
+        assert list(zip(result.starts, result.ends, result.scores, strict=True)) == expected
+        assert [array.dtype for array in result] == [np.int32, np.int32, np.float32, np.float32]
         vectors = model.encode([Phrase(text, span.start, span.end) for span in expected])
-        np.testing.assert_allclose((found.vectors * vectors).sum(1), 1, atol=1e-4)
+        np.testing.assert_allclose((result.vectors * vectors).sum(1), 1, atol=1e-4)
     assert model.extract([]) == []
     assert model.segment([]) == []
     assert model.encode_sentences([]).shape == (0, tiny.HIDDEN)
@@ -183,17 +183,17 @@ def test_what_is_not_seen_is_not_encoded_and_offsets_are_those_of_the_text(model
     for end in (0, 1):  # without the mark behind it, and with it
         marked = Phrase(text, text.index("Bank"), text.index("Bank") + 4 + end)
         np.testing.assert_array_equal(model.encode([marked]), model.encode([bank]))
-    (seen,), (found,) = model.extract([plain]), model.extract([text])
-    np.testing.assert_array_equal(found.vectors, seen.vectors)
-    wordings = [text[a:b] for a, b in zip(found.starts, found.ends, strict=True)]
+    (plain_phrases,), (result,) = model.extract([plain]), model.extract([text])
+    np.testing.assert_array_equal(result.vectors, plain_phrases.vectors)
+    wordings = [text[a:b] for a, b in zip(result.starts, result.ends, strict=True)]
     assert [visible(wording) for wording in wordings] == [
-        plain[a:b] for a, b in zip(seen.starts, seen.ends, strict=True)
+        plain[a:b] for a, b in zip(plain_phrases.starts, plain_phrases.ends, strict=True)
     ]
     assert "al\u00adte Bank" in wordings
 
 
 def test_a_long_text_with_what_is_not_seen(model: Model) -> None:
     text = "Gar\u00adten \u200e" * 5_000  # more than a stretch
-    (found,) = model.extract([text])
-    assert {visible(text[a:b]).strip() for a, b in zip(found.starts, found.ends, strict=True)} >= {"Garten"}
-    assert (found.ends <= len(text)).all()
+    (phrase,) = model.extract([text])
+    assert {visible(text[a:b]).strip() for a, b in zip(phrase.starts, phrase.ends, strict=True)} >= {"Garten"}
+    assert (phrase.ends <= len(text)).all()

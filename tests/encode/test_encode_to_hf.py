@@ -26,7 +26,7 @@ HEADS = {
 
 
 @pytest.fixture
-def made(folders: dict[str, Path], family: str, tmp_path: Path) -> Path:
+def unpacked_folder(folders: dict[str, Path], family: str, tmp_path: Path) -> Path:
     """The model folder of a tiny encoder with heads, and what came of it unpacked beside it."""
     save_file(HEADS, folders[family] / "heads.safetensors")
     try:
@@ -37,13 +37,13 @@ def made(folders: dict[str, Path], family: str, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_transformers_computes_the_same_states(made: Path) -> None:
+def test_transformers_computes_the_same_states(unpacked_folder: Path) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    encoder, info = transformers.AutoModel.from_pretrained(made / "encoder", output_loading_info=True)
+    encoder, info = transformers.AutoModel.from_pretrained(unpacked_folder / "encoder", output_loading_info=True)
     assert not set(info["unexpected_keys"])
     assert all(key.startswith("pooler.") for key in info["missing_keys"])  # which no state passes through
-    model = load_model(made / "model", threads=1)
+    model = load_model(unpacked_folder / "model", threads=1)
     for text in tiny.SENTENCES:
         ids = torch.tensor([model.runtime.tokenizer.encode(text).ids])
         with torch.no_grad():
@@ -54,10 +54,10 @@ def test_transformers_computes_the_same_states(made: Path) -> None:
         assert cosines.min() > 0.999
 
 
-def test_transformers_cuts_texts_alike(made: Path) -> None:
+def test_transformers_cuts_texts_alike(unpacked_folder: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    loaded = transformers.AutoTokenizer.from_pretrained(made / "encoder")
-    ours = load_model(made / "model").runtime.tokenizer
+    loaded = transformers.AutoTokenizer.from_pretrained(unpacked_folder / "encoder")
+    ours = load_model(unpacked_folder / "model").runtime.tokenizer
     batch = loaded([*tiny.SENTENCES, "The old bank"], padding=True)  # which needs the padding token
     for text, ids, mask in zip(
         [*tiny.SENTENCES, "The old bank"], batch["input_ids"], batch["attention_mask"], strict=True
@@ -67,42 +67,47 @@ def test_transformers_cuts_texts_alike(made: Path) -> None:
 
 @pytest.mark.parametrize(("smooth", "steps"), [(False, 0.5), (True, 1)])
 def test_exported_again_the_table_is_the_same_and_weights_are_within_a_step(
-    made: Path, smooth: bool, steps: float
+    unpacked_folder: Path, smooth: bool, steps: float
 ) -> None:
-    export_model(made / "encoder", made / "again", smooth=smooth)
-    one, two = (load_file(made / name / "embeddings.safetensors") for name in ("model", "again"))
+    export_model(unpacked_folder / "encoder", unpacked_folder / "again", smooth=smooth)
+    one, two = (load_file(unpacked_folder / name / "embeddings.safetensors") for name in ("model", "again"))
     assert all((one[name] == two[name]).all() for name in ("codes", "scales", "additive"))
-    unpack_model(made / "again", made / "twice")
-    first, second = (load_file(made / name / "model.safetensors") for name in ("encoder", "twice"))
+    unpack_model(unpacked_folder / "again", unpacked_folder / "twice")
+    first, second = (load_file(unpacked_folder / name / "model.safetensors") for name in ("encoder", "twice"))
     assert first.keys() == second.keys()
     for name, value in first.items():
         step = np.abs(value).max() / 127 if value.ndim > 1 else 0
         assert np.abs(value - second[name]).max() <= steps * step + 1e-6, name
 
 
-def test_heads_tokenizer_and_history_come_along(made: Path, family: str) -> None:
-    heads = load_file(made / "encoder" / "heads.safetensors")
+def test_heads_tokenizer_and_history_come_along(unpacked_folder: Path, family: str) -> None:
+    heads = load_file(unpacked_folder / "encoder" / "heads.safetensors")
     assert heads.keys() == HEADS.keys()
     assert all((heads[name] == value).all() for name, value in HEADS.items())
-    assert json.loads((made / "encoder" / "training.json").read_text()) == {"steps": 7}
-    assert json.loads((made / "encoder" / "config.json").read_text())["pad_token_id"] == {"bert": 0, "xlmr": 1}[family]
-    assert load_model(made / "model").runtime.tokenizer.encode("The old bank").ids == (
-        Tokenizer.from_file(str(made / "encoder" / "tokenizer.json")).encode("The old bank").ids
+    assert json.loads((unpacked_folder / "encoder" / "training.json").read_text()) == {"steps": 7}
+    assert (
+        json.loads((unpacked_folder / "encoder" / "config.json").read_text())["pad_token_id"]
+        == {"bert": 0, "xlmr": 1}[family]
+    )
+    assert load_model(unpacked_folder / "model").runtime.tokenizer.encode("The old bank").ids == (
+        Tokenizer.from_file(str(unpacked_folder / "encoder" / "tokenizer.json")).encode("The old bank").ids
     )
 
 
-def test_what_exists_is_not_replaced_and_damage_is_reported(made: Path) -> None:
+def test_what_exists_is_not_replaced_and_damage_is_reported(unpacked_folder: Path) -> None:
     with pytest.raises(InputError, match="exists"):
-        unpack_model(made / "model", made / "encoder")
-    (made / "model" / "encoder.onnx").write_bytes(b"no")
-    before = sorted(made.rglob("*"))
+        unpack_model(unpacked_folder / "model", unpacked_folder / "encoder")
+    (unpacked_folder / "model" / "encoder.onnx").write_bytes(b"no")
+    before = sorted(unpacked_folder.rglob("*"))
     with pytest.raises(ModelDamaged, match=r"encoder\.onnx"):
-        unpack_model(made / "model", made / "more")
-    assert sorted(made.rglob("*")) == before
+        unpack_model(unpacked_folder / "model", unpacked_folder / "more")
+    assert sorted(unpacked_folder.rglob("*")) == before
 
 
-def test_the_command(made: Path) -> None:
-    result = CliRunner().invoke(app, ["model", "unpack", str(made / "model"), "-o", str(made / "by-command")])
+def test_the_command(unpacked_folder: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["model", "unpack", str(unpacked_folder / "model"), "-o", str(unpacked_folder / "by-command")]
+    )
     assert result.exit_code == 0, result.output
     assert "a Hugging Face encoder" in result.output
-    assert (made / "by-command" / "config.json").is_file()
+    assert (unpacked_folder / "by-command" / "config.json").is_file()

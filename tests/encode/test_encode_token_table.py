@@ -29,22 +29,22 @@ def opened(path: Path, values: np.ndarray, bits: int, positions: int = 5) -> Emb
 
 
 def eight_bits(values: np.ndarray) -> np.ndarray:
-    found = np.empty_like(values)
+    result = np.empty_like(values)
     for row, start in np.ndindex(len(values), values.shape[1] // BLOCK):
         block = slice(start * BLOCK, (start + 1) * BLOCK)
         scale = float(np.float16(max(abs(float(x)) for x in values[row, block]) / 127))
         for i, x in enumerate(values[row, block]):
-            found[row, start * BLOCK + i] = scale * min(127, max(-127, round(float(x) / scale))) if scale else 0
-    return found
+            result[row, start * BLOCK + i] = scale * min(127, max(-127, round(float(x) / scale))) if scale else 0
+    return result
 
 
 @pytest.mark.parametrize(("bits", "formula"), [(4, tiny.four_bits), (8, eight_bits)])
 def test_round_trip(tmp_path: Path, bits: int, formula) -> None:
     values = table()
-    found = opened(tmp_path / "t.safetensors", values, bits).rows(np.arange(ROWS))
-    np.testing.assert_allclose(found, formula(values), rtol=1e-6)
+    rows = opened(tmp_path / "t.safetensors", values, bits).rows(np.arange(ROWS))
+    np.testing.assert_allclose(rows, formula(values), rtol=1e-6)
     steps = np.abs(values).reshape(ROWS, -1, BLOCK).max(-1, keepdims=True) / {4: 8, 8: 127}[bits]
-    error = np.abs(found - values).reshape(ROWS, -1, BLOCK) / steps
+    error = np.abs(rows - values).reshape(ROWS, -1, BLOCK) / steps
     assert error.max() <= 1.01 if bits == 4 else 0.57  # half a step; a whole one where 4 bit end at +7
 
 
@@ -56,9 +56,12 @@ def test_what_was_in_4_bit_comes_back_to_the_bit(seed: int) -> None:
     np.put_along_axis(codes, drawn.integers(0, BLOCK, (ROWS, DIM // BLOCK, 1)), 0, -1)  # each block uses its range
     scales = (drawn.standard_normal((ROWS, DIM // BLOCK, 1)) + 0.01).astype(np.float16)  # of either sign
     values = (scales.astype(np.float32) * (codes - 8)).reshape(ROWS, DIM).astype(np.float32)
-    kept = quantise(values, 4)
-    np.testing.assert_array_equal(kept["scales"], scales[..., 0])
-    low, high = kept["codes"].reshape(ROWS, -1, BLOCK // 2) & 15, kept["codes"].reshape(ROWS, -1, BLOCK // 2) >> 4
+    quantised_table = quantise(values, 4)
+    np.testing.assert_array_equal(quantised_table["scales"], scales[..., 0])
+    low, high = (
+        quantised_table["codes"].reshape(ROWS, -1, BLOCK // 2) & 15,
+        quantised_table["codes"].reshape(ROWS, -1, BLOCK // 2) >> 4,
+    )
     np.testing.assert_array_equal(np.concatenate([low, high], -1), codes)
 
 
@@ -76,20 +79,20 @@ def test_zeros_stay_zeros(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [4, 8])
 def test_a_batch_has_its_positions_added(tmp_path: Path, bits: int) -> None:
-    made = opened(tmp_path / "t", table(), bits)
+    index = opened(tmp_path / "t", table(), bits)
     ids = np.array([[3, 0, 6], [1, 1, 2]])
-    found = made(ids)
-    assert (found.shape, found.dtype) == ((2, 3, DIM), np.float32)
+    result = index(ids)
+    assert (result.shape, result.dtype) == ((2, 3, DIM), np.float32)
     for row, column in np.ndindex(ids.shape):
-        expected = made.rows(ids[row, column : column + 1])[0] + (np.arange(DIM) + column * DIM)
-        np.testing.assert_allclose(found[row, column], expected, rtol=1e-6)
+        expected = index.rows(ids[row, column : column + 1])[0] + (np.arange(DIM) + column * DIM)
+        np.testing.assert_allclose(result[row, column], expected, rtol=1e-6)
 
 
 def test_size() -> None:
-    kept = quantise(table(rows=10), 4)
-    assert sum(array.nbytes for array in kept.values()) * 8 == 10 * DIM * 4.5
-    kept = quantise(table(rows=10), 8)
-    assert sum(array.nbytes for array in kept.values()) * 8 == 10 * DIM * 8.5
+    codes = quantise(table(rows=10), 4)
+    assert sum(array.nbytes for array in codes.values()) * 8 == 10 * DIM * 4.5
+    codes = quantise(table(rows=10), 8)
+    assert sum(array.nbytes for array in codes.values()) * 8 == 10 * DIM * 8.5
 
 
 def test_a_width_that_does_not_divide() -> None:

@@ -88,10 +88,10 @@ def test_the_signature_that_is_given_wins(source: Path, tmp_path: Path) -> None:
 def probabilities(model: Model, text: str) -> list[tuple[int, int, float]]:
     """Of every span of words, from the states of the ends of its words, one by one."""
     (states,) = model.token_states([text])
-    heads, found, spans = tiny.heads(), words(text), []
+    heads, result, spans = tiny.heads(), words(text), []
     biases = heads["segment_bias"]
-    for i, (start, _) in enumerate(found):
-        for length, (_, end) in enumerate(found[i:]):
+    for i, (start, _) in enumerate(result):
+        for length, (_, end) in enumerate(result[i:]):
             tokens = [row for row in range(len(states.starts)) if states.ends[row] > start and states.starts[row] < end]
             first, last = states.values[tokens[0]], states.values[tokens[-1]]
             logit = first @ heads["segment_start"] + last @ heads["segment_end"] + biases[min(length, len(biases) - 1)]
@@ -101,10 +101,10 @@ def probabilities(model: Model, text: str) -> list[tuple[int, int, float]]:
 
 @pytest.mark.parametrize("text", [*tiny.SENTENCES[:3], LONG[:500]])
 def test_every_probability(trained: Model, text: str) -> None:
-    found = trained.segment([text], threshold=0, max_words=None)[0]
+    result = trained.segment([text], threshold=0, max_words=None)[0]
     expected = probabilities(trained, text)
-    assert [span[:2] for span in found] == [span[:2] for span in expected]
-    np.testing.assert_allclose([s.score for s in found], [s[2] for s in expected], atol=1e-4)
+    assert [span[:2] for span in result] == [span[:2] for span in expected]
+    np.testing.assert_allclose([s.score for s in result], [s[2] for s in expected], atol=1e-4)
 
 
 def test_options_of_a_call(trained: Model) -> None:
@@ -127,12 +127,12 @@ def test_extract_is_segment_and_encode_in_one_pass(trained: Model, monkeypatch: 
         patch.setattr(trained.runtime, "blocks", lambda texts: passes.append(list(texts)) or blocks(texts))
         extracted = trained.extract(TEXTS, {"the"}, threshold=0.5)
     assert passes == [TEXTS]
-    for text, found, expected in zip(TEXTS, extracted, spans, strict=True):
-        assert list(zip(found.starts, found.ends, found.scores, strict=True)) == expected
-        assert [array.dtype for array in found] == [np.int32, np.int32, np.float32, np.float32]
+    for text, result, expected in zip(TEXTS, extracted, spans, strict=True):
+        assert list(zip(result.starts, result.ends, result.scores, strict=True)) == expected
+        assert [array.dtype for array in result] == [np.int32, np.int32, np.float32, np.float32]
         vectors = trained.encode([Phrase(text, span.start, span.end) for span in expected])
-        assert (found.vectors * vectors).sum(1).min(initial=1) > 0.999  # other batches round otherwise
-    assert [len(found.starts) for found in trained.extract(["", "…!"])] == [0, 0]
+        assert (result.vectors * vectors).sum(1).min(initial=1) > 0.999  # other batches round otherwise
+    assert [len(extraction.starts) for extraction in trained.extract(["", "…!"])] == [0, 0]
     assert trained.extract([]) == trained.segment([]) == []
 
 
@@ -142,8 +142,8 @@ def test_forcing_the_n_gram_segmenter(trained: Model, monkeypatch: pytest.Monkey
     assert isinstance(trained.segmenter, NgramSegmenter)
     expected = [trained.ngram(text, {"bank"}) for text in TEXTS]
     assert expected != learned
-    found = [list(zip(*each[:3], strict=True)) for each in trained.extract(TEXTS, {"bank"})]
-    assert found == expected
+    results = [list(zip(*extraction[:3], strict=True)) for extraction in trained.extract(TEXTS, {"bank"})]
+    assert results == expected
     monkeypatch.setattr(trained.runtime, "blocks", None)  # it reads the text alone
     assert trained.segment(TEXTS, {"bank"}) == expected
 
@@ -337,11 +337,11 @@ def test_a_head_of_inner_products_is_searched_by_them(source: Path, tmp_path: Pa
     spans: list[tuple[str, int, int]] = []
     raw = []
     assert plain.head is not None
-    for text, found in zip(texts, plain.extract(texts), strict=True):
+    for text, result in zip(texts, plain.extract(texts), strict=True):
         (states,) = plain.token_states([text])
-        rows = token_rows(states, 0, found.starts, found.ends)
+        rows = token_rows(states, 0, result.starts, result.ends)
         raw.append(plain.head(states.values, *rows))
-        spans += [(text, *span) for span in zip(found.starts.tolist(), found.ends.tolist(), strict=True)]
+        spans += [(text, *span) for span in zip(result.starts.tolist(), result.ends.tolist(), strict=True)]
     vectors = np.concatenate(raw)
     lengths = np.linalg.norm(vectors, axis=1)
     assert lengths.max() > 1.2 * lengths.min()

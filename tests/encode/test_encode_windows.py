@@ -37,8 +37,8 @@ def test_each_token_comes_from_one_window(model: Model, tokens: int) -> None:
     windows = list(model.runtime._windows(list(range(tokens)), row=0))
     rows = [row for w in windows for row in range(w.target, w.target + w.last - w.first)]
     assert rows == list(range(tokens + 2))
-    kept = [number for w in windows for number in w.ids[w.first : w.last]]
-    assert kept == [*model.runtime.opening, *range(tokens), *model.runtime.closing]
+    ids = [number for w in windows for number in w.ids[w.first : w.last]]
+    assert ids == [*model.runtime.opening, *range(tokens), *model.runtime.closing]
     assert all(len(w.ids) <= tiny.POSITIONS for w in windows)
     assert len(windows) == 1 + max(0, -(-(tokens - WINDOW) // STEP))
 
@@ -65,9 +65,9 @@ def test_a_window_alone_has_the_same_states(model: Model) -> None:
     for number in (1, 2, 3):
         at = number * STEP
         alone = states_of(model, " ".join(words[at : at + WINDOW])).values[1:-1]
-        kept = slice(half, WINDOW - (overlap - half))
-        found = whole[1 + at : 1 + at + WINDOW][kept]
-        similar = (found * alone[kept]).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(alone[kept], axis=1)
+        ids = slice(half, WINDOW - (overlap - half))
+        result = whole[1 + at : 1 + at + WINDOW][ids]
+        similar = (result * alone[ids]).sum(1) / np.linalg.norm(result, axis=1) / np.linalg.norm(alone[ids], axis=1)
         assert similar.min() > 0.9999
 
 
@@ -143,15 +143,15 @@ def test_what_is_found_in_a_long_text(model: Model, monkeypatch: pytest.MonkeyPa
     text = long_text(300)
     few(model, monkeypatch, 200)
     monkeypatch.setattr(runtime_module, "MOST_TOKENS", 250)  # of the whole text: none can be had
-    found, short = model.extract([text, "the old bank"])
+    phrase, short = model.extract([text, "the old bank"])
     (alone,) = model.extract(["the old bank"])
     np.testing.assert_array_equal(short.ends, alone.ends)
-    pieces = [text[start:end] for start, end in zip(found.starts, found.ends, strict=True)]
+    pieces = [text[start:end] for start, end in zip(phrase.starts, phrase.ends, strict=True)]
     assert len(pieces) > 300
     assert not [piece for piece in pieces if piece != piece.strip() or set(piece.split()) - set(WORDS)]
     some = [0, len(pieces) // 2, len(pieces) - 1]
-    phrases = [Phrase(text, int(found.starts[i]), int(found.ends[i])) for i in some]
-    assert (model.encode(phrases) * found.vectors[some]).sum(1).min() > 0.999
+    phrases = [Phrase(text, int(phrase.starts[i]), int(phrase.ends[i])) for i in some]
+    assert (model.encode(phrases) * phrase.vectors[some]).sum(1).min() > 0.999
     across = Phrase(text, text.index(" ", 150) + 1, text.index(" ", 250))  # no stretch holds it
     assert np.linalg.norm(model.encode([across])) == pytest.approx(1, abs=1e-5)
     sentences = model.encode_sentences([text, "the old bank"])

@@ -42,11 +42,11 @@ def wordpiece() -> Any:
         *"好的中",
     ]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer()
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.BertProcessing(("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"]))
-    return made
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"]))
+    return tokenizer
 
 
 def unigram() -> Any:
@@ -59,11 +59,13 @@ def unigram() -> Any:
     whole = [(f"▁{word}", -10.0) for word in [*_WORDS, *capitals]]
     letters = [(x, -11.0) for x in [*_LETTERS, *_LETTERS[:26].upper(), *".,!?-"]]
     vocabulary = list(dict([*whole, *letters, *common]).items())
-    made = Tokenizer(models.Unigram([*special, *vocabulary], unk_id=3))
-    made.normalizer = normalizers.NFKC()
-    made.pre_tokenizer = pre_tokenizers.Metaspace()  # a token's offsets take in the space before it
-    made.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
-    return made
+    tokenizer = Tokenizer(models.Unigram([*special, *vocabulary], unk_id=3))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()  # a token's offsets take in the space before it
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return tokenizer
 
 
 def save_bert(folder: Path) -> Path:
@@ -85,7 +87,7 @@ def _save(folder: Path, tokenizer: Any, config: Any, kind: Any, positions: int, 
     import torch
 
     torch.manual_seed(0)
-    made = kind(
+    result = kind(
         config(
             vocab_size=tokenizer.get_vocab_size(),
             hidden_size=HIDDEN,
@@ -98,10 +100,10 @@ def _save(folder: Path, tokenizer: Any, config: Any, kind: Any, positions: int, 
         )
     )
     with torch.no_grad():  # biases and norms that do something
-        for name, value in made.named_parameters():
+        for name, value in result.named_parameters():
             if value.ndim == 1:
                 value.copy_(torch.randn_like(value) * 0.1 + ("LayerNorm.weight" in name))
-    made.save_pretrained(folder)
+    result.save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
 
@@ -122,7 +124,7 @@ def reference(folder: Path, texts: tuple[str, ...], layer: int, rounded: bool = 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     with torch.no_grad():
         ids = [torch.tensor([tokenizer.encode(text).ids]) for text in texts]
-        return [model(each, output_hidden_states=True).hidden_states[layer][0].numpy() for each in ids]
+        return [model(item, output_hidden_states=True).hidden_states[layer][0].numpy() for item in ids]
 
 
 def _rounded(name: str, value: np.ndarray) -> np.ndarray:
@@ -136,15 +138,15 @@ def _rounded(name: str, value: np.ndarray) -> np.ndarray:
 
 def four_bits(table: np.ndarray) -> np.ndarray:
     """The formula of the token table, value by value: scale x (code - 8) in blocks of 32."""
-    found = np.empty_like(table)
+    values = np.empty_like(table)
     for row in range(table.shape[0]):
         for at in range(0, table.shape[1], 32):
             block = [float(x) for x in table[row, at : at + 32]]
             scale = float(np.float16(np.float32(max(block, key=abs)) / np.float32(-8)))
             for i, x in enumerate(block):
                 code = min(15, max(0, math.floor(x / scale + 8.5))) if scale else 8
-                found[row, at + i] = scale * (code - 8)
-    return found
+                values[row, at + i] = scale * (code - 8)
+    return values
 
 
 def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:

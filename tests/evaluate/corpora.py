@@ -42,7 +42,7 @@ def make(folder: Path, langs: tuple[str, ...] = ("de", "cs")) -> Path:
     for name in ("phrase_bench", "gold_alignments", "parallel"):
         (folder / name).mkdir(parents=True)
     for lang in langs:
-        lines(folder / "phrase_bench" / f"{lang}-en.jsonl", [phrase(*each) for each in PHRASES])
+        lines(folder / "phrase_bench" / f"{lang}-en.jsonl", [phrase(*item) for item in PHRASES])
         rows = []
         for source, target, links in PAIRS:
             pairs = [[int(number) for number in link.split("-")] for link in links.split()]

@@ -15,8 +15,8 @@ from phrasemate.evaluate.data import links_of
 
 def test_quality_is_counted_over_all_links_of_a_set() -> None:
     right = [[(0, 0), (1, 1), (2, 2)], [(0, 1)]]
-    found = [[(0, 0), (1, 2)], [(0, 1), (1, 1), (0, 1)]]  # 2 right of 4; the same link again is one link
-    result = quality(found, right)
+    results = [[(0, 0), (1, 2)], [(0, 1), (1, 1), (0, 1)]]  # 2 right of 4; the same link again is one link
+    result = quality(results, right)
     assert result.precision == 2 / 4
     assert result.recall == 2 / 4
     assert result.aer == 1 - 2 * 2 / (4 + 4)
@@ -31,7 +31,7 @@ def test_no_links_found_are_all_missed() -> None:
 
 def test_gold_links_are_read_as_words_of_the_set(data: Path) -> None:
     pairs, right = links_of(data, "de", first=2)
-    assert [source.words() for source, _ in pairs] == [each[0].split() for each in corpora.PAIRS[:2]]
+    assert [source.words() for source, _ in pairs] == [pair[0].split() for pair in corpora.PAIRS[:2]]
     assert right[0] == [tuple(map(int, link.split("-"))) for link in corpora.PAIRS[0][2].split()]
 
 
@@ -45,7 +45,7 @@ def test_every_method_has_a_row_and_eflomal_is_named_where_it_is_absent(
     assert [row[1] for row in table.rows] == names * 2
     for row in table.rows:
         _, _, aer, precision, recall, links, rate = row
-        sure = sum(len(each[2].split()) for each in (corpora.PAIRS if row[0] == "de-en" else corpora.PAIRS[:2]))
+        sure = sum(len(item[2].split()) for item in (corpora.PAIRS if row[0] == "de-en" else corpora.PAIRS[:2]))
         assert aer == pytest.approx(1 - 2 * precision * links / (links + sure))
         assert recall == pytest.approx(precision * links / sure)
         assert rate > 0
@@ -53,17 +53,17 @@ def test_every_method_has_a_row_and_eflomal_is_named_where_it_is_absent(
 
 
 def test_eflomal_learns_from_more_pairs_which_count_in_its_rate(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    records = []
 
     class Fake:
         def directions(self, pairs: list) -> list:
-            seen.append([source.text for source, _ in pairs])
+            records.append([source.text for source, _ in pairs])
             return [([(0, 0), (1, 1)], [(0, 0)]) for _ in pairs]
 
     monkeypatch.setattr(alignment, "EflomalAligner", Fake)
     table, remarks = evaluate_alignment({}, data, ("de",), {}, 3)
     assert remarks == {}
-    assert seen[0] == [*(each[0] for each in corpora.PAIRS), *["something de"] * 3]
+    assert records[0] == [*(pair[0] for pair in corpora.PAIRS), *["something de"] * 3]
     rows = {row[1]: row for row in table.rows}
     assert rows["eflomal intersection"][5] == len(corpora.PAIRS)  # one link each, in both directions
     assert rows["eflomal grow-diag"][5] == 2 * len(corpora.PAIRS)

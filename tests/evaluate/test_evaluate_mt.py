@@ -41,7 +41,7 @@ def runs(tmp_path: Path) -> Path:
         (folder / "plain.txt").write_text("\n".join(plain) + "\n")
         hinted = [record(n, text.replace("near", "at"), "river", "lake") for n, text in enumerate(REFERENCES)]
         hinted[3] = record(3, "", "river", failure="the server said 500")
-        (folder / "phrases.jsonl").write_text("".join(json.dumps(each) + "\n" for each in hinted))
+        (folder / "phrases.jsonl").write_text("".join(json.dumps(item) + "\n" for item in hinted))
     return tmp_path / "runs"
 
 
@@ -91,7 +91,7 @@ def test_a_system_that_did_not_translate_everything_has_gaps(runs: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda d: (d / "x.txt").write_text("one\n"), "x.txt: 1 translations, but "),
         (lambda d: (d / "x.jsonl").write_text('{"text": "y"}\n' * 12), "x.jsonl, line 1: no object with a translation"),
@@ -99,11 +99,11 @@ def test_a_system_that_did_not_translate_everything_has_gaps(runs: Path) -> None
         (lambda d: (d / "x.txt").write_bytes(b"\xff\n" * 12), "not UTF-8"),
     ],
 )
-def test_files_that_do_not_fit_are_named(runs: Path, change: object, said: str) -> None:
+def test_files_that_do_not_fit_are_named(runs: Path, change: object, message: str) -> None:
     change(runs / "de-en")  # type: ignore[operator]
     with pytest.raises(InputError) as error:
         read_runs(runs)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_folders_and_systems_that_are_not_there(runs: Path, tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_scores_that_were_made_elsewhere(runs: Path, tmp_path: Path) -> None:
     for name, score in (("plain", 0.5), ("phrases", 0.7)):
         lines = [f"x.txt\tSegment {n}\tscore: {score + n % 2 / 10:.4f}" for n in range(12)]
         (tmp_path / f"{name}.comet").write_text("\n".join([*lines, f"x.txt\tscore: {score:.4f}"]) + "\n")
-    given = [f"--scores=COMET:de-en:{name}={tmp_path / f'{name}.comet'}" for name in ("plain", "phrases")]
-    done = CliRunner().invoke(app, ["evaluate", "mt", str(runs), "--json", "--samples", "100", *given])
-    assert done.exit_code == 0, done.output
-    rows = {row["system"]: row for row in json.loads(done.stdout)["COMET"]["rows"]}
+    options = [f"--scores=COMET:de-en:{name}={tmp_path / f'{name}.comet'}" for name in ("plain", "phrases")]
+    result = CliRunner().invoke(app, ["evaluate", "mt", str(runs), "--json", "--samples", "100", *options])
+    assert result.exit_code == 0, result.output
+    rows = {row["system"]: row for row in json.loads(result.stdout)["COMET"]["rows"]}
     assert rows["phrases"]["de-en"]["value"] == pytest.approx(0.75)
     assert rows["plain"]["de-en"]["value"] == pytest.approx(0.55)
     assert rows["phrases"]["p de-en"] < 0.01  # every line is .2 better
@@ -135,16 +135,16 @@ def test_scores_of_what_is_not_there_are_refused(runs: Path, tmp_path: Path, key
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--layer", "3"), "--layer is a layer of --bertscore"),
         (("--scores", "C:de-en:a=x", "--scores", "C:de-en:a=y"), "C:de-en:a is given twice"),
     ],
 )
-def test_options_that_would_be_passed_over_are_refused(runs: Path, options: tuple[str, ...], said: str) -> None:
-    done = CliRunner().invoke(app, ["evaluate", "mt", str(runs), *options])
-    assert done.exit_code == 2
-    assert said in done.stderr
+def test_options_that_would_be_passed_over_are_refused(runs: Path, options: tuple[str, ...], message: str) -> None:
+    result = CliRunner().invoke(app, ["evaluate", "mt", str(runs), *options])
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 def test_numbers_one_a_line() -> None:
@@ -169,8 +169,8 @@ def test_comet_is_run_by_its_own_command(tmp_path: Path) -> None:
     script = tmp_path / "comet.py"
     script.write_text(COMET)
     command = f"{sys.executable} {script}"
-    found = comet_scores(command, ["ab", "a"], ["one\ntwo", ""], ["x", "yz"])
-    assert found == [2 + 0.7 + 0.01, 1 + 0 + 0.02]  # the line break within a text became a space
+    result = comet_scores(command, ["ab", "a"], ["one\ntwo", ""], ["x", "yz"])
+    assert result == [2 + 0.7 + 0.01, 1 + 0 + 0.02]  # the line break within a text became a space
     with pytest.raises(InputError, match="no such command"):
         comet_scores(str(tmp_path / "nothing"), ["a"], ["b"], ["c"])
     script.write_text("import sys; sys.exit('no weights')")
@@ -197,7 +197,7 @@ def test_what_is_missing_is_named_before_anything_is_computed(
 def test_the_mean_of_directions_is_tested_as_such(runs: Path, tmp_path: Path) -> None:
     """A small direction counts as much as a large one, in the mean and in its p."""
     texts = {"cs-en": 400, "de-en": 12}
-    given = {}
+    options = {}
     for name, count in texts.items():
         for file in ("reference.txt", "plain.txt"):
             (runs / name / file).write_text("a\n" * count)
@@ -206,14 +206,14 @@ def test_the_mean_of_directions_is_tested_as_such(runs: Path, tmp_path: Path) ->
             better = 0.2 * (name == "de-en" and system == "phrases")
             path = tmp_path / f"{name}.{system}"
             path.write_text("".join(f"{n % 7 / 7 + better + n % 3 / 9 * (system == 'plain')}\n" for n in range(count)))
-            given[f"X:{name}:{system}"] = path
+            options[f"X:{name}:{system}"] = path
     shutil.rmtree(runs / "en-de")
-    table = next(table for table in run(Settings(runs, scores=given, samples=50)).tables if table.name == "X")
-    row = next(dict(zip(table.header, each, strict=True)) for each in table.rows if each[0] == "phrases")
-    baseline = next(dict(zip(table.header, each, strict=True)) for each in table.rows if each[0] == "plain")
+    table = next(table for table in run(Settings(runs, scores=options, samples=50)).tables if table.name == "X")
+    row = next(dict(zip(table.header, item, strict=True)) for item in table.rows if item[0] == "phrases")
+    baseline = next(dict(zip(table.header, entry, strict=True)) for entry in table.rows if entry[0] == "plain")
     differences = [row[name].value - baseline[name].value for name in texts]
     assert row["mean X-en"].value - baseline["mean X-en"].value == pytest.approx(sum(differences) / 2)
-    first, second = ([[float(x) for x in given[f"X:{n}:{s}"].read_text().split()] for n in texts]
+    first, second = ([[float(x) for x in options[f"X:{n}:{s}"].read_text().split()] for n in texts]
                      for s in ("phrases", "plain"))  # fmt: skip
     assert row["p mean X-en"] == stratified_test(list(zip(first, second, strict=True)), samples=50, seed=SEED)
 
@@ -257,5 +257,5 @@ def test_the_use_of_terms(runs: Path, tmp_path: Path) -> None:
     (folder / "phrases.jsonl").unlink()
     (folder / "plain.jsonl").unlink()
     (folder / "plain.txt").write_text("\n".join(REFERENCES) + "\n")
-    told = CliRunner().invoke(app, ["evaluate", "mt", str(folder), "--terms", str(base), "--samples", "100"])
-    assert "no sources, which --terms needs" in " ".join(told.stderr.split())
+    second_result = CliRunner().invoke(app, ["evaluate", "mt", str(folder), "--terms", str(base), "--samples", "100"])
+    assert "no sources, which --terms needs" in " ".join(second_result.stderr.split())

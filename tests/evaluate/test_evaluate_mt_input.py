@@ -25,7 +25,7 @@ Make = Callable[..., Path]
 def make(tmp_path: Path) -> Make:
     """A folder of one direction with a system ``plain``, and one ``other`` whose records are updated."""
 
-    def made(name: str = "de-en", **facts: Any) -> Path:
+    def make_run(name: str = "de-en", **facts: Any) -> Path:
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)
         (folder / "reference.txt").write_text("".join(f"{text}\n" for text in REFERENCES))
@@ -34,7 +34,7 @@ def make(tmp_path: Path) -> Make:
         (folder / "other.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         return folder
 
-    return made
+    return make_run
 
 
 def table(settings: Settings, name: str) -> Table:
@@ -111,10 +111,10 @@ def test_the_target_language_chooses_the_tokenizer(make: Make, name: str, tokeni
 
 def test_a_folder_may_be_where_one_is(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(make("en-zh"))
-    found = run(Settings(Path(), samples=100))
-    assert found.tables[0].header == ("system", "en-zh", "p en-zh")
-    assert "tok:zh" in found.signature["BLEU"]
-    assert found.signature["runs"] == "en-zh"
+    result = run(Settings(Path(), samples=100))
+    assert result.tables[0].header == ("system", "en-zh", "p en-zh")
+    assert "tok:zh" in result.signature["BLEU"]
+    assert result.signature["runs"] == "en-zh"
 
 
 def test_a_folder_may_be_a_link(make: Make, tmp_path: Path) -> None:
@@ -124,16 +124,16 @@ def test_a_folder_may_be_a_link(make: Make, tmp_path: Path) -> None:
 
 def test_the_signature_says_what_was_measured(make: Make) -> None:
     folder = make()
-    found = run(Settings(folder, samples=100, only=("plain",))).signature
+    signature = run(Settings(folder, samples=100, only=("plain",))).signature
     read = b"".join((folder / name).read_bytes() for name in ("reference.txt", "plain.txt"))
-    assert (found["data"], found["seed"]) == (sha256(read).hexdigest()[:12], SEED)
+    assert (signature["data"], signature["seed"]) == (sha256(read).hexdigest()[:12], SEED)
 
 
 def test_the_signature_says_what_scores_depend_on(make: Make, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("1\n" * len(REFERENCES))
-    given = {"scores": {"X:de-en:plain": tmp_path / "x"}, "bertscore": Path("bundled"), "layer": 12}
-    found = run(Settings(make(), samples=100, **given)).signature  # type: ignore[arg-type]
-    assert (found["layer"], found["scores"]) == ("12", sha256((tmp_path / "x").read_bytes()).hexdigest()[:12])
+    options = {"scores": {"X:de-en:plain": tmp_path / "x"}, "bertscore": Path("bundled"), "layer": 12}
+    signature = run(Settings(make(), samples=100, **options)).signature  # type: ignore[arg-type]
+    assert (signature["layer"], signature["scores"]) == ("12", sha256((tmp_path / "x").read_bytes()).hexdigest()[:12])
 
 
 def test_a_folder_that_cannot_be_made_is_named_before_anything_is_computed(

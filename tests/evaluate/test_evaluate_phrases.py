@@ -33,13 +33,13 @@ def plain_spans(text: str) -> list[tuple[int, int]]:
         at = text.index(word, at)
         words.append((at, at + len(word)))
         at += len(word)
-    found = []
+    results = []
     for i in range(len(words)):
         for j in range(i, min(i + 6, len(words))):
             span = text[words[i][0] : words[j][1]]
             if span[0].isalnum() and span[-1].isalnum():
-                found.append((words[i][0], words[j][1]))
-    return found
+                results.append((words[i][0], words[j][1]))
+    return results
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,22 @@ def test_a_tally_counts_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(protocol, "COLUMNS", 7)
     draw = np.random.default_rng(0)
     queries, vectors = (draw.integers(-2, 3, size=(n, 3)).astype(np.float32) for n in (5, 40))
-    own = np.array([queries[i] @ vectors[i] for i in range(5)], np.float32)
-    tally, weighted = Tally(queries, own), Tally(queries, own, columns=2)
+    gold_scores = np.array([queries[i] @ vectors[i] for i in range(5)], np.float32)
+    tally, weighted = Tally(queries, gold_scores), Tally(queries, gold_scores, columns=2)
     weights = draw.integers(0, 4, size=(40, 2)).astype(np.float32)
     tally.count(vectors)
     weighted.count(vectors, weights)
     for i in range(5):
         scores = [float(queries[i] @ vector) for vector in vectors]
-        assert tally.higher[i, 0] == sum(score > own[i] for score in scores)
-        assert tally.tied[i, 0] == sum(score == own[i] for score in scores)
+        assert tally.higher[i, 0] == sum(score > gold_scores[i] for score in scores)
+        assert tally.tied[i, 0] == sum(score == gold_scores[i] for score in scores)
         for k in range(2):
-            assert weighted.higher[i, k] == sum(w for w, s in zip(weights[:, k], scores, strict=True) if s > own[i])
-            assert weighted.tied[i, k] == sum(w for w, s in zip(weights[:, k], scores, strict=True) if s == own[i])
+            assert weighted.higher[i, k] == sum(
+                w for w, s in zip(weights[:, k], scores, strict=True) if s > gold_scores[i]
+            )
+            assert weighted.tied[i, k] == sum(
+                w for w, s in zip(weights[:, k], scores, strict=True) if s == gold_scores[i]
+            )
 
 
 ROUNDING = 2e-3  # of cosines, where a sentence shares its batch with others
@@ -99,20 +103,20 @@ ROUNDING = 2e-3  # of cosines, where a sentence shares its batch with others
 
 def brute_force(model: Model, data: Path, pooling: str, distractors: list[str]) -> list[list[int]]:
     """Every candidate of every query: how many are surely higher, surely not lower, and the same."""
-    found = read_set(data, "de")
-    rows = [corpora.phrase(*each) for each in corpora.PHRASES]
+    sentence_set = read_set(data, "de")
+    rows = [corpora.phrase(*phrase) for phrase in corpora.PHRASES]
     golds = [Phrase(row["target"], row["target_start"], row["target_end"]) for row in rows]
     texts = list(dict.fromkeys([*(gold.context for gold in golds), *distractors]))
     candidates = {Phrase(text, *span) for text in texts for span in plain_spans(text)} | set(golds)
-    listed = sorted(candidates, key=lambda each: (each.context, each.start, each.end))
+    listed = sorted(candidates, key=lambda item: (item.context, item.start, item.end))
     if pooling == "sentence":
-        encode = lambda phrases: model.encode_sentences([each.context for each in phrases])  # noqa: E731
+        encode = lambda phrases: model.encode_sentences([entry.context for entry in phrases])  # noqa: E731
     else:
         encode = lambda phrases: model.encode(phrases, pooling=pooling)  # noqa: E731
-    scores = encode(found.queries) @ encode(listed).T
-    own = np.array([row[listed.index(gold)] for row, gold in zip(scores, golds, strict=True)])[:, None]
-    counts = (scores > own + ROUNDING, scores >= own - ROUNDING, abs(scores - own) <= 1e-6)
-    return [each.sum(1).tolist() for each in counts]
+    scores = encode(sentence_set.queries) @ encode(listed).T
+    gold_scores = np.array([row[listed.index(gold)] for row, gold in zip(scores, golds, strict=True)])[:, None]
+    counts = (scores > gold_scores + ROUNDING, scores >= gold_scores - ROUNDING, abs(scores - gold_scores) <= 1e-6)
+    return [count.sum(1).tolist() for count in counts]
 
 
 @pytest.mark.parametrize("pooling", ["head", "ends", "mean", "sentence"])
@@ -142,8 +146,8 @@ class Wording:
         return {"wording": np.array([[1.0, 0.0]] * len(phrases), np.float32)}
 
     def blocks(self, texts: Sequence[str], spans: Sequence[np.ndarray]) -> Iterator[tuple[str, Block]]:
-        for text, each in zip(texts, spans, strict=True):
-            words = [text[start:end] for start, end in each.tolist()]
+        for text, item in zip(texts, spans, strict=True):
+            words = [text[start:end] for start, end in item.tolist()]
             place = {word: i for i, word in enumerate(dict.fromkeys(words))}
             vectors = [[1.0, 0.0] if word == "bank" else [0.5, 0.0] for word in place]
             yield "wording", Block(np.array(vectors, np.float32), np.array([place[word] for word in words], np.int64))
@@ -175,9 +179,9 @@ def test_tables_have_a_row_for_each_system(model: Model, data: Path) -> None:
 
 
 def test_progress_ends_at_its_total(model: Model, data: Path) -> None:
-    seen: list[tuple[str, int, int]] = []
-    evaluate_phrases([ModelSource(model, {"head": "head"})], data, 30, ("de",), lambda *event: seen.append(event))
-    assert seen[-1] == ("distractors", 30, 30)
+    records: list[tuple[str, int, int]] = []
+    evaluate_phrases([ModelSource(model, {"head": "head"})], data, 30, ("de",), lambda *event: records.append(event))
+    assert records[-1] == ("distractors", 30, 30)
 
 
 def test_a_pooling_that_is_not_there_is_refused(model: Model) -> None:
@@ -187,7 +191,7 @@ def test_a_pooling_that_is_not_there_is_refused(model: Model) -> None:
 
 def test_damaged_sets_name_file_and_line(data: Path) -> None:
     path = data / "phrase_bench" / "de-en.jsonl"
-    rows = [corpora.phrase(*each) for each in corpora.PHRASES]
+    rows = [corpora.phrase(*phrase) for phrase in corpora.PHRASES]
     corpora.lines(path, [rows[0], rows[1] | {"end": 10_000}])
     with pytest.raises(ReadError, match=r"de-en\.jsonl, line 2: offsets"):
         read_set(data, "de")

@@ -103,10 +103,10 @@ def test_a_senseless_line_is_named(tmp_path: Path, change: dict, reason: str) ->
 
 
 def test_our_own_set_is_readable_and_balanced() -> None:
-    found = read_polysemy()
-    langs = Counter(phrase.lang for phrase in found)
+    items = read_polysemy()
+    langs = Counter(phrase.lang for phrase in items)
     assert len(langs) >= 2
-    assert len({(phrase.lang, phrase.phrase) for phrase in found}) == len(found)
-    for phrase in found:
-        contexts = [each.context for sense in phrase.senses for each in sense.contexts]
+    assert len({(phrase.lang, phrase.phrase) for phrase in items}) == len(items)
+    for phrase in items:
+        contexts = [context.context for sense in phrase.senses for context in sense.contexts]
         assert len(set(contexts)) == len(contexts)

@@ -79,14 +79,14 @@ def test_thresholds_and_sizes_count_as_a_plain_loop() -> None:
     gold = [{(i, i + 1) for i in draw.integers(0, 40, 12).tolist()} for _ in range(2)]
     pooled = _Pooled.of([segmentation.Scored(spans, scores)], [Side("x", ["", ""], gold)])
     for threshold in (0.0, 0.3, 0.55, 0.9, 1.0):
-        kept = [
+        short_spans = [
             (text, int(start), int(end))
             for text in range(2)
             for (start, end), score in zip(spans[text], scores[text], strict=True)
             if score >= np.float32(threshold)
         ]
-        right = sum((start, end) in gold[text] for text, start, end in kept)
-        assert pooled.at(threshold) == Counts(len(kept), right, len(gold[0]) + len(gold[1]))
+        right = sum((start, end) in gold[text] for text, start, end in short_spans)
+        assert pooled.at(threshold) == Counts(len(short_spans), right, len(gold[0]) + len(gold[1]))
     assert pooled.first(10**6) == pooled.at(0)
     order = sorted(np.concatenate(scores), reverse=True)
     assert pooled.first(7).proposed == 7
@@ -95,9 +95,9 @@ def test_thresholds_and_sizes_count_as_a_plain_loop() -> None:
 
 def test_learned_spans_are_all_of_six_words_or_fewer_with_the_segmenters_scores(model: Model) -> None:
     texts = ["The old house on the river is red .", "He read 42 .", "."]
-    found = learned_spans(model, texts)
-    assert found is not None
-    for text, spans, scores in zip(texts, found.spans, found.scores, strict=True):
+    result = learned_spans(model, texts)
+    assert result is not None
+    for text, spans, scores in zip(texts, result.spans, result.scores, strict=True):
         bounds = words(text)
         every = [
             (bounds[i][0], bounds[j][1])
@@ -108,7 +108,7 @@ def test_learned_spans_are_all_of_six_words_or_fewer_with_the_segmenters_scores(
         assert list(map(tuple, spans.tolist())) == every
         assert len(scores) == len(every)
     at_half = model.segment(texts, threshold=0.5)
-    assert [len(each) for each in at_half] == [int((scores >= 0.5).sum()) for scores in found.scores]
+    assert [len(item) for item in at_half] == [int((scores >= 0.5).sum()) for scores in result.scores]
 
 
 def test_ngram_lengths_give_every_limit_at_once(model: Model) -> None:
@@ -117,8 +117,8 @@ def test_ngram_lengths_give_every_limit_at_once(model: Model) -> None:
     for limit in (1, 3, 6):
         plain = NgramSegmenter(model.config.get("common_words", ()), limit).find(texts, None, frequent).lists()
         expected = [{(span.start, span.end) for span in spans} for spans in plain]
-        found = ngram_lengths(model, texts, frequent)
-        assert [{span for span, size in each.items() if size <= limit} for each in found] == expected
+        result = ngram_lengths(model, texts, frequent)
+        assert [{span for span, size in item.items() if size <= limit} for item in result] == expected
     assert ngram_spans(model, texts, Ngram(2, None)) == [
         {(s.start, s.end) for s in spans}
         for spans in NgramSegmenter(model.config.get("common_words", ()), 2).find(texts).lists()
@@ -164,7 +164,7 @@ def test_retrieval_in_an_index_is_that_of_brute_force(
     one = read_set(data, "de")
     golds = [
         (row["target"], row["target_start"], row["target_end"])
-        for row in (corpora.phrase(*each) for each in corpora.PHRASES)
+        for row in (corpora.phrase(*phrase) for phrase in corpora.PHRASES)
     ]
     distractors, total = [], 0
     for text in distractor_sentences(data):
@@ -176,11 +176,14 @@ def test_retrieval_in_an_index_is_that_of_brute_force(
     queries = model.encode(one.queries)
     for row, size in zip(table.rows, segmentation.SIZES, strict=True):
         spans = [(text, *span) for text in texts for span in ngram_lengths(model, [text], frozenset())[0]]
-        kept = [each for each in spans if len(words(each[0][each[1] : each[2]])) <= size]
-        assert row[1] == len(kept)
-        assert row[2] == sum(gold in kept for gold in golds) / len(golds)
-        scores = queries @ model.encode([Phrase(*each) for each in kept]).T
-        hits = [gold in kept and scores[i, kept.index(gold)] >= scores[i].max() - 2e-3 for i, gold in enumerate(golds)]
+        short_spans = [item for item in spans if len(words(item[0][item[1] : item[2]])) <= size]
+        assert row[1] == len(short_spans)
+        assert row[2] == sum(gold in short_spans for gold in golds) / len(golds)
+        scores = queries @ model.encode([Phrase(*entry) for entry in short_spans]).T
+        hits = [
+            gold in short_spans and scores[i, short_spans.index(gold)] >= scores[i].max() - 2e-3
+            for i, gold in enumerate(golds)
+        ]
         assert row[3].value <= sum(hits) / len(golds)
         learned = learned_spans(model, texts)
         every = sorted((float(score) for scores in learned.scores for score in scores), reverse=True)

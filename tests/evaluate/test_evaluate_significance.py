@@ -62,12 +62,12 @@ def test_ranks_of_counts_ties_by_half() -> None:
 
 def test_the_interval_of_a_share_is_about_that_of_the_normal_distribution() -> None:
     scores = np.repeat([1.0, 0.0], [60, 40])
-    found = bootstrap(scores, seed=3)
+    interval = bootstrap(scores, seed=3)
     error = math.sqrt(0.6 * 0.4 / 100)
-    assert found.value == pytest.approx(0.6)
-    assert found.low == pytest.approx(0.6 - 1.96 * error, abs=0.015)
-    assert found.high == pytest.approx(0.6 + 1.96 * error, abs=0.015)
-    assert found == bootstrap(scores, seed=3)
+    assert interval.value == pytest.approx(0.6)
+    assert interval.low == pytest.approx(0.6 - 1.96 * error, abs=0.015)
+    assert interval.high == pytest.approx(0.6 + 1.96 * error, abs=0.015)
+    assert interval == bootstrap(scores, seed=3)
 
 
 def test_equal_scores_have_no_width() -> None:
@@ -97,9 +97,9 @@ def test_randomisation_of_few_differences_is_exact() -> None:
     sums = [
         sum(s * d for s, d in zip(signs, differences, strict=True)) for signs in itertools.product((1, -1), repeat=5)
     ]
-    wanted = sum(abs(each) >= abs(differences.sum()) - 1e-9 for each in sums) / 2**5
-    assert randomisation_test(first, second) == wanted
-    assert randomisation_test(second, first) == wanted
+    share = sum(abs(item) >= abs(differences.sum()) - 1e-9 for item in sums) / 2**5
+    assert randomisation_test(first, second) == share
+    assert randomisation_test(second, first) == share
 
 
 def test_randomisation_by_sampling_is_near_the_sign_test() -> None:
@@ -175,7 +175,7 @@ def test_a_stratified_test_weighs_sets_not_queries() -> None:
     small = draw.normal(1.0, 0.1, 20), np.zeros(20)
     assert stratified_test([large], samples=999) == bootstrap_test(*large, samples=999)
     assert stratified_test([large, small], samples=999) == 0.001  # the mean of the means is about one half
-    together = [np.concatenate(each) for each in zip(large, small, strict=True)]
+    together = [np.concatenate(item) for item in zip(large, small, strict=True)]
     assert bootstrap_test(*together, samples=999) > 0.05  # of all queries it is about a hundredth
 
 

@@ -49,19 +49,19 @@ EVERY = np.ones((3, 3), bool)
 
 
 def unit(*rows: tuple[float, ...]) -> np.ndarray:
-    made = np.array(rows, np.float32)
-    return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-9)
+    matrix = np.array(rows, np.float32)
+    return matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-9)
 
 
 def test_ranks_by_hand() -> None:
     queries = unit((1, 0), (0, 1), (1, 1))
     candidates = unit((1, 0), (1, 0), (1, 0.9))
     rivals = ~np.eye(3, dtype=bool)
-    found = rank_mates(queries, candidates, rivals)
+    mates = rank_mates(queries, candidates, rivals)
     # first: ties with the second; second: 0 with its own, 0 with the first (tied), more with the third; third: alone
-    assert found.higher.tolist() == [0, 1, 0]
-    assert found.tied.tolist() == [1, 1, 0]
-    assert found.hits(1).tolist() == [1 / 2, 0, 1]
+    assert mates.higher.tolist() == [0, 1, 0]
+    assert mates.tied.tolist() == [1, 1, 0]
+    assert mates.hits(1).tolist() == [1 / 2, 0, 1]
 
 
 def test_a_hub_loses_by_csls() -> None:
@@ -77,8 +77,8 @@ def test_a_hub_loses_by_csls() -> None:
 
 
 def test_a_query_without_a_vector_finds_nothing() -> None:
-    found = rank_mates(np.zeros((1, 2), np.float32), unit((1, 0)), np.zeros((1, 1), bool))
-    assert found.hits(1).tolist() == [0]
+    mates = rank_mates(np.zeros((1, 2), np.float32), unit((1, 0)), np.zeros((1, 1), bool))
+    assert mates.hits(1).tolist() == [0]
 
 
 def test_pairs_that_share_a_wording_are_not_rivals() -> None:
@@ -93,8 +93,8 @@ def test_chances_against_a_plain_loop() -> None:
     draw = np.random.default_rng(3)
     source, target = (unit(*draw.normal(size=(40, 5))) for _ in range(2))
     pairs = [ExamplePair(f"s{i // 2}", f"t{i}") for i in range(40)]
-    found = _chances((source, target), pairs)
-    for one, other, chances in ((source, target, found[0]), (target, source, found[1])):
+    result = _chances((source, target), pairs)
+    for one, other, chances in ((source, target, result[0]), (target, source, result[1])):
         for i in range(40):
             best = max(float(one[i] @ other[j]) for j in range(40) if i // 2 != j // 2)
             assert chances[i] == float(one[i] @ other[i] > best)
@@ -102,8 +102,8 @@ def test_chances_against_a_plain_loop() -> None:
 
 def test_a_phrase_is_the_mean_of_its_known_words() -> None:
     space = WordVectors(["red", "house"], np.array([[1, 0], [0, 1]], np.float32))
-    found = _means(space, ["red house", "Red boat", "boat"])
-    assert np.allclose(found, [[0.5**0.5, 0.5**0.5], [1, 0], [0, 0]])
+    means = _means(space, ["red house", "Red boat", "boat"])
+    assert np.allclose(means, [[0.5**0.5, 0.5**0.5], [1, 0], [0, 0]])
 
 
 class Counted:
@@ -111,10 +111,10 @@ class Counted:
 
     def __init__(self, base: Path, seeds: int = 0) -> None:
         self.settings, self.pairs = SimpleNamespace(rows=base / "rows.toml", split="test"), ["de-en"]
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def data(self, pair: str, split: str) -> list[ExamplePair]:
-        self.asked.append(split)
+        self.requests.append(split)
         return [ExamplePair(f"w{i}", f"w{i}") for i in range(8)]
 
     def questions(self, pair: str) -> np.ndarray:
@@ -140,10 +140,10 @@ def test_a_mapping_undoes_a_rotation(tmp_path: Path) -> None:
     save_spaces(tmp_path, turned)
     rows = [Row("t", "as it is", vectors="v/{lang}"), Row("t", "mapped", vectors="v/{lang}", mapped=True)]
     data = Counted(tmp_path)
-    found = evaluate_rows(rows, data, lambda *_: None)
-    assert found["t", "mapped"]["de-en"].tolist() == [[1.0] * 8]
-    assert found["t", "as it is"]["de-en"].mean() < 0.6
-    assert data.asked.count("train") == 1  # only the mapping may look at it
+    report = evaluate_rows(rows, data, lambda *_: None)
+    assert report["t", "mapped"]["de-en"].tolist() == [[1.0] * 8]
+    assert report["t", "as it is"]["de-en"].mean() < 0.6
+    assert data.requests.count("train") == 1  # only the mapping may look at it
 
 
 def test_a_mapping_of_another_pair(tmp_path: Path) -> None:
@@ -183,18 +183,18 @@ def test_the_same_system_in_two_tables_is_computed_once(tmp_path: Path) -> None:
     save_spaces(tmp_path, turned)
     rows = [Row(table, "mapped", vectors="v/{lang}", mapped=True) for table in "tu"]
     data = Counted(tmp_path)
-    found = evaluate_rows([*rows, Row("u", "as it is", vectors="v/{lang}")], data, lambda *_: None)
-    assert data.asked.count("train") == 1
-    assert found["t", "mapped"]["de-en"].tolist() == found["u", "mapped"]["de-en"].tolist() == [[1.0] * 8]
-    assert found["u", "as it is"]["de-en"].mean() < 0.6
+    report = evaluate_rows([*rows, Row("u", "as it is", vectors="v/{lang}")], data, lambda *_: None)
+    assert data.requests.count("train") == 1
+    assert report["t", "mapped"]["de-en"].tolist() == report["u", "mapped"]["de-en"].tolist() == [[1.0] * 8]
+    assert report["u", "as it is"]["de-en"].mean() < 0.6
 
 
 def test_seeds_are_averaged_query_by_query(tmp_path: Path) -> None:
     save_spaces(tmp_path, np.eye(4), "0")
     save_spaces(tmp_path, -np.eye(4), "1")
-    found = evaluate_rows([Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], Counted(tmp_path), lambda *_: None)
-    assert found["t", "r"]["de-en"].tolist() == [[1.0] * 8, [0.0] * 8]  # right with the one, never with the other
-    (row,) = _table("t", [Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], found, 0).rows
+    report = evaluate_rows([Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], Counted(tmp_path), lambda *_: None)
+    assert report["t", "r"]["de-en"].tolist() == [[1.0] * 8, [0.0] * 8]  # right with the one, never with the other
+    (row,) = _table("t", [Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], report, 0).rows
     mean = row[2]
     assert mean.value == 0.5
     assert mean.high - mean.value == pytest.approx(12.7062 * 0.5, rel=1e-4)  # t of one degree, error (1 - 0) / 2
@@ -202,8 +202,8 @@ def test_seeds_are_averaged_query_by_query(tmp_path: Path) -> None:
 
 def test_both_directions_of_a_pair_are_one_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_spaces(tmp_path, np.eye(4))
-    found = np.array([1, 0, 1, 0, 1, 0, 1, 0.5]), np.array([1, 1, 0, 0, 1, 0, 0.5, 0])
-    monkeypatch.setattr("phrasemate.evaluate.xpr._chances", lambda *_: found)
+    result = np.array([1, 0, 1, 0, 1, 0, 1, 0.5]), np.array([1, 1, 0, 0, 1, 0, 0.5, 0])
+    monkeypatch.setattr("phrasemate.evaluate.xpr._chances", lambda *_: result)
     scores = evaluate_rows([Row("t", "r", vectors="v/{lang}")], Counted(tmp_path), lambda *_: None)
     assert scores["t", "r"]["de-en"].tolist() == [[1, 0.5, 0.5, 0, 1, 0, 0.75, 0.25]]
 
@@ -261,11 +261,11 @@ def test_the_command(tmp_path: Path) -> None:
     call = ["evaluate", "xpr", str(tmp_path / "rows.toml"), "--data", str(tmp_path / "set"), "--threads", "1"]
     result = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "out"), "--json"])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    rows = found["unsupervised"]["rows"]
+    record = json.loads(result.stdout)
+    rows = record["unsupervised"]["rows"]
     assert [row["de-en"] for row in rows[:2]] == [1.0, 1.0]  # four phrases that the bundled model tells apart
     assert rows[2]["de-en"] == 0  # no word of theirs has a vector
-    assert [point["value"] for point in found["by examples"]] == [0, 1]
+    assert [point["value"] for point in record["by examples"]] == [0, 1]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"xpr.json", "xpr_examples.svg"}
     output = CliRunner().invoke(app, [*call, "--only", "unsupervised", "--limit", "2"])
     assert output.exit_code == 0
@@ -286,7 +286,7 @@ def test_a_matrix_is_drawn_and_a_table_may_have_any_name(tmp_path: Path) -> None
     save_spaces(tmp_path, np.eye(4))
     row = '[[row]]\ntable = "{}"\nname = "{}"\nvectors = "v/{{lang}}"\npairs = {}\n'
     rows = [("matrix", "one", ["de-en"]), ("matrix", "two", ["en-de"]), ("zero-shot", "one", ["de-en"])]
-    (tmp_path / "rows.toml").write_text("".join(row.format(*each) for each in rows))
+    (tmp_path / "rows.toml").write_text("".join(row.format(*item) for item in rows))
     result = run(Settings(tmp_path / "rows.toml", tmp_path / "set", out=tmp_path / "out"))
     assert [path.name for path in result.written] == ["xpr.json", "xpr_matrix.svg"]
     drawn = (tmp_path / "out" / "xpr_matrix.svg").read_text()
@@ -301,29 +301,29 @@ def test_pairs_that_a_model_was_trained_on_are_not_asked(tmp_path: Path) -> None
         write(tmp_path / "set" / "de-en" / f"{split}.jsonl", [ExamplePair(*pair) for pair in mates.items()])
     save_spaces(tmp_path, np.eye(4))
     (tmp_path / "rows.toml").write_text('[[row]]\ntable = "t"\nname = "a"\nvectors = "v/{lang}"\n')
-    given, known = Settings(tmp_path / "rows.toml", tmp_path / "set"), tmp_path / "seen.jsonl"
-    seen = Settings(tmp_path / "rows.toml", tmp_path / "set", without=(known,))
+    settings, examples_file = Settings(tmp_path / "rows.toml", tmp_path / "set"), tmp_path / "seen.jsonl"
+    settings_without = Settings(tmp_path / "rows.toml", tmp_path / "set", without=(examples_file,))
 
     def trained_on(*words: str) -> None:
         lines = [{"source": word.upper(), "target": mates[word], "pairs": []} for word in words]
-        known.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        examples_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    assert run(given).tables[0].rows[0][1] == pytest.approx(4 / 6)
+    assert run(settings).tables[0].rows[0][1] == pytest.approx(4 / 6)
     hashes = [WordVectors.load(str(tmp_path / "v" / lang)).facts["hash"] for lang in ("de", "en")]
     expected = sha256(" ".join(map(str, hashes)).encode()).hexdigest()[:12]
-    assert run(given).signature["word_vectors"] == f"{expected} (2 folders)"
+    assert run(settings).signature["word_vectors"] == f"{expected} (2 folders)"
     trained_on("w0", "w4")
-    assert run(seen).tables[0].rows[0][1] == pytest.approx(3 / 4)
-    assert run(seen).signature["not_asked"] == {"de-en": 2}
+    assert run(settings_without).tables[0].rows[0][1] == pytest.approx(3 / 4)
+    assert run(settings_without).signature["not_asked"] == {"de-en": 2}
     trained_on("w4", "w5")
-    assert run(seen).tables[0].rows[0][1] == 1.0
+    assert run(settings_without).tables[0].rows[0][1] == 1.0
     trained_on(*mates)
     with pytest.raises(InputError, match="all 6 phrase pairs are among"):
-        run(seen)
+        run(settings_without)
     for content in ("w0\tw0\n", '{"source": "w0"}\n', "[]\n", '{"source": 1, "target": "x"}\n'):
-        known.write_text(content)
+        examples_file.write_text(content)
         with pytest.raises(InputError, match=r"seen\.jsonl, line 1: not phrase pairs"):
-            run(seen)
+            run(settings_without)
 
 
 def test_one_model_at_a_time_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,9 +335,9 @@ def test_one_model_at_a_time_is_in_memory(tmp_path: Path, monkeypatch: pytest.Mo
 
     def load(folder: Path, threads: int | None) -> Stand:
         assert not alive
-        made = Stand(folder)
-        alive.add(made)
-        return made
+        matrix = Stand(folder)
+        alive.add(matrix)
+        return matrix
 
     monkeypatch.setattr("phrasemate.evaluate.xpr.load_model", load)
     measured = _Measured(Settings(tmp_path / "rows.toml", tmp_path), ["de-en"])
@@ -363,13 +363,13 @@ def test_a_folder_that_is_not_there_is_reported_before_anything_is_encoded(
     for split in ("train", "dev", "test"):
         write(tmp_path / "set" / "de-en" / f"{split}.jsonl", [ExamplePair("Haus", "house")])
     monkeypatch.setattr("phrasemate.evaluate.xpr.load_model", lambda *_: pytest.fail("a model was loaded"))
-    wanted = Settings(tmp_path / "rows.toml", tmp_path / "set")
+    settings = Settings(tmp_path / "rows.toml", tmp_path / "set")
     (tmp_path / "rows.toml").write_text(ROWS)
     with pytest.raises(InputError, match=r"vectors/de: no such folder; row 'CLWE' expects word vectors"):
-        run(wanted)
+        run(settings)
     (tmp_path / "rows.toml").write_text(ROWS.replace('"bundled"', '"models/{pair}-{seed}"'))
     with pytest.raises(InputError, match=r"models/de-en-0: no such folder; row 'XPR, examples 0' expects a model"):
-        run(wanted)
+        run(settings)
 
 
 def test_the_bare_phrase_is_mixed_in(tmp_path: Path) -> None:

@@ -97,12 +97,12 @@ def test_the_signature_names_what_a_mapping_learns_from(tmp_path: Path) -> None:
     settings = one_row(tmp_path)
     assert "training" not in run(settings).signature
     settings.rows.write_text(MAPPED)
-    train, found = settings.data / "de-en" / "train.jsonl", []
+    train, result = settings.data / "de-en" / "train.jsonl", []
     for some in (WORDS, WORDS[:5]):
         write(train, some)
-        found.append(run(settings).signature["training"])
-        assert found[-1] == sha256(train.read_bytes()).hexdigest()[:12]
-    assert found[0] != found[1]
+        result.append(run(settings).signature["training"])
+        assert result[-1] == sha256(train.read_bytes()).hexdigest()[:12]
+    assert result[0] != result[1]
 
 
 def test_a_seed_below_zero_is_named_before_anything_is_computed(

@@ -45,7 +45,7 @@ TEXTS = {
     "ru": ["Принтер стоит у окна.", "На ПРИНТЕРЕ нет бумаги, а принтер новый."],
     "hi": ["हिन्दी में लिखी किताब मेज़ पर है।"],
 }
-SENTENCES = [text for held in TEXTS.values() for text in held]
+SENTENCES = [text for texts in TEXTS.values() for text in texts]
 
 
 class Silent:

@@ -32,10 +32,10 @@ def text(tmp_path: Path) -> Path:
 def test_sentences_with_their_phrase_marked(text: Path) -> None:
     result = run("art", "nowhere", "--text", str(text), "-n", "2")
     assert result.exit_code == 0
-    first, *found, blank, none, last = result.stdout.splitlines()
+    first, *line, blank, none, last = result.stdout.splitlines()
     assert (first, blank, none, last) == ("art  2 examples", "", "nowhere  no example found", "")
     place = f"({text}/a.txt:"
-    assert sorted(found) == [
+    assert sorted(line) == [
         f"      A party without any [[art]] at all.  {place}2)",
         f"      The [[art]] of the party.  {place}1)",
     ]
@@ -78,11 +78,11 @@ def test_phrases_from_a_glossary_are_its_first_column(text: Path, tmp_path: Path
 
 def test_a_store_is_made_once(text: Path, tmp_path: Path) -> None:
     store = tmp_path / "a.examples"
-    said = []
+    messages = []
     for _ in range(2):
         result = run("art", "--text", str(text), "--store", str(store))
-        said.append(result.stderr.strip())
-    assert said == [f"{store}: 3 sentences, made", f"{store}: 3 sentences, unchanged"]
+        messages.append(result.stderr.strip())
+    assert messages == [f"{store}: 3 sentences, made", f"{store}: 3 sentences, unchanged"]
     alone = run("art", "--store", str(store))
     assert alone.stdout == result.stdout
     (text / "a.txt").write_text(TEXT + "More art, much later.\n", encoding="utf-8")
@@ -93,12 +93,12 @@ def test_an_index(tmp_path: Path) -> None:
     with Index.create(tmp_path / "idx", Silent()) as index:
         index.add([Document.from_texts("a", ["The art of war is old."])], lang="en")
         index.add([Document.from_texts("b", ["Diese Art ist selten geworden."])], lang="de")
-    asked = [run("art", "--index", str(tmp_path / "idx"), "--json", *more) for more in ((), ("--language", "de"))]
-    assert [json.loads(result.stdout)["count"] for result in asked] == [2, 1]
+    results = [run("art", "--index", str(tmp_path / "idx"), "--json", *more) for more in ((), ("--language", "de"))]
+    assert [json.loads(result.stdout)["count"] for result in results] == [2, 1]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "messages"),
     [
         (("art",), 2, "give --index DIR, --text FILES or --store FILE"),
         (("art", "--index", "i", "--text", "t"), 2, "--index has its own sentences"),
@@ -120,10 +120,10 @@ def test_an_index(tmp_path: Path) -> None:
         (("art", "-n", "0", "--text", "t"), 2, "-n"),
     ],
 )
-def test_what_makes_no_sense(arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_what_makes_no_sense(arguments: tuple[str, ...], code: int, messages: str) -> None:
     result = run(*arguments)
     assert result.exit_code == code
-    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert messages in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_what_cannot_be_read(text: Path) -> None:

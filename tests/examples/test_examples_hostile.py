@@ -27,9 +27,9 @@ def altered(path: Path, facts: Callable[[dict[str, Any]], Any] | None, *statemen
     ExampleIndex.build(DOCUMENTS, path).close()
     connection = sqlite3.connect(path, isolation_level=None)
     if facts is not None:
-        (held,) = connection.execute("SELECT facts FROM facts").fetchone()
-        given = facts(json.loads(held))
-        content = given if isinstance(given, bytes) else json.dumps(given).encode()
+        (text,) = connection.execute("SELECT facts FROM facts").fetchone()
+        value = facts(json.loads(text))
+        content = value if isinstance(value, bytes) else json.dumps(value).encode()
         connection.execute("UPDATE facts SET facts = ?, crc = ?", (content, crc32(content)))
     for statement in statements:
         connection.execute(statement)
@@ -102,7 +102,7 @@ def test_only_what_killed_runs_left_is_removed(tmp_path: Path) -> None:
         (tmp_path / name).write_text("mine")
     (tmp_path / "a.17-89abcdef.part").write_text("of a run")
     ExampleIndex.build(DOCUMENTS, tmp_path / "a").close()
-    assert sorted(found.name for found in tmp_path.iterdir()) == sorted(["a", *others])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["a", *others])
 
 
 def test_a_store_is_locked_until_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,19 +140,19 @@ def test_a_run_that_begins_meanwhile_takes_nothing_away(tmp_path: Path, monkeypa
     monkeypatch.setattr(sources, "_connect", connected)
     build("of the first")
     second.join()
-    assert (errors, [found.name for found in tmp_path.iterdir()]) == ([], ["a"])
+    assert (errors, [path.name for path in tmp_path.iterdir()]) == ([], ["a"])
 
 
 def test_marks_without_end_take_no_longer_than_other_text() -> None:
     """Putting them in order by insertion took minutes."""
     text = "a" + "\u0300\u0323" * 100_000 + " b"
-    begun = time.process_time()
+    start = time.process_time()
     assert occurrences("b", text) == [(len(text) - 1, len(text))]
     assert len(tokens(text)) > 0
-    assert time.process_time() - begun < 20
+    assert time.process_time() - start < 20
 
 
 def test_a_phrase_with_half_a_character_is_looked_for() -> None:
     with ExampleIndex.build([Document.from_texts("a", ["The word\ud800 is here.", "No word of it."])]) as source:
-        assert [found.context for found in source.find("word\ud800")] == ["The word\ud800 is here."]
+        assert [example.context for example in source.find("word\ud800")] == ["The word\ud800 is here."]
         assert source.find("\udcff") == []

@@ -30,8 +30,8 @@ def test_every_phrase_finds_what_reading_finds(folder: Path, readonly: bool) -> 
     with Index.open(folder, readonly=readonly) as index, ExampleIndex.from_index(index) as source:
         assert source.sentences == len(SENTENCES)
         for phrase in PHRASES:
-            found = source.find(phrase, 1000, extra=0)
-            assert sorted(one.context for one in found) == sorted(plainly(phrase)), phrase
+            examples = source.find(phrase, 1000, extra=0)
+            assert sorted(one.context for one in examples) == sorted(plainly(phrase)), phrase
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_every_phrase_finds_what_reading_finds(folder: Path, readonly: bool) -> 
 )
 def test_a_phrase_in_another_form(folder: Path, phrase: str) -> None:
     with Index.open(folder, readonly=True) as index:
-        found = ExampleIndex.from_index(index).find(phrase, extra=0)
-    assert {one.context for one in found} == plainly(phrase)
+        examples = ExampleIndex.from_index(index).find(phrase, extra=0)
+    assert {one.context for one in examples} == plainly(phrase)
 
 
 def test_it_answers_as_a_store_of_the_same_text_does(folder: Path) -> None:
@@ -60,8 +60,8 @@ def test_turkish_words_are_found_however_they_are_written(tmp_path: Path) -> Non
         index.add(documents)
         source = ExampleIndex.from_index(index)
         for phrase in phrases:
-            expected = {found.context for found in other.find(phrase, extra=0)}
-            assert {found.context for found in source.find(phrase, extra=0)} == expected != set(), phrase
+            expected = {example.context for example in other.find(phrase, extra=0)}
+            assert {result.context for result in source.find(phrase, extra=0)} == expected != set(), phrase
 
 
 def test_white_space_is_a_single_space_or_that_of_the_phrase(tmp_path: Path) -> None:
@@ -70,8 +70,12 @@ def test_white_space_is_a_single_space_or_that_of_the_phrase(tmp_path: Path) -> 
         index.add([Document.from_texts("a", texts)])
         source = ExampleIndex.from_index(index)
         for phrase, count in (("open source", 1), ("open\u00a0source", 2), (" open  source ", 2)):
-            found = {found.context for found in source.find(phrase, extra=0)}
-            assert (len(found), texts[0] in found, any(phrase.strip() in text for text in found)) == (count, True, True)
+            results = {example.context for example in source.find(phrase, extra=0)}
+            assert (len(results), texts[0] in results, any(phrase.strip() in text for text in results)) == (
+                count,
+                True,
+                True,
+            )
 
 
 def test_languages(folder: Path) -> None:

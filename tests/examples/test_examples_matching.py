@@ -131,12 +131,12 @@ def test_what_is_looked_up(phrase: str, expected: tuple[list[str], bool]) -> Non
 
 def test_every_run_of_words_has_its_tokens_in_the_text() -> None:
     for text in SENTENCES:
-        held = tokens(text)
+        token_list = tokens(text)
         for phrase in phrases_of(text):
-            wanted, beginning = lookup(phrase.upper())
-            for at in range(len(held)):
-                *whole, last = held[at : at + len(wanted)]
-                if [*whole, last[: len(wanted[-1])] if beginning else last] == wanted:
+            key, beginning = lookup(phrase.upper())
+            for at in range(len(token_list)):
+                *whole, last = token_list[at : at + len(key)]
+                if [*whole, last[: len(key[-1])] if beginning else last] == key:
                     break
             else:
                 pytest.fail(f"{phrase!r} is not looked up in {text!r}")

@@ -46,12 +46,12 @@ def different(count: int, document: str = "a.txt", word: str = "art") -> list[Ro
 
 
 def texts(source: Listed, limit: int, phrase: str = "art", extra: int = 0, seed: int = 0) -> list[str]:
-    return [found.row.text for found in sample(source, phrase, limit, extra, seed)]
+    return [sentence.row.text for sentence in sample(source, phrase, limit, extra, seed)]
 
 
 def test_documents_take_turns() -> None:
     source = Listed([*different(100, "big"), Row("fine art", "b", 1), Row("no art", "c", 1)])
-    assert {found.row.document for found in sample(source, "art", 3, 0, 0)} == {"big", "b", "c"}
+    assert {sentence.row.document for sentence in sample(source, "art", 3, 0, 0)} == {"big", "b", "c"}
 
 
 def test_the_same_each_time_and_less_is_the_beginning_of_more() -> None:
@@ -65,32 +65,32 @@ def test_the_same_each_time_and_less_is_the_beginning_of_more() -> None:
 def test_a_text_comes_once_and_near_repetitions_last() -> None:
     same = [Row(f"Open  the ART of page {n}, please", "a", n) for n in (1, 1, 2, 3)]
     other = Row("Something quite different about art", "b", 9)
-    found = texts(Listed([*same, other]), 9)
-    assert set(found[:2]) > {other.text}
-    assert sorted(found) == sorted({row.text for row in same} | {other.text})  # 1 of 2 equal ones, pages 2 and 3
-    assert len(found) == 4
+    result = texts(Listed([*same, other]), 9)
+    assert set(result[:2]) > {other.text}
+    assert sorted(result) == sorted({row.text for row in same} | {other.text})  # 1 of 2 equal ones, pages 2 and 3
+    assert len(result) == 4
 
 
 def test_near_is_a_share_of_the_tokens() -> None:
     base = "one two three four five six art"
     near, far = base + " seven eight", base + " seven eight nine"  # 7 of 9 and 7 of 10 tokens are common
     assert 7 / 9 > sampling.NEAR > 7 / 10
-    kept = Listed([Row(base, "a", 1), Row(near, "b", 2)]), Listed([Row(base, "a", 1), Row(far, "b", 2)])
-    choices = [sampling._Choice() for _ in kept]
-    taken = [
-        [choice.take(found) for found in sample(held, "art", 2, 0, 0)]
-        for choice, held in zip(choices, kept, strict=True)
+    listings = Listed([Row(base, "a", 1), Row(near, "b", 2)]), Listed([Row(base, "a", 1), Row(far, "b", 2)])
+    choices = [sampling._Choice() for _ in listings]
+    proposals = [
+        [choice.take(sentence) for sentence in sample(sentences, "art", 2, 0, 0)]
+        for choice, sentences in zip(choices, listings, strict=True)
     ]
-    assert [sum(each) for each in taken] == [1, 2]
+    assert [sum(item) for item in proposals] == [1, 2]
 
 
 def test_near_is_reported_as_by_comparing_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = Random(1)
-    held = [" ".join(["art", *(draw.choice(NAMES[:9]) for _ in range(draw.randrange(9)))]) for _ in range(300)]
-    rows = [Row(text, "a.txt", line) for line, text in enumerate(held)]
-    made = texts(Listed(rows), 300)
+    sentences = [" ".join(["art", *(draw.choice(NAMES[:9]) for _ in range(draw.randrange(9)))]) for _ in range(300)]
+    rows = [Row(text, "a.txt", line) for line, text in enumerate(sentences)]
+    result = texts(Listed(rows), 300)
     monkeypatch.setattr(sampling, "_telling", sorted)
-    assert made == texts(Listed(rows), 300)
+    assert result == texts(Listed(rows), 300)
 
 
 def test_many_sentences_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,14 +124,14 @@ def test_extra_is_counted_from_the_words_that_were_found() -> None:
 
 
 def test_the_first_occurrence_is_marked() -> None:
-    (found,) = sample(Listed([Row("party, art and Art", "a", 1)]), "art", 5, 0, 0)
-    assert (found.start, found.end) == (7, 10)
+    (result,) = sample(Listed([Row("party, art and Art", "a", 1)]), "art", 5, 0, 0)
+    assert (result.start, result.end) == (7, 10)
 
 
 def test_many_candidates_come_from_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "WHOLE", 100)
     source = Listed(different(6400))
-    parts = {(found.row.line - 1) // 100 for found in sample(source, "art", 64, 0, 0)}
+    parts = {(sentence.row.line - 1) // 100 for sentence in sample(source, "art", 64, 0, 0)}
     assert len(parts) == sampling.STRATA  # one from each 64th of the collection
     assert source.looked_at == sampling.CHUNK
 

@@ -65,11 +65,11 @@ def test_where_an_example_is_from(whole: Path) -> None:
 
 
 def test_many_phrases_at_once(whole: Path) -> None:
-    told: list[tuple[int, int]] = []
+    events: list[tuple[int, int]] = []
     with ExampleIndex.open(whole) as source:
-        answers = source.find_all(["art", "nothing", "art"], 1, 0, 0, lambda *numbers: told.append(numbers))
+        answers = source.find_all(["art", "nothing", "art"], 1, 0, 0, lambda *numbers: events.append(numbers))
         assert answers == [source.find("art", 1, 0), [], source.find("art", 1, 0)]
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert events == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_what_cannot_be_asked(whole: Path) -> None:
@@ -116,13 +116,13 @@ def test_a_file_is_used_again_while_nothing_has_changed(tmp_path: Path) -> None:
 
 def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasemate.examples.sources._BATCH", 2)
-    told: list[ProgressEvent] = []
+    events: list[ProgressEvent] = []
     documents = [Document("a", "d", lambda: iter(DOCUMENTS[0].sentences()), 70, lambda: 35), DOCUMENTS[1]]
-    ExampleIndex.build(documents, progress=told.append).close()
+    ExampleIndex.build(documents, progress=events.append).close()
     sizes = [2, 4, 6, 7, 9, 11]  # 7 sentences, then 4, two at a time
-    assert [event.sentences for event in told] == sizes
-    assert [event.bytes_done for event in told] == [35] * 4 + [70] * 2
-    assert {event.bytes_total for event in told} == {70}
+    assert [event.sentences for event in events] == sizes
+    assert [event.bytes_done for event in events] == [35] * 4 + [70] * 2
+    assert {event.bytes_total for event in events} == {70}
 
 
 def test_what_is_not_store(tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_a_newer_format(whole: Path, tmp_path: Path) -> None:
 
 def test_a_truncated_store(whole: Path, tmp_path: Path) -> None:
     content = whole.read_bytes()
-    for kept in (200, 4096, len(content) // 2, len(content) - 1):
-        (tmp_path / "a").write_bytes(content[:kept])
+    for size in (200, 4096, len(content) // 2, len(content) - 1):
+        (tmp_path / "a").write_bytes(content[:size])
         with pytest.raises(IndexDamaged, match="remove the file and make it again"):
             ExampleIndex.open(tmp_path / "a")
     with ExampleIndex.build(DOCUMENTS, tmp_path / "a", "mul") as source:  # the documents are at hand
@@ -160,11 +160,11 @@ def test_a_truncated_store(whole: Path, tmp_path: Path) -> None:
 
 
 def test_flipped_bytes_never_change_an_answer_unnoticed(whole: Path, tmp_path: Path) -> None:
-    asked = ["party", "strasse", "水", "프린터", "принтер"]
+    phrases = ["party", "strasse", "水", "프린터", "принтер"]
 
     def answers(path: Path) -> list[object]:
         with ExampleIndex.open(path) as source:
-            return [source.examples(phrase, extra=0) for phrase in asked]
+            return [source.examples(phrase, extra=0) for phrase in phrases]
 
     content, draw, noticed = whole.read_bytes(), random.Random(1), 0
     expected = answers(whole)

@@ -28,7 +28,7 @@ def versions() -> dict[str, int]:
     return {"index": manifest.VERSION, "model folder": model_folder.folder_version([]), "word vectors": words.VERSION}
 
 
-def asked(kind: str, place: Path) -> Any:
+def contents(kind: str, place: Path) -> Any:
     """What is in it, as it is kept beside it: as JSON has it."""
     from damage_kinds import KINDS
 
@@ -50,7 +50,7 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as name:
             place = next(one for one in KINDS if one.name == kind).make(Path(name))
-            answer = asked(kind, place)
+            answer = contents(kind, place)
             with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
                 for member in sorted(place.rglob("*")):
                     if member.name not in ("write.lock", "writer.json"):

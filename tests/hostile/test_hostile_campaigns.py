@@ -47,7 +47,7 @@ class Job:
         if folder.name != "calm":
             self.other(folder)
 
-    def check(self, folder: Path, said: int) -> list[str]:
+    def check(self, folder: Path, message: int) -> list[str]:
         return []
 
     def rows(self, folder: Path) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_a_crash_campaign_sees(other: Callable[[Path], None], problem: str, tmp_
     finally:
         gc.unfreeze()
     assert (campaign.kills, campaign.early) == (0, 1)
-    assert [problem in each for each in campaign.problems] == [True] * bool(problem)
+    assert [problem in item for item in campaign.problems] == [True] * bool(problem)
 
 
 def test_a_child_that_is_killed_and_one_that_fails() -> None:
@@ -107,8 +107,8 @@ def test_a_job_that_hides_a_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "judgement"), [("txt.gz", "other"), ("model folder", "problem")])
 def test_only_packed_text_may_be_doubled(kind: str, judgement: str) -> None:
     child: Any = SimpleNamespace(error="", problem="", lines=0, said=2)
-    found = damage.judged(Kind(kind, "sealed", Path, Path), "tokenizer.json.gz doubled", 1, child, 0)
-    assert found[0] == judgement
+    result = damage.judged(Kind(kind, "sealed", Path, Path), "tokenizer.json.gz doubled", 1, child, 0)
+    assert result[0] == judgement
 
 
 def test_a_wrong_error_of_a_manifest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,8 +121,8 @@ def test_a_wrong_error_of_a_manifest_is_a_finding(monkeypatch: pytest.MonkeyPatc
         fuzz_targets.run("manifest", fuzz_targets.MANIFESTS[1])
 
 
-@pytest.mark.parametrize(("end", "found"), [(None, 1), (KeyboardInterrupt, 0)], ids=["a hang", "an interruption"])
-def test_fuzzing_at_random(end: type | None, found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("end", "number"), [(None, 1), (KeyboardInterrupt, 0)], ids=["a hang", "an interruption"])
+def test_fuzzing_at_random(end: type | None, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def feed(_: bytes) -> None:
         if end:
             raise end
@@ -137,7 +137,7 @@ def test_fuzzing_at_random(end: type | None, found: int, tmp_path: Path, monkeyp
             fuzz._plain("txt", 30, 0)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert len(list(tmp_path.iterdir())) == found
+    assert len(list(tmp_path.iterdir())) == number
 
 
 @pytest.fixture
@@ -168,15 +168,15 @@ def test_an_answer_without_hits_or_with_one_twice(tmp_path: Path, pool: concurre
         (tmp_path / "log.jsonl").write_text(f'[{index.store.state().generation}, {{"doc0": [0, 2]}}]\n')
         query, log, search = pool.vectors("doc0", 0, 2)[0], concurrency.Log(tmp_path), index.search
         assert concurrency._answer(index, pool, log, query, None)[1] == []
-        for change, seen in ((lambda ids: ids * 0 - 1, "nothing"), (lambda ids: ids[:, [0, 0]], "twice")):
+        for change, records in ((lambda ids: ids * 0 - 1, "nothing"), (lambda ids: ids[:, [0, 0]], "twice")):
 
-            def changed(*asked: Any, change: Callable[..., Any] = change) -> Any:
-                run = search(*asked)
+            def changed(*arguments: Any, change: Callable[..., Any] = change) -> Any:
+                run = search(*arguments)
                 ids = change(run.ids)
                 return SimpleNamespace(ids=ids, scores=run.scores[:, : ids.shape[1]])
 
             index.search = changed  # type: ignore[method-assign, assignment]
-            assert seen in str(concurrency._answer(index, pool, log, query, None)[1])
+            assert records in str(concurrency._answer(index, pool, log, query, None)[1])
 
 
 @pytest.mark.parametrize(
@@ -199,6 +199,6 @@ def test_what_is_not_installed_is_reported(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(licences, "_extras", list)
     monkeypatch.setattr(sys, "argv", ["licences.py"])
     licences.main()
-    told = capsys.readouterr()
-    assert "not installed" in told.out
-    assert told.err == "not installed, so not looked at: surely-not-there-7\n"
+    events = capsys.readouterr()
+    assert "not installed" in events.out
+    assert events.err == "not installed, so not looked at: surely-not-there-7\n"

@@ -26,24 +26,24 @@ QUICK = [kind for kind in KINDS if not kind.training and kind.name != "index"]  
 def test_damaged_files(kind: Kind, tmp_path: Path) -> None:
     place = kind.make(tmp_path)
     work = tmp_path / "copies" / place.name
-    right, seen = answer(kind, place, work), Counter[str]()
+    right, records = answer(kind, place, work), Counter[str]()
     for what, file, damaged in cases(kind, place, random.Random(3), 1):
         copied(place, work)
         (work / file.relative_to(place) if place.is_dir() else work).write_bytes(damaged)
         try:
-            found = kind.read(work)
+            documents = kind.read(work)
         except PhrasemateError as error:
-            seen["error" if "\n" not in str(error) else "lines"] += 1
+            records["error" if "\n" not in str(error) else "lines"] += 1
         else:
-            same = repr(found) == right
-            seen["right" if same else "other"] += 1
+            same = repr(documents) == right
+            records["right" if same else "other"] += 1
             if kind.guard == "sealed" and not what.endswith(".gz doubled"):
                 assert same, what
             if kind.guard == "closed":
                 assert same or "truncated" not in what, what
     # what is kept of a long run is simply made again where it is damaged; all else has damage that is an error
-    assert not seen["lines"]
-    assert seen["error"] >= 6 * (kind.name != "kept states")
+    assert not records["lines"]
+    assert records["error"] >= 6 * (kind.name != "kept states")
 
 
 def answer(kind: Kind, place: Path, work: Path) -> str:

@@ -80,9 +80,9 @@ def test_a_value_beyond_all_measure_is_not_read(folder: Path, monkeypatch: pytes
 
 def test_sums_that_were_altered_are_not_gone_on_from(tmp_path: Path) -> None:
     path, facts = tmp_path / "sums.state", {"texts": "a"}
-    begun = ResumableSum(path, facts, np.zeros((3, 2), np.float32))
-    begun.add(2, np.arange(3), np.ones((3, 2), np.float32))
-    begun.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    resumable_sum = ResumableSum(path, facts, np.zeros((3, 2), np.float32))
+    resumable_sum.add(2, np.arange(3), np.ones((3, 2), np.float32))
+    resumable_sum.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     again = np.zeros((3, 2), np.float32)
     assert ResumableSum(path, facts, again).done == 2
     assert again.sum() == 3 * 2
@@ -96,12 +96,12 @@ def test_sums_that_were_altered_are_not_gone_on_from(tmp_path: Path) -> None:
 def test_kept_states_that_were_altered_are_made_again(tmp_path: Path) -> None:
     from phrasemate.training.frozen_states import Feed
 
-    made: list[int] = []
+    calls: list[int] = []
     contexts: Any = SimpleNamespace(ids=np.arange(8), bounds=np.arange(0, 9, 4), first=np.arange(2), name="x")
     feed = Feed([contexts], SimpleNamespace(width=3), 0, 32, lambda: None)  # type: ignore[arg-type]
 
     def computed(_: Any, start: int, stop: int) -> Any:
-        made.append(start)
+        calls.append(start)
         return np.arange(24, dtype=np.float16).reshape(8, 3)
 
     feed._computed = computed  # type: ignore[method-assign]
@@ -112,7 +112,7 @@ def test_kept_states_that_were_altered_are_made_again(tmp_path: Path) -> None:
             content[flip] ^= 4
             path.write_bytes(content)
         assert feed._opened(path, contexts, lambda *_: None).ravel().tolist() == list(range(24))
-        assert len(made) == times
+        assert len(calls) == times
 
 
 def test_an_error_is_one_line_whatever_a_file_is_called() -> None:
@@ -130,10 +130,10 @@ def test_too_little_memory_is_one_line_in_the_terminal() -> None:
     @app.command()
     def other() -> None: ...
 
-    done = CliRunner().invoke(app, ["one"])
-    assert done.exit_code == 1
-    assert done.stderr.startswith("error: there is not enough memory")
-    assert done.stderr.count("\n") == 1
+    result = CliRunner().invoke(app, ["one"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: there is not enough memory")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made import FORMATS, asked, versions
+from made import FORMATS, contents, versions
 
 from phrasemate.errors import IndexUnsupported, ModelUnsupported
 from phrasemate.index import manifest
@@ -31,7 +31,7 @@ def test_the_present_version_of_each_format_is_kept() -> None:
 def test_a_version_opens(path: Path, tmp_path: Path) -> None:
     kind = path.stem.rpartition("-")[0].replace("-", " ")
     place = unpacked(path, tmp_path)
-    assert near(asked(kind, place), json.loads(path.with_suffix(".json").read_text("utf-8")))
+    assert near(contents(kind, place), json.loads(path.with_suffix(".json").read_text("utf-8")))
 
 
 ARITHMETIC = 0.03  # what a processor without bfloat16 makes of the tiny model's numbers
@@ -73,9 +73,9 @@ def test_a_newer_version_says_what_to_do(tmp_path: Path) -> None:
     body = {k: v for k, v in json.loads((index / "index.json").read_text("utf-8")).items() if k != "crc"}
     (index / "index.json").write_bytes(manifest._canonical(body | {"version": 2}))
     with pytest.raises(IndexUnsupported, match="use a matching version of phrasemate"):
-        asked("index", index)
+        contents("index", index)
     model = unpacked(FORMATS / "model-folder-1.zip", tmp_path / "model")
     content = json.loads((model / "MANIFEST.json").read_text("utf-8"))
     (model / "MANIFEST.json").write_text(json.dumps(content | {"version": 3}), "utf-8")
     with pytest.raises(ModelUnsupported, match="upgrade phrasemate"):
-        asked("model folder", model)
+        contents("model folder", model)

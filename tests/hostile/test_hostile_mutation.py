@@ -21,18 +21,18 @@ def test_changed_mark_up_is_read_as_a_rule_and_never_breaks_a_reader(target: str
     pool, read = SEEDS[target](), 0
     for _ in range(120):
         seed = draw.choice(pool)
-        made = reshaped(draw, seed, target)
-        assert len(made) < 30 * len(seed) + 10_000
-        read += run(target, made)  # raises whatever is a finding
+        result = reshaped(draw, seed, target)
+        assert len(result) < 30 * len(seed) + 10_000
+        read += run(target, result)  # raises whatever is a finding
     assert read > 40
 
 
 @pytest.mark.parametrize("target", sorted(JSON))
 def test_changed_values_never_break_a_reader(target: str) -> None:
     draw = random.Random(f"{target} 1")
-    made = [revalued(draw, draw.choice(SEEDS[target]())) for _ in range(200)]
-    assert len(set(made)) > 100
-    assert {run(target, each) for each in made} == {True, False}
+    results = [revalued(draw, draw.choice(SEEDS[target]())) for _ in range(200)]
+    assert len(set(results)) > 100
+    assert {run(target, item) for item in results} == {True, False}
     assert {revalued(random.Random(seed), b"{}") for seed in range(50)} > {b'{"text": null}'}
     assert revalued(draw, b"[1]") == b"[1]"
     assert revalued(draw, b"{") == b"{"

@@ -63,12 +63,12 @@ def ordered(spans: list[tuple[int, int]], text: str) -> bool:
 @example("\ud83d\ude00", "en")
 @example("\ufeffA.\u200b B.", "en")
 def test_words_and_sentences(text: str, lang: str) -> None:
-    sentences, found = split_sentences(text, lang), words(text)
+    sentences, result = split_sentences(text, lang), words(text)
     assert ordered(sentences, text)
-    assert ordered(found, text)
+    assert ordered(result, text)
     inside = {at for start, end in sentences for at in range(start, end)}
     assert all(letter.isspace() for at, letter in enumerate(text) if at not in inside)
-    in_words = {at for start, end in found for at in range(start, end)}
+    in_words = {at for start, end in result for at in range(start, end)}
     assert all(at in in_words for at, letter in enumerate(text) if letter.isalnum())
 
 
@@ -86,17 +86,17 @@ def test_what_stands_before_only_moves_the_words(script: str, kind: str) -> None
 @settings(max_examples=150, deadline=None)
 @given(TEXTS, TEXTS, TEXTS)
 def test_marks_keep_every_character(before: str, phrase: str, after: str) -> None:
-    given_ = [part.replace("[", "(").replace("]", ")").replace("\\", "/") for part in (before, phrase, after)]
-    query = f"{given_[0]}[[{given_[1]}]]{given_[2]}"
-    if not any(map(str.isalnum, given_[1])):
+    items = [part.replace("[", "(").replace("]", ")").replace("\\", "/") for part in (before, phrase, after)]
+    query = f"{items[0]}[[{items[1]}]]{items[2]}"
+    if not any(map(str.isalnum, items[1])):
         with pytest.raises(QueryError):
             parse_query(query)
         return
-    found = parse_query(query)
-    assert found.text == "".join(given_)
-    (marked,) = found.phrases
-    assert marked.text == given_[1].strip()
-    assert marked.start == len(given_[0]) + len(given_[1]) - len(given_[1].lstrip())
+    result = parse_query(query)
+    assert result.text == "".join(items)
+    (marked,) = result.phrases
+    assert marked.text == items[1].strip()
+    assert marked.start == len(items[0]) + len(items[1]) - len(items[1].lstrip())
 
 
 @pytest.mark.skipif(not bundled_folder().exists(), reason="no bundled model")

@@ -16,5 +16,5 @@ def model() -> FakeModel:
 @pytest.fixture
 def index(tmp_path: Path, model: FakeModel):
     """An empty index that turns to FAISS from 300 phrases on."""
-    with Index.create(tmp_path / "idx", model, settings=SMALL, threads=1) as made:
-        yield made
+    with Index.create(tmp_path / "idx", model, settings=SMALL, threads=1) as result:
+        yield result

@@ -49,12 +49,12 @@ def texts(count: int) -> list[str]:
 
 def fill(path: Path, count: int, settings: IndexSettings) -> Index:
     index = Index.create(path, Model(), settings=settings, threads=1)
-    begun = perf_counter()
+    start = perf_counter()
     report = index.add([Document.from_texts(f"d{at}", texts(5000)) for at in range(count // 5000)], lang="en")
-    own = perf_counter() - begun - report.encoder_seconds
+    seconds = perf_counter() - start - report.encoder_seconds
     print(
-        f"{count:,} sentences, {report.phrases:,} phrases: {own:.1f} s without the model, "
-        f"{1e6 * own / count:.0f} us a sentence"
+        f"{count:,} sentences, {report.phrases:,} phrases: {seconds:.1f} s without the model, "
+        f"{1e6 * seconds / count:.0f} us a sentence"
     )
     return index
 
@@ -82,27 +82,27 @@ def layout(path: Path) -> None:
         connection.execute(f"PRAGMA page_size = {schema.PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("CREATE TABLE v (id INTEGER PRIMARY KEY, sentence, spans, codes, crc)")
-        begun, at = perf_counter(), 0
+        start, at = perf_counter(), 0
         for chunk in chunks:
             connection.execute("BEGIN")
-            for found in chunk:
-                codes = row_codec.quantise(found.vectors)
+            for result in chunk:
+                codes = row_codec.quantise(result.vectors)
                 parts = range(1) if name == "sentence" else range(PHRASES)
                 for part in parts:
                     cut = slice(None) if name == "sentence" else slice(part, part + 1)
                     spans, blob = (
-                        row_codec.pack_spans(found.starts[cut], found.ends[cut], found.scores[cut]),
+                        row_codec.pack_spans(result.starts[cut], result.ends[cut], result.scores[cut]),
                         codes[cut].tobytes(),
                     )
                     row = (at, at, spans, blob, row_codec.checksum(b"v", (at, at), spans, blob))
                     connection.execute("INSERT INTO v VALUES (?, ?, ?, ?, ?)", row)
                     at += 1
             connection.execute("COMMIT")
-        wrote = perf_counter() - begun
-        begun = perf_counter()
+        wrote = perf_counter() - start
+        start = perf_counter()
         for row in connection.execute("SELECT * FROM v"):
             assert row_codec.same(row[4], b"v", row[:2], row[2], row[3])
-        read = perf_counter() - begun
+        read = perf_counter() - start
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         size = (path / name).stat().st_size
         print(
@@ -126,9 +126,9 @@ def words(path: Path) -> None:
             ("two characters", lambda: index.containing("qz")),
             ("rebuild", lambda: connection.execute("INSERT INTO words (words) VALUES ('rebuild')")),
         ):
-            begun = perf_counter()
+            start = perf_counter()
             call()
-            print(f"  {name}: {1000 * (perf_counter() - begun):.1f} ms")
+            print(f"  {name}: {1000 * (perf_counter() - start):.1f} ms")
 
 
 def search(path: Path, counts: tuple[int, ...] = (5_000, 60_000, 70_000)) -> None:
@@ -137,27 +137,27 @@ def search(path: Path, counts: tuple[int, ...] = (5_000, 60_000, 70_000)) -> Non
         index = fill(path / str(count), count, IndexSettings(exact_below=10**9))
         index.close()
         with Index.open(path / str(count), Model(), threads=1) as index:
-            begun = perf_counter()
-            made = faiss_build.build(index.store, IndexSettings(), 1)
+            start = perf_counter()
+            result = faiss_build.build(index.store, IndexSettings(), 1)
             print(
-                f"  build {perf_counter() - begun:.1f} s: {made and made.factory}; peak "
+                f"  build {perf_counter() - start:.1f} s: {result and result.factory}; peak "
                 f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB"
             )
             sizes(index)
         with Index.open(path / str(count), Model(), threads=1) as index:
             queries = Model().extract([""] * 40)
-            many = np.concatenate([found.vectors for found in queries])[:1000]
+            many = np.concatenate([query.vectors for query in queries])[:1000]
             times = []
             for batch in (many[:1], many[:1], many[1:2], many):
-                begun = perf_counter()
+                start = perf_counter()
                 run = index.search(batch, 32)
-                times.append(1000 * (perf_counter() - begun))
-            begun = perf_counter()
+                times.append(1000 * (perf_counter() - start))
+            start = perf_counter()
             index.hits(run.ids[0], run.scores[0])
-            hits = 1000 * (perf_counter() - begun)
+            hits = 1000 * (perf_counter() - start)
             print(f"  first {times[0]:.0f} ms, one {times[2]:.1f} ms, 1,000 {times[3]:.0f} ms; 32 hits {hits:.1f} ms")
-            begun = perf_counter()
-            print("  verify", index.verify().checked, f"{perf_counter() - begun:.1f} s")
+            start = perf_counter()
+            print("  verify", index.verify().checked, f"{perf_counter() - start:.1f} s")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def test_neighbours_are_of_the_same_document_and_in_its_order(index: Index, mode
     before, after = index.around(phrase_of(index, "six f"))
     assert (before, [(s.text, s.line) for s in after]) == ([], [("seven g", 2)])
     assert index.around(phrase_of(index, "two b"), 0) == ([], [])
-    assert [len(found) for found in index.around(phrase_of(index, "two b"), 1 << 64)] == [1, 3]
+    assert [len(sentence) for sentence in index.around(phrase_of(index, "two b"), 1 << 64)] == [1, 3]
 
 
 def test_sentences_without_phrases_are_neighbours_too(index: Index) -> None:
@@ -32,9 +32,9 @@ def test_sentences_without_phrases_are_neighbours_too(index: Index) -> None:
 
 def test_a_phrase_that_is_gone(index: Index) -> None:
     index.add([Document.from_texts("a", ["one a"]), Document.from_texts("b", ["two b"])], lang="en")
-    gone = phrase_of(index, "one a")
+    phrase_id = phrase_of(index, "one a")
     index.delete("a")
-    with pytest.raises(InputError, match=f"phrase {gone} was deleted"):
-        index.around(gone)
+    with pytest.raises(InputError, match=f"phrase {phrase_id} was deleted"):
+        index.around(phrase_id)
     with pytest.raises(InputError, match="no phrase 99"):
         index.around(99)

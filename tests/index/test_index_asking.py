@@ -69,10 +69,10 @@ def test_where_hardly_any_near_phrase_passes_the_rows_are_read(tmp_path: Path, m
     with Index.create(tmp_path / "idx", FakeModel(), settings=settings, threads=1) as index:
         index.add([document("a", 500, 0), document("b", 30, 1)])
         queries = np.concatenate([index.vectors([at])[:, :] for at in range(5)])  # of document a
-        asked: list[int] = []
+        calls: list[int] = []
         propose = Faiss._proposed
-        told = lambda self, vectors, count, *more: asked.append(count) or propose(self, vectors, count, *more)  # noqa: E731
-        monkeypatch.setattr(Faiss, "_proposed", told)
+        events = lambda self, vectors, count, *more: calls.append(count) or propose(self, vectors, count, *more)  # noqa: E731
+        monkeypatch.setattr(Faiss, "_proposed", events)
         monkeypatch.setattr(snapshot_search, "_CANDIDATES", 100)
         run = index.search(queries, 20, documents=["b"])
         exact = Exact(16, 4096)
@@ -80,7 +80,7 @@ def test_where_hardly_any_near_phrase_passes_the_rows_are_read(tmp_path: Path, m
         ids, scores = exact.search(queries, 20)
         assert np.array_equal(run.ids, ids)
         assert run.scores == pytest.approx(scores, abs=1e-5)
-        assert max(asked, default=0) <= index.stats().phrases // 4
+        assert max(calls, default=0) <= index.stats().phrases // 4
 
 
 def test_many_queries_share_what_may_be_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,16 +88,16 @@ def test_many_queries_share_what_may_be_proposed(tmp_path: Path, monkeypatch: py
         index.add([document("a", 300, 0)])
         queries = row_codec.dequantise(np.random.default_rng(9).integers(-127, 128, (50, 16)).astype(np.int8))
         whole = index.search(queries, 20)
-        asked: list[int] = []
+        calls: list[int] = []
         propose = Faiss._proposed
-        told = lambda self, vectors, count, *more: (  # noqa: E731
-            asked.append(len(vectors) * count) or propose(self, vectors, count, *more)
+        events = lambda self, vectors, count, *more: (  # noqa: E731
+            calls.append(len(vectors) * count) or propose(self, vectors, count, *more)
         )
-        monkeypatch.setattr(Faiss, "_proposed", told)
+        monkeypatch.setattr(Faiss, "_proposed", events)
         monkeypatch.setattr(faiss_search, "_PROPOSED", 1_000)
         parts = index.search(queries, 20)
         assert np.array_equal(parts.ids, whole.ids)
-        assert 0 < max(asked) <= 1_000
+        assert 0 < max(calls) <= 1_000
 
 
 @pytest.mark.parametrize(("candidates", "fine"), [(4, True), (1, False)])
@@ -116,24 +116,24 @@ def test_a_file_is_held_to_what_it_was_tuned_for(tmp_path: Path, candidates: int
 
 def test_queries_of_tuning_are_of_sentences_whose_phrases_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = [9, 3, 500, 4, 7, 2]
-    found = [VectorRow(0, 0, 0, length, b"") for length in lengths]
-    assert tuning._short(found) == found  # 6 x 500 is little
+    results = [VectorRow(0, 0, 0, length, b"") for length in lengths]
+    assert tuning._short(results) == results  # 6 x 500 is little
     monkeypatch.setattr(tuning, "_OWN", 6 * 500 - 1)
-    assert [row.phrases for row in tuning._short(found)] == [9, 3, 4, 7, 2]
+    assert [row.phrases for row in tuning._short(results)] == [9, 3, 4, 7, 2]
     monkeypatch.setattr(tuning, "_OWN", 4 * 7)
-    assert [row.phrases for row in tuning._short(found)] == [3, 4, 7, 2]
+    assert [row.phrases for row in tuning._short(results)] == [3, 4, 7, 2]
     monkeypatch.setattr(tuning, "_OWN", 1)
-    assert [row.phrases for row in tuning._short(found)] == [2]
+    assert [row.phrases for row in tuning._short(results)] == [2]
 
 
 def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/idx\xff"))
     with Index.create(folder, FakeModel(), settings=SMALL, threads=1) as index:
         index.add([document("a", 100, 0)])
-        found = index.search(np.eye(16, dtype=np.float32), 3)
+        run = index.search(np.eye(16, dtype=np.float32), 3)
     with Index.open(folder, FakeModel(), readonly=True, threads=1) as index:
         assert index.stats().engine.startswith("FAISS")
-        assert np.array_equal(index.search(np.eye(16, dtype=np.float32), 3).ids, found.ids)
+        assert np.array_equal(index.search(np.eye(16, dtype=np.float32), 3).ids, run.ids)
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs the list of mappings that Linux gives")

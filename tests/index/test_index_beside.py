@@ -68,13 +68,13 @@ def test_a_snapshot_older_than_the_faiss_file_is_answered_from_what_it_has(
     with reader.snapshot(), caplog.at_level(logging.WARNING):
         end = reader.stats().phrases
         writer.add([document("b", 2)], lang="en")
-        made = (writer.path / VECTORS_JSON).read_bytes()
-        found = reader.search(QUERIES, 700, documents=only)
-        assert same(found, expected)
-        assert found.ids.max() < end
+        content = (writer.path / VECTORS_JSON).read_bytes()
+        run = reader.search(QUERIES, 700, documents=only)
+        assert same(run, expected)
+        assert run.ids.max() < end
         assert len(reader._view.exact) == 0  # nothing was loaded into memory instead
     assert caplog.text == ""
-    assert (writer.path / VECTORS_JSON).read_bytes() == made
+    assert (writer.path / VECTORS_JSON).read_bytes() == content
     assert same(reader.search(QUERIES, 700), writer.search(QUERIES, 700))
 
 
@@ -101,12 +101,12 @@ def test_vectors_json_is_taken_away_while_a_search_begins(
 ) -> None:
     expected, read = exactly(writer, 50), Path.read_bytes
 
-    def gone(path: Path) -> bytes:
+    def vanish(path: Path) -> bytes:
         if path.name == VECTORS_JSON:
             path.unlink(missing_ok=True)
         return read(path)
 
-    monkeypatch.setattr(Path, "read_bytes", gone)
+    monkeypatch.setattr(Path, "read_bytes", vanish)
     assert same(reader.search(QUERIES, 50), expected)
 
 
@@ -114,17 +114,17 @@ def test_many_queries_are_multiplied_with_a_block_in_parts(writer: Index, monkey
     writer.add([document("b", 2, 30)], lang="de")
     queries = np.concatenate([QUERIES, -QUERIES, QUERIES[:1]])
     expected = [writer.search(query[None], 5, documents=["b"]) for query in queries]
-    asked, promising = [], exact.topk_candidates
+    calls, promising = [], exact.topk_candidates
 
     def watched(scores: Any, k: int, floor: Any) -> Any:
-        asked.append(len(scores))
+        calls.append(len(scores))
         return promising(scores, k, floor)
 
     monkeypatch.setattr(snapshot_search, "_ASKED", 2)
     monkeypatch.setattr(exact, "topk_candidates", watched)
-    found = writer.search(queries, 5, documents=["b"])
-    assert asked == [2, 2, 1]
-    assert found.ids.tolist() == [run.ids[0].tolist() for run in expected]
+    result = writer.search(queries, 5, documents=["b"])
+    assert calls == [2, 2, 1]
+    assert result.ids.tolist() == [run.ids[0].tolist() for run in expected]
 
 
 # -- verify beside a writer
@@ -219,22 +219,22 @@ def test_a_reader_without_permission_follows_a_writer() -> None:
         reader = context.Process(target=watch, args=(folder, theirs), daemon=True)
         reader.start()
 
-        def told() -> Any:
+        def state() -> Any:
             ours.send(True)
             return ours.recv()
 
         assert ours.recv() == (True, True)
-        assert told() == [["a"], True]
+        assert state() == [["a"], True]
         folder.chmod(0o755)
         with Index.open(folder, FakeModel(), settings=SMALL, threads=1) as index:
             index.add([document("b", 2, 300)], lang="en")
-            assert told() == [["a", "b"], True]
+            assert state() == [["a", "b"], True]
             index.delete("a")
             index.optimize()
-            assert told() == [["b"], True]
+            assert state() == [["b"], True]
         with Index.open(folder, FakeModel(), settings=SMALL, threads=1) as index:
             index.add([document("c", 3, 30)], lang="en")
-        assert told() == [["b", "c"], True]
+        assert state() == [["b", "c"], True]
         ours.send(False)
         reader.join(10)
         assert reader.exitcode == 0
@@ -301,11 +301,11 @@ def test_patience_comes_back_after_a_log_that_could_not_be_merged(writer: Index)
                 raise schema.sqlite3.OperationalError("disk I/O error")
             return self.connection.execute(statement)
 
-    held, writer.store.connection = writer.store.connection, Full(writer.store.connection)
+    connection_before, writer.store.connection = writer.store.connection, Full(writer.store.connection)
     with pytest.raises(PhraseIndexError):
         writer.store.checkpoint()
-    writer.store.connection = held
-    assert held.execute("PRAGMA busy_timeout").fetchone() == (1000 * schema.BUSY_SECONDS,)
+    writer.store.connection = connection_before
+    assert connection_before.execute("PRAGMA busy_timeout").fetchone() == (1000 * schema.BUSY_SECONDS,)
 
 
 def read_while_changed(index: Index) -> None:

@@ -30,15 +30,15 @@ def test_every_answer_is_of_one_committed_state(tmp_path: Path) -> None:
     for process in (writer, *readers):
         process.join(60)
     assert [process.exitcode for process in (writer, *readers)] == [0, 0, 0]
-    told = json.loads((folder / "writer.json").read_text())
-    assert told["problems"] == []
-    assert told["done"]["commits"] >= 5
+    record = json.loads((folder / "writer.json").read_text())
+    assert record["problems"] == []
+    assert record["done"]["commits"] >= 5
     for seed in (1, 2):
-        found = json.loads((folder / f"reader-{seed}.json").read_text())
-        assert found["problems"] == []
-        assert found["answers"] > 20
-        assert found["states"] > 1
-        assert found["best"] >= 0.9 * found["answers"]
+        result = json.loads((folder / f"reader-{seed}.json").read_text())
+        assert result["problems"] == []
+        assert result["answers"] > 20
+        assert result["states"] > 1
+        assert result["best"] >= 0.9 * result["answers"]
 
 
 def test_an_answer_of_no_committed_state_is_seen(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_an_answer_of_no_committed_state_is_seen(tmp_path: Path) -> None:
         index.add([pool.document(0, 0)], lang="en")
         generation = index.store.state().generation
         query = pool.vectors("doc0", 0, 2)[0]
-        for held, wrong in (((0, 2), 0), ((0, 1), 1), ((1, 1), 1)):
-            (folder / "log.jsonl").write_text(json.dumps([generation, {"doc0": held}]) + "\n")
+        for content, wrong in (((0, 2), 0), ((0, 1), 1), ((1, 1), 1)):
+            (folder / "log.jsonl").write_text(json.dumps([generation, {"doc0": content}]) + "\n")
             _, problems, _ = concurrency._answer(index, pool, concurrency.Log(folder), query, "four")
             assert (len(problems) > 0) == bool(wrong)
     state = concurrency.State(1, {"doc0": (0, 1)})

@@ -38,12 +38,12 @@ def make(folder: Path) -> Path:
         index.delete("doc0")
         index.add([Document.from_texts("late", TEXTS["doc0"][:9])], lang="de")
         index.store.connection.execute("PRAGMA wal_autocheckpoint = 0")
-        seen = []
+        records = []
         # copied from within an add: the last chunk is only in the log
         index.add(
             [Document.from_texts("last", ["spring water here.", "a bank of sand."])],
             progress=lambda event: (
-                None if event.stage else seen.append(shutil.copytree(folder / "live", folder / "copy"))
+                None if event.stage else records.append(shutil.copytree(folder / "live", folder / "copy"))
             ),
         )
     assert (folder / "copy" / "store.sqlite-wal").stat().st_size > 0
@@ -59,8 +59,8 @@ def questions() -> dict[str, int]:
     """Phrases and how often they occur: from a plain count over the texts."""
     counts: Counter[str] = Counter()
     stored = [*TEXTS["doc1"], *TEXTS["doc2"], *TEXTS["doc0"][:9], "spring water here.", "a bank of sand."]
-    for found, text in zip(MODEL.extract(stored), stored, strict=True):
-        counts.update(text[s:e] for s, e in zip(found.starts, found.ends, strict=True))
+    for result, text in zip(MODEL.extract(stored), stored, strict=True):
+        counts.update(text[s:e] for s, e in zip(result.starts, result.ends, strict=True))
     rare = [phrase for phrase, count in sorted(counts.items()) if count <= 4]
     return {phrase: counts[phrase] for phrase in [*rare[::23], "spring water", "bank"]}
 
@@ -128,23 +128,23 @@ def test_truncated(intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixtur
         folder = Path(shutil.copytree(intact, tmp_path / str(trial)))
         with target(folder, name).open("rb+") as file:
             file.truncate(max(0, length))
-        seen = outcome(folder, caplog)
+        records = outcome(folder, caplog)
         if name in ("index.json", "store.sqlite", "store.sqlite-wal") and length <= size // 2:
-            assert seen == "error", length
+            assert records == "error", length
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_missing(intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
     folder = Path(shutil.copytree(intact, tmp_path / "idx"))
     target(folder, name).unlink()
-    wanted = {
+    table = {
         "index.json": "error",
         "store.sqlite": "error",
         "store.sqlite-wal": "error",
         "vectors.faiss": "rebuilt",
         "vectors.codes": "rebuilt",
     }
-    assert outcome(folder, caplog) == wanted.get(name, "right")
+    assert outcome(folder, caplog) == table.get(name, "right")
 
 
 @pytest.mark.parametrize("what", [b"water here", b"doc2"])

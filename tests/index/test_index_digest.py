@@ -76,8 +76,8 @@ def written(path: Path) -> Path:
 
 def answer(path: Path) -> list[int]:
     with Index.open(path, FakeModel(), readonly=True, threads=2) as index:
-        found: list[int] = index.search(np.eye(16, dtype=np.float32)[:1], 3).ids.tolist()[0]
-        return found
+        value: list[int] = index.search(np.eye(16, dtype=np.float32)[:1], 3).ids.tolist()[0]
+        return value
 
 
 def test_an_index_of_a_version_that_wrote_no_parts_is_opened_and_checked(tmp_path: Path) -> None:

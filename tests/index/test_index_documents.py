@@ -112,11 +112,11 @@ def test_frequent_words_are_learned_once_per_language(index: Index, monkeypatch:
 
 
 def test_everything_about_a_sentence_comes_back(index: Index, model: FakeModel) -> None:
-    held = [Sentence("Ein Café \U0001f600 am Ufer!", 17, {"id": 5, "tags": ["a", "ü"]}), Sentence("", 18)]
-    index.add([Document("näme\udce9.txt", "d1", lambda: iter(held))], lang="de")
+    sentences = [Sentence("Ein Café \U0001f600 am Ufer!", 17, {"id": 5, "tags": ["a", "ü"]}), Sentence("", 18)]
+    index.add([Document("näme\udce9.txt", "d1", lambda: iter(sentences))], lang="de")
     run = index.search(model.extract(["Ufer"])[0].vectors, 1)
     (hit,) = index.hits(run.ids[0], run.scores[0])
-    assert (hit.text, hit.context, hit.start, hit.line) == ("Ufer", held[0].text, 14, 17)
+    assert (hit.text, hit.context, hit.start, hit.line) == ("Ufer", sentences[0].text, 14, 17)
     assert (hit.document, hit.language, hit.metadata) == ("näme\udce9.txt", "de", {"id": 5, "tags": ["a", "ü"]})
     assert hit.score == pytest.approx(1, abs=1e-3)
     assert index.containing("UFER!") == [0]
@@ -195,9 +195,9 @@ def test_create_and_open_say_what_is_there(index: Index, model: FakeModel, tmp_p
 def test_a_model_that_errs_is_found_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     class Wrong(FakeModel):
         def extract(self, texts, frequent=frozenset()):  # type: ignore[no-untyped-def]
-            found = super().extract(texts, frequent)
-            found[0].ends[0] = 99
-            return found
+            phrases = super().extract(texts, frequent)
+            phrases[0].ends[0] = 99
+            return phrases
 
     with Index.open(index.path, Wrong(), settings=SMALL, threads=1) as wrong:
         with pytest.raises(ModelError, match="phrases outside the text 'one two'"):
@@ -207,18 +207,18 @@ def test_a_model_that_errs_is_found_out(index: Index, monkeypatch: pytest.Monkey
 
 def test_an_index_keeps_how_it_segments(tmp_path: Path) -> None:
     """Options given when it is made hold for all text that comes in, in later processes too."""
-    seen: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
 
     class Watched(FakeModel):
         def extract(self, texts, frequent=frozenset(), **options):  # type: ignore[no-untyped-def]
-            seen.append(options)
+            records.append(options)
             return super().extract(texts, frequent)
 
     with Index.create(tmp_path / "idx", Watched(), segment={"threshold": 0.5}) as index:
         assert index.stats().segment == {"threshold": 0.5}
     with Index.open(tmp_path / "idx", Watched()) as index:
         index.add([Document.from_texts("a", ["one two"])])
-    assert seen == [{"threshold": 0.5}]
+    assert records == [{"threshold": 0.5}]
 
 
 def test_an_index_of_before_segment_options_opens(tmp_path: Path) -> None:
@@ -232,10 +232,10 @@ def test_an_index_of_before_segment_options_opens(tmp_path: Path) -> None:
 
 
 def deep(brackets: int) -> Any:
-    found: Any = "x"
+    results: Any = "x"
     for _ in range(brackets):
-        found = [found]
-    return found
+        results = [results]
+    return results
 
 
 @pytest.mark.parametrize("metadata", [{("a", "b"): 1}, {"a": deep(100)}, {"a": deep(900)}, {"a": deep(100_000)}])

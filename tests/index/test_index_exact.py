@@ -90,13 +90,13 @@ def test_scan_finds_what_sorting_all_scores_finds(k: int, sizes: tuple[int, ...]
     elif order != "mixed":  # every block is better than those before it, or worse
         scores = np.sort(scores, axis=1)[:, :: 1 if order == "rising" else -1]
     ends = np.cumsum([0, *sizes])
-    held = [(scores.T[a:b], np.arange(a, b) + 10) for a, b in pairwise(ends)]
-    ids, found = scan(np.eye(3, dtype=np.float32), k, held)  # so the scores are the numbers themselves
+    blocks = [(scores.T[a:b], np.arange(a, b) + 10) for a, b in pairwise(ends)]
+    ids, result = scan(np.eye(3, dtype=np.float32), k, blocks)  # so the scores are the numbers themselves
     by_score = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     assert ids[:, :count].tolist() == (by_score + 10).tolist()
-    assert found[:, :count].tolist() == np.take_along_axis(scores, by_score, 1).tolist()
+    assert result[:, :count].tolist() == np.take_along_axis(scores, by_score, 1).tolist()
     assert (ids[:, count:] == -1).all()
-    assert (found[:, count:] == -np.inf).all()
+    assert (result[:, count:] == -np.inf).all()
 
 
 def test_scan_of_no_queries_or_of_nothing_that_can_be_compared() -> None:

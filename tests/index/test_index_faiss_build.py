@@ -46,10 +46,10 @@ def test_nearly_all_vectors_are_in_the_list_whose_centre_is_best(codes: np.ndarr
     centres = inverted(index).quantizer.reconstruct_n(0, lists)
     turned = faiss.downcast_VectorTransform(index.chain.at(0)).apply(row_codec.dequantise(codes))
     best = (turned @ centres.T).argmax(axis=1)
-    held = np.empty(len(codes), np.int64)
+    rows = np.empty(len(codes), np.int64)
     for number, ids in enumerate(members(index)):
-        held[ids] = number
-    assert (held == best).mean() > (0.95 if lists == 1024 else 0.9999)
+        rows[ids] = number
+    assert (rows == best).mean() > (0.95 if lists == 1024 else 0.9999)
 
 
 def test_of_many_centres_only_promising_ones_are_compared(codes: np.ndarray) -> None:
@@ -58,10 +58,10 @@ def test_of_many_centres_only_promising_ones_are_compared(codes: np.ndarray) -> 
     assert isinstance(centres, faiss.IndexRefineFlat)
     assert isinstance(faiss.downcast_index(inverted(few).quantizer), faiss.IndexFlatIP)
     queries = faiss.downcast_VectorTransform(many.chain.at(0)).apply(row_codec.dequantise(codes[::50]))
-    found = centres.search(queries, 8)[1]
+    result = centres.search(queries, 8)[1]
     best = np.argsort(-(queries @ centres.reconstruct_n(0, 1024).T), axis=1)[:, :8]
-    shared = [len(np.intersect1d(a, b)) for a, b in zip(found, best, strict=True)]
-    assert (found[:, 0] == best[:, 0]).mean() > 0.95
+    shared = [len(np.intersect1d(a, b)) for a, b in zip(result, best, strict=True)]
+    assert (result[:, 0] == best[:, 0]).mean() > 0.95
     assert np.mean(shared) > 0.85 * 8
 
 
@@ -86,20 +86,20 @@ def test_faiss_alone_reads_the_file(codes: np.ndarray, tmp_path: Path, layout: L
     faiss.write_index(index, str(tmp_path / "a.faiss"))
     again = faiss.read_index(str(tmp_path / "a.faiss"))
     queries = row_codec.dequantise(codes[:8000:100])
-    for each in (index, again):
+    for item in (index, again):
         if layout.lists:
-            inverted(each).nprobe = layout.lists
-    found = again.search(queries, 20)[1]
-    assert np.array_equal(found, index.search(queries, 20)[1])
+            inverted(item).nprobe = layout.lists
+    result = again.search(queries, 20)[1]
+    assert np.array_equal(result, index.search(queries, 20)[1])
     exact = (queries @ row_codec.dequantise(codes[:8000]).T).argmax(axis=1)
-    assert (found == exact[:, None]).any(axis=1).mean() > (0.95 if layout.parts >= 8 else 0.6)
+    assert (result == exact[:, None]).any(axis=1).mean() > (0.95 if layout.parts >= 8 else 0.6)
 
 
 def test_the_codes_in_the_lists_are_the_coder_s(codes: np.ndarray) -> None:
     filling = Filling.train(Layout(16, 8), codes)
     filling.add(row_codec.dequantise(codes[:3000]))
     coder = filling._coder
-    wanted = packed(coder.encode(coder.rotate(row_codec.dequantise(codes[:3000]))))
+    expected_codes = packed(coder.encode(coder.rotate(row_codec.dequantise(codes[:3000]))))
     index = filling.finished()
     lists = inverted(index)
     plain = faiss.ArrayInvertedLists(16, 4)
@@ -107,8 +107,8 @@ def test_the_codes_in_the_lists_are_the_coder_s(codes: np.ndarray) -> None:
     lists.reconstruct_orig_invlists()
     lists.orig_invlists = None
     for number, ids in enumerate(members(index)):
-        held = faiss.rev_swig_ptr(plain.get_codes(number), 4 * len(ids)).reshape(-1, 4)
-        assert np.array_equal(held, wanted[ids])
+        rows = faiss.rev_swig_ptr(plain.get_codes(number), 4 * len(ids)).reshape(-1, 4)
+        assert np.array_equal(rows, expected_codes[ids])
 
 
 @pytest.mark.parametrize("layout", [Layout(0, 8), Layout(16, 8)])

@@ -79,12 +79,12 @@ def test_it_is_rebuilt_from_the_store(tmp_path: Path, change: dict[str, Any]) ->
     queries = np.eye(16, dtype=np.float32)[:4]
     with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
         index.add([Document.from_texts("a", sentences(300))])
-        found = index.search(queries, 5).ids.tolist()
-        made = VectorsManifest.read(index.path / "vectors.json")
+        values = index.search(queries, 5).ids.tolist()
+        vectors_manifest = VectorsManifest.read(index.path / "vectors.json")
     (tmp_path / "x.faiss").write_text("of others")
-    write_json(tmp_path / "idx" / "vectors.json", asdict(made) | change)
+    write_json(tmp_path / "idx" / "vectors.json", asdict(vectors_manifest) | change)
     with Index.open(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
-        assert index.search(queries, 5).ids.tolist() == found
+        assert index.search(queries, 5).ids.tolist() == values
         index.add([Document.from_texts("b", sentences(300, seed=1))])
         index.optimize()
         assert index.verify().ok
@@ -151,8 +151,8 @@ def test_a_row_of_others_is_one_error(tmp_path: Path, table: str, column: str, v
 
 def _used(folder: Path) -> None:
     with Index.open(folder, FakeModel(), settings=SMALL, threads=1) as index:
-        found = index.search(np.eye(16, dtype=np.float32), 100)
-        index.hits(found.ids, found.scores)
+        run = index.search(np.eye(16, dtype=np.float32), 100)
+        index.hits(run.ids, run.scores)
         index.containing("w1")
         index.add([Document.from_texts("b", sentences(30, seed=1))])
 

@@ -62,10 +62,10 @@ def test_an_index_that_holds_such_text_keeps_working(index: Index, monkeypatch: 
 def test_a_text_index_that_was_fixed_is_in_use_though_nothing_was_added(index: Index) -> None:
     class Wrong(FakeModel):
         def extract(self, texts: Any, frequent: Any = frozenset(), **options: object) -> Any:
-            found = super().extract(texts, frequent)
-            for each in found:
-                each.vectors = each.vectors * np.nan
-            return found
+            phrases = super().extract(texts, frequent)
+            for item in phrases:
+                item.vectors = item.vectors * np.nan
+            return phrases
 
     index.add([Document.from_texts("a", sentences(100))])
     index.store.connection.execute("DELETE FROM words_data WHERE id = (SELECT max(id) FROM words_data)")
@@ -83,10 +83,10 @@ def test_the_text_index_is_in_use_again_after_optimize(index: Index) -> None:
 
     with suppress(KeyboardInterrupt):
         index.add([Document.from_texts("a", sentences(100))], progress=stop)
-    found = index.containing("w1 w")
+    result = index.containing("w1 w")
     assert not index.texts._checked[1]
     index.optimize()
-    assert index.containing("w1 w") == found
+    assert index.containing("w1 w") == result
     assert index.texts._checked[1]
 
 

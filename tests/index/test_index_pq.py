@@ -14,12 +14,12 @@ from phrasemate.index.faiss_build import WORDS, Coder, _fitted, eta, packed
 def unit(count: int, dim: int, seed: int = 0, decay: float = 0.5) -> np.ndarray:
     """Unit vectors whose components vary less and less, in no order."""
     draw = np.random.default_rng(seed)
-    made = draw.standard_normal((count, dim)) * draw.permutation(np.arange(1, dim + 1) ** -decay)
-    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+    result = draw.standard_normal((count, dim)) * draw.permutation(np.arange(1, dim + 1) ** -decay)
+    return (result / np.linalg.norm(result, axis=1, keepdims=True)).astype(np.float32)
 
 
-def loss(vector: np.ndarray, kept: np.ndarray) -> float:
-    error = vector - kept
+def loss(vector: np.ndarray, decoding: np.ndarray) -> float:
+    error = vector - decoding
     return float(error @ error + (eta(len(vector)) - 1) * (error @ vector) ** 2)
 
 
@@ -32,9 +32,9 @@ def test_a_code_is_as_good_as_the_best_of_all_or_nearly() -> None:
     vectors = unit(400, 100, decay=0)
     words = Coder.train(vectors, 2).words  # of 50 dimensions each, so that eta is 3
     coder = Coder(np.eye(100, dtype=np.float32), words)
-    kept = coder.decode(coder.encode(vectors))
+    decoding = coder.decode(coder.encode(vectors))
     every = [np.concatenate([words[0][a], words[1][b]]) for a, b in itertools.product(range(WORDS), repeat=2)]
-    beyond = [loss(v, k) - min(loss(v, one) for one in every) for v, k in zip(vectors[:100], kept, strict=False)]
+    beyond = [loss(v, k) - min(loss(v, one) for one in every) for v, k in zip(vectors[:100], decoding, strict=False)]
     assert min(beyond) > -1e-5
     assert np.mean(np.array(beyond) < 1e-5) > 0.9
 
@@ -58,9 +58,9 @@ def test_encoding_lowers_the_loss_of_the_nearest_codewords_as_a_plain_loop_does(
                 ]
                 plain[part] = int(np.argmin(costs))
         looped = coder.decode(np.array([plain], np.uint8))[0]
-        made = coder.decode(code[None])[0]
-        assert loss(vector, made) == pytest.approx(loss(vector, looped), abs=1e-4)
-        assert loss(vector, made) < loss(vector, nearest)
+        result = coder.decode(code[None])[0]
+        assert loss(vector, result) == pytest.approx(loss(vector, looped), abs=1e-4)
+        assert loss(vector, result) < loss(vector, nearest)
 
 
 def test_blocks_and_threads_change_nothing() -> None:
@@ -100,10 +100,10 @@ def test_codewords_are_the_solution_of_the_normal_equations() -> None:
     counts = (rows != 0).sum(axis=0)
     left = np.diag(counts + 1e-3) + more * rows.T @ rows
     right = (1 + more) * rows.sum(axis=0) + 1e-3 * coder.words.ravel()
-    found = _fitted(rotated, codes, coder.words)
-    assert found.ravel() == pytest.approx(np.linalg.solve(left, right), abs=2e-3)
+    result = _fitted(rotated, codes, coder.words)
+    assert result.ravel() == pytest.approx(np.linalg.solve(left, right), abs=2e-3)
     before = sum(loss(v, k) for v, k in zip(rotated, coder.decode(codes), strict=True))
-    after = sum(loss(v, k) for v, k in zip(rotated, Coder(coder.rotation, found).decode(codes), strict=True))
+    after = sum(loss(v, k) for v, k in zip(rotated, Coder(coder.rotation, result).decode(codes), strict=True))
     assert after <= before + 1e-3
 
 
@@ -128,10 +128,10 @@ def test_high_scores_keep_their_order_better_than_with_nearest_codewords() -> No
     plain.train(vectors[:6000])
     best = (queries @ vectors.T).argmax(axis=1)
 
-    def found(scores: np.ndarray) -> float:
+    def recall(scores: np.ndarray) -> float:
         ahead = (scores > scores[np.arange(len(scores)), best][:, None]).sum(axis=1)
         return float((ahead < 8).mean())
 
-    ours = found(coder.rotate(queries) @ coder.decode(coder.encode(coder.rotate(vectors))).T)
-    theirs = found(queries @ plain.decode(plain.compute_codes(vectors)).T)
+    ours = recall(coder.rotate(queries) @ coder.decode(coder.encode(coder.rotate(vectors))).T)
+    theirs = recall(queries @ plain.decode(plain.compute_codes(vectors)).T)
     assert ours > theirs + 0.02

@@ -60,15 +60,15 @@ def test_lone_surrogates_come_back() -> None:
     assert row_codec.decode_text(row_codec.encode_text("caf\udce9.txt")) == "caf\udce9.txt"
 
 
-@pytest.mark.parametrize("kept", [range(40), range(36, 40), range(4), range(0, 40, 10)])
-def test_a_sample_of_what_was_not_deleted(index: Index, kept: range) -> None:
+@pytest.mark.parametrize("rows", [range(40), range(36, 40), range(4), range(0, 40, 10)])
+def test_a_sample_of_what_was_not_deleted(index: Index, rows: range) -> None:
     """As many as are wanted are drawn, wherever in the store they are left."""
     index.add([Document.from_texts(str(n), sentences(25, n)) for n in range(40)], lang="en")
-    index.delete(*map(str, set(range(40)) - set(kept)))
+    index.delete(*map(str, set(range(40)) - set(rows)))
     phrases = index.stats().phrases
-    wanted = min(phrases, 500)
-    drawn = index.store.sampled_rows(wanted, pieces=100)
-    assert wanted * 0.9 <= sum(row.phrases for row in drawn) <= max(wanted * 2, phrases)
+    count = min(phrases, 500)
+    drawn = index.store.sampled_rows(count, pieces=100)
+    assert count * 0.9 <= sum(row.phrases for row in drawn) <= max(count * 2, phrases)
     assert len({row.id for row in drawn}) == len(drawn)
     assert {row.document for row in drawn} == {document.id for document in index.documents()}
     whole = index.store.sampled_rows(phrases, pieces=100)
@@ -107,9 +107,9 @@ def test_documents_are_deleted_all_or_none(index: Index) -> None:
     with pytest.raises(InputError, match="has no document 'x'"):
         index.delete("a", "x")
     index.delete()
-    assert ([each.name for each in index.documents()], index.stats().generation) == (["a", "b", "c"], before)
+    assert ([document.name for document in index.documents()], index.stats().generation) == (["a", "b", "c"], before)
     index.delete("a", "c", "a")
-    assert ([each.name for each in index.documents()], index.stats().generation) == (["b"], before + 1)
+    assert ([item.name for item in index.documents()], index.stats().generation) == (["b"], before + 1)
     assert index.verify().ok
 
 

@@ -72,12 +72,12 @@ def test_no_corpora_leave_nothing_behind(bench: Any, tmp_path: Path) -> None:
 
 
 def test_exact_answers_in_steps_are_those_of_all(bench: Any, work: Path) -> None:
-    asked = np.load(work / "queries.npy")
+    record = np.load(work / "queries.npy")
     codes = [np.load(path)["codes"] for path in sorted((work / "encoded").iterdir())]
     vectors = row_codec.dequantise(np.concatenate(codes))
     for last in (13, 20, 57):
-        best = bench.truth(work, last, asked)
-        np.testing.assert_allclose(best, -np.sort(-asked @ vectors[: 2 * last].T, axis=1)[:, :10], atol=1e-6)
+        best = bench.truth(work, last, record)
+        np.testing.assert_allclose(best, -np.sort(-record @ vectors[: 2 * last].T, axis=1)[:, :10], atol=1e-6)
     assert not list(work.glob("*.part"))
 
 

@@ -61,8 +61,8 @@ def test_the_recall_is_that_of_a_plain_comparison(tuned) -> None:
     scores[np.array(owner)[queries][:, None] == np.array(owner)[None, :]] = -2
     best = scores.max(axis=1)
     run = index.search(every[queries].astype(np.float32), 60)
-    found = np.where(np.array(owner)[np.maximum(run.ids, 0)] == firsts[:100, None], -2, run.scores).max(axis=1)
-    assert (found >= best - 1e-4).mean() >= 0.85
+    highest = np.where(np.array(owner)[np.maximum(run.ids, 0)] == firsts[:100, None], -2, run.scores).max(axis=1)
+    assert (highest >= best - 1e-4).mean() >= 0.85
     assert report.recall_at_1 >= 0.9
     assert report.reached
 
@@ -72,23 +72,23 @@ def test_lists_slack_and_candidates_are_chosen_together(tuned) -> None:
     index, _ = tuned
     with index.store.reading():
         drawn = tuning._draw(index.store, 0, 1)
-        asked = tuning._answered(drawn, (unpack(block, 16)[:2] for block in index.store.vectors()))
+        answers = tuning._answered(drawn, (unpack(block, 16)[:2] for block in index.store.vectors()))
     engine = index._view.faiss
     costs = {}
     for probes in (4, 6, 8, 12, 16):
         for slack in (*tuning._SLACKS, 4.0):
-            ranks = tuning._ranks(engine, asked, Asking(probes, slack, 512), 512)
+            ranks = tuning._ranks(engine, answers, Asking(probes, slack, 512), 512)
             enough = [c for c in tuning._CANDIDATES if (ranks < c).mean() >= 0.9]
             if enough:
                 asking = Asking(probes, slack, enough[0])
-                costs[asking] = tuning._cost(engine, asked, asking)
-    chosen = tuning._calibrated(engine, asked, 0.9)
+                costs[asking] = tuning._cost(engine, answers, asking)
+    chosen = tuning._calibrated(engine, answers, 0.9)
     assert len(set(costs.values())) > 10
     assert chosen.cost == pytest.approx(min(costs.values())) == pytest.approx(costs[chosen.asking])
     assert chosen.recall >= 0.9
-    assert tuning._calibrated(engine, asked, 0.9, limit=chosen.cost) is None
-    assert tuning._calibrated(engine, asked, 0.9, limit=chosen.cost + 1) == chosen
-    out_of_reach = tuning._calibrated(engine, asked, 1.1)
+    assert tuning._calibrated(engine, answers, 0.9, limit=chosen.cost) is None
+    assert tuning._calibrated(engine, answers, 0.9, limit=chosen.cost + 1) == chosen
+    out_of_reach = tuning._calibrated(engine, answers, 1.1)
     assert out_of_reach.asking == Asking(engine.nlist, 4.0, 512)
 
 
@@ -128,7 +128,7 @@ def test_what_is_added_later_keeps_the_choice(tmp_path: Path) -> None:
         assert renewed.trained == renewed.rows > 4 * before.rows
         for later in (extended, renewed):
             assert (later.asking, later.tuned) == (before.asking, before.tuned)
-        layouts = [Layout.parse(each.factory) for each in (before, renewed)]
+        layouts = [Layout.parse(item.factory) for item in (before, renewed)]
         assert layouts[0].parts == layouts[1].parts
         assert report.engine == f"FAISS {before.factory}"
         index.optimize()
@@ -190,12 +190,12 @@ def test_the_ranks_are_those_of_the_best_phrases() -> None:
         def products(self, vectors: np.ndarray, positions: np.ndarray) -> np.ndarray:
             return np.where(positions < 0, -np.inf, np.array([0.1, 0.2, 0.9, 0.3, 0.8, 0.4])[positions])
 
-    query, own = np.ones((1, 4), np.float32), np.array([3])
-    asked = tuning._Asked(query, own, own, np.array([[0.9, 0.8, 0.4]], np.float32), 2)
-    assert tuning._ranks(Engine(), asked, Engine.asking, 6).tolist() == [[2, 4]]
-    assert tuning._ranks(Engine(), asked._replace(end=own + 1), Engine.asking, 6).tolist() == [[2, 3]]
-    assert tuning._ranks(Engine(), asked._replace(at=1), Engine.asking, 6).tolist() == [[2]]
-    assert tuning._ranks(Engine(), asked, Engine.asking, 3).tolist() == [[2, 3]]
+    query, ids = np.ones((1, 4), np.float32), np.array([3])
+    answers = tuning._Asked(query, ids, ids, np.array([[0.9, 0.8, 0.4]], np.float32), 2)
+    assert tuning._ranks(Engine(), answers, Engine.asking, 6).tolist() == [[2, 4]]
+    assert tuning._ranks(Engine(), answers._replace(end=ids + 1), Engine.asking, 6).tolist() == [[2, 3]]
+    assert tuning._ranks(Engine(), answers._replace(at=1), Engine.asking, 6).tolist() == [[2]]
+    assert tuning._ranks(Engine(), answers, Engine.asking, 3).tolist() == [[2, 3]]
 
 
 def test_a_small_index_has_nothing_to_choose(tmp_path: Path) -> None:
@@ -266,12 +266,12 @@ def test_candidates_of_one_query_are_compared_in_pieces(tuned, monkeypatch: pyte
     vectors = row_codec.dequantise(engine._codes)[positions]
     plain = np.where(positions < 0, -np.inf, np.einsum("qnd,qd->qn", vectors, queries))
     assert whole == pytest.approx(plain, abs=1e-5)
-    taken: list[int] = []
+    sizes: list[int] = []
     take = np.take
     monkeypatch.setattr(faiss_search, "_NUMBERS_AT_ONCE", 70 * 16)
-    monkeypatch.setattr(np, "take", lambda *args, **told: taken.append(told["out"].size) or take(*args, **told))
+    monkeypatch.setattr(np, "take", lambda *args, **events: sizes.append(events["out"].size) or take(*args, **events))
     assert np.array_equal(engine.products(queries, positions), whole)
-    assert max(taken) <= 70 * 16
+    assert max(sizes) <= 70 * 16
 
 
 def test_a_batch_gives_what_single_queries_give(tuned) -> None:
@@ -280,9 +280,9 @@ def test_a_batch_gives_what_single_queries_give(tuned) -> None:
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     together = index.search(queries, 7)
     alone = [index.search(query[None], 7) for query in queries]
-    same = [np.array_equal(ids, each.ids[0]) for ids, each in zip(together.ids, alone, strict=True)]
+    same = [np.array_equal(ids, item.ids[0]) for ids, item in zip(together.ids, alone, strict=True)]
     assert np.mean(same) > 0.98  # equal 4-bit scores may be cut in either order
-    assert together.scores[:, 0] == pytest.approx([each.scores[0, 0] for each in alone], abs=0.05)
+    assert together.scores[:, 0] == pytest.approx([entry.scores[0, 0] for entry in alone], abs=0.05)
 
 
 def test_each_thread_answers_a_part_of_the_queries(tuned) -> None:
@@ -309,8 +309,8 @@ def test_a_forked_process_has_threads_of_its_own(tuned) -> None:
     assert child.exitcode == 0
 
 
-def _same(engine: Faiss, queries: np.ndarray, wanted: np.ndarray) -> None:
-    assert np.array_equal(engine.search(queries, 7)[0], wanted)
+def _same(engine: Faiss, queries: np.ndarray, expected_ids: np.ndarray) -> None:
+    assert np.array_equal(engine.search(queries, 7)[0], expected_ids)
 
 
 def test_no_queries_have_no_answers(tuned) -> None:

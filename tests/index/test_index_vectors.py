@@ -17,11 +17,11 @@ def test_they_are_those_of_the_hits_in_the_order_asked_for(index: Index, model: 
     index.add([Document.from_texts("a", TEXTS)], lang="en")
     run = index.search(np.stack([vector_of("old bank", model.dim), vector_of("here", model.dim)]), 5)
     ids = run.ids.ravel()[::-1]  # doubled and not ascending
-    wanted = np.stack([vector_of(hit.text, model.dim) for hit in index.hits(ids, np.zeros(len(ids)))])
-    found = index.vectors(ids)
-    assert found.dtype == np.float32
-    assert np.einsum("nd,nd->n", found, wanted).min() > 0.9995  # 8 bits
-    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(len(ids)), abs=1e-5)
+    target = np.stack([vector_of(hit.text, model.dim) for hit in index.hits(ids, np.zeros(len(ids)))])
+    vectors = index.vectors(ids)
+    assert vectors.dtype == np.float32
+    assert np.einsum("nd,nd->n", vectors, target).min() > 0.9995  # 8 bits
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(ids)), abs=1e-5)
     assert index.vectors(run.ids[0]) == pytest.approx(index.vectors(run.ids.ravel())[:5])
     assert index.vectors([]).shape == (0, model.dim)
 

@@ -29,8 +29,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "lexicon.safetensors"
 
 
-def texts(found: list[Equivalent]) -> list[tuple[str, str]]:
-    return [(equivalent.language, equivalent.text) for equivalent in found]
+def texts(equivalents: list[Equivalent]) -> list[tuple[str, str]]:
+    return [(equivalent.language, equivalent.text) for equivalent in equivalents]
 
 
 def test_into_english(path: Path) -> None:
@@ -143,8 +143,8 @@ def test_tensors_that_do_not_fit(path: Path, name: str, tensor: np.ndarray | Non
     ],
 )
 def test_bundled_lexicon(wording: str, lang: str, expected: set[str]) -> None:
-    found = {equivalent.text for equivalent in bundled_lexicon().equivalents(wording, lang, "en")}
-    assert found >= expected
+    results = {equivalent.text for equivalent in bundled_lexicon().equivalents(wording, lang, "en")}
+    assert results >= expected
 
 
 def test_the_bundled_lexicon_is_small_and_complete() -> None:
@@ -179,8 +179,8 @@ def test_wordings_with_the_same_beginning_are_reported_apart() -> None:
     wordings = Wordings.of(texts)
     assert [wordings.find(text) for text in texts] == list(range(len(texts)))
     assert [wordings.find(text) for text in ("", "abcdefg", "understandin", "zzz")] == [-1] * 4
-    asked = [b"abcdefgh", b"abcdefgx", b"understood", b"\xff"]
-    assert wordings.matches(asked, np.array([beginning(text) for text in asked], np.uint64)) == 2
+    keys = [b"abcdefgh", b"abcdefgx", b"understood", b"\xff"]
+    assert wordings.matches(keys, np.array([beginning(text) for text in keys], np.uint64)) == 2
 
 
 def test_wordings_that_begin_so_are_those_of_a_plain_comparison() -> None:

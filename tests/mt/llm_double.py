@@ -50,7 +50,7 @@ class Double:
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     @property
-    def asked(self) -> list[str]:
+    def requests(self) -> list[str]:
         """The sentences that were asked for, in the order in which they came."""
         return [source_of(body) for body in self.bodies]
 
@@ -70,8 +70,8 @@ class Double:
 
     def answer(self, body: dict[str, Any]) -> Reply:
         """The translation, as the interface has it."""
-        said = f" {source_of(body).upper()}"
-        choice = {"message": {"content": said}} if "messages" in body else {"text": said}
+        message = f" {source_of(body).upper()}"
+        choice = {"message": {"content": message}} if "messages" in body else {"text": message}
         usage = {"prompt_tokens": 7, "completion_tokens": 3}
         return 200, json.dumps({"choices": [choice | {"finish_reason": "stop"}], "usage": usage}).encode(), {}
 
@@ -89,8 +89,8 @@ class Double:
                     double.busy += 1
                     double.most = max(double.most, double.busy)
                 try:
-                    given = double.mood(number, body)
-                    reply = given if given is not None else double.answer(body)
+                    source = double.mood(number, body)
+                    reply = source if source is not None else double.answer(body)
                 finally:  # before the client hears of it and sends the next one
                     with double._lock:
                         double.busy -= 1

@@ -37,7 +37,7 @@ def test_the_database_of_another_program_stays_as_it_is(tmp_path: Path, statemen
     with pytest.raises(InputError, match=r"no file of answers \(it holds other tables\)"):
         Cache(path)
     assert path.read_bytes() == before
-    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+    assert [result.name for result in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_file_of_before_is_used(tmp_path: Path) -> None:

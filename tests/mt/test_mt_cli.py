@@ -36,15 +36,15 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def mt(*given: object) -> Result:
-    return CliRunner().invoke(app, ["mt", *map(str, given)])
+def mt(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["mt", *map(str, arguments)])
 
 
 def translate(text: Path, server: Double, *more: object) -> Result:
     return mt(text, "--source-lang", "de", "--target-lang", "en", "--llm", server.url, *more)
 
 
-def told(path: Path) -> list[dict[str, object]]:
+def explanations(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
@@ -55,7 +55,7 @@ def test_one_translation_a_line_and_why(text: Path, server: Double, folder: Path
     assert result.exit_code == 0, result.output
     assert out.read_text("utf-8") == "".join(f"{line.upper()}\n" for line in LINES)
     assert "4 lines, 0 not translated, 0 answers known before, 3 asked" in result.stderr
-    records = told(why)
+    records = explanations(why)
     assert [record["source"] for record in records] == LINES
     assert [record["number"] for record in records] == [1, 2, 3, 4]
     assert any(record["hints"] for record in records)
@@ -102,13 +102,13 @@ def test_neither_a_server_nor_a_text_steers_the_terminal(text: Path, server: Dou
     )
     plain = ("mt", text, "--source-lang", "de", "--target-lang", "en", "--form", "plain")
     screen, writing = os.openpty()
-    asked = ("--llm", server.url, "--show-prompt")
+    options = ("--llm", server.url, "--show-prompt")
     program = "import sys; from phrasemate.cli import main; main()"
-    for more in (asked, ("--dry-run",)):
+    for more in (options, ("--dry-run",)):
         command = [sys.executable, "-c", program, *map(str, (*plain, *more))]
         subprocess.run(command, stdout=writing, stderr=writing, check=True)
-        seen = os.read(screen, 1 << 16).decode("utf-8")
-        assert not any(each in seen for each in ("\x07", "\x1b[2J", "\x9b")), seen  # ESC is of the bar, too
+        records = os.read(screen, 1 << 16).decode("utf-8")
+        assert not any(item in records for item in ("\x07", "\x1b[2J", "\x9b")), records  # ESC is of the bar, too
     os.close(writing)
     os.close(screen)
     assert "one \x1b[2J\x9b2J\x07" in mt(*plain[1:], "--llm", server.url).stdout  # data stays as it is
@@ -128,7 +128,7 @@ def test_an_answer_that_says_nothing_is_asked_for_again(text: Path, server: Doub
 def test_nothing_is_overwritten_unasked(text: Path, server: Double, tmp_path: Path) -> None:
     out, why = tmp_path / "news.en", tmp_path / "why.jsonl"
     out.write_text("mine", "utf-8")
-    for options, said in (
+    for options, message in (
         (("-o", out), "already exists; take another name, or add --force"),
         (("-o", text, "--force"), "given for -o and as the text"),
         (("-o", why, "--jsonl", why), "given for --jsonl and as the file of -o"),
@@ -137,7 +137,7 @@ def test_nothing_is_overwritten_unasked(text: Path, server: Double, tmp_path: Pa
     ):
         result = translate(text, server, "--form", "plain", *options)
         assert result.exit_code == 1
-        assert said in result.stderr
+        assert message in result.stderr
     assert (out.read_text("utf-8"), server.bodies) == ("mine", [])
     assert text.read_text("utf-8").splitlines() == LINES
     assert translate(text, server, "--form", "plain", "-o", out, "--force").exit_code == 0
@@ -183,7 +183,7 @@ def test_a_dry_run_writes_what_it_is_asked_for(text: Path, tmp_path: Path) -> No
     out, why = tmp_path / "translations", tmp_path / "why.jsonl"
     result = mt(*arguments, "--jsonl", why)
     assert result.stdout == ""
-    assert ["German: " in line["prompt"] for line in told(why)].count(True) == 3  # the empty line has none
+    assert ["German: " in line["prompt"] for line in explanations(why)].count(True) == 3  # the empty line has none
     refused = mt(*arguments, "-o", out)
     assert refused.exit_code == 2
     assert "--dry-run makes no translations for -o" in refused.stderr
@@ -203,9 +203,9 @@ def test_json_lines_instead_of_translations(text: Path, server: Double) -> None:
 
 
 def test_examples_make_it_few_shot(text: Path, server: Double, tmp_path: Path) -> None:
-    known = tmp_path / "known.tsv"
-    known.write_text("Guten Tag.\tGood day.\nGute Nacht.\tGood night.\nDanke.\tThank you.\n")
-    result = translate(text, server, "--form", "plain", "--examples", known, "--shots", 2, "--api", "completions")
+    memory_file = tmp_path / "known.tsv"
+    memory_file.write_text("Guten Tag.\tGood day.\nGute Nacht.\tGood night.\nDanke.\tThank you.\n")
+    result = translate(text, server, "--form", "plain", "--examples", memory_file, "--shots", 2, "--api", "completions")
     assert result.exit_code == 0, result.output
     assert "German: Guten Tag.\nEnglish: Good day.\n\nGerman: Gute Nacht." in server.bodies[0]["prompt"]
     assert "Danke" not in server.bodies[0]["prompt"]
@@ -221,8 +221,8 @@ def memory(path: Path, *pairs: tuple[str, str]) -> Path:
 def test_the_sides_of_a_translation_memory_are_reported_by_their_languages(
     text: Path, server: Double, tmp_path: Path
 ) -> None:
-    known = memory(tmp_path / "known.tmx", ("Guten Tag.", "Good day."))
-    more = ("--form", "plain", "--examples", known, "--api", "completions")
+    memory_file = memory(tmp_path / "known.tmx", ("Guten Tag.", "Good day."))
+    more = ("--form", "plain", "--examples", memory_file, "--api", "completions")
     assert translate(text, server, *more, "--source-lang", "de-AT").exit_code == 0
     assert "German: Guten Tag.\nEnglish: Good day.\n\n" in server.bodies[0]["prompt"]
     result = translate(text, server, *more, "--source-lang", "hu")
@@ -242,7 +242,7 @@ def test_the_sides_of_a_translation_memory_are_reported_by_their_languages(
             *swap,
         )
         assert mt("prepare", lessons, *arguments).exit_code == 0
-        assert "German: Das Motorrad" in str(told(tmp_path / "x.plain.jsonl")[0]["prompt"])
+        assert "German: Das Motorrad" in str(explanations(tmp_path / "x.plain.jsonl")[0]["prompt"])
 
 
 @pytest.mark.parametrize("form", ["phrases", "sentence", "cot"])
@@ -259,7 +259,7 @@ def test_standard_input_with_windows_line_ends(server: Double) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ([], "give --llm URL, or --dry-run"),
         (["--dry-run"], "--form phrases needs --index DIR"),
@@ -268,10 +268,10 @@ def test_standard_input_with_windows_line_ends(server: Double) -> None:
         (["--dry-run", "--form", "plain", "--template", "nowhere.toml"], "nowhere.toml"),
     ],
 )
-def test_what_makes_no_sense_is_reported_in_one_line(text: Path, more: list[str], said: str) -> None:
+def test_what_makes_no_sense_is_reported_in_one_line(text: Path, more: list[str], message: str) -> None:
     result = mt(text, "--source-lang", "de", "--target-lang", "en", *more)
     assert result.exit_code in (1, 2)
-    assert said in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())
 
 
 def test_text_that_is_not_utf8_is_reported_with_its_line(server: Double, tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_prepare_writes_both_files(tmp_path: Path, folder: Path) -> None:
     result = mt("prepare", pairs, *arguments)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["examples"] == 4
-    assert len(told(tmp_path / "x.chat.jsonl")) == len(told(tmp_path / "x.plain.jsonl")) == 4
+    assert len(explanations(tmp_path / "x.chat.jsonl")) == len(explanations(tmp_path / "x.plain.jsonl")) == 4
     result = mt("prepare", pairs, "--source-lang", "de", "--target-lang", "en", "--form", "plain", "-o", ".")
     assert (result.exit_code, "error: .: names a folder" in result.stderr) == (1, True)
     swapped = mt(
@@ -328,7 +328,7 @@ def test_prepare_writes_both_files(tmp_path: Path, folder: Path) -> None:
         tmp_path / "y",
     )
     assert swapped.exit_code == 0
-    assert "English: The motorcycle" in str(told(tmp_path / "y.plain.jsonl")[0]["prompt"])
+    assert "English: The motorcycle" in str(explanations(tmp_path / "y.plain.jsonl")[0]["prompt"])
 
 
 def test_ctrl_c_keeps_the_answers_and_the_same_command_continues(server: Double, tmp_path: Path) -> None:
@@ -356,12 +356,12 @@ def test_ctrl_c_keeps_the_answers_and_the_same_command_continues(server: Double,
     while len(server.bodies) < 6 and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "run the same command again" in said
+    _, message = process.communicate(timeout=60)
+    assert process.returncode == 130, message
+    assert "run the same command again" in message
     assert not out.exists()
     assert 6 <= len(server.bodies) < len(lines)
     server.mood = lambda number, body: None
     result = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
     assert out.read_text() == "".join(f"{line.upper()}\n" for line in lines)
-    assert sorted(server.asked) == sorted(lines), result.stderr  # none was asked twice
+    assert sorted(server.requests) == sorted(lines), result.stderr  # none was asked twice

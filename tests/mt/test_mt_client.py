@@ -71,13 +71,13 @@ def test_an_interrupted_run_continues_without_a_repeated_request(server: Double,
         answers = client.answers(prompts())
         first = [next(answers).text.strip() for _ in range(5)]
         answers.close()  # as Ctrl-C does: what is on its way is waited for, nothing more is sent
-        kept = len(cache)
+        size = len(cache)
     assert first == [line.upper() for line in LINES[:5]]
-    assert len(server.bodies) == kept < len(LINES)
+    assert len(server.bodies) == size < len(LINES)
     with Cache(tmp_path / "a.sqlite") as cache, Client(endpoint, cache) as client:
         assert texts(client) == [line.upper() for line in LINES]
-        assert client.requests == len(LINES) - kept
-    assert sorted(server.asked) == sorted(LINES)  # each exactly once
+        assert client.requests == len(LINES) - size
+    assert sorted(server.requests) == sorted(LINES)  # each exactly once
     with Cache(tmp_path / "a.sqlite") as cache, Client(endpoint, cache) as client:
         assert all(answer.cached for answer in client.answers(prompts()))
     assert len(server.bodies) == len(LINES)
@@ -110,17 +110,17 @@ def test_a_refused_key_stops_at_once_and_is_not_shown(server: Double, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         ((404, b'{"error": "no model x"}', {}), "knows no such address or model (404: no model x)"),
         ((302, b"", {"Location": "http://127.0.0.1:1/"}), "knows no such address or model (302)"),
     ],
 )
-def test_a_wrong_address_stops_at_once(server: Double, reply: Any, said: str) -> None:
+def test_a_wrong_address_stops_at_once(server: Double, reply: Any, message: str) -> None:
     server.mood = lambda number, body: reply
     with Client(Endpoint(server.url, concurrency=1)) as client, pytest.raises(EndpointError) as error:
         texts(client)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "usually in /v1" in str(error.value)
     assert len(server.bodies) == 1
 
@@ -195,12 +195,12 @@ def test_the_key_of_a_request_depends_on_all_of_it() -> None:
     key = request_key("http://h/v1/chat/completions", body)
     assert key == request_key("http://h/v1/chat/completions", dict(reversed(body.items())))
     others = [body | {"model": "n"}, body | {"max_tokens": 1}, body | {"temperature": 1.0}, body | {"messages": []}]
-    assert len({key, *(request_key("http://h/v1/chat/completions", each) for each in others)}) == 5
+    assert len({key, *(request_key("http://h/v1/chat/completions", item) for item in others)}) == 5
     assert request_key("http://other/v1/chat/completions", body) != key
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"url": "ftp://h/v1"}, "no web address"),
         ({"url": "http://[::1"}, "no web address (Invalid IPv6 URL)"),
@@ -213,25 +213,25 @@ def test_the_key_of_a_request_depends_on_all_of_it() -> None:
         ({"url": "http://h/v1", "temperature": float("nan")}, "temperature 0 or more"),
     ],
 )
-def test_an_endpoint_that_makes_no_sense_is_refused(options: dict[str, Any], said: str) -> None:
+def test_an_endpoint_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         Endpoint(**options)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "s3cret" not in str(error.value)
 
 
-@pytest.mark.parametrize("given", ["http://h/v1", "http://h/v1/", "http://h/v1/chat/completions"])
-def test_the_address_may_be_given_short_or_whole(given: str) -> None:
-    assert Endpoint(given).target == "http://h/v1/chat/completions"
+@pytest.mark.parametrize("text", ["http://h/v1", "http://h/v1/", "http://h/v1/chat/completions"])
+def test_the_address_may_be_given_short_or_whole(text: str) -> None:
+    assert Endpoint(text).target == "http://h/v1/chat/completions"
 
 
 def test_a_prompt_that_another_follows_is_asked_twice(server: Double) -> None:
     last = Prompt("I", (), "German: ende\nEnglish:")
-    first = Prompt("I", (), "German: anfang\nEnglish:", follow=lambda said: last if "ANFANG" in said else first)
+    first = Prompt("I", (), "German: anfang\nEnglish:", follow=lambda message: last if "ANFANG" in message else first)
     with Client(Endpoint(server.url)) as client:
         answer = client.answer(first)
     assert answer.text == " ENDE"
-    assert [asked for asked, _ in answer.steps] == [first.text, last.text]
+    assert [request for request, _ in answer.steps] == [first.text, last.text]
     assert (answer.prompt_tokens, answer.tokens) == (2 * 7, 2 * 3)
 
 
@@ -248,9 +248,9 @@ def test_what_the_cache_keeps_is_there_for_another_process(tmp_path: Path) -> No
     with Cache(tmp_path / "deep" / "a.sqlite") as cache:
         cache.put("k", {"choices": [{"text": "grün"}]})
         other = sqlite3.connect(tmp_path / "deep" / "a.sqlite")  # while the first is still open
-        (kept,) = other.execute("SELECT answer FROM answers").fetchone()
+        (size,) = other.execute("SELECT answer FROM answers").fetchone()
         other.close()
-    assert json.loads(kept)["choices"][0]["text"] == "grün"
+    assert json.loads(size)["choices"][0]["text"] == "grün"
 
 
 def test_a_line_that_comes_again_is_asked_once(server: Double, tmp_path: Path) -> None:
@@ -329,11 +329,11 @@ def test_an_answer_that_comes_drop_by_drop_runs_into_the_time_out() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Drops) as http:
         threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
         with Client(Endpoint(f"http://127.0.0.1:{http.server_address[1]}/v1", timeout=0.2, tries=1)) as client:
-            begun = time.monotonic()
+            start = time.monotonic()
             (answer,) = client.answers(prompts(LINES[:1]))
         http.shutdown()
     assert answer.failure.startswith("no answer within 0.2 s")
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - start < 5
 
 
 @pytest.mark.parametrize("status", [400, 500, 403, 404])
@@ -345,20 +345,20 @@ def test_a_key_that_the_server_repeats_is_in_no_message(
     server.mood = lambda number, body: (status, reply, {})
     with Client(Endpoint(server.url, tries=1)) as client:
         try:
-            shown = next(client.answers(prompts(LINES[:1]))).failure
+            failure = next(client.answers(prompts(LINES[:1]))).failure
         except EndpointError as error:
-            shown = str(error)
-    assert "xxx" in shown
-    assert "sk-very" not in shown
+            failure = str(error)
+    assert "xxx" in failure
+    assert "sk-very" not in failure
 
 
 def test_a_server_that_says_0_seconds_gets_pauses_all_the_same(server: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "PAUSE", 0.1)
     server.mood = lambda number, body: (429, b"{}", {"Retry-After": "0"})
-    begun = time.monotonic()
+    start = time.monotonic()
     with Client(Endpoint(server.url, tries=3)) as client:
         next(client.answers(prompts(LINES[:1])))
-    assert time.monotonic() - begun > (0.1 + 0.2) / 2
+    assert time.monotonic() - start > (0.1 + 0.2) / 2
 
 
 def test_an_address_where_nobody_answers_ends_the_run(server: Double, monkeypatch: pytest.MonkeyPatch) -> None:

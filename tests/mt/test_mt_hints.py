@@ -34,7 +34,7 @@ class FakeModel:
 
     def __init__(self, *spans: tuple[str, float]) -> None:
         self.spans = spans
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def segment(self, texts: list[str], threshold: float, overlapping: bool = True) -> list[list[Span]]:
         assert self.segmenter == "learned"
@@ -46,24 +46,24 @@ class FakeModel:
 
     def extract(self, texts: list[str], threshold: float) -> list[Extracted]:
         """A phrase's vector is its number among all that are asked for."""
-        found, number = [], 0
+        result, number = [], 0
         for text, spans in zip(texts, self.segment(texts, threshold), strict=True):
             vectors = np.arange(number, number + len(spans), dtype=np.float32)[:, None]
-            self.asked += [text[span.start : span.end] for span in spans]
+            self.requests += [text[span.start : span.end] for span in spans]
             number += len(spans)
             starts, ends, scores = (np.array([span[i] for span in spans]) for i in range(3))
-            found.append(Extracted(starts.astype(np.int32), ends.astype(np.int32), scores, vectors))
-        return found
+            result.append(Extracted(starts.astype(np.int32), ends.astype(np.int32), scores, vectors))
+        return result
 
 
 class FakeSearcher:
     """Finds what it is told for a phrase: (wording, score, contexts)."""
 
     def __init__(
-        self, model: FakeModel, found: dict[str, list[tuple[str, float, list[str]]]], sure: float | None = None
+        self, model: FakeModel, table: dict[str, list[tuple[str, float, list[str]]]], sure: float | None = None
     ):
-        self.model, self.found, self.sure = model, found, sure
-        self.asked: list[Query] = []
+        self.model, self.found, self.sure = model, table, sure
+        self.requests: list[Query] = []
         self.scorer = None
 
     @property
@@ -75,27 +75,27 @@ class FakeSearcher:
         return self
 
     def search(self, vectors: np.ndarray, k: int) -> Run:
-        phrases = [self.model.asked[-len(vectors) :][int(vector[0])] for vector in vectors]
+        phrases = [self.model.requests[-len(vectors) :][int(vector[0])] for vector in vectors]
         scores = [[self.found[phrase][0][1] if phrase in self.found else -1.0] * k for phrase in phrases]
         return Run(np.zeros((len(vectors), k), np.int64), np.array(scores, np.float32))
 
     def search_all(self, queries: list[str], k: int, contexts: int, without: list[str] | None = None) -> list[Result]:
-        made = []
+        calls = []
         for query, text in zip(queries, without or [""] * len(queries), strict=True):
             parsed, banned = parse_query(query), is_of(text)
-            self.asked.append(parsed)
+            self.requests.append(parsed)
             (phrase,) = parsed.phrases
-            found = [
+            results = [
                 (wording, score, [place for place in places if not banned(place)])
                 for wording, score, places in self.found.get(phrase.text, [])
             ]
             groups = [
                 Group(text, score, len(places), tuple(self.hit(text, place, score) for place in places[:contexts]))
-                for text, score, places in found[:k]
+                for text, score, places in results[:k]
                 if places
             ]
-            made.append(Result(query, phrase, tuple(groups), self.sure))
-        return made
+            calls.append(Result(query, phrase, tuple(groups), self.sure))
+        return calls
 
     def hit(self, text: str, context: str, score: float) -> Hit:
         start = context.index(text)
@@ -117,19 +117,19 @@ def hinter(sure: float | None = None, **settings: object) -> Hinter:
     return Hinter(None, replace(Hints(), **settings), searcher)  # type: ignore[arg-type]
 
 
-def shown(found: object) -> list[tuple[str, list[str]]]:
-    return [(hint.phrase, [each.text for each in hint.equivalents]) for hint in found.hints]  # type: ignore[attr-defined]
+def hints_of(result: object) -> list[tuple[str, list[str]]]:
+    return [(hint.phrase, [equivalent.text for equivalent in hint.equivalents]) for hint in result.hints]  # type: ignore[attr-defined]
 
 
 def test_a_phrase_with_no_good_equivalent_leaves_its_words_to_shorter_ones() -> None:
-    (found,) = hinter()([TEXT])
+    (result,) = hinter()([TEXT])
     # alte Motorrad has two words: its floor is .8 + .05 > .84; kleinen Haus passes with .87 and displaces Haus
-    assert shown(found) == [("Motorrad", ["motorcycle"]), ("kleinen Haus", ["cottage"])]
-    assert found.phrases == tuple(phrase for phrase, _ in SPANS)
-    (found,) = hinter(per_word=0.0)([TEXT])
-    assert [phrase for phrase, _ in shown(found)] == ["alte Motorrad", "kleinen Haus"]
-    (found,) = hinter(floor=0.95)([TEXT])
-    assert found.hints == ()
+    assert hints_of(result) == [("Motorrad", ["motorcycle"]), ("kleinen Haus", ["cottage"])]
+    assert result.phrases == tuple(phrase for phrase, _ in SPANS)
+    (result,) = hinter(per_word=0.0)([TEXT])
+    assert [phrase for phrase, _ in hints_of(result)] == ["alte Motorrad", "kleinen Haus"]
+    (result,) = hinter(floor=0.95)([TEXT])
+    assert result.hints == ()
 
 
 def test_terms_of_a_dictionary_are_hints_whether_or_not_the_index_holds_them() -> None:
@@ -163,52 +163,52 @@ def test_a_term_that_was_retrieved_too_keeps_its_places() -> None:
 
 
 def test_hits_are_looked_up_only_for_phrases_that_may_pass() -> None:
-    made = hinter()
-    made([TEXT, "Ein Haus."])
-    asked = [query.phrases[0].text for query in made.searcher.asked]  # type: ignore[attr-defined]
+    result = hinter()
+    result([TEXT, "Ein Haus."])
+    texts = [query.phrases[0].text for query in result.searcher.requests]  # type: ignore[attr-defined]
     # alte Motorrad .84 is nearer to its floor of .85 than two cosines may differ; stand .7 is not to .8
-    assert asked == ["alte Motorrad", "Motorrad", "kleinen Haus", "Haus", "Haus"]
+    assert texts == ["alte Motorrad", "Motorrad", "kleinen Haus", "Haus", "Haus"]
 
 
 def test_all_phrases_may_be_shown() -> None:
-    (found,) = hinter(overlapping=True)([TEXT])
-    assert [phrase for phrase, _ in shown(found)] == ["Motorrad", "kleinen Haus", "Haus"]
+    (result,) = hinter(overlapping=True)([TEXT])
+    assert [phrase for phrase, _ in hints_of(result)] == ["Motorrad", "kleinen Haus", "Haus"]
 
 
 def test_k_equivalents_and_their_contexts() -> None:
-    (found,) = hinter(overlapping=True, floor=0.75, contexts=2, k=1)([TEXT])
-    motorcycle = next(hint for hint in found.hints if hint.phrase == "Motorrad").equivalents
-    assert [each.text for each in motorcycle] == ["motorcycle"]
+    (result,) = hinter(overlapping=True, floor=0.75, contexts=2, k=1)([TEXT])
+    motorcycle = next(hint for hint in result.hints if hint.phrase == "Motorrad").equivalents
+    assert [item.text for item in motorcycle] == ["motorcycle"]
     assert [place.context for place in motorcycle[0].places] == ["A [[motorcycle]].", "My [[motorcycle]]!"]
-    (found,) = hinter(contexts=0)([TEXT])
-    assert found.hints[0].equivalents[0].places == ()
+    (result,) = hinter(contexts=0)([TEXT])
+    assert result.hints[0].equivalents[0].places == ()
 
 
 def test_threshold_and_confidence() -> None:
-    (found,) = hinter(threshold=0.93)([TEXT])
-    assert shown(found) == [("Haus", ["house", "home"])]
+    (result,) = hinter(threshold=0.93)([TEXT])
+    assert hints_of(result) == [("Haus", ["house", "home"])]
     assert hinter(sure=0.4, confidence=0.5)([TEXT])[0].hints == ()
-    (found,) = hinter(sure=0.6, confidence=0.5)([TEXT])
-    assert {hint.confidence for hint in found.hints} == {0.6}
+    (result,) = hinter(sure=0.6, confidence=0.5)([TEXT])
+    assert {hint.confidence for hint in result.hints} == {0.6}
     assert len(hinter(confidence=0.5)([TEXT])[0].hints) == 2  # a model that does not tell: the floor alone decides
 
 
 def test_a_second_equivalent_is_nearly_as_good_as_the_first() -> None:
-    (found,) = hinter(floor=0.75, overlapping=True)([TEXT])
-    assert ("Motorrad", ["motorcycle"]) in shown(found)  # bike has .79, which is .11 less
-    assert ("Haus", ["house", "home"]) in shown(found)  # .86 and .82
-    (found,) = hinter(floor=0.75, overlapping=True, close=0.2)([TEXT])
-    assert ("Motorrad", ["motorcycle", "bike"]) in shown(found)
+    (result,) = hinter(floor=0.75, overlapping=True)([TEXT])
+    assert ("Motorrad", ["motorcycle"]) in hints_of(result)  # bike has .79, which is .11 less
+    assert ("Haus", ["house", "home"]) in hints_of(result)  # .86 and .82
+    (result,) = hinter(floor=0.75, overlapping=True, close=0.2)([TEXT])
+    assert ("Motorrad", ["motorcycle", "bike"]) in hints_of(result)
 
 
 def test_floors_are_lower_where_the_model_tells_how_sure_it_is() -> None:
-    made = hinter(sure=0.95)
-    assert [made.floor(phrase) for phrase in ("Haus", "alte Motorrad")] == pytest.approx([0.8, 0.85])
+    result = hinter(sure=0.95)
+    assert [result.floor(phrase) for phrase in ("Haus", "alte Motorrad")] == pytest.approx([0.8, 0.85])
     model = FakeModel(*SPANS)
     model.confidence = "calibrated"  # type: ignore[attr-defined]
-    made = Hinter(None, Hints(), FakeSearcher(model, FOUND, 0.95))  # type: ignore[arg-type]
-    assert [made.floor(phrase) for phrase in ("Haus", "alte Motorrad")] == [0.7, 0.7]
-    assert [phrase for phrase, _ in shown(made([TEXT])[0])] == ["alte Motorrad", "stand", "kleinen Haus"]
+    result = Hinter(None, Hints(), FakeSearcher(model, FOUND, 0.95))  # type: ignore[arg-type]
+    assert [result.floor(phrase) for phrase in ("Haus", "alte Motorrad")] == [0.7, 0.7]
+    assert [phrase for phrase, _ in hints_of(result([TEXT])[0])] == ["alte Motorrad", "stand", "kleinen Haus"]
     unsure = Hinter(None, Hints(), FakeSearcher(model, FOUND, 0.85))  # type: ignore[arg-type]
     assert unsure([TEXT])[0].hints == ()
 
@@ -229,16 +229,16 @@ def test_the_second_look_can_be_left_out(index: Index) -> None:
 
 
 def test_what_must_not_be_found_is_not() -> None:
-    (found,) = hinter(per_word=0.0, contexts=1)([TEXT], without=["an OLD  motorcycle."])
-    assert [phrase for phrase, _ in shown(found)] == ["Motorrad", "kleinen Haus"]
-    (found,) = hinter(contexts=1)([TEXT], without=["A motorcycle."])
-    (place,) = found.hints[0].equivalents[0].places
+    (result,) = hinter(per_word=0.0, contexts=1)([TEXT], without=["an OLD  motorcycle."])
+    assert [phrase for phrase, _ in hints_of(result)] == ["Motorrad", "kleinen Haus"]
+    (result,) = hinter(contexts=1)([TEXT], without=["A motorcycle."])
+    (place,) = result.hints[0].equivalents[0].places
     assert place.context == "My [[motorcycle]]!"  # the wording has another place
 
 
 def test_a_sentence_of_what_must_not_be_found_is_not_either() -> None:
-    (found,) = hinter(contexts=1)([TEXT], without=["He came late.  A MOTORCYCLE. My motorcycle!"])
-    assert [phrase for phrase, _ in shown(found)] == ["kleinen Haus"]
+    (result,) = hinter(contexts=1)([TEXT], without=["He came late.  A MOTORCYCLE. My motorcycle!"])
+    assert [phrase for phrase, _ in hints_of(result)] == ["kleinen Haus"]
 
 
 def in_support(*groups: tuple[str, float, float]) -> dict[str, list[Group]]:
@@ -254,9 +254,9 @@ def in_support(*groups: tuple[str, float, float]) -> dict[str, list[Group]]:
 class SupportSearcher(FakeSearcher):
     """Finds groups as they are."""
 
-    def __init__(self, found: dict[str, list[Group]], sure: float | None) -> None:
+    def __init__(self, table: dict[str, list[Group]], sure: float | None) -> None:
         super().__init__(FakeModel(("Haus", 0.95)), {"Haus": [("", 0.9, [])]}, sure)
-        self.groups = found
+        self.groups = table
 
     def search_all(self, queries: list[str], k: int, contexts: int, without: list[str] | None = None) -> list[Result]:
         phrases = [parse_query(query).phrases[0] for query in queries]
@@ -271,17 +271,17 @@ def test_no_other_takes_the_place_of_the_best_which_is_too_far_away() -> None:
     sure = Hinter(None, Hints(floor=0.7), SupportSearcher(groups, 0.93))  # type: ignore[arg-type]
     assert sure(["Ein Haus."])[0].hints == ()  # .93 is of the wording that does not pass
     untold = Hinter(None, Hints(floor=0.7), SupportSearcher(groups, None))  # type: ignore[arg-type]
-    assert shown(untold(["Ein Haus."])[0]) == [("Haus", ["home"])]  # at most .08 less
+    assert hints_of(untold(["Ein Haus."])[0]) == [("Haus", ["home"])]  # at most .08 less
     groups = in_support(("house", 0.85, 0.66), ("home", 0.76, 0.9))
     untold = Hinter(None, Hints(floor=0.7), SupportSearcher(groups, None))  # type: ignore[arg-type]
     assert untold(["Ein Haus."])[0].hints == ()
 
 
 def test_the_budget_goes_to_the_longest_phrases() -> None:
-    (found,) = hinter(budget=12)([TEXT], cost=lambda hint: len(hint.phrase))
-    assert shown(found) == [("kleinen Haus", ["cottage"])]  # 12 characters, and 8 more do not fit
-    (found,) = hinter(budget=20)([TEXT], cost=lambda hint: len(hint.phrase))
-    assert len(found.hints) == 2
+    (result,) = hinter(budget=12)([TEXT], cost=lambda hint: len(hint.phrase))
+    assert hints_of(result) == [("kleinen Haus", ["cottage"])]  # 12 characters, and 8 more do not fit
+    (result,) = hinter(budget=20)([TEXT], cost=lambda hint: len(hint.phrase))
+    assert len(result.hints) == 2
     assert hinter(budget=0)([TEXT], cost=lambda hint: 1)[0].hints == ()
 
 
@@ -291,28 +291,28 @@ def hint(start: int, end: int, score: float = 0.9) -> Hint:
 
 def test_the_longest_are_chosen_and_share_nothing() -> None:
     spans = [hint(a, b, 0.5 + (7 * a + 3 * b) % 10 / 20) for a, b in combinations(range(0, 12, 2), 2)]
-    taken = chosen(spans)
-    assert taken == [hint(0, 10, 0.5)]  # the longest of all leaves nothing
-    assert all(a.end <= b.start for a, b in pairwise(taken))
+    choice = chosen(spans)
+    assert choice == [hint(0, 10, 0.5)]  # the longest of all leaves nothing
+    assert all(a.end <= b.start for a, b in pairwise(choice))
     assert chosen([hint(0, 4, 0.7), hint(4, 8, 0.8), hint(2, 6, 0.9)]) == [hint(2, 6, 0.9)]  # of equal length the best
     assert chosen([hint(0, 4), hint(2, 6), hint(4, 8)]) == [hint(0, 4), hint(4, 8)]  # then the first
 
 
 def test_within_keeps_the_order_of_the_sentence() -> None:
-    assert within([hint(0, 2), hint(4, 8)], 2, lambda each: 1) == (hint(0, 2), hint(4, 8))
-    assert within([hint(0, 2), hint(4, 8)], 1, lambda each: 1) == (hint(4, 8),)
+    assert within([hint(0, 2), hint(4, 8)], 2, lambda item: 1) == (hint(0, 2), hint(4, 8))
+    assert within([hint(0, 2), hint(4, 8)], 1, lambda entry: 1) == (hint(4, 8),)
 
 
 def test_cut_marks_and_shortens() -> None:
     assert cut("A bank.", 2, 6, 100) == "A [[bank]]."
     long = " ".join(["word"] * 50) + " bank " + " ".join(["more"] * 50)
     start = long.index("bank")
-    made = cut(long, start, start + 4, 100)
-    inner = made.replace("[[", "").replace("]]", "").replace("...", "")
+    result = cut(long, start, start + 4, 100)
+    inner = result.replace("[[", "").replace("]]", "").replace("...", "")
     assert 80 <= len(inner) <= 100
     assert inner in long
-    assert made.startswith("...word")
-    assert made.endswith("more...")
+    assert result.startswith("...word")
+    assert result.endswith("more...")
     assert cut(long, 0, 4, 30).startswith("[[word]] word")  # room that one side does not need is the other's
     assert cut("x" * 200, 50, 180, 100) == f"...[[{'x' * 130}]]..."  # a phrase is never cut
     assert cut("See [[a]]: bank.", 11, 15, 100) == r"See \[[a\]]: [[bank]]."  # brackets of the text are not marks
@@ -333,12 +333,12 @@ def test_a_model_without_a_learned_segmenter_is_reported() -> None:
 
 def test_with_the_real_model_and_index(index: Index) -> None:
     settings = Hints(floor=0.5, per_word=0.0)
-    found = Hinter(index, settings, apart=True)(["Das Motorrad stand vor dem Haus.", "Der Arzt war im Krankenhaus."])
-    texts = {each.text.casefold() for one in found for hint in one.hints for each in hint.equivalents}
+    result = Hinter(index, settings, apart=True)(["Das Motorrad stand vor dem Haus.", "Der Arzt war im Krankenhaus."])
+    texts = {equivalent.text.casefold() for one in result for hint in one.hints for equivalent in hint.equivalents}
     assert {"motorcycle", "hospital"} & texts
-    for one in found:
+    for one in result:
         assert all(place.context.replace("[[", "").replace("]]", "").strip(".") in "".join(ENGLISH)
-                   for hint in one.hints for each in hint.equivalents for place in each.places)  # fmt: skip
+                   for hint in one.hints for item in hint.equivalents for place in item.places)  # fmt: skip
         assert set(one.apart) <= set(one.phrases)
     assert Searcher(index).model.segmenter is Searcher(index).model.learned  # put back as it was
     (ngram,) = Hinter(index, replace(settings, segmenter="ngram"))(["Das Motorrad stand vor dem Haus."])
@@ -347,14 +347,14 @@ def test_with_the_real_model_and_index(index: Index) -> None:
 
 def test_known_equivalents_of_a_translated_sentence(index: Index) -> None:
     pair = "Das Motorrad stand vor dem Haus.", "The motorcycle stood in front of the house."
-    (known,) = Hinter(index, Hints(threshold=0.3)).translated_phrases([pair])
-    assert known
-    assert all(text.casefold() in pair[1].casefold() for _, text in known)
+    (phrase_pairs,) = Hinter(index, Hints(threshold=0.3)).translated_phrases([pair])
+    assert phrase_pairs
+    assert all(text.casefold() in pair[1].casefold() for _, text in phrase_pairs)
 
 
 def test_hints_of_a_very_long_line_are_chosen_in_a_moment() -> None:
     hints = [Hint("x", at, at + 1 + at % 2, (Equivalent("a", 0.5, 1, ()),)) for at in range(20_000)]
-    begun = time.process_time()
-    kept = chosen(hints)
-    assert time.process_time() - begun < 5  # each with each took a minute
-    assert [(hint.start, hint.end) for hint in kept] == [(0, 1), *((at, at + 2) for at in range(1, 20_000, 2))]
+    start = time.process_time()
+    choice = chosen(hints)
+    assert time.process_time() - start < 5  # each with each took a minute
+    assert [(hint.start, hint.end) for hint in choice] == [(0, 1), *((at, at + 2) for at in range(1, 20_000, 2))]

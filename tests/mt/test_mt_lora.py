@@ -42,10 +42,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("causal")
     characters = sorted({c for pair in TEXTS for text in pair for c in text} | set("<|user>a"))
     vocabulary = {token: number for number, token in enumerate(["<unk>", "</s>", *characters])}
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    made.decoder = decoders.Fuse()
-    PreTrainedTokenizerFast(tokenizer_object=made, eos_token="</s>", unk_token="<unk>").save_pretrained(str(folder))
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", unk_token="<unk>").save_pretrained(
+        str(folder)
+    )
     torch.manual_seed(1)
     config = LlamaConfig(
         vocab_size=len(vocabulary), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2
@@ -72,17 +74,17 @@ def test_the_adapter_learns_is_saved_and_changes_the_model_when_loaded(base: Pat
     from transformers import AutoModelForCausalLM
 
     before = (base / "model.safetensors").read_bytes()
-    told: list[int] = []
-    losses = train_lora(data, base, tmp_path / "adapter", QUICK, progress=lambda step, steps, loss: told.append(step))
+    events: list[int] = []
+    losses = train_lora(data, base, tmp_path / "adapter", QUICK, progress=lambda step, steps, loss: events.append(step))
     assert len(losses) == 12
-    assert told == list(range(1, 13))
+    assert events == list(range(1, 13))
     assert (
         np.mean(losses[-3:]) < np.mean(losses[:3]) - 0.2
     )  # the untrained output layer, which is frozen, allows no more
     assert (base / "model.safetensors").read_bytes() == before
     assert (tmp_path / "adapter" / "adapter_model.safetensors").is_file()
     logged = [json.loads(line) for line in (tmp_path / "adapter" / "metrics.jsonl").read_text().splitlines()]
-    assert [each["loss"] for each in logged] == losses
+    assert [item["loss"] for item in logged] == losses
     assert json.loads((tmp_path / "adapter" / "lora.json").read_text())["examples"] == 8
 
     ids = torch.tensor([tokenizer(base)(TEXTS[0][0])["input_ids"]])
@@ -94,7 +96,7 @@ def test_the_adapter_learns_is_saved_and_changes_the_model_when_loaded(base: Pat
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         ("cut short", "no causal language model that transformers reads"),
         ("another shape", "no causal language model that transformers reads"),
@@ -103,7 +105,7 @@ def test_the_adapter_learns_is_saved_and_changes_the_model_when_loaded(base: Pat
         ("lacking", "1 weights of a causal language model are not there, such as model.layers.1.self_attn.q_proj"),
     ],
 )
-def test_weights_that_are_not_whole(base: Path, data: Path, tmp_path: Path, damage: str, said: str) -> None:
+def test_weights_that_are_not_whole(base: Path, data: Path, tmp_path: Path, damage: str, message: str) -> None:
     """What a model lacks would be drawn at random, and the adapter trained on that."""
     folder, name = tmp_path / "damaged", "model.layers.1.self_attn.q_proj.weight"
     shutil.copytree(base, folder)
@@ -120,7 +122,7 @@ def test_weights_that_are_not_whole(base: Path, data: Path, tmp_path: Path, dama
         value = {name: torch.zeros(3, 3)} if damage == "another shape" else {}
         others = {key: array for key, array in weights.items() if key != name}
         save_file(others | value, path, metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=said) as caught:
+    with pytest.raises(ModelError, match=message) as caught:
         train_lora(data, folder, tmp_path / "adapter", QUICK)
     assert "\n" not in str(caught.value)
 
@@ -137,7 +139,7 @@ def test_tied_weights_are_not_lack(base: Path, data: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (SafetensorError("I/O error:\nNo space"), r"adapter: cannot be written \(I/O error: No space\); check free"),
         (OSError(28, "No space left"), r"adapter: cannot be written \(.*No space left\); check free space"),
@@ -145,7 +147,7 @@ def test_tied_weights_are_not_lack(base: Path, data: Path, tmp_path: Path) -> No
     ],
 )
 def test_no_room(
-    base: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+    base: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
     from peft import PeftModel
 
@@ -153,7 +155,7 @@ def test_no_room(
         raise error
 
     monkeypatch.setattr(PeftModel, "save_pretrained", full)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         train_lora(data, base, tmp_path / "adapter", LoraSettings(steps=1, batch=2))
 
 
@@ -212,20 +214,20 @@ def test_frozen_weights_in_16_bits_learn_the_same(base: Path, data: Path, tmp_pa
 
 
 def test_messages_go_through_the_models_own_template(base: Path) -> None:
-    own = tokenizer(base)
+    vocabulary = tokenizer(base)
     messages = [{"role": "user", "content": "satz"}, {"role": "assistant", "content": " sentence"}]
     with pytest.raises(InputError, match="has no chat template; use the plain file"):
-        encoded([{"messages": messages}], own, 100)
-    own.chat_template = "{% for m in messages %}<{{ m.role }}|{{ m.content }}{% endfor %}"
-    ((ids, first),), _ = encoded([{"messages": messages}], own, 100)
+        encoded([{"messages": messages}], vocabulary, 100)
+    vocabulary.chat_template = "{% for m in messages %}<{{ m.role }}|{{ m.content }}{% endfor %}"
+    ((ids, first),), _ = encoded([{"messages": messages}], vocabulary, 100)
     assert first == len("<user|satz")
     assert len(ids) == len("<user|satz sentence") + 1
 
 
 def test_what_is_too_long_is_left_out(base: Path) -> None:
     items = [{"prompt": "G" * 50, "completion": " s"}, {"prompt": "G", "completion": " s"}]
-    kept, left_out = encoded(items, tokenizer(base), max_tokens=10)
-    assert (len(kept), left_out) == (1, 1)
+    examples, left_out = encoded(items, tokenizer(base), max_tokens=10)
+    assert (len(examples), left_out) == (1, 1)
     with pytest.raises(InputError, match="all 2 examples are longer than 2 tokens"):
         encoded(items, tokenizer(base), max_tokens=2)
 
@@ -256,10 +258,10 @@ def test_a_folder_without_a_model_is_refused(data: Path, tmp_path: Path) -> None
 
 
 def test_the_command(base: Path, data: Path, tmp_path: Path) -> None:
-    given = ["mt", "tune", str(data), "--base", str(base), "-o", str(tmp_path / "out"), "--steps", "2", "--batch", "2"]
-    done = CliRunner().invoke(app, [*given, "--json", "--device", "cpu"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["steps"] == 2
+    values = ["mt", "tune", str(data), "--base", str(base), "-o", str(tmp_path / "out"), "--steps", "2", "--batch", "2"]
+    result = CliRunner().invoke(app, [*values, "--json", "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["steps"] == 2
     assert (tmp_path / "out" / "adapter_config.json").is_file()
 
 
@@ -274,7 +276,7 @@ def test_what_can_be_told_before_the_model_is_looked_for(
     monkeypatch.setattr("phrasemate.training.lora.train_lora", looked_for)
     lessons, nothing, somewhere = str(data), str(tmp_path / "nothing"), str(tmp_path / "no" / "model")
     Path(nothing).write_text("{}\n")
-    for given, base, said in (
+    for value, base, message in (
         (lessons, somewhere, f"{somewhere}: no such folder"),
         (lessons, "./model", "./model: no such folder"),
         (lessons, "a/b/c", "a/b/c: no such folder"),
@@ -282,8 +284,8 @@ def test_what_can_be_told_before_the_model_is_looked_for(
         (lessons, str(tmp_path), f"{tmp_path}: no config.json"),
         (nothing, "a/b", f"{nothing}, line 1: no messages"),
     ):
-        done = CliRunner().invoke(app, ["mt", "tune", given, "--base", base, "-o", str(tmp_path / "out")])
-        assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
+        result = CliRunner().invoke(app, ["mt", "tune", value, "--base", base, "-o", str(tmp_path / "out")])
+        assert (result.exit_code, message in result.stderr) == (1, True), result.stderr
 
 
 @pytest.mark.parametrize(

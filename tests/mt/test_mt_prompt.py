@@ -42,14 +42,23 @@ def test_a_related_sentence() -> None:
 @pytest.mark.parametrize("name", ["plain", "sentence", "phrases"])
 def test_few_shot_as_a_text_and_as_a_chat(name: str) -> None:
     prompt = Prompter(FORMS[name], "de", "en", [SHOT, SHOT]).prompt("Eine Bank.", [BANK], "A bank.")
-    (asked, answered), _ = prompt.turns
+    (request, answered), _ = prompt.turns
     assert answered == "That is good."
-    assert prompt.text.split("\n\n") == [prompt.instruction, f"{asked} {answered}", f"{asked} {answered}", prompt.ask]
+    assert prompt.text.split("\n\n") == [
+        prompt.instruction,
+        f"{request} {answered}",
+        f"{request} {answered}",
+        prompt.ask,
+    ]
     assert [message["role"] for message in prompt.messages] == ["user", "assistant"] * 2 + ["user"]
-    assert prompt.messages[0]["content"] == f"{prompt.instruction}\n\n{asked}"
+    assert prompt.messages[0]["content"] == f"{prompt.instruction}\n\n{request}"
     assert prompt.messages[-1]["content"] == prompt.ask
-    shown = {"plain": "Das ist", "sentence": "Related English sentence: It is good.", "phrases": "Bank = bank"}[name]
-    assert shown in asked
+    expected_texts = {
+        "plain": "Das ist",
+        "sentence": "Related English sentence: It is good.",
+        "phrases": "Bank = bank",
+    }[name]
+    assert expected_texts in request
 
 
 def test_chain_of_thought_asks_for_the_phrases_then_shows_what_was_said() -> None:
@@ -92,7 +101,7 @@ def test_a_template_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("tusk = 'x'", "tusk = 'x'; expected texts named instruction, task"),
         ("task = 5", "task = 5; expected texts"),
@@ -100,12 +109,12 @@ def test_a_template_of_ones_own(tmp_path: Path) -> None:
         ("task = " + "[" * 20_000, "not TOML"),
     ],
 )
-def test_a_template_that_makes_no_sense_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_template_that_makes_no_sense_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "form.toml"
     path.write_text(text)
     with pytest.raises(InputError) as error:
         read_form(path, FORMS["plain"])
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("task", ["$nothing: $source", "$source costs $ 5"])

@@ -30,8 +30,8 @@ def test_scores_intervals_and_p_by_a_plain_loop_over_sacrebleu(name: str) -> Non
     compared = compare(name, systems, "good", "en", samples=samples)
     draws = np.random.default_rng(12_345).choice(12, size=(samples, 12), replace=True)
     resampled = {
-        system: np.array([metric(name).corpus_score([texts[i] for i in own], [[REFERENCES[i] for i in own]]).score
-                          for own in draws])
+        system: np.array([metric(name).corpus_score([texts[i] for i in row], [[REFERENCES[i] for i in row]]).score
+                          for row in draws])
         for system, texts in (("good", GOOD), ("bad", BAD))
     }  # fmt: skip
     for system, texts in (("good", GOOD), ("bad", BAD)):
@@ -39,7 +39,7 @@ def test_scores_intervals_and_p_by_a_plain_loop_over_sacrebleu(name: str) -> Non
         assert compared[system][1:3] == pytest.approx(np.quantile(resampled[system], [0.025, 0.975]))
     differences = resampled["bad"] - resampled["good"]
     observed = abs(compared["bad"].score - compared["good"].score)
-    strayed = sum(abs(each - differences.mean()) >= observed for each in differences)
+    strayed = sum(abs(difference - differences.mean()) >= observed for difference in differences)
     assert compared["bad"].p == pytest.approx((1 + strayed) / (1 + samples))
     assert compared["good"].p is None
 
@@ -50,10 +50,10 @@ def test_the_draws_and_scores_are_those_of_sacrebleus_own_test() -> None:
     systems = {"good": [statistics("chrF", GOOD)], "bad": [statistics("chrF", BAD)]}
     named = [("good", GOOD), ("bad", BAD)]
     theirs = PairedTest(named, {"x": metric("chrF")}, [REFERENCES], test_type="bs", n_samples=1_000)()[1]
-    _, own = compare("chrF", systems, "good", "en").values()
+    _, row = compare("chrF", systems, "good", "en").values()
     bad = theirs["chrF2"][1]
-    assert own.score == pytest.approx(bad.score)
-    assert (own.high - own.low) / 2 == pytest.approx(bad.ci, rel=0.02)  # the same draws, quantiles cut otherwise
+    assert row.score == pytest.approx(bad.score)
+    assert (row.high - row.low) / 2 == pytest.approx(bad.ci, rel=0.02)  # the same draws, quantiles cut otherwise
 
 
 def test_the_mean_of_two_corpora() -> None:
@@ -98,7 +98,7 @@ class FakeStates:
     def token_states(self, texts: Sequence[str], layer: int | None) -> Any:
         rows = [[[0, 0, 9], *self.texts.get(text, []), [0, 0, 9]] for text in texts]
         bounds = np.cumsum([0, *map(len, rows)])
-        values = np.array([row for own in rows for row in own], np.float32)
+        values = np.array([row for row in rows for row in row], np.float32)
         yield SimpleNamespace(values=values, bounds=bounds)
 
 
@@ -124,8 +124,8 @@ def test_bertscore_of_the_real_model_prefers_what_means_the_same(model: Model) -
 
 
 def record(translation: str, *hints: tuple[str, ...], phrases: int = 4) -> dict[str, Any]:
-    made = [{"phrase": "x", "equivalents": [{"text": text} for text in texts]} for texts in hints]
-    return {"translation": translation, "hints": made, "phrases": ["x"] * phrases}
+    results = [{"phrase": "x", "equivalents": [{"text": text} for text in texts]} for texts in hints]
+    return {"translation": translation, "hints": results, "phrases": ["x"] * phrases}
 
 
 def test_hints_are_counted() -> None:

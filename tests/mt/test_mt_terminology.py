@@ -20,15 +20,15 @@ def terms(source: str, reference: str) -> list[Term]:
 
 
 def test_terms_count_where_the_reference_uses_them() -> None:
-    found = terms("Die Bank hat Häuser.", "The bank owns houses.")
-    assert [(term.line, term.wording) for term in found] == [(0, "Bank"), (0, "Häuser")]
+    result = terms("Die Bank hat Häuser.", "The bank owns houses.")
+    assert [(term.line, term.wording) for term in result] == [(0, "Bank"), (0, "Häuser")]
     assert [term.wording for term in terms("Die Bank hat Häuser.", "The shore has buildings.")] == []
     assert [term.wording for term in terms("Die Bank am Haus", "The bench by the cottage")] == ["Bank"]
 
 
 def test_the_longest_of_overlapping_terms_counts() -> None:
-    found = terms("Eine Bank für Tiere, eine Bank.", "An animal bank, a bank.")
-    assert [term.wording for term in found] == ["Bank für Tiere", "Bank"]
+    result = terms("Eine Bank für Tiere, eine Bank.", "An animal bank, a bank.")
+    assert [term.wording for term in result] == ["Bank für Tiere", "Bank"]
 
 
 def test_function_words_do_not_hide_a_term() -> None:

@@ -24,8 +24,8 @@ from phrasemate.mt.translate import BATCH, apart, lessons, sampled, write_lesson
 class Upper:
     """Answers each prompt by its sentence in capitals, or as told."""
 
-    def __init__(self, *told: Answer) -> None:
-        self.told = list(told)
+    def __init__(self, *arguments: Answer) -> None:
+        self.told = list(arguments)
 
     def answers(self, prompts: Iterable[Prompt]) -> Iterator[Answer]:
         waiting: list[Prompt] = []
@@ -45,22 +45,22 @@ PLAIN = Translator(Prompter(FORMS["plain"], "de", "en"), Retrieval())
 @pytest.mark.parametrize("blank", [[], [0], [3], [0, 1, 9], list(range(10))])
 def test_one_translation_a_line_in_order_blank_lines_too(blank: list[int]) -> None:
     lines = ["  " if number in blank else f"Satz\u00a0 {number}" for number in range(10)]
-    found = list(PLAIN.translate(lines, Upper()))
-    assert [each.text for each in found] == ["" if number in blank else f"SATZ {number}" for number in range(10)]
-    assert [each.request.number for each in found] == list(range(1, 11))
-    assert not any(each.failure for each in found)
+    items = list(PLAIN.translate(lines, Upper()))
+    assert [item.text for item in items] == ["" if number in blank else f"SATZ {number}" for number in range(10)]
+    assert [entry.request.number for entry in items] == list(range(1, 11))
+    assert not any(element.failure for element in items)
 
 
 def test_more_lines_than_are_looked_up_at_once() -> None:
     lines = [f"Satz {number}" for number in range(BATCH + 3)]
-    assert [each.text for each in PLAIN.translate(lines, Upper())] == [line.upper() for line in lines]
+    assert [translation.text for translation in PLAIN.translate(lines, Upper())] == [line.upper() for line in lines]
 
 
 def test_failures_keep_their_place() -> None:
-    told = [Answer("eins"), Answer("", failure="the server said 500"), Answer("   \n"), Answer("vier\nand more")]
-    found = list(PLAIN.translate(["1", "2", "3", "4"], Upper(*told)))
-    assert [each.text for each in found] == ["eins", "", "", "vier"]
-    assert [each.failure for each in found] == ["", "the server said 500", "the answer is empty", ""]
+    items = [Answer("eins"), Answer("", failure="the server said 500"), Answer("   \n"), Answer("vier\nand more")]
+    result = list(PLAIN.translate(["1", "2", "3", "4"], Upper(*items)))
+    assert [item.text for item in result] == ["eins", "", "", "vier"]
+    assert [entry.failure for entry in result] == ["", "the server said 500", "the answer is empty", ""]
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_phrases_that_stand_apart() -> None:
 
 def test_a_record_tells_prompt_hints_and_sources(index: Index) -> None:
     hinter = Hinter(index, Hints(floor=0.3, per_word=0, threshold=0.3, confidence=0))
-    made = Translator(Prompter(FORMS["phrases"], "de", "en"), Retrieval(hinter))
-    (found,) = made.translate(["Das Motorrad stand vor dem Haus."], Upper())
-    record = json.loads(json.dumps(found.as_dict()))
+    translator = Translator(Prompter(FORMS["phrases"], "de", "en"), Retrieval(hinter))
+    (translation,) = translator.translate(["Das Motorrad stand vor dem Haus."], Upper())
+    record = json.loads(json.dumps(translation.as_dict()))
     assert record["hints"]
     for hint in record["hints"]:
         assert hint["phrase"] == record["source"][hint["start"] : hint["end"]]
@@ -98,24 +98,24 @@ def test_a_record_tells_prompt_hints_and_sources(index: Index) -> None:
 
 
 def test_related_sentences_are_the_nearest_and_kept(index: Index, tmp_path: Path) -> None:
-    told: list[int] = []
-    related = RelatedSentences(index, tmp_path, lambda what, done, total: told.append(done))
+    events: list[int] = []
+    related = RelatedSentences(index, tmp_path, lambda what, result, total: events.append(result))
     queries = ["Die Polizei sperrte die Straße.", "Sie tranken Kaffee in der Küche."]
-    found = related(queries)
+    neighbours = related(queries)
     vectors = index.model.encode_sentences(list(ENGLISH)).astype(np.float16).astype(np.float32)  # type: ignore[union-attr]
     scores = index.model.encode_sentences(queries) @ vectors.T  # type: ignore[union-attr]
-    assert [text for text, _ in found] == [ENGLISH[row] for row in scores.argmax(1)]
-    np.testing.assert_allclose([score for _, score in found], scores.max(1), atol=1e-5)
-    assert found[0][0] == "The police closed the road after the accident."
-    assert told == [len(ENGLISH)]
-    (kept,) = tmp_path.iterdir()
-    stamp = kept.stat().st_mtime_ns
-    assert RelatedSentences(index, tmp_path)(queries) == found
-    assert kept.stat().st_mtime_ns == stamp
-    made = Translator(Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=related))
-    (asked,) = made.requests(queries[:1])
-    assert asked.prompt is not None
-    assert "Related English sentence: The police closed" in asked.prompt.ask
+    assert [text for text, _ in neighbours] == [ENGLISH[row] for row in scores.argmax(1)]
+    np.testing.assert_allclose([score for _, score in neighbours], scores.max(1), atol=1e-5)
+    assert neighbours[0][0] == "The police closed the road after the accident."
+    assert events == [len(ENGLISH)]
+    (file,) = tmp_path.iterdir()
+    stamp = file.stat().st_mtime_ns
+    assert RelatedSentences(index, tmp_path)(queries) == neighbours
+    assert file.stat().st_mtime_ns == stamp
+    translator = Translator(Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=related))
+    (request,) = translator.requests(queries[:1])
+    assert request.prompt is not None
+    assert "Related English sentence: The police closed" in request.prompt.ask
 
 
 class Counted:
@@ -138,9 +138,9 @@ def test_vectors_of_sentences_are_of_the_texts_that_are_there(model: Model, tmp_
             index._model = counted  # type: ignore[assignment]
             related = RelatedSentences(index, tmp_path / "cache")
             related.model = model
-            found = related(list(texts))
-            assert [text for text, _ in found] == list(texts)
-            assert all(score > 0.99 for _, score in found)
+            neighbours = related(list(texts))
+            assert [text for text, _ in neighbours] == list(texts)
+            assert all(score > 0.99 for _, score in neighbours)
             return counted.sentences
 
     with Index.create(tmp_path / "idx", model, threads=1) as index:
@@ -155,10 +155,10 @@ def test_vectors_of_sentences_are_of_the_texts_that_are_there(model: Model, tmp_
     with Index.create(tmp_path / "idx", model, threads=1) as index:
         index.add([Document.from_texts("d", ENGLISH[6:])], lang="en")
     assert encoded(*ENGLISH[6:]) == len(ENGLISH) - 6
-    (kept,) = (tmp_path / "cache").iterdir()
-    with np.load(kept) as stored:
+    (file,) = (tmp_path / "cache").iterdir()
+    with np.load(file) as stored:
         assert len(stored["vectors"]) == len(ENGLISH) - 6  # what is gone is not kept
-    kept.write_bytes(kept.read_bytes()[:100])
+    file.write_bytes(file.read_bytes()[:100])
     assert encoded(*ENGLISH[6:]) == len(ENGLISH) - 6
 
 
@@ -171,35 +171,35 @@ PAIRS = [
 def test_lessons_never_show_a_sentence_its_own_translation(index: Index, tmp_path: Path) -> None:
     hinter = Hinter(index, Hints(floor=0.0, per_word=0, threshold=0.3, contexts=3, confidence=0))
     prompter = Prompter(FORMS["phrases"], "de", "en")
-    made = list(lessons(PAIRS, prompter, Retrieval(hinter)))
-    assert [lesson.reference for lesson in made] == [target for _, target in PAIRS]
-    for lesson in made:
+    lesson_list = list(lessons(PAIRS, prompter, Retrieval(hinter)))
+    assert [lesson.reference for lesson in lesson_list] == [target for _, target in PAIRS]
+    for lesson in lesson_list:
         assert " = " in lesson.prompt.ask
         places = [
             line.partition('("')[2].replace("[[", "").replace("]]", "") for line in lesson.prompt.ask.splitlines()
         ]
         assert not any(lesson.reference[:20] in place for place in places)
     related = RelatedSentences(index, tmp_path)
-    (asked, _) = lessons(PAIRS, Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=related))
-    assert PAIRS[0][1] not in asked.prompt.ask
+    (request, _) = lessons(PAIRS, Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=related))
+    assert PAIRS[0][1] not in request.prompt.ask
 
 
 def test_nor_one_of_its_sentences(index: Index, tmp_path: Path) -> None:
     """The index has sentences; a reference may be a paragraph."""
     both = [tuple(" ".join(side) for side in zip(*PAIRS, strict=True))]
     hinter = Hinter(index, Hints(floor=0.0, per_word=0, threshold=0.3, contexts=3, confidence=0))
-    (made,) = lessons(both, Prompter(FORMS["phrases"], "de", "en"), Retrieval(hinter))
-    assert " = " in made.prompt.ask
-    told = made.prompt.ask.replace("[[", "").replace("]]", "")
-    assert not any(target[:20] in told for _, target in PAIRS)
+    (lesson,) = lessons(both, Prompter(FORMS["phrases"], "de", "en"), Retrieval(hinter))
+    assert " = " in lesson.prompt.ask
+    events = lesson.prompt.ask.replace("[[", "").replace("]]", "")
+    assert not any(target[:20] in events for _, target in PAIRS)
     nearest = RelatedSentences(index, tmp_path)
     ((text, score),) = nearest([both[0][0]], [both[0][1]])
     ((best, most),) = nearest([both[0][0]])
     assert best in both[0][1]
     assert text not in both[0][1]
     assert 0 < score <= most
-    (asked,) = lessons(both, Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=nearest))
-    assert text in asked.prompt.ask
+    (request,) = lessons(both, Prompter(FORMS["sentence"], "de", "en"), Retrieval(related=nearest))
+    assert text in request.prompt.ask
 
 
 def test_lessons_are_written_as_chat_and_as_plain_text(tmp_path: Path) -> None:
@@ -269,17 +269,17 @@ def test_a_sentence_that_another_process_deletes_is_found_no_more(model: Model, 
 
 def test_kept_vectors_that_are_damaged_are_made_again(index: Index, tmp_path: Path) -> None:
     expected = RelatedSentences(index, tmp_path)(["Sie tranken Kaffee."])
-    (kept,) = tmp_path.iterdir()
-    whole, draw = kept.read_bytes(), random.Random(1)
+    (file,) = tmp_path.iterdir()
+    whole, draw = file.read_bytes(), random.Random(1)
     central = whole.index(b"PK\1\2")
     places = [draw.randrange(len(whole)) for _ in range(10)]
     for at in [*places, *range(central, central + 12)]:  # method and flags of packing among them
         related = RelatedSentences.__new__(RelatedSentences)
-        related._path, related.model = kept, index.model
-        kept.write_bytes(whole[:at] + bytes([whole[at] ^ 0x49]) + whole[at + 1 :])
+        related._path, related.model = file, index.model
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x49]) + whole[at + 1 :])
         digests, vectors = related._stored()
         assert len(digests) in (0, len(ENGLISH))
         if len(digests):
-            kept.write_bytes(whole)
+            file.write_bytes(whole)
             np.testing.assert_array_equal(related._stored()[1], vectors)
     assert RelatedSentences(index, tmp_path)(["Sie tranken Kaffee."]) == expected

@@ -32,24 +32,24 @@ def score(network: Network, first: Any, second: Any, cosine: float) -> float:
 
 
 def project(w: dict[str, Any], state: Vector) -> Vector:
-    made = [
+    totals = [
         sum(state[i] * w["project"][i][a] for i in range(len(state))) + w["project_bias"][a]
         for a in range(len(w["project_bias"]))
     ]
-    return unit(made)
+    return unit(totals)
 
 
-def crossed(w: dict[str, Any], own: list[Vector], other: list[Vector]) -> tuple[float, Vector]:
+def crossed(w: dict[str, Any], vectors: list[Vector], other: list[Vector]) -> tuple[float, Vector]:
     """The q and e of a sentence."""
-    q, total, e = 0.0, sum(exp(dot(x, w["weigh"])) for x in own), [0.0] * len(own[0])
-    for x in own:
+    q, total, e = 0.0, sum(exp(dot(x, w["weigh"])) for x in vectors), [0.0] * len(vectors[0])
+    for x in vectors:
         rows = [[dot(x, [row[b] for row in w["match"]]) for b in range(len(x))]]  # x W
         m = [tanh(dot(rows[0], y) + w["match_bias"]) for y in other]
-        powers = [exp(exp(w["sharpness"]) * each) for each in m]
+        powers = [exp(exp(w["sharpness"]) * item) for item in m]
         hbar = [sum(p * y[a] for p, y in zip(powers, other, strict=True)) / sum(powers) for a in range(len(x))]
         q += exp(dot(x, w["weigh"])) / total * dot(x, hbar)
         gamma = tanh(dot(hbar, w["attend"]) + w["attend_bias"])
-        e = [old + gamma * each for old, each in zip(e, hbar, strict=True)]
+        e = [old + gamma * entry for old, entry in zip(e, hbar, strict=True)]
     return q, unit(e)
 
 
@@ -58,4 +58,4 @@ def dot(one: Vector, other: Vector) -> float:
 
 
 def unit(vector: Vector) -> Vector:
-    return [each / sqrt(dot(vector, vector)) for each in vector]
+    return [item / sqrt(dot(vector, vector)) for item in vector]

@@ -37,11 +37,11 @@ def test_two_sentences_by_hand() -> None:
 
 
 def test_all_at_once_is_as_one_by_one_and_as_the_loops(network: Network) -> None:
-    states, own = sentence(network, 5, 1)
+    states, state = sentence(network, 5, 1)
     others = [sentence(network, tokens, 10 + tokens) for tokens in (3, 1, 7, 4)]
-    together = network.scores(own, [read for _, read in others])
-    alone = [float(network.scores(own, [read])[0]) for _, read in others]
-    loops = [by_hand.score(network, states, each, float(own.vector @ read.vector)) for each, read in others]
+    together = network.scores(state, [read for _, read in others])
+    alone = [float(network.scores(state, [read])[0]) for _, read in others]
+    loops = [by_hand.score(network, states, item, float(state.vector @ read.vector)) for item, read in others]
     assert together == pytest.approx(alone, rel=1e-5)
     assert together == pytest.approx(loops, rel=1e-5)
 

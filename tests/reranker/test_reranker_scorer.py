@@ -52,15 +52,15 @@ EVERY = [(one, other) for one in TEXTS for other in TEXTS]
 
 
 def test_what_is_saved_is_loaded(folder: Path, trained: Trained) -> None:
-    found = load_reranker(folder)
-    assert (found.encoder, found.facts, len(found.hash)) == (trained.encoder, {"lists": 7}, 64)
+    reranker = load_reranker(folder)
+    assert (reranker.encoder, reranker.facts, len(reranker.hash)) == (trained.encoder, {"lists": 7}, 64)
     for name, array in trained.network.arrays.items():
-        assert np.array_equal(found.network.arrays[name], array.astype(np.float16).astype(np.float32)), name
+        assert np.array_equal(reranker.network.arrays[name], array.astype(np.float16).astype(np.float32)), name
 
 
 def test_the_bundled_one_goes_with_the_bundled_encoder() -> None:
-    found = load_reranker()
-    assert found.encoder == check_folder(bundled_folder())[1]
+    reranker = load_reranker()
+    assert reranker.encoder == check_folder(bundled_folder())[1]
     assert sum(path.stat().st_size for path in bundled_reranker().iterdir()) < 3_000_000
 
 
@@ -131,10 +131,10 @@ class Given:
     """Scores from a table; counts what it is asked."""
 
     def __init__(self, table: Any) -> None:
-        self.table, self.asked = np.array(table, np.float32), list[tuple[str, str]]()
+        self.table, self.requests = np.array(table, np.float32), list[tuple[str, str]]()
 
     def score(self, pairs: Sequence[PhrasePair]) -> Any:
-        self.asked += [(pair.source.text, pair.target.text) for pair in pairs]
+        self.requests += [(pair.source.text, pair.target.text) for pair in pairs]
         return np.array([self.table[int(pair.source.text[1]), int(pair.target.text[1])] for pair in pairs])
 
 
@@ -151,20 +151,18 @@ def test_a_document_that_fits_another_query_better_is_put_behind() -> None:
     assert (np.diff(run.scores, axis=1) <= 0).all()
     assert (run.scores[:, 1] > run.scores[:, 2]).all()
     assert run.ids[1:, 0].tolist() == [1, 2, 3]
-    assert len(scorer.asked) == len(set(scorer.asked))  # each pair once, and always the query first
-    assert all(one[0] == "q" and other[0] == "d" for one, other in scorer.asked)
+    assert len(scorer.requests) == len(set(scorer.requests))  # each pair once, and always the query first
+    assert all(one[0] == "q" and other[0] == "d" for one, other in scorer.requests)
 
 
 def test_the_margins_are_those_of_a_loop() -> None:
     draw = np.random.default_rng(2)
     table, values = draw.normal(size=(4, 4)), draw.normal(size=(4, 4)).astype(np.float32)
-    found = both_ways(
-        run_of(values), run_of(values.T), Given(table), 4, QUERIES.__getitem__, DOCUMENTS.__getitem__, k=2
-    )
-    for query, (ids, scores) in enumerate(zip(found.ids, found.scores, strict=True)):
+    run = both_ways(run_of(values), run_of(values.T), Given(table), 4, QUERIES.__getitem__, DOCUMENTS.__getitem__, k=2)
+    for query, (ids, scores) in enumerate(zip(run.ids, run.scores, strict=True)):
         for document, score in zip(ids, scores, strict=True):
-            own, other = (np.sort(side)[-2:].mean() for side in (table[query], table[:, document]))
-            assert score == pytest.approx(2 * table[query, document] - own - other, abs=1e-5)
+            row_best, other = (np.sort(side)[-2:].mean() for side in (table[query], table[:, document]))
+            assert score == pytest.approx(2 * table[query, document] - row_best - other, abs=1e-5)
 
 
 def test_fewer_than_are_asked_for(model: Model, trained: Trained) -> None:

@@ -25,11 +25,11 @@ def by_examples(
     model: Any, phrases: Sequence[str], examples: Sequence[Sequence[Phrase]], *options: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """A unit vector for each meaning, turned a little by the word: the closer the fewer letters it has."""
-    model.calls.append((list(phrases), [list(found) for found in examples], options[:3]))
+    model.calls.append((list(phrases), [list(example) for example in examples], options[:3]))
     options[-1](len(phrases), len(phrases))
     vectors = np.zeros((len(phrases), 16), np.float32)
     for row, word in enumerate(phrases):
         vectors[row, WORDS[word]] = 1
         vectors[row, 10 + len(word) % 6] = 0.1 * len(word)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors, np.array([len(found) for found in examples])
+    return vectors, np.array([len(result) for result in examples])

@@ -27,7 +27,9 @@ class NumberEncoder:
             raise KeyboardInterrupt
         self.stop_after -= 1
         self.encoded += texts
-        vectors = np.stack([noise(found[0] if (found := re.findall(r"\d+", t)) else t) + noise(t) / 5 for t in texts])
+        vectors = np.stack(
+            [noise(matches[0] if (matches := re.findall(r"\d+", t)) else t) + noise(t) / 5 for t in texts]
+        )
         return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 

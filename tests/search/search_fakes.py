@@ -47,12 +47,12 @@ class FakeIndex:
 
     def search(self, vectors: np.ndarray, k: int, documents: Any = None, languages: Any = None) -> Run:
         assert self.inside  # or a hit may be deleted before it is looked up
-        asked = [int(vector[0]) for vector in vectors]
-        self.searches.append((asked, k))
+        queries = [int(vector[0]) for vector in vectors]
+        self.searches.append((queries, k))
         self.filters.append((documents, languages))
-        ids = np.full((len(asked), k), -1, np.int64)
-        scores = np.zeros((len(asked), k), np.float32)
-        for row, number in enumerate(asked):
+        ids = np.full((len(queries), k), -1, np.int64)
+        scores = np.zeros((len(queries), k), np.float32)
+        for row, number in enumerate(queries):
             first = sum(map(len, self.lists[:number]))
             for column, hit in enumerate(self.lists[number][:k]):
                 ids[row, column], scores[row, column] = first + column, hit.score

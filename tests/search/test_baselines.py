@@ -24,13 +24,13 @@ def random_sentences(count: int, least: int = 0) -> list[list[str]]:
 
 def likelihood(query: list[str], document: list[str], documents: list[list[str]], mu: float) -> float:
     """The log P(q | d) of eq. 8, a word at a time; words that no document has are left out."""
-    collection = Counter(word for each in documents for word in each)
-    found = 0.0
+    collection = Counter(word for item in documents for word in item)
+    result = 0.0
     for word in query:
         if collection[word]:
-            own = document.count(word) / len(document) if document else 0.0
-            found += math.log(mu * own + (1 - mu) * collection[word] / sum(collection.values()))
-    return found
+            share = document.count(word) / len(document) if document else 0.0
+            result += math.log(mu * share + (1 - mu) * collection[word] / sum(collection.values()))
+    return result
 
 
 @pytest.mark.parametrize("at_once", [1_000_000, 23])
@@ -39,16 +39,16 @@ def test_qlm_is_the_formula(at_once: int, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(baselines, "AT_ONCE", at_once)
     queries, documents = random_sentences(7), random_sentences(11)
     queries[3], documents[4] = ["w1", "w1", "unseen"], []
-    found = qlm(queries, documents, mu=0.8)
+    scores = qlm(queries, documents, mu=0.8)
     expected = np.array([[likelihood(q, d, documents, 0.8) for d in documents] for q in queries])
     background = expected[:, 4:5]  # of the empty document: only the second terms
-    np.testing.assert_allclose(found, expected - background, atol=1e-5)
-    assert (found[:, 4] == 0).all()
+    np.testing.assert_allclose(scores, expected - background, atol=1e-5)
+    assert (scores[:, 4] == 0).all()
 
 
 def test_qlm_by_hand() -> None:
-    found = qlm([["bank"]], [["bank", "river"], ["money", "money"]])
-    assert found.tolist() == [[pytest.approx(math.log((0.95 * 1 / 2 + 0.05 * 1 / 4) / (0.05 * 1 / 4))), 0.0]]
+    scores = qlm([["bank"]], [["bank", "river"], ["money", "money"]])
+    assert scores.tolist() == [[pytest.approx(math.log((0.95 * 1 / 2 + 0.05 * 1 / 4) / (0.05 * 1 / 4))), 0.0]]
 
 
 def test_qlm_of_nothing() -> None:
@@ -72,14 +72,14 @@ def test_agg_is_the_cosine_of_sums() -> None:
     source, target = vectors("de", WORDS[:20]), vectors("en", WORDS[5:])
     queries, documents = random_sentences(5, 1), random_sentences(8, 1)
     queries[2] = ["unknown"]
-    found = agg(queries, documents, source, target)
+    result = agg(queries, documents, source, target)
     for row, query in enumerate(queries):
         for column, document in enumerate(documents):
             a = sum((v for word in query if (v := source.get(word)) is not None), np.zeros(6))
             b = sum((v for word in document if (v := target.get(word)) is not None), np.zeros(6))
             expected = a @ b / (np.linalg.norm(a) * np.linalg.norm(b) or 1)
-            assert found[row, column] == pytest.approx(expected, abs=1e-6)
-    assert (found[2] == 0).all()
+            assert result[row, column] == pytest.approx(expected, abs=1e-6)
+    assert (result[2] == 0).all()
     assert sums([], source).shape == (0, 6)
     narrow = WordVectors(["a"], np.ones((1, 5), np.float32), "en")
     with pytest.raises(InputError, match="vectors of 6 and of 5 dimensions"):
@@ -92,17 +92,17 @@ def test_tbt_puts_the_nearest_word_in_the_place_of_each() -> None:
     assert translated([["haus", "Oslo", "hund", "haus"], []], source, target) == [["house", "Oslo", "dog", "house"], []]
     assert translated([["Oslo"]], source, target) == [["Oslo"]]
     documents = [["dog", "house"], ["Oslo"], ["haus"]]
-    found = tbt([["haus", "Oslo"]], documents, source, target)
-    np.testing.assert_array_equal(found, qlm([["house", "Oslo"]], documents))
-    assert found[0, 2] == 0  # the word itself is gone
+    scores = tbt([["haus", "Oslo"]], documents, source, target)
+    np.testing.assert_array_equal(scores, qlm([["house", "Oslo"]], documents))
+    assert scores[0, 2] == 0  # the word itself is gone
 
 
 def test_tbt_against_a_loop() -> None:
     source, target = vectors("de", WORDS), vectors("en", [f"e{i}" for i in range(40)])
     for word, (answer,) in zip(WORDS, translated([[word] for word in WORDS], source, target), strict=True):
-        own = source.get(word)
-        assert own is not None
-        cosines = [float(own @ row / np.linalg.norm(row)) for row in target.matrix]
+        share = source.get(word)
+        assert share is not None
+        cosines = [float(share @ row / np.linalg.norm(row)) for row in target.matrix]
         assert answer == target.words[int(np.argmax(cosines))]
 
 

@@ -29,17 +29,17 @@ def drawn(n: int, m: int, seed: int = 0, dim: int = 8) -> tuple[np.ndarray, np.n
 
 
 def test_margins_by_hand() -> None:
-    found = candidates(vectors(0, 90), vectors(0, 60), k=2)
+    result = candidates(vectors(0, 90), vectors(0, 60), k=2)
     # cosines: 1, 1/2; 0, sqrt(3)/2. Means over both of the other list: .75, .433; .5, .683
     cosines = np.array([[1, 0.5], [0, HALF]])
-    own, other = cosines.mean(1), cosines.mean(0)
-    expected = 2 * cosines - own[:, None] - other[None]
-    assert found.sources.tolist() == [0, 0, 1, 1]
-    assert found.targets.tolist() == [0, 1, 1, 0]  # by margin, highest first
-    assert found.scores == pytest.approx([1, 0.5, HALF, 0], abs=1e-6)
-    assert found.margins == pytest.approx(expected[found.sources, found.targets], abs=1e-6)
-    assert found.ranks.tolist() == [1, 2, 1, 2]
-    assert found.mutual.tolist() == [True, False, True, False]
+    row_means, other = cosines.mean(1), cosines.mean(0)
+    expected = 2 * cosines - row_means[:, None] - other[None]
+    assert result.sources.tolist() == [0, 0, 1, 1]
+    assert result.targets.tolist() == [0, 1, 1, 0]  # by margin, highest first
+    assert result.scores == pytest.approx([1, 0.5, HALF, 0], abs=1e-6)
+    assert result.margins == pytest.approx(expected[result.sources, result.targets], abs=1e-6)
+    assert result.ranks.tolist() == [1, 2, 1, 2]
+    assert result.mutual.tolist() == [True, False, True, False]
     ratios = candidates(vectors(0, 90), vectors(0, 60), k=2, how="ratio")
     assert ratios.margins[0] == pytest.approx(1 / ((0.75 + 0.5) / 2), abs=1e-6)
 
@@ -49,16 +49,16 @@ def test_margins_by_hand() -> None:
 def test_as_by_the_whole_matrix(how: str, shape: tuple[int, int]) -> None:
     source, target = drawn(*shape)
     cosines = source @ target.T
-    own = np.sort(cosines, 1)[:, -10:].mean(1)[:, None]
+    row_means = np.sort(cosines, 1)[:, -10:].mean(1)[:, None]
     other = np.sort(cosines, 0)[-10:].mean(0)[None]
-    margins = 2 * cosines - own - other if how == "csls" else cosines / np.maximum((own + other) / 2, 1e-6)
-    found = candidates(source, target, 10, how, depth=100)  # deep enough for every pair
-    assert len(found.sources) == cosines.size
-    best = found.only(found.ranks == 1)
+    margins = 2 * cosines - row_means - other if how == "csls" else cosines / np.maximum((row_means + other) / 2, 1e-6)
+    result = candidates(source, target, 10, how, depth=100)  # deep enough for every pair
+    assert len(result.sources) == cosines.size
+    best = result.only(result.ranks == 1)
     assert best.targets.tolist() == margins.argmax(1).tolist()
     assert best.margins == pytest.approx(margins.max(1), abs=1e-5)
     mutual = [(i, j) for i, j in enumerate(margins.argmax(1)) if margins[:, j].argmax() == i]
-    assert list(zip(*(column[found.mutual].tolist() for column in found[:2]), strict=True)) == mutual
+    assert list(zip(*(column[result.mutual].tolist() for column in result[:2]), strict=True)) == mutual
 
 
 def test_what_is_far_from_both_is_not_candidate_and_the_best_stay() -> None:
@@ -71,21 +71,21 @@ def test_what_is_far_from_both_is_not_candidate_and_the_best_stay() -> None:
 def pairs(*rows: tuple[int, int, float]) -> Candidates:
     sources, targets, margins = zip(*rows, strict=True)
     ranks = [1 + sum(a == s and n > m for a, _, n in rows) for s, _, m in rows]
-    found = np.array(sources), np.array(targets), np.array(margins, np.float32), np.array(margins, np.float32)
-    return Candidates(*found, np.array(ranks), np.zeros(len(rows), np.bool_))
+    result = np.array(sources), np.array(targets), np.array(margins, np.float32), np.array(margins, np.float32)
+    return Candidates(*result, np.array(ranks), np.zeros(len(rows), np.bool_))
 
 
-def taken(found: Candidates) -> list[tuple[int, int]]:
-    return list(zip(found.sources.tolist(), found.targets.tolist(), strict=True))
+def index_pairs(candidates: Candidates) -> list[tuple[int, int]]:
+    return list(zip(candidates.sources.tolist(), candidates.targets.tolist(), strict=True))
 
 
 def test_one_to_one_gives_up_a_best_pair_for_a_greater_sum() -> None:
-    found = pairs((0, 0, 0.9), (0, 1, 0.8), (1, 0, 0.8), (1, 1, 0.1))
-    assert taken(found.only(assign(found))) == [(0, 1), (1, 0)]  # .8 + .8 > .9 + .1
+    result = pairs((0, 0, 0.9), (0, 1, 0.8), (1, 0, 0.8), (1, 1, 0.1))
+    assert index_pairs(result.only(assign(result))) == [(0, 1), (1, 0)]  # .8 + .8 > .9 + .1
     lone = pairs((0, 0, 0.9), (1, 0, 0.8), (2, 0, 0.7))
-    assert taken(lone.only(assign(lone))) == [(0, 0)]
+    assert index_pairs(lone.only(assign(lone))) == [(0, 0)]
     assert assign(pairs((4, 7, 0.5))).tolist() == [True]
-    assert assign(found.only(np.zeros(4, np.bool_))).tolist() == []
+    assert assign(result.only(np.zeros(4, np.bool_))).tolist() == []
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -96,8 +96,8 @@ def test_one_to_one_as_by_trying_every_assignment(seed: int) -> None:
     best = max(
         sum(worth.get((i, j), 0) for i, j in enumerate(order)) for order in permutations([*range(6), *[-1] * 5], 5)
     )
-    found = pairs(*rows)
-    chosen = taken(found.only(assign(found)))
+    result = pairs(*rows)
+    chosen = index_pairs(result.only(assign(result)))
     assert len({i for i, _ in chosen}) == len({j for _, j in chosen}) == len(chosen)
     assert sum(worth[pair] for pair in chosen) == pytest.approx(best, abs=1e-4)
 
@@ -109,13 +109,13 @@ def pairs_of(rows: list[tuple[int, int, float]]) -> list[tuple[int, int, float]]
 
 
 def test_what_is_selected() -> None:
-    found = candidates(*drawn(40, 60))
-    assert (select(found, MatchSettings(threshold=0.3)).margins >= 0.3).all()
-    assert (select(found, MatchSettings(threshold=-9, least_score=0.9)).scores >= 0.9).all()
-    assert select(found, MatchSettings(threshold=-9, mutual=True)).mutual.all()
-    three = select(found, MatchSettings(threshold=-9, candidates=3))
+    result = candidates(*drawn(40, 60))
+    assert (select(result, MatchSettings(threshold=0.3)).margins >= 0.3).all()
+    assert (select(result, MatchSettings(threshold=-9, least_score=0.9)).scores >= 0.9).all()
+    assert select(result, MatchSettings(threshold=-9, mutual=True)).mutual.all()
+    three = select(result, MatchSettings(threshold=-9, candidates=3))
     assert np.bincount(three.sources).tolist() == [3] * 40
-    alone = select(found, MatchSettings(threshold=-9, one_to_one=True))
+    alone = select(result, MatchSettings(threshold=-9, one_to_one=True))
     assert len(set(alone.targets.tolist())) == len(alone.targets) == 40
     assert MatchSettings(margin="ratio").least_margin == 1.15
 

@@ -65,12 +65,12 @@ def table(path: str) -> list[dict[str, str]]:
 
 
 def test_what_is_printed(invoke: Invoke) -> None:
-    done = invoke("de.txt", "en.tsv", *TEXT, *EASY)
-    lines = done.stdout.splitlines()
+    result = invoke("de.txt", "en.tsv", *TEXT, *EASY)
+    lines = result.stdout.splitlines()
     assert lines[0] == f"Hund = dog  {1 / sqrt(1.16 * 1.09):.3f}, margin 0.889, mutual"
     assert lines[1:3] == ["    Der [[Hund]] bellte laut im Garten.", "    The [[dog]] barked all night."]
     assert [line.split("  ")[0] for line in lines[3::3]] == ["Katze = cat", "Haus = house"]
-    assert done.stderr.splitlines() == [
+    assert result.stderr.splitlines() == [
         "found: 3 matches, 3 mutual",
         "without a match: 1 source term: Löffel",
         "in no sentence: 1 source term, compared by wording alone",
@@ -80,9 +80,9 @@ def test_what_is_printed(invoke: Invoke) -> None:
 
 
 def test_a_table_and_the_rest(invoke: Invoke) -> None:
-    done = invoke("de.txt", "en.tsv", *TEXT, *EASY, "-o", "out.tsv", "--unmatched", "rest.tsv", "--evidence", "2")
-    assert done.exit_code == 0
-    assert done.stdout == "out.tsv: 3 matches, 3 mutual\n"
+    result = invoke("de.txt", "en.tsv", *TEXT, *EASY, "-o", "out.tsv", "--unmatched", "rest.tsv", "--evidence", "2")
+    assert result.exit_code == 0
+    assert result.stdout == "out.tsv: 3 matches, 3 mutual\n"
     rows = table("out.tsv")
     assert [(row["source"], row["target"], row["mutual"]) for row in rows] == [
         ("Hund", "dog", "yes"), ("Katze", "cat", "yes"), ("Haus", "house", "yes"),
@@ -113,12 +113,12 @@ def test_every_format_can_be_read_again(invoke: Invoke, name: str) -> None:
 
 
 def test_json(invoke: Invoke) -> None:
-    done = invoke("de.txt", "en.tsv", *TEXT, *EASY, "--json")
-    *matches, last = map(json.loads, done.stdout.splitlines())
+    result = invoke("de.txt", "en.tsv", *TEXT, *EASY, "--json")
+    *matches, last = map(json.loads, result.stdout.splitlines())
     assert [match["target"] for match in matches] == ["dog", "cat", "house"]
     assert (last["matches"], last["source_unmatched"], last["target_unmatched"]) == (3, ["Löffel"], ["cloud"])
-    done = invoke("de.txt", "en.tsv", *TEXT, *EASY, "--json", "-o", "out.tsv")
-    assert json.loads(done.stdout) == {**last, "out": "out.tsv"}
+    result = invoke("de.txt", "en.tsv", *TEXT, *EASY, "--json", "-o", "out.tsv")
+    assert json.loads(result.stdout) == {**last, "out": "out.tsv"}
 
 
 def test_sentences_from_an_index(invoke: Invoke) -> None:
@@ -131,28 +131,28 @@ def test_sentences_from_an_index(invoke: Invoke) -> None:
                 Extracted(nothing, nothing, nothing.astype(np.float32), np.zeros((0, 2), np.float32)) for _ in texts
             ]
 
-    with Index.create("idx", Encoder()) as made:
-        made.add([Document.from_texts("de", fakes.GERMAN.splitlines())], lang="de")
-        made.add([Document.from_texts("en", fakes.ENGLISH.splitlines())], lang="en")
+    with Index.create("idx", Encoder()) as index:
+        index.add([Document.from_texts("de", fakes.GERMAN.splitlines())], lang="de")
+        index.add([Document.from_texts("en", fakes.ENGLISH.splitlines())], lang="en")
     languages = ("--source-lang", "de", "--target-lang", "en")
-    done = invoke("de.txt", "en.tsv", "--source-index", "idx", "--target-index", "idx", *languages, *EASY, "--json")
-    first = json.loads(done.stdout.splitlines()[0])
+    result = invoke("de.txt", "en.tsv", "--source-index", "idx", "--target-index", "idx", *languages, *EASY, "--json")
+    first = json.loads(result.stdout.splitlines()[0])
     assert (first["source"], first["source_examples"], first["target_examples"]) == ("Hund", 2, 1)
 
 
 def test_sentences_from_a_store(invoke: Invoke) -> None:
     ExampleIndex.build([Document.from_texts("de", fakes.GERMAN.splitlines())], "de.examples", "de").close()
-    done = invoke("de.txt", "en.tsv", "--source-index", "de.examples", "--target-text", "english", *EASY, "--json")
-    assert json.loads(done.stdout.splitlines()[0])["source_examples"] == 2
+    result = invoke("de.txt", "en.tsv", "--source-index", "de.examples", "--target-text", "english", *EASY, "--json")
+    assert json.loads(result.stdout.splitlines()[0])["source_examples"] == 2
 
 
 def test_text_that_cannot_be_read(invoke: Invoke) -> None:
     Path("english").write_bytes(b"Gr\xfc\xdfe\nThe dog barked all night.\n")
-    done = invoke("de.txt", "en.tsv", *TEXT, *EASY)
-    assert (done.exit_code, "english, line 1: " in done.stderr) == (1, True)
-    done = invoke("de.txt", "en.tsv", *TEXT, *EASY, "--on-error", "skip", "--json")
-    assert "skipped: english, line 1: " in done.stderr
-    assert json.loads(done.stdout.splitlines()[0])["target_examples"] == 1
+    result = invoke("de.txt", "en.tsv", *TEXT, *EASY)
+    assert (result.exit_code, "english, line 1: " in result.stderr) == (1, True)
+    result = invoke("de.txt", "en.tsv", *TEXT, *EASY, "--on-error", "skip", "--json")
+    assert "skipped: english, line 1: " in result.stderr
+    assert json.loads(result.stdout.splitlines()[0])["target_examples"] == 1
 
 
 def test_how_texts_are_read(invoke: Invoke) -> None:
@@ -161,8 +161,8 @@ def test_how_texts_are_read(invoke: Invoke) -> None:
     Path("e.jsonl").write_text("\n".join(rows), "cp1252")
     text = ("--source-text", "german", "--target-text", "e.jsonl")
     options = ("--encoding", "cp1252", "--text-field", "body", "--lines", "sentence")
-    done = invoke("de.txt", "en.tsv", "--target-text", "e.jsonl", *options, *EASY, "--json")
-    assert json.loads(done.stdout.splitlines()[0])["target_examples"] >= 1
+    result = invoke("de.txt", "en.tsv", "--target-text", "e.jsonl", *options, *EASY, "--json")
+    assert json.loads(result.stdout.splitlines()[0])["target_examples"] >= 1
     assert "--encoding cp1252" in invoke("de.txt", "en.tsv", *text, *EASY).stderr.replace("latin-1", "cp1252")
 
 
@@ -173,23 +173,24 @@ def test_errors_tell_of_options_that_there_are(invoke: Invoke) -> None:
         '<tmx version="1.4"><header/><body><tu><tuv xml:lang="de"><seg>Der Hund.</seg></tuv>'
         '<tuv xml:lang="en"><seg>The dog.</seg></tuv></tu></body></tmx>'
     )
-    done = invoke("de.txt", "en.tsv", "--source-text", "german", "--target-text", "two.tmx", *EASY)
-    assert done.stderr.endswith("with --target-lang\n")
+    result = invoke("de.txt", "en.tsv", "--source-text", "german", "--target-text", "two.tmx", *EASY)
+    assert result.stderr.endswith("with --target-lang\n")
 
 
 def test_a_term_base_of_several_languages(invoke: Invoke) -> None:
     languages = ("--source-lang", "de", "--target-lang", "en")
     invoke("de.txt", "en.tsv", *TEXT, *EASY, *languages, "-o", "both.tbx")
-    done = invoke("both.tbx", "both.tbx", *TEXT, *EASY)
-    assert done.stderr.endswith("choose one with --source-lang\n")
-    done = invoke("both.tbx", "both.tbx", *TEXT, *EASY, *languages, "--json")
-    assert [json.loads(line).get("target") for line in done.stdout.splitlines()] == ["dog", "cat", "house", None]
+    result = invoke("both.tbx", "both.tbx", *TEXT, *EASY)
+    assert result.stderr.endswith("choose one with --source-lang\n")
+    result = invoke("both.tbx", "both.tbx", *TEXT, *EASY, *languages, "--json")
+    assert [json.loads(line).get("target") for line in result.stdout.splitlines()] == ["dog", "cat", "house", None]
 
 
 def test_options_are_handed_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    records = []
     monkeypatch.setattr(
-        "phrasemate.match.match_terms", lambda *given: seen.append(given) or (_ for _ in ()).throw(KeyboardInterrupt)
+        "phrasemate.match.match_terms",
+        lambda *arguments: records.append(arguments) or (_ for _ in ()).throw(KeyboardInterrupt),
     )
     options = ["--margin", "ratio", "--threshold", "1.2", "--min-score", "0.5", "--mutual", "--candidates", "3"]
     options += [
@@ -206,19 +207,19 @@ def test_options_are_handed_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) 
         "--layer",
         "7",
     ]
-    done = invoke("de.txt", "en.tsv", *TEXT, *options, "--model", "m", "--threads", "1")
-    settings = seen[0][3]
+    result = invoke("de.txt", "en.tsv", *TEXT, *options, "--model", "m", "--threads", "1")
+    settings = records[0][3]
     assert (settings.margin, settings.threshold, settings.least_score, settings.mutual) == ("ratio", 1.2, 0.5, True)
     assert (settings.candidates, settings.neighbours, settings.examples, settings.evidence) == (3, 4, 5, 2)
     assert settings.bare == 1
-    assert (settings.pooling, settings.layer, done.loaded[-1]) == ("mean", 7, (Path("m"), 1))
-    assert done.exit_code == 130
+    assert (settings.pooling, settings.layer, result.loaded[-1]) == ("mean", 7, (Path("m"), 1))
+    assert result.exit_code == 130
 
 
 def test_without_text(invoke: Invoke) -> None:
-    done = invoke("de.txt", "en.tsv", "--target-text", "english", *EASY)
-    assert "note: no --source-text: source terms are compared by their wording alone" in done.stderr
-    assert "no --target-text" not in done.stderr
+    result = invoke("de.txt", "en.tsv", "--target-text", "english", *EASY)
+    assert "note: no --source-text: source terms are compared by their wording alone" in result.stderr
+    assert "no --target-text" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -277,8 +278,8 @@ def test_the_table_of_a_terminal() -> None:
     console = Console(file=stream, force_terminal=True, width=80, color_system=None)
     evidence = (Phrase("Ein \x1b[31mHund [bold] bellt.", 10, 14),), (Phrase("A dog barks.", 2, 5),)
     print_matches(console, [Match(Term("Hund"), Term("dog"), 0.91, 0.5, 2, False, 1, 1, *evidence)])
-    shown = stream.getvalue()
-    assert "\x1b" not in shown.replace("\x1b[0m", "").replace("\x1b[1m", "")  # a text does not steer the terminal
-    assert "[bold]" in shown
-    assert "rank 2" in shown
-    assert "0.910" in shown
+    output = stream.getvalue()
+    assert "\x1b" not in output.replace("\x1b[0m", "").replace("\x1b[1m", "")  # a text does not steer the terminal
+    assert "[bold]" in output
+    assert "rank 2" in output
+    assert "0.910" in output

@@ -30,13 +30,13 @@ def token_means(model: Model, examples: Sequence[Phrase]) -> np.ndarray:
     """(examples, width): eq. 1, an example and a token at a time; as in one call, for the last bits depend on that."""
     contexts = list(dict.fromkeys(example.context for example in examples))
     (states,) = model.token_states(contexts)
-    found = []
+    results = []
     for example in examples:
         text = contexts.index(example.context)
         rows = range(*states.bounds[text : text + 2])
         inside = [row for row in rows if states.starts[row] < example.end and states.ends[row] > example.start]
-        found.append(sum(states.values[row] for row in inside) / len(inside))
-    return np.array(found)
+        results.append(sum(states.values[row] for row in inside) / len(inside))
+    return np.array(results)
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
@@ -91,9 +91,9 @@ def test_a_projection_of_means_comes_after_the_averaging(model: Model, monkeypat
 
 
 def test_a_sentence_of_two_phrases_is_encoded_once(model: Model) -> None:
-    seen = []
-    by_examples(model, ["bank", "river"], [BANK, RIVER], progress=lambda *counts: seen.append(counts))
-    assert seen == [(2, 2)]  # three examples in two sentences
+    records = []
+    by_examples(model, ["bank", "river"], [BANK, RIVER], progress=lambda *counts: records.append(counts))
+    assert records == [(2, 2)]  # three examples in two sentences
 
 
 def test_nothing_at_all(model: Model) -> None:

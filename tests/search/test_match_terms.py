@@ -49,25 +49,30 @@ def both(settings: MatchSettings = EASY, model: Any = None) -> Matching:
 
 
 def test_matches_and_what_has_none() -> None:
-    found = both()
-    assert wordings(found.matches) == [("Hund", "dog"), ("Katze", "cat"), ("Haus", "house"), ("Kätzchen", "cat")]
-    assert [match.mutual for match in found.matches] == [True, True, True, False]  # of the two for "cat", one is nearer
-    assert [term.text for term in found.source_unmatched] == ["Löffel"]
-    assert [term.text for term in found.target_unmatched] == ["cloud"]
-    assert found.repeated == (1, 0)  # the second Hund
-    assert found.alone == (2, 1)  # Löffel and Kätzchen; cloud
+    result = both()
+    assert wordings(result.matches) == [("Hund", "dog"), ("Katze", "cat"), ("Haus", "house"), ("Kätzchen", "cat")]
+    assert [match.mutual for match in result.matches] == [
+        True,
+        True,
+        True,
+        False,
+    ]  # of the two for "cat", one is nearer
+    assert [term.text for term in result.source_unmatched] == ["Löffel"]
+    assert [term.text for term in result.target_unmatched] == ["cloud"]
+    assert result.repeated == (1, 0)  # the second Hund
+    assert result.alone == (2, 1)  # Löffel and Kätzchen; cloud
 
 
 def test_no_term_twice() -> None:
-    found = both(MatchSettings(threshold=0.1, neighbours=2, one_to_one=True))
-    assert wordings(found.matches) == [("Hund", "dog"), ("Katze", "cat"), ("Haus", "house")]
-    assert [term.text for term in found.source_unmatched] == ["Löffel", "Kätzchen"]
+    result = both(MatchSettings(threshold=0.1, neighbours=2, one_to_one=True))
+    assert wordings(result.matches) == [("Hund", "dog"), ("Katze", "cat"), ("Haus", "house")]
+    assert [term.text for term in result.source_unmatched] == ["Löffel", "Kätzchen"]
 
 
 def test_several_candidates() -> None:
-    found = both(MatchSettings(threshold=-9, candidates=2))
-    assert [match.rank for match in found.matches] == [1, 2] * 5
-    assert not found.source_unmatched
+    result = both(MatchSettings(threshold=-9, candidates=2))
+    assert [match.rank for match in result.matches] == [1, 2] * 5
+    assert not result.source_unmatched
 
 
 def test_evidence_is_of_readable_length() -> None:
@@ -120,10 +125,10 @@ def test_numbers_that_are_invalid(name: str, value: float) -> None:
 
 
 def test_progress_says_what_is_done() -> None:
-    seen = []
+    records = []
     source, target = MatchSide(terms("Hund", "Katze", language="de")), MatchSide(terms("dog", language="en"))
-    match_terms(source, target, a_model(), progress=lambda *event: seen.append(event))
-    assert seen == [
+    match_terms(source, target, a_model(), progress=lambda *event: records.append(event))
+    assert records == [
         ("examples, source de", 1, 2),
         ("examples, source de", 2, 2),
         ("encoding, source de", 2, 2),
@@ -138,10 +143,10 @@ def test_an_empty_list_is_refused() -> None:
 
 
 def test_rows_of_a_table_and_of_a_term_base() -> None:
-    found = both(MatchSettings(threshold=0.1, neighbours=2, evidence=2, mutual=True))
-    first, *_, last = term_pairs(found)
+    result = both(MatchSettings(threshold=0.1, neighbours=2, evidence=2, mutual=True))
+    first, *_, last = term_pairs(result)
     assert first.metadata == {
-        "margin": round(found.matches[0].margin, 6),
+        "margin": round(result.matches[0].margin, 6),
         "mutual": "yes",
         "rank": 1,
         "target_id": "",
@@ -152,31 +157,31 @@ def test_rows_of_a_table_and_of_a_term_base() -> None:
         "target_evidence_1": "The [[dog]] barked all night.",
         "target_evidence_2": "",
     }
-    shown = {first.metadata[f"source_evidence_{number}"] for number in (1, 2)}
-    assert shown == {"Der [[Hund]] bellte laut im Garten.", "Die Katze sah den [[Hund]] an."}
+    names = {first.metadata[f"source_evidence_{number}"] for number in (1, 2)}
+    assert names == {"Der [[Hund]] bellte laut im Garten.", "Die Katze sah den [[Hund]] an."}
     assert list(last.metadata) == list(first.metadata)  # a table needs the same columns in each row
-    entry = next(iter(term_pairs(found, contexts=True)))
+    entry = next(iter(term_pairs(result, contexts=True)))
     assert set(entry.source.contexts) == {"Der Hund bellte laut im Garten.", "Die Katze sah den Hund an."}
-    assert entry.target.note == f"margin {found.matches[0].margin:.3f}, mutual best"
+    assert entry.target.note == f"margin {result.matches[0].margin:.3f}, mutual best"
 
 
 def test_evidence_can_be_searched_as_it_is_whatever_brackets_its_sentence_has() -> None:
     sentence = "Der Hund [[siehe oben]] bellte."
     with finder(sentence) as german, finder("The dog barked.") as english:
         sides = MatchSide(terms("Hund"), german), MatchSide(terms("dog"), english)
-        found = match_terms(*sides, a_model(), MatchSettings(threshold=-1, evidence=1))
-    (pair,) = term_pairs(found)
+        matches = match_terms(*sides, a_model(), MatchSettings(threshold=-1, evidence=1))
+    (pair,) = term_pairs(matches)
     query = parse_query(pair.metadata["source_evidence_1"])
     assert (query.text, [phrase.text for phrase in query.phrases]) == (sentence, ["Hund"])
 
 
 def test_for_json() -> None:
-    found = both()
-    assert found.matches[0].as_dict() == {
+    result = both()
+    assert result.matches[0].as_dict() == {
         "source": "Hund",
         "target": "dog",
-        "score": round(found.matches[0].score, 4),
-        "margin": round(found.matches[0].margin, 4),
+        "score": round(result.matches[0].score, 4),
+        "margin": round(result.matches[0].margin, 4),
         "mutual": True,
         "rank": 1,
         "source_examples": 2,
@@ -184,7 +189,7 @@ def test_for_json() -> None:
         "source_evidence": [{"text": "Der Hund bellte laut im Garten.", "start": 4, "end": 8}],
         "target_evidence": [{"text": "The dog barked all night.", "start": 4, "end": 7}],
     }
-    assert found.as_dict() == {
+    assert result.as_dict() == {
         "matches": 4,
         "mutual": 3,
         "source_unmatched": ["Löffel"],

@@ -24,27 +24,27 @@ def pairs(*rows: tuple[int, int, float]) -> Candidates:
 def test_candidates_against_the_whole_matrix(how: str) -> None:
     cosines = np.random.default_rng(0).uniform(0.1, 1, (9, 14)).astype(np.float32)
     forward, backward = run_of(cosines, 3), run_of(cosines.T, 3)
-    found = candidates(forward, backward, how)
+    result = candidates(forward, backward, how)
     scores = margin(cosines, 3, how)
     expected = {
         (s, t)
         for s, t in product(range(9), range(14))
         if t in np.argsort(-cosines[s])[:3] or s in np.argsort(-cosines[:, t])[:3]
     }
-    assert set(zip(found.source.tolist(), found.target.tolist(), strict=True)) == expected
-    assert found.score == pytest.approx(scores[found.source, found.target], abs=1e-5)
-    assert found.cosine == pytest.approx(cosines[found.source, found.target])
-    assert (np.diff(found.score) <= 0).all()
-    floor = float(np.median(found.score))
-    assert candidates(forward, backward, how, floor).score.tolist() == found.score[found.score >= floor].tolist()
+    assert set(zip(result.source.tolist(), result.target.tolist(), strict=True)) == expected
+    assert result.score == pytest.approx(scores[result.source, result.target], abs=1e-5)
+    assert result.cosine == pytest.approx(cosines[result.source, result.target])
+    assert (np.diff(result.score) <= 0).all()
+    floor = float(np.median(result.score))
+    assert candidates(forward, backward, how, floor).score.tolist() == result.score[result.score >= floor].tolist()
 
 
 def test_neighbours_that_were_not_found() -> None:
     forward = Run(np.array([[1, -1]]), np.array([[0.9, -np.inf]], np.float32))
     backward = Run(np.array([[-1, -1], [0, -1]]), np.array([[-np.inf] * 2, [0.9, -np.inf]], np.float32))
-    found = candidates(forward, backward)
-    assert list(zip(found.source, found.target, strict=True)) == [(0, 1)]
-    assert found.score.tolist() == pytest.approx([0.9 / ((0.9 + 0.9) / 2)])
+    result = candidates(forward, backward)
+    assert list(zip(result.source, result.target, strict=True)) == [(0, 1)]
+    assert result.score.tolist() == pytest.approx([0.9 / ((0.9 + 0.9) / 2)])
 
 
 def test_one_to_one() -> None:
@@ -104,37 +104,41 @@ def test_the_share_of_a_copy() -> None:
 
 def test_calibration_by_hand() -> None:
     """40 known pairs; other pairs are right while scores are high, then nobody is."""
-    known = [(n, n) for n in range(40)]
+    known_pairs = [(n, n) for n in range(40)]
     rows = [(n, n, 1.0 - n / 1000) for n in range(30)]  # 30 known ones, from 1.0 down
     rows += [(100 + n, 100 + n, 0.9995 - n / 1000 / 2) for n in range(60)]  # twice as many others beside them
     rows += [(200 + n, 200 + n, 0.5 - n / 1000) for n in range(100)]  # far below: anything
     rows += [(30, 31, 0.45)]  # a sentence of a known pair with a wrong one
     chosen = pairs(*sorted(rows, key=lambda row: -row[2]))
-    found = calibrate(chosen, known)
-    assert (found.known, found.found, found.recall) == (40, 30, 30 / 40)
+    calibration = calibrate(chosen, known_pairs)
+    assert (calibration.known, calibration.found, calibration.recall) == (40, 30, 30 / 40)
     # others over recall, at each known pair from half of them on: least at the first, where the others lag behind
     expected = min((sum(r[2] >= 1.0 - n / 1000 for r in rows[30:90])) / ((n + 1) / 40) for n in range(19, 30))
-    assert found.mates == round(expected)
-    others = sum(row[2] >= found.threshold - 1e-6 for row in rows[30:90])
-    assert found.precision == pytest.approx((found.mates + 40) * found.recall / (others + 30), abs=0.005)
-    assert found.f1 == pytest.approx(2 * found.precision * found.recall / (found.precision + found.recall))
-    assert found.threshold == pytest.approx(1.0 - 29 / 1000)
+    assert calibration.mates == round(expected)
+    others = sum(row[2] >= calibration.threshold - 1e-6 for row in rows[30:90])
+    assert calibration.precision == pytest.approx(
+        (calibration.mates + 40) * calibration.recall / (others + 30), abs=0.005
+    )
+    assert calibration.f1 == pytest.approx(
+        2 * calibration.precision * calibration.recall / (calibration.precision + calibration.recall)
+    )
+    assert calibration.threshold == pytest.approx(1.0 - 29 / 1000)
 
 
 def test_calibration_without_other_mates() -> None:
-    known = [(n, n) for n in range(20)]
+    known_pairs = [(n, n) for n in range(20)]
     rows = [(n, n, 1.0 - n / 100) for n in range(20)] + [(100 + n, 100 + n, 0.85 - n / 10000) for n in range(200)]
-    found = calibrate(pairs(*sorted(rows, key=lambda row: -row[2])), known)
-    assert found.mates == 0
-    assert found.threshold == pytest.approx(1.0 - 15 / 100)  # 15 and the known pair that stands with the others
-    assert found.precision == pytest.approx(20 * (16 / 20) / 17, abs=0.06)
+    calibration = calibrate(pairs(*sorted(rows, key=lambda row: -row[2])), known_pairs)
+    assert calibration.mates == 0
+    assert calibration.threshold == pytest.approx(1.0 - 15 / 100)  # 15 and the known pair that stands with the others
+    assert calibration.precision == pytest.approx(20 * (16 / 20) / 17, abs=0.06)
 
 
 def test_equal_scores_are_taken_together() -> None:
-    known = [(n, n) for n in range(20)]
+    known_pairs = [(n, n) for n in range(20)]
     rows = [(n, n, 0.9) for n in range(20)] + [(100 + n, 100 + n, 0.9) for n in range(10)]
-    found = calibrate(pairs(*rows), known)
-    assert (found.threshold, found.found) == (pytest.approx(0.9), 20)
+    calibration = calibrate(pairs(*rows), known_pairs)
+    assert (calibration.threshold, calibration.found) == (pytest.approx(0.9), 20)
 
 
 def test_what_cannot_be_calibrated_with() -> None:

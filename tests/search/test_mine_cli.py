@@ -39,11 +39,11 @@ def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Invoke:
 
 
 def test_mine(invoke: Invoke) -> None:
-    done = invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON, "--source-lang", "de", "--target-lang", "en")
-    assert done.exit_code == 0
+    result = invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON, "--source-lang", "de", "--target-lang", "en")
+    assert result.exit_code == 0
     rows = [line.split("\t") for line in Path("pairs.tsv").read_text("utf-8").splitlines()]
     assert {(row[0], row[1]) for row in rows} == {(german(n), english(n)) for n in range(20, 30)}
-    lines = done.stdout.splitlines()
+    lines = result.stdout.splitlines()
     assert lines[0] == f"pairs.tsv: 10 pairs with a score of {usual_threshold('quarter', 'none', 30, 30):.4f} or more"
     assert lines[1].strip().startswith("source: 31 sentences, 30 different ones; dropped: 0 of another script")
     assert "exact search, recall 1.000" in lines[3]
@@ -51,32 +51,32 @@ def test_mine(invoke: Invoke) -> None:
 
 
 def test_calibrated_and_json(invoke: Invoke) -> None:
-    done = invoke("de.txt", "en.txt", "-o", "pairs.jsonl", *COMMON, "--calibrate", "known.tsv", "--json")
-    facts = json.loads(done.stdout)
+    result = invoke("de.txt", "en.txt", "-o", "pairs.jsonl", *COMMON, "--calibrate", "known.tsv", "--json")
+    facts = json.loads(result.stdout)
     assert (facts["pairs"], facts["calibration"]["known"], facts["calibration"]["found"]) == (10, 30, 30)
     assert facts["threshold"] == facts["calibration"]["threshold"]
     assert facts["source"] == {"read": 31, "long": 0, "foreign": 0, "distinct": 30}
     assert len(Path("pairs.jsonl").read_text("utf-8").splitlines()) == 10
-    done = invoke("de.txt", "en.txt", "-o", "pairs.tmx", *COMMON, *LANGUAGES, "--calibrate", "known.tsv")
-    assert "calibrated: 30 of 30 known pairs found" in done.stdout
+    result = invoke("de.txt", "en.txt", "-o", "pairs.tmx", *COMMON, *LANGUAGES, "--calibrate", "known.tsv")
+    assert "calibrated: 30 of 30 known pairs found" in result.stdout
 
 
 def test_the_sides_of_known_mates_are_reported_by_their_languages(invoke: Invoke) -> None:
     pairs = [(english(n), german(n)) for n in range(100, 130)]
     write_units("known.tmx", [Unit((Side(en, "en-GB"), Side("x", "fr"), Side(de, "de"))) for en, de in pairs])
-    given = ("de.txt", "en.txt", *COMMON, "--calibrate", "known.tmx")
-    done = invoke(*given, "-o", "pairs.tsv", "--source-lang", "de-AT", "--target-lang", "en", "--json")
-    calibration = json.loads(done.stdout)["calibration"]
+    value = ("de.txt", "en.txt", *COMMON, "--calibrate", "known.tmx")
+    result = invoke(*value, "-o", "pairs.tsv", "--source-lang", "de-AT", "--target-lang", "en", "--json")
+    calibration = json.loads(result.stdout)["calibration"]
     assert (calibration["known"], calibration["found"]) == (30, 30)
-    done = invoke(*given, "-o", "x.tsv")
-    assert "expected two; choose two with --source-lang and --target-lang" in done.stderr
+    result = invoke(*value, "-o", "x.tsv")
+    assert "expected two; choose two with --source-lang and --target-lang" in result.stderr
 
 
 def test_what_was_computed_goes_though_nobody_reads_the_report(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(*_: object) -> None:
+    def vanish(*_: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("phrasemate.cli.mine._say", gone)
+    monkeypatch.setattr("phrasemate.cli.mine._say", vanish)
     monkeypatch.setattr("phrasemate.cli.shell._close_stdout", lambda: None)
     assert invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON).exit_code == 141
     assert sorted(path.name for path in Path().iterdir()) == ["de.txt", "en.txt", "known.tsv", "pairs.tsv"]
@@ -86,21 +86,21 @@ def test_a_work_folder_that_is_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPa
     assert invoke("de.txt", "en.txt", "-o", "a.tsv", *COMMON, "--work", "w").exit_code == 0
     stopped = NumberEncoder(stop_after=0)
     monkeypatch.setattr("phrasemate.encode.load_model", lambda path=None, threads=None: stopped)
-    done = invoke("de.txt", "en.txt", "-o", "b.tsv", *COMMON, "--work", "w", "--threshold", "0.3", "--pairs", "all")
-    assert done.exit_code == 0
+    result = invoke("de.txt", "en.txt", "-o", "b.tsv", *COMMON, "--work", "w", "--threshold", "0.3", "--pairs", "all")
+    assert result.exit_code == 0
     assert Path("w/work.json").exists()
     Path("de.txt").write_text("Etwas anderes.\n")
-    done = invoke("de.txt", "en.txt", "-o", "c.tsv", *COMMON, "--work", "w")
-    assert done.exit_code == 1
-    assert "was started with source" in done.stderr
+    result = invoke("de.txt", "en.txt", "-o", "c.tsv", *COMMON, "--work", "w")
+    assert result.exit_code == 1
+    assert "was started with source" in result.stderr
 
 
 def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = NumberEncoder(stop_after=1)
     monkeypatch.setattr("phrasemate.encode.load_model", lambda path=None, threads=None: encoder)
-    done = invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON)
-    assert done.exit_code == 130
-    assert "stopped; pairs.tsv.work keeps what is done; run the same command again" in done.stderr
+    result = invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON)
+    assert result.exit_code == 130
+    assert "stopped; pairs.tsv.work keeps what is done; run the same command again" in result.stderr
     encoder.stop_after = 1
     assert invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON).exit_code == 0  # one side was there
     assert not Path("pairs.tsv.work").exists()
@@ -132,19 +132,19 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_errors(invoke: Invoke, arguments: tuple[str, ...], code: int, expected: str) -> None:
-    done = invoke(*arguments, *COMMON)
-    assert done.exit_code == code
-    assert expected in done.stderr
+    result = invoke(*arguments, *COMMON)
+    assert result.exit_code == code
+    assert expected in result.stderr
 
 
 def test_text_that_is_none(invoke: Invoke) -> None:
     Path("bad.txt").write_bytes(b"Gr\xfc\xdfe aus K\xf6ln\n" * 3)
-    done = invoke("bad.txt", "en.txt", "-o", "x.tsv", *COMMON)
-    assert done.exit_code == 1
-    assert "bad.txt, line 1: byte 0xFC at offset 2 is not UTF-8" in done.stderr
+    result = invoke("bad.txt", "en.txt", "-o", "x.tsv", *COMMON)
+    assert result.exit_code == 1
+    assert "bad.txt, line 1: byte 0xFC at offset 2 is not UTF-8" in result.stderr
     Path("bad.txt").write_bytes(f"{german(20)}\n".encode() + b"\xff\n" + f"{german(21)}\n".encode())
-    done = invoke("bad.txt", "en.txt", "-o", "x.tsv", *COMMON, "--on-error", "skip")
-    assert "skipped: bad.txt, line 2" in done.stderr
+    result = invoke("bad.txt", "en.txt", "-o", "x.tsv", *COMMON, "--on-error", "skip")
+    assert "skipped: bad.txt, line 2" in result.stderr
     assert len(Path("x.tsv").read_text("utf-8").splitlines()) == 2
 
 
@@ -155,8 +155,8 @@ def test_what_was_passed_over_is_said_again_and_read_again(invoke: Invoke) -> No
     again = json.loads(invoke(*command, "-o", "b.tsv", "--on-error", "skip").stdout)
     assert [(item["file"], item["line"]) for item in first["skipped"]] == [("bad.txt", 2)]
     assert again["skipped"] == first["skipped"]  # though nothing is read any more
-    done = invoke(*command, "-o", "c.tsv")
-    assert (done.exit_code, "bad.txt, line 2: " in done.stderr) == (1, True)
+    result = invoke(*command, "-o", "c.tsv")
+    assert (result.exit_code, "bad.txt, line 2: " in result.stderr) == (1, True)
     assert json.loads(invoke(*command, "-o", "d.tsv", "--on-error", "skip").stdout)["skipped"] == first["skipped"]
 
 
@@ -165,9 +165,9 @@ def test_nothing_is_written_among_what_is_read(invoke: Invoke, option: str) -> N
     Path("german").mkdir()
     Path("de.txt").rename("german/de.txt")
     places = {"-o": "pairs.tsv", "--work": "work"} | {option: "german/here.tsv"}
-    done = invoke("german", "en.txt", *COMMON, *(part for place in places.items() for part in place))
-    assert done.exit_code == 1
-    assert "lies in german, which is read; expected a place outside of it" in done.stderr
+    result = invoke("german", "en.txt", *COMMON, *(part for place in places.items() for part in place))
+    assert result.exit_code == 1
+    assert "lies in german, which is read; expected a place outside of it" in result.stderr
     assert [path.name for path in Path("german").iterdir()] == ["de.txt"]
 
 
@@ -178,5 +178,5 @@ def test_the_smaller_side_decides_about_the_engine(
     """Each side is searched: codes have to be learned from both."""
     monkeypatch.setattr("phrasemate.utils.knn.LEAST_CODED", 25)
     Path("few.txt").write_text("".join(german(n) + "\n" for n in range(10)), "utf-8")
-    done = invoke(*sides, "-o", "x.tsv", *COMMON, "--engine", "approximate")
-    assert (done.exit_code, "10 vectors of length 32; approximate search needs 25" in done.stderr) == (1, True)
+    result = invoke(*sides, "-o", "x.tsv", *COMMON, "--engine", "approximate")
+    assert (result.exit_code, "10 vectors of length 32; approximate search needs 25" in result.stderr) == (1, True)

@@ -25,7 +25,7 @@ def model() -> Model:
 
 
 def mined(model: Model, **settings: object) -> Mined:
-    sides = [[Document.from_texts(*each)] for each in (("de", GERMAN), ("en", ENGLISH))]
+    sides = [[Document.from_texts(*item)] for item in (("de", GERMAN), ("en", ENGLISH))]
     return mine(*sides, model, settings=Mining(threshold=-9.0, **settings))  # type: ignore[arg-type]
 
 
@@ -34,13 +34,13 @@ def test_the_score_is_the_margin_and_the_weighted_second_look(model: Model, rera
     """Margins are those that a weight of 0 leaves."""
     with mined(model, rerank=rerank, weight=0.0) as plain, mined(model, rerank=rerank, weight=3.0) as looked:
         margins = {mate[:2]: mate.score for mate in plain}
-        found = {mate[:2]: mate.score for mate in looked}
+        table = {mate[:2]: mate.score for mate in looked}
     pair = GERMAN[0], ENGLISH[1]
     attention = load_attention(model)
     scorer, most = (attention, attention.highest) if rerank == "reranker" else (WordMatch(model), 1.0)
     expected = scorer.score([PhrasePair(whole(pair[0]), whole(pair[1]))])[0] / most
     assert abs(expected) <= 1
-    assert found[pair] == pytest.approx(margins[pair] + 3 * expected, abs=0.02)  # encoded among others: 16-bit states
+    assert table[pair] == pytest.approx(margins[pair] + 3 * expected, abs=0.02)  # encoded among others: 16-bit states
 
 
 def test_no_score_of_the_reranker_is_above_the_highest(model: Model) -> None:
@@ -53,16 +53,16 @@ def test_no_score_of_the_reranker_is_above_the_highest(model: Model) -> None:
 
 
 def test_another_weight_has_no_usual_threshold(model: Model) -> None:
-    sides = [[Document.from_texts(*each)] for each in (("de", GERMAN), ("en", ENGLISH))]
+    sides = [[Document.from_texts(*item)] for item in (("de", GERMAN), ("en", ENGLISH))]
     with pytest.raises(InputError, match=r"margin 'quarter' \(reranker, weight 3\) have no usual threshold"):
         mine(*sides, model, settings=Mining(weight=3.0))
-    with mine(*sides, model, settings=Mining(weight=1.5)) as found:
-        assert (found.report.threshold, len(found)) == (pytest.approx(1.6 + 0.06 * np.log(5_000 / 20_000)), 2)
+    with mine(*sides, model, settings=Mining(weight=1.5)) as mates:
+        assert (mates.report.threshold, len(mates)) == (pytest.approx(1.6 + 0.06 * np.log(5_000 / 20_000)), 2)
 
 
 def test_auto_takes_what_belongs_to_the_model(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    with mined(model) as found:
-        assert found.report.rerank == "reranker"
+    with mined(model) as result:
+        assert result.report.rerank == "reranker"
     assert _look(NumberEncoder(), Mining(), None).kind == "none"
     monkeypatch.setattr(model, "hash", "0" * 64)
     assert _look(model, Mining(), None).kind == "words"

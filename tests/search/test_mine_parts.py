@@ -21,26 +21,26 @@ from phrasemate.utils.knn import ApproximateSearch, ExactSearch, engine_for
 def test_a_collection(tmp_path: Path) -> None:
     texts = ["Ein Satz.", "", "Noch  einer,\u2028zum Beispiel.", "Ein Satz.", "x" * 2001, "12.", "Schlu\u0308ssel"]
     documents = [Document.from_texts("a", texts), Document.from_texts("b", ["Ein\tSatz."])]
-    held = collect(tmp_path, "source", documents, ["Verborgen.", "Ein Satz."], checker("de"))
-    assert [held.text(n) for n in range(len(held))] == [
+    collection = collect(tmp_path, "source", documents, ["Verborgen.", "Ein Satz."], checker("de"))
+    assert [collection.text(n) for n in range(len(collection))] == [
         "Ein Satz.", "Noch einer, zum Beispiel.", "Schlüssel", "Verborgen.",
     ]  # fmt: skip
-    assert held.texts(slice(1, 3)) == ["Noch einer, zum Beispiel.", "Schlüssel"]
-    assert held.lengths.tolist() == [9, 25, 9, 10]
-    assert held.hidden == 3
-    counts = held.counts
+    assert collection.texts(slice(1, 3)) == ["Noch einer, zum Beispiel.", "Schlüssel"]
+    assert collection.lengths.tolist() == [9, 25, 9, 10]
+    assert collection.hidden == 3
+    counts = collection.counts
     assert (counts.read, counts.long, counts.foreign, counts.distinct) == (8, 1, 2, 3)
-    assert held.places(0) == (("a", 1), ("a", 4), ("b", 1))
-    assert held.places(3) == ()
-    assert held.find({"Schlüssel", "nichts"}) == {"Schlüssel": 2}
+    assert collection.places(0) == (("a", 1), ("a", 4), ("b", 1))
+    assert collection.places(3) == ()
+    assert collection.find({"Schlüssel", "nichts"}) == {"Schlüssel": 2}
     again = collect(tmp_path, "source", documents, ["Verborgen.", "Ein Satz."], lambda text: pytest.fail("was read"))
-    assert (again.key, again.counts) == (held.key, held.counts)
+    assert (again.key, again.counts) == (collection.key, collection.counts)
 
 
 def test_half_characters_do_not_stop_a_collection(tmp_path: Path) -> None:
     assert normal("half \ud83d here") == "half ? here"
-    held = collect(tmp_path, "source", [Document.from_texts("a", ["half \ud83d here"])], [], checker(""))
-    assert held.text(0) == "half ? here"
+    collection = collect(tmp_path, "source", [Document.from_texts("a", ["half \ud83d here"])], [], checker(""))
+    assert collection.text(0) == "half ? here"
 
 
 @pytest.mark.parametrize(
@@ -113,16 +113,16 @@ def vectors(count: int, dim: int = 16, seed: int = 0) -> Any:
     """Unit vectors in clusters."""
     draw = np.random.default_rng(seed)
     centres = draw.standard_normal((50, dim))
-    found = centres[draw.integers(0, 50, count)] + draw.standard_normal((count, dim)) * 0.7
-    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float16)
+    result = centres[draw.integers(0, 50, count)] + draw.standard_normal((count, dim)) * 0.7
+    return (result / np.linalg.norm(result, axis=1, keepdims=True)).astype(np.float16)
 
 
 def test_exact_neighbours_against_a_plain_loop() -> None:
     database, queries = vectors(60), vectors(7, seed=1).astype(np.float32)
     ids, cosines = ExactSearch(database).search(queries, 4)
-    for query, found, scores in zip(queries, ids, cosines, strict=True):
-        every = [float(query @ each.astype(np.float32)) for each in database]
-        assert found.tolist() == sorted(range(60), key=lambda row: -every[row])[:4]
+    for query, result, scores in zip(queries, ids, cosines, strict=True):
+        every = [float(query @ item.astype(np.float32)) for item in database]
+        assert result.tolist() == sorted(range(60), key=lambda row: -every[row])[:4]
         assert scores == pytest.approx(sorted(every, reverse=True)[:4], abs=1e-5)
     assert ExactSearch(database[:2]).search(queries, 4)[0].shape == (7, 2)
 
@@ -130,8 +130,8 @@ def test_exact_neighbours_against_a_plain_loop() -> None:
 def test_approximate_neighbours_reach_the_recall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasemate.utils.knn._BLOCK", 1000)
     database, queries = vectors(3000), vectors(200, seed=1).astype(np.float32)
-    told: list[int] = []
-    search = ApproximateSearch(database, queries[:100], 4, told.append)
+    events: list[int] = []
+    search = ApproximateSearch(database, queries[:100], 4, events.append)
     exact = ExactSearch(database).search(queries, 4)
     ids, cosines = search.search(queries, 4)
     recall = np.mean([len(set(one) & set(other)) / 4 for one, other in zip(ids, exact[0], strict=True)])
@@ -139,7 +139,7 @@ def test_approximate_neighbours_reach_the_recall(monkeypatch: pytest.MonkeyPatch
     assert recall >= 0.98
     assert cosines[:, 0] == pytest.approx(exact[1][:, 0], abs=0.01)
     assert np.median(np.abs(cosines - exact[1])) < 1e-3  # compared in float16, the common part put back
-    assert told == [0, 1000, 2000, 3000]
+    assert events == [0, 1000, 2000, 3000]
 
 
 def test_which_engine() -> None:
@@ -165,11 +165,11 @@ def test_the_worst_quarter_of_the_words() -> None:
 
 def test_words_that_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
     space = {"hund": 0, "dog": 0, "katze": 1, "cat": 1, "schläft": 2, "sleeps": 2, "der": 3, "die": 3, "the": 3}
-    asked: list[str] = []
+    calls: list[str] = []
 
     def word_vectors(model: Any, sentences: Any, layer: Any, pooling: str) -> list[Any]:
-        asked.extend(sentence.text for sentence in sentences)
-        return [5 * np.eye(4, dtype=np.float32)[[space[w.lower()] for w in each.words()]] for each in sentences]
+        calls.extend(sentence.text for sentence in sentences)
+        return [5 * np.eye(4, dtype=np.float32)[[space[w.lower()] for w in item.words()]] for item in sentences]
 
     monkeypatch.setattr("phrasemate.mine.select.word_vectors", word_vectors)
 
@@ -178,14 +178,14 @@ def test_words_that_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
 
     scorer = WordMatch(Model())  # type: ignore[arg-type]
     texts = [("Der Hund schläft", "The dog sleeps"), ("Der Hund schläft", "The cat sleeps"), ("Der Hund", "!!")]
-    found = scorer.score([PhrasePair(whole(one), whole(other)) for one, other in texts])
-    assert found.tolist() == pytest.approx([1.0, 0.0, 0.0])
-    assert sorted(asked) == sorted({text for pair in texts for text in pair})  # each once
+    score = scorer.score([PhrasePair(whole(one), whole(other)) for one, other in texts])
+    assert score.tolist() == pytest.approx([1.0, 0.0, 0.0])
+    assert sorted(calls) == sorted({text for pair in texts for text in pair})  # each once
     assert scorer.signature == "words h"
 
 
 def test_a_sentence_is_one_whatever_is_not_seen_in_it(tmp_path: Path) -> None:
     texts = ["Der Gar\u00adten blüht.", "Der Garten blüht.", "C\u2019est l'été.", "C'est l\u02bcété."]
-    held = collect(tmp_path, "source", [Document.from_texts("a", texts)], [], checker(""))
-    assert [held.text(n) for n in range(len(held))] == [texts[0], texts[2]]
-    assert held.places(0) == (("a", 1), ("a", 2))
+    collection = collect(tmp_path, "source", [Document.from_texts("a", texts)], [], checker(""))
+    assert [collection.text(n) for n in range(len(collection))] == [texts[0], texts[2]]
+    assert collection.places(0) == (("a", 1), ("a", 2))

@@ -66,8 +66,8 @@ def test_another_threshold_and_margin_need_no_encoder(tmp_path: Path) -> None:
 def test_known_pairs_are_added_to_what_is_there(tmp_path: Path) -> None:
     run(tmp_path / "work", NumberEncoder())
     encoder = NumberEncoder()
-    known = [(german(n), english(n)) for n in range(200, 230)]
-    assert texts(run(tmp_path / "work", encoder, Mining(rerank="none"), known=known)) == MATES
+    known_pairs = [(german(n), english(n)) for n in range(200, 230)]
+    assert texts(run(tmp_path / "work", encoder, Mining(rerank="none"), known=known_pairs)) == MATES
     assert len(encoder.encoded) == 2 * (12 + 30)  # the last block, which grew, and new ones
     assert texts(run(tmp_path / "work", NumberEncoder(stop_after=2))) == MATES  # and they go again
 
@@ -117,8 +117,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], l
 def test_damaged_work_is_done_again(tmp_path: Path, name: str, damage: str, whole: Any) -> None:
     files, mates = whole
     (tmp_path / "work").mkdir()
-    for each, raw in files.items():
-        (tmp_path / "work" / each).write_bytes(DAMAGES[damage](raw) if each == name else raw)
+    for item, raw in files.items():
+        (tmp_path / "work" / item).write_bytes(DAMAGES[damage](raw) if item == name else raw)
     encoder = NumberEncoder()
     assert run(tmp_path / "work", encoder) == mates
     if name == "source.vectors.bin" and damage == "flipped":
@@ -255,7 +255,7 @@ def test_what_is_sealed_and_makes_no_sense_is_made_again(tmp_path: Path, name: s
     note = tmp_path / "work" / name
     sound = checked(note)
     assert sound is not None
-    files = [note.with_name(each) for each in json.loads(note.read_text("utf-8").partition(" ")[2])["files"]]
+    files = [note.with_name(load) for load in json.loads(note.read_text("utf-8").partition(" ")[2])["files"]]
     for entry in sound:
         for value in (None, "x", -1, 1.5, [1], {}, {"read": 1}):
             seal(note, sound | {entry: value}, files)

@@ -24,7 +24,9 @@ ENGLISH = [english(n) for n in range(40, 100)]
 MATES = {(german(n), english(n)) for n in range(40, 60)}
 
 
-def found(source: Sequence[str], target: Sequence[str], settings: Mining = PLAIN, **more: Any) -> list[tuple[str, str]]:
+def mine_pairs(
+    source: Sequence[str], target: Sequence[str], settings: Mining = PLAIN, **more: Any
+) -> list[tuple[str, str]]:
     with mine(document("de", source), document("en", target), NumberEncoder(), settings=settings, **more) as mined:
         return [mate[:2] for mate in mined]
 
@@ -58,25 +60,25 @@ def test_a_sentence_that_comes_again_is_encoded_once_and_reported_with_all_its_p
 def test_copies_are_not_mates() -> None:
     same = "Version 7 of the program is the latest."
     source, target = [same, german(8)], [same.upper(), "Version 7 of this program is the latest!", english(8)]
-    assert found(source, target) == [(german(8), english(8))]
-    kept = found(source, target, Mining(threshold=0.5, rerank="none", copies=None))
-    assert kept[0] == (same, "Version 7 of this program is the latest!") or len(kept) == 2
+    assert mine_pairs(source, target) == [(german(8), english(8))]
+    mates = mine_pairs(source, target, Mining(threshold=0.5, rerank="none", copies=None))
+    assert mates[0] == (same, "Version 7 of this program is the latest!") or len(mates) == 2
 
 
 def test_unlike_lengths_are_not_mates() -> None:
     long = english(7) + " It goes on and on" * 20
     others = [german(n) for n in range(20, 30)], [english(n) for n in range(20, 30)]
     source, target = [*others[0], german(7)], [*others[1], long]
-    assert (german(7), long) not in found(source, target)
-    assert (german(7), long) in found(source, target, Mining(threshold=0.5, rerank="none", length_ratio=None))
+    assert (german(7), long) not in mine_pairs(source, target)
+    assert (german(7), long) in mine_pairs(source, target, Mining(threshold=0.5, rerank="none", length_ratio=None))
 
 
 def test_one_to_one_and_all() -> None:
     target = [english(5), "In English: this is the sentence 5.", english(6)]
-    assert [s for s, _ in found([german(5), german(6)], target)].count(german(5)) == 1
-    everything = found([german(5), german(6)], target, Mining(threshold=0.5, rerank="none", pairing="all"))
+    assert [s for s, _ in mine_pairs([german(5), german(6)], target)].count(german(5)) == 1
+    everything = mine_pairs([german(5), german(6)], target, Mining(threshold=0.5, rerank="none", pairing="all"))
     assert [s for s, _ in everything].count(german(5)) == 2
-    assert len(found([german(5), german(6)], target, Mining(threshold=0.5, rerank="none", pairing="mutual"))) == 2
+    assert len(mine_pairs([german(5), german(6)], target, Mining(threshold=0.5, rerank="none", pairing="mutual"))) == 2
 
 
 def test_a_threshold_only_cuts() -> None:
@@ -88,9 +90,11 @@ def test_a_threshold_only_cuts() -> None:
 
 
 def test_calibration_hides_known_pairs_and_leaves_them_out_of_what_is_found() -> None:
-    known = [(german(n), english(n)) for n in range(200, 230)]
+    known_pairs = [(german(n), english(n)) for n in range(200, 230)]
     settings = Mining(rerank="none")
-    with mine(document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings, known=known) as run:
+    with mine(
+        document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings, known=known_pairs
+    ) as run:
         calibration = run.report.calibration
         assert {mate[:2] for mate in run} == MATES
     assert calibration is not None
@@ -103,49 +107,51 @@ def test_calibration_hides_known_pairs_and_leaves_them_out_of_what_is_found() ->
 
 
 def test_known_pairs_of_the_collections_themselves_are_found_as_well() -> None:
-    known = [(german(n), english(n)) for n in range(40, 60)]
+    known_pairs = [(german(n), english(n)) for n in range(40, 60)]
     settings = Mining(rerank="none")
-    with mine(document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings, known=known) as run:
+    with mine(
+        document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings, known=known_pairs
+    ) as run:
         assert {mate[:2] for mate in run} == MATES
 
 
 def test_known_pairs_do_not_cut_what_a_threshold_lets_in() -> None:
-    known = [(german(n), english(n)) for n in range(200, 230)]
-    for given in ((), known):
-        pairs = found(GERMAN, ENGLISH, Mining(threshold=0.1, rerank="none"), known=given)
+    known_pairs = [(german(n), english(n)) for n in range(200, 230)]
+    for value in ((), known_pairs):
+        pairs = mine_pairs(GERMAN, ENGLISH, Mining(threshold=0.1, rerank="none"), known=value)
         assert len(pairs) > 2 * len(MATES)
 
 
 def test_known_pairs_that_come_twice_count_once() -> None:
-    known = [(german(n), english(n)) for n in range(200, 230)]
-    sides, settings, seen = (document("de", GERMAN), document("en", ENGLISH)), Mining(rerank="none"), []
-    for given in (known, known * 2):
-        with mine(*sides, NumberEncoder(), settings=settings, known=given) as run:
-            seen.append(run.report.calibration)
-    assert seen[0] == seen[1]
+    known_pairs = [(german(n), english(n)) for n in range(200, 230)]
+    sides, settings, records = (document("de", GERMAN), document("en", ENGLISH)), Mining(rerank="none"), []
+    for value in (known_pairs, known_pairs * 2):
+        with mine(*sides, NumberEncoder(), settings=settings, known=value) as run:
+            records.append(run.report.calibration)
+    assert records[0] == records[1]
 
 
 def test_blank_lines_are_not_sentences() -> None:
     settings = Mining(threshold=0.5, check="none", weight=1.0)
-    assert set(found([*GERMAN, "", " "], [*ENGLISH, ""], settings, scorer=Dislikes(-1))) == MATES
+    assert set(mine_pairs([*GERMAN, "", " "], [*ENGLISH, ""], settings, scorer=Dislikes(-1))) == MATES
 
 
 class Dislikes:
     """A scorer that does not like one number; tells what it was asked."""
 
     def __init__(self, number: int) -> None:
-        self.number, self.asked = f" {number}", 0
+        self.number, self.requests = f" {number}", 0
 
     def score(self, pairs: Sequence[PhrasePair]) -> np.ndarray:
-        self.asked += len(pairs)
+        self.requests += len(pairs)
         return np.array([-1.0 if self.number in pair.source.text else 0.0 for pair in pairs], np.float32)
 
 
 def test_a_scorer_has_a_say() -> None:
     scorer = Dislikes(45)
     settings = Mining(threshold=0.5, weight=0.6)
-    assert set(found(GERMAN, ENGLISH, settings, scorer=scorer)) == MATES - {(german(45), english(45))}
-    assert scorer.asked >= 20
+    assert set(mine_pairs(GERMAN, ENGLISH, settings, scorer=scorer)) == MATES - {(german(45), english(45))}
+    assert scorer.requests >= 20
 
 
 def test_the_usual_threshold_grows_with_the_collections() -> None:
@@ -160,32 +166,32 @@ def test_the_usual_threshold_grows_with_the_collections() -> None:
 
 
 def test_a_default_of_its_own_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    calls = []
 
-    def usual(*given: Any) -> float:
-        asked.append(given)
+    def usual(*arguments: Any) -> float:
+        calls.append(arguments)
         return 0.5
 
     monkeypatch.setattr(sys.modules["phrasemate.mine.mining"], "usual_threshold", usual)
-    assert found([german(3)] * 2 + [german(4)], [english(3)], Mining(rerank="none"))
-    assert set(asked) == {("quarter", "none", 2, 1), ("quarter", "", 2, 1)}  # different sentences
+    assert mine_pairs([german(3)] * 2 + [german(4)], [english(3)], Mining(rerank="none"))
+    assert set(calls) == {("quarter", "none", 2, 1), ("quarter", "", 2, 1)}  # different sentences
 
 
 def test_margins_without_a_usual_threshold() -> None:
     for settings in (Mining(margin="csls", rerank="none"), Mining(margin="absolute", rerank="none")):
         with pytest.raises(InputError, match="have no usual threshold; give one, or known pairs"):
-            found(GERMAN, ENGLISH, settings)
+            mine_pairs(GERMAN, ENGLISH, settings)
     with pytest.raises(InputError, match="with a scorer have no usual threshold"):
-        found(GERMAN, ENGLISH, Mining(), scorer=Dislikes(1))
+        mine_pairs(GERMAN, ENGLISH, Mining(), scorer=Dislikes(1))
     for rerank in ("words", "reranker"):
         with pytest.raises(InputError, match=r"needs a phrasemate\.Model"):
-            found(GERMAN, ENGLISH, Mining(rerank=rerank))
+            mine_pairs(GERMAN, ENGLISH, Mining(rerank=rerank))
 
 
 @pytest.mark.parametrize("margin", ["absolute", "csls", "distance", "quarter", "ratio"])
 def test_every_margin_ranks_the_mates_first(margin: str) -> None:
     settings = Mining(margin=margin, threshold=0.0, rerank="none")
-    assert set(found(GERMAN, ENGLISH, settings)[:20]) == MATES
+    assert set(mine_pairs(GERMAN, ENGLISH, settings)[:20]) == MATES
 
 
 @pytest.mark.parametrize(
@@ -216,11 +222,11 @@ def test_an_encoder_that_gives_no_unit_vectors() -> None:
 
 def test_a_side_without_sentences() -> None:
     with pytest.raises(InputError, match="target: none of 2 sentences can be used"):
-        found(GERMAN, ["12 : 34", "..."])
+        mine_pairs(GERMAN, ["12 : 34", "..."])
 
 
 def test_fewer_sentences_than_neighbours() -> None:
-    assert found([german(3)], [english(3)], Mining(k=4, threshold=0.5, rerank="none")) == [(german(3), english(3))]
+    assert mine_pairs([german(3)], [english(3)], Mining(k=4, threshold=0.5, rerank="none")) == [(german(3), english(3))]
 
 
 def test_writing(tmp_path: Path) -> None:

@@ -34,17 +34,17 @@ def run(*lists: list[tuple[int, float]]) -> Run:
     )
 
 
-def as_lists(made: Run) -> list[list[tuple[int, float]]]:
+def as_lists(run: Run) -> list[list[tuple[int, float]]]:
     return [
         [(int(i), float(s)) for i, s in zip(*both, strict=True) if i >= 0]
-        for both in zip(made.ids, made.scores, strict=True)
+        for both in zip(run.ids, run.scores, strict=True)
     ]
 
 
-def same(made: Run, *expected: list[tuple[int, float]]) -> None:
-    found = as_lists(made)
-    assert [[i for i, _ in one] for one in found] == [[i for i, _ in one] for one in expected]
-    for one, other in zip(found, expected, strict=True):
+def same(run: Run, *expected: list[tuple[int, float]]) -> None:
+    result = as_lists(run)
+    assert [[i for i, _ in one] for one in result] == [[i for i, _ in one] for one in expected]
+    for one, other in zip(result, expected, strict=True):
         assert [s for _, s in one] == pytest.approx([s for _, s in other], abs=1e-6)
 
 
@@ -56,8 +56,8 @@ def test_ids_may_be_as_large_as_64_bits_are() -> None:
     great = 2**63 - 1
     first = run([(great, 2.0), (1, 1.0)], [(2**62, 2.0), (3, 1.0)], [(4, 2.0), (great - 1, 1.0)])
     second = run([(1, 5.0), (great, 4.0)], [(3, 5.0)], [(great - 1, 5.0), (7, 4.0)])
-    made = weighted_sum([first, second])
-    same(made, [(great, 6.0), (1, 6.0)], [(3, 6.0), (2**62, 2.0)], [(great - 1, 6.0), (7, 4.0), (4, 2.0)])
+    result = weighted_sum([first, second])
+    same(result, [(great, 6.0), (1, 6.0)], [(3, 6.0), (2**62, 2.0)], [(great - 1, 6.0), (7, 4.0), (4, 2.0)])
 
 
 def test_a_run_of_scores() -> None:
@@ -155,23 +155,23 @@ def test_normalised_scores() -> None:
 @pytest.mark.parametrize("normalise", [min_max, z_scores, softmax, lambda one: interpolate([one, one])])
 @pytest.mark.filterwarnings("error")
 def test_queries_without_results(normalise: Callable[[Run], Run]) -> None:
-    made = normalise(run([(4, 0.3), (2, 0.1)], []))
-    assert made.ids.tolist() == [[4, 2], [-1, -1]]
-    assert (made.scores[1] == -INF).all()
+    result = normalise(run([(4, 0.3), (2, 0.1)], []))
+    assert result.ids.tolist() == [[4, 2], [-1, -1]]
+    assert (result.scores[1] == -INF).all()
     nobody = normalise(run([], []))
     assert nobody.ids.shape == (2, 0)
 
 
 def plain_interpolation(lists: list[dict[int, float]], weights: list[float]) -> dict[int, float]:
     """Rank by rank: ties share the mean of their ranks, what is absent comes next."""
-    found = {}
+    table = {}
     for document in set().union(*lists):
-        found[document] = 0.0
+        table[document] = 0.0
         for one, weight in zip(lists, weights, strict=True):
             above = sum(score > one.get(document, -INF) for score in one.values())
             equal = sum(score == one[document] for score in one.values()) if document in one else 1
-            found[document] -= weight * (above + (equal + 1) / 2)
-    return found
+            table[document] -= weight * (above + (equal + 1) / 2)
+    return table
 
 
 def test_fusion_against_a_plain_loop() -> None:
@@ -180,17 +180,17 @@ def test_fusion_against_a_plain_loop() -> None:
     runs = [run_of(matrix, k) for matrix, k in zip(matrices, (9, 4, 6), strict=True)]
     weights = [0.6, 0.2, 0.2]
     fused = as_lists(interpolate(runs, weights))
-    for query, found in enumerate(fused):
+    for query, result in enumerate(fused):
         expected = plain_interpolation([dict(as_lists(one)[query]) for one in runs], weights)
-        assert dict(found) == pytest.approx(expected, abs=1e-5)
-        assert [s for _, s in found] == sorted((s for _, s in found), reverse=True)
+        assert dict(result) == pytest.approx(expected, abs=1e-5)
+        assert [s for _, s in result] == sorted((s for _, s in result), reverse=True)
     reciprocal = as_lists(rrf(runs, weights))
-    for query, found in enumerate(reciprocal):
+    for query, result in enumerate(reciprocal):
         ranks = [dict(zip(one.ids[query].tolist(), rank_positions(one)[query].tolist(), strict=True)) for one in runs]
         expected = {
             d: sum(w / (60 + r[d]) for w, r in zip(weights, ranks, strict=True) if d in r) for d in set().union(*ranks)
         }
-        assert dict(found) == pytest.approx(expected)
+        assert dict(result) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("fuse", [interpolate, rrf, weighted_sum])

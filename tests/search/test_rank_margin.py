@@ -26,29 +26,29 @@ COSINES = np.array([[0.9, 0.8, 0.1], [0.2, 0.7, 0.3]], np.float32)
 
 
 def test_margins_by_hand() -> None:
-    own, other = (0.9 + 0.8) / 2, (0.8 + 0.7) / 2  # of query 0 and of document 1, k = 2
-    middle = (own + other) / 2
+    row_mean, other = (0.9 + 0.8) / 2, (0.8 + 0.7) / 2  # of query 0 and of document 1, k = 2
+    middle = (row_mean + other) / 2
     assert margin(COSINES, 2, "ratio")[0, 1] == pytest.approx(0.8 / middle)
     assert margin(COSINES, 2, "distance")[0, 1] == pytest.approx(0.8 - middle)
     assert margin(COSINES, 2, "quarter")[0, 1] == pytest.approx(0.8 - middle / 4)
     assert margin(COSINES, 2, "absolute")[0, 1] == pytest.approx(0.8)
-    assert csls(COSINES, 2)[0, 1] == pytest.approx(2 * 0.8 - own - other)
+    assert csls(COSINES, 2)[0, 1] == pytest.approx(2 * 0.8 - row_mean - other)
 
 
 def plain_margin(scores: np.ndarray, k: int, how: str) -> np.ndarray:
-    found = np.zeros_like(scores)
+    values = np.zeros_like(scores)
     for x, row in enumerate(scores):
         for y, cosine in enumerate(row):
-            own = np.mean(sorted(row, reverse=True)[:k])
+            row_mean = np.mean(sorted(row, reverse=True)[:k])
             other = np.mean(sorted(scores[:, y], reverse=True)[:k])
-            found[x, y] = {
+            values[x, y] = {
                 "absolute": cosine,
-                "csls": 2 * cosine - own - other,
-                "distance": cosine - (own + other) / 2,
-                "quarter": cosine - (own + other) / 8,
-                "ratio": cosine / ((own + other) / 2),
+                "csls": 2 * cosine - row_mean - other,
+                "distance": cosine - (row_mean + other) / 2,
+                "quarter": cosine - (row_mean + other) / 8,
+                "ratio": cosine / ((row_mean + other) / 2),
             }[how]
-    return found
+    return values
 
 
 @pytest.mark.parametrize("how", ["absolute", "csls", "distance", "quarter", "ratio"])
@@ -68,8 +68,8 @@ def lists(scores: np.ndarray, depth: int) -> tuple[Run, Run]:
 def test_lists_say_what_the_matrix_says(how: str) -> None:
     scores = np.random.default_rng(1).uniform(0.1, 1, (30, 20)).astype(np.float32)
     run, back = lists(scores, 6)
-    found, whole_matrix = margin_lists(run, back, 4, how), margin(scores, 4, how)
-    for query, (ids, values) in enumerate(zip(found.ids, found.scores, strict=True)):
+    result, whole_matrix = margin_lists(run, back, 4, how), margin(scores, 4, how)
+    for query, (ids, values) in enumerate(zip(result.ids, result.scores, strict=True)):
         assert set(ids) == set(run.ids[query])
         assert values == pytest.approx(whole_matrix[query, ids], abs=1e-5)
         assert (np.diff(values) <= 0).all()
@@ -93,11 +93,11 @@ def test_neighbourhoods_of_short_lists() -> None:
 
 def test_what_is_not_candidate_is_not_neighbour() -> None:
     cosines = np.array([[0.9, -np.inf], [0.1, 0.8]], np.float32)
-    own, other = [0.9, (0.1 + 0.8) / 2], [(0.9 + 0.1) / 2, 0.8]
-    found = csls(cosines, 2)
-    assert found[0, 0] == pytest.approx(2 * 0.9 - own[0] - other[0])
-    assert found[0, 1] == -np.inf
-    assert found[1].tolist() == pytest.approx([2 * 0.1 - own[1] - other[0], 2 * 0.8 - own[1] - other[1]])
+    row_mean, other = [0.9, (0.1 + 0.8) / 2], [(0.9 + 0.1) / 2, 0.8]
+    values = csls(cosines, 2)
+    assert values[0, 0] == pytest.approx(2 * 0.9 - row_mean[0] - other[0])
+    assert values[0, 1] == -np.inf
+    assert values[1].tolist() == pytest.approx([2 * 0.1 - row_mean[1] - other[0], 2 * 0.8 - row_mean[1] - other[1]])
     assert csls(np.full((2, 2), -np.inf, np.float32), 2).tolist() == [[-np.inf] * 2] * 2
     with pytest.raises(InputError, match="k 0; expected 1 or more"):
         neighbourhood(run_of(cosines), 0)
@@ -136,38 +136,38 @@ TEXTS = ["four", "sixsix", "one word", "x", "threes"]
 def test_the_first_n_are_put_in_the_scorers_order() -> None:
     run = run_of(np.array([[0.5, 0.4, 0.3, 0.2, 0.1], [0.1, 0.9, -np.inf, -np.inf, -np.inf]]), name="first")
     scorer = Lengths()
-    done = rerank(run, scorer, 3, lambda q: whole(f"query {q}"), lambda d: whole(TEXTS[d]), batch=2)
-    assert done.ids.tolist() == [[2, 1, 0, 3, 4], [1, 0, -1, -1, -1]]
-    assert done.scores[0, :3].tolist() == [8, 6, 4]
-    assert 4 > done.scores[0, 3] > done.scores[0, 4]
-    assert done.scores[0, 3] - done.scores[0, 4] == pytest.approx(0.2 - 0.1)
-    assert done.scores[1].tolist() == [6, 4, -np.inf, -np.inf, -np.inf]
+    result = rerank(run, scorer, 3, lambda q: whole(f"query {q}"), lambda d: whole(TEXTS[d]), batch=2)
+    assert result.ids.tolist() == [[2, 1, 0, 3, 4], [1, 0, -1, -1, -1]]
+    assert result.scores[0, :3].tolist() == [8, 6, 4]
+    assert 4 > result.scores[0, 3] > result.scores[0, 4]
+    assert result.scores[0, 3] - result.scores[0, 4] == pytest.approx(0.2 - 0.1)
+    assert result.scores[1].tolist() == [6, 4, -np.inf, -np.inf, -np.inf]
     assert scorer.batches == [2, 2, 1]
-    assert done.name == "first"
+    assert result.name == "first"
     assert run.ids[0].tolist() == [0, 1, 2, 3, 4]  # the run itself stays
 
 
 @pytest.mark.parametrize("n", [1, 5, 99])
 def test_reranking_against_a_plain_loop(n: int) -> None:
     scores = np.random.default_rng(n).standard_normal((6, 5)).astype(np.float32)
-    done = rerank(run_of(scores), Lengths(), n, lambda q: whole("q"), lambda d: whole(TEXTS[d]))
-    for row, ids in zip(scores, done.ids, strict=True):
+    result = rerank(run_of(scores), Lengths(), n, lambda q: whole("q"), lambda d: whole(TEXTS[d]))
+    for row, ids in zip(scores, result.ids, strict=True):
         ranked = sorted(range(5), key=lambda d: -row[d])
         assert ids.tolist() == sorted(ranked[:n], key=lambda d: -len(TEXTS[d])) + ranked[n:]
-    assert (np.diff(done.scores) <= 0).all()
+    assert (np.diff(result.scores) <= 0).all()
 
 
 def test_scorers_that_do_not_score() -> None:
     class Bad:
-        def __init__(self, found: list[float]) -> None:
-            self.found = np.array(found, np.float32)
+        def __init__(self, values: list[float]) -> None:
+            self.found = np.array(values, np.float32)
 
         def score(self, pairs: Sequence[PhrasePair]) -> np.ndarray:
             return self.found
 
-    for found in ([1.0], [1.0, np.nan]):
+    for result in ([1.0], [1.0, np.nan]):
         with pytest.raises(InputError, match="from the scorer for 2 pairs"):
-            rerank(run_of(COSINES[:1]), Bad(found), 2, lambda q: whole("q"), lambda d: whole("d"))
+            rerank(run_of(COSINES[:1]), Bad(result), 2, lambda q: whole("q"), lambda d: whole("d"))
     with pytest.raises(InputError, match="expected 1 or more of each"):
         rerank(run_of(COSINES), Lengths(), 0, lambda q: whole("q"), lambda d: whole("d"))
 

@@ -78,9 +78,9 @@ TEXTS = ["the bank has money", "a bench here", "two benches there", "bank and ba
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:
-    with Index.create(tmp_path / "idx", Model()) as made:  # type: ignore[arg-type]
-        made.add([Document.from_texts("english", TEXTS)], lang="en")
-        yield made
+    with Index.create(tmp_path / "idx", Model()) as result:  # type: ignore[arg-type]
+        result.add([Document.from_texts("english", TEXTS)], lang="en")
+        yield result
 
 
 def searcher(index: Index, dictionary: Dictionary, **weights: float) -> Searcher:
@@ -144,10 +144,10 @@ def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) ->
     mine = Dictionary(
         gleiche={"same": 0.5, "equal": 0.4}, Ziele={"goal": 0.6, "target": 0.3}, der={"the": 0.9}, Schloss={"lock": 0.5}
     )
-    with Index.create(tmp_path / "pairs", Pairs()) as made:  # type: ignore[arg-type]
+    with Index.create(tmp_path / "pairs", Pairs()) as index:  # type: ignore[arg-type]
         texts = ["same goals", "equal target", "target same", "same goal here", "the lock", "goal lock"]
-        made.add([Document.from_texts("english", texts)], lang="en")
-        with made.wordings() as search:
+        index.add([Document.from_texts("english", texts)], lang="en")
+        with index.wordings() as search:
             same = parts("gleiche Ziele", Dictionaries([mine], ["en"]))
             assert [part.stems for part in same] == [{"same": 0.5, "equal": 0.4}, {"goal": 0.6, "target": 0.3}]
             assert compositions(search.table, same) == ["same goals", "target same", "equal target"]  # by probability
@@ -159,9 +159,9 @@ def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) ->
 
 def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:
     count = 3 * OCCURRENCES
-    with Index.create(tmp_path / "many", Model()) as made:  # type: ignore[arg-type]
-        made.add([Document.from_texts("long", [f"bank {number}" for number in range(count)])], lang="en")
-        with made.wordings() as search:
+    with Index.create(tmp_path / "many", Model()) as index:  # type: ignore[arg-type]
+        index.add([Document.from_texts("long", [f"bank {number}" for number in range(count)])], lang="en")
+        with index.wordings() as search:
             (candidate,) = gather(search.table, "bank", [count - 2], {})
     assert candidate.count == count
     assert len(candidate.ids) == OCCURRENCES + 1  # the one that was near is among them
@@ -219,9 +219,9 @@ def test_a_listed_wording_that_begins_with_function_words_is_answered_by_the_res
 ) -> None:
     mine = Dictionary(Bank={"in the bench": 0.5})
     texts = ["he slept in the  bench", "the bench", "within the bench", "a bench in the bank", "In the bench it was"]
-    with Index.create(tmp_path / "behind", Model()) as made:  # type: ignore[arg-type]
-        made.add([Document.from_texts("english", texts)], lang="en")
-        result = searcher(made, mine, listed=5.0).search("die [[Bank]] dort", k=1)
+    with Index.create(tmp_path / "behind", Model()) as index:  # type: ignore[arg-type]
+        index.add([Document.from_texts("english", texts)], lang="en")
+        result = searcher(index, mine, listed=5.0).search("die [[Bank]] dort", k=1)
     (group,) = result.groups
     assert (group.count, group.source, folded(group.text)) == (2, "mine", "in the bench")
     assert {hit.text for hit in group.hits} == {"in the  bench", "In the bench"}

@@ -123,9 +123,9 @@ def test_any_query_is_parsed_or_refused(text: str) -> None:
 def test_a_phrase_is_marked(text: str, phrase: str, query: str) -> None:
     start = text.rindex(phrase)
     assert marked(text, start, start + len(phrase)) == query
-    (found,) = parse_query(query).phrases
-    assert found.text == phrase
-    assert found.context.replace(" ", "") == text.replace(" ", "")
+    (result,) = parse_query(query).phrases
+    assert result.text == phrase
+    assert result.context.replace(" ", "") == text.replace(" ", "")
 
 
 SIGNS = "a[]\\ "
@@ -136,20 +136,20 @@ def test_marking_and_parsing_undo_each_other(before: str, phrase: str, after: st
     if not any(map(str.isalnum, phrase)):
         return
     text, start, end = before + phrase + after, len(before), len(before) + len(phrase)
-    (found,) = parse_query(marked(text, start, end)).phrases
-    assert found.text == phrase
+    (result,) = parse_query(marked(text, start, end)).phrases
+    assert result.text == phrase
     if phrase.startswith("[") or phrase.endswith("]"):
-        assert found.context.replace(" ", "") == text.replace(" ", "")
+        assert result.context.replace(" ", "") == text.replace(" ", "")
     else:
-        assert (found.context, found.start, found.end) == (text, start, end)
+        assert (result.context, result.start, result.end) == (text, start, end)
 
 
 @pytest.mark.parametrize("sign", ["\\", "[ ", "\\[", "] ", "[a"])
 def test_long_runs_take_no_longer_than_other_text(sign: str) -> None:
     """Quadratic time would be minutes."""
     text = sign * 100_000
-    begun = time.process_time()
+    start = time.process_time()
     assert parse_query(text).text == text
     query = marked(text + "x" + text, len(text), len(text) + 1)
     assert parse_query(query).text == text + "x" + text
-    assert time.process_time() - begun < 5
+    assert time.process_time() - start < 5

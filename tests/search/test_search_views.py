@@ -40,7 +40,7 @@ class Stored(FakeIndex):
     """Every phrase is stored as (1, 0); the queries are not told apart by their vectors."""
 
     def search(self, vectors: np.ndarray, *rest: Any) -> Any:
-        self.asked = vectors
+        self.requests = vectors
         return super().search(np.zeros((len(vectors), 2)), *rest)
 
     def vectors(self, ids: np.ndarray) -> np.ndarray:
@@ -48,15 +48,15 @@ class Stored(FakeIndex):
         return np.tile(np.array([[1, 0]], np.float32), (len(ids), 1))
 
 
-def asked(hits: list[Hit], model: Any, views: Views | bool = VIEWS, **options: Any) -> tuple[Any, Any]:
+def answers_of(hits: list[Hit], model: Any, views: Views | bool = VIEWS, **options: Any) -> tuple[Any, Any]:
     index: Any = Stored(hits, model=model)
     return Searcher(index, model, views).search(QUERY, **options), index
 
 
 def test_query_and_hits_are_mixed_with_the_phrase_alone() -> None:
     model = TwoWays(Bank=(0.0, 1.0), bank=(0.0, 1.0), bench=(-1.0, 0.0), seat=(1.0, 0.0))
-    answers, index = asked([hit("bench", 0.9, " a"), hit("seat", 0.8, " a"), hit("bank", 0.7, " a")], model)
-    assert index.asked == pytest.approx(np.array([[1, 0.5]]) / sqrt(1.25))  # (1, 0) + .5 (0, 1)
+    answers, index = answers_of([hit("bench", 0.9, " a"), hit("seat", 0.8, " a"), hit("bank", 0.7, " a")], model)
+    assert index.requests == pytest.approx(np.array([[1, 0.5]]) / sqrt(1.25))  # (1, 0) + .5 (0, 1)
     assert [group.text for group in answers.groups] == ["bank", "seat", "bench"]
     # bank: (1, 1) / sqrt(2); seat: (1, 0); bench: (1, 0) - (1, 0), which has no direction
     expected = [(1 + 0.5) / sqrt(1.25 * 2), 1 / sqrt(1.25), 0]
@@ -65,7 +65,7 @@ def test_query_and_hits_are_mixed_with_the_phrase_alone() -> None:
 
 def test_groups_come_by_the_votes_of_their_hits() -> None:
     model = TwoWays(Bank=(1.0, 0.0), one=(1.0, 0.0), many=(1.0, 0.2))
-    answers, _ = asked([hit("one", 0.9, " a"), *(hit("many", 0.8, f" {n}") for n in range(3))], model, contexts=2)
+    answers, _ = answers_of([hit("one", 0.9, " a"), *(hit("many", 0.8, f" {n}") for n in range(3))], model, contexts=2)
     many, one = answers.groups
     cosine = 2 / sqrt(4 + 0.04)
     assert (many.text, many.count, len(many.hits)) == ("many", 3, 2)
@@ -77,11 +77,11 @@ def test_groups_come_by_the_votes_of_their_hits() -> None:
 def test_hits_vote_where_nothing_is_looked_at_again() -> None:
     model = TwoWays()
     hits = [hit("one", 0.8, " a"), *(hit("many", 0.79, f" {n}") for n in range(3)), hit("other", 0.5, " b")]
-    seen: list[int] = []
+    second: list[int] = []
     encode = model.encode
-    model.encode = lambda phrases: seen.append(len(phrases)) or encode(phrases)  # type: ignore[assignment, func-returns-value]
-    answers, index = asked(hits, model, views=False, k=2)
-    assert seen == [1]  # the query's phrase, once, in its sentence
+    model.encode = lambda phrases: second.append(len(phrases)) or encode(phrases)  # type: ignore[assignment, func-returns-value]
+    answers, index = answers_of(hits, model, views=False, k=2)
+    assert second == [1]  # the query's phrase, once, in its sentence
     assert index.searches == [([0], FETCH)]
     many, one = answers.groups
     assert (many.text, many.score, many.count) == ("many", pytest.approx(0.79), 3)
@@ -94,7 +94,7 @@ def test_further_hits_do_not_change_the_votes() -> None:
     hits = [hit("one", 0.8, " a"), *(hit("many", 0.79, f" {n}") for n in range(99))]
     hits += [hit("one", 0.78, f" {n}") for n in range(200)] + [hit("other", 0.5, " b")]
     for k in (1, 3):
-        answers, index = asked(hits, TwoWays(), views=False, k=k)
+        answers, index = answers_of(hits, TwoWays(), views=False, k=k)
         assert [(group.text, group.count) for group in answers.groups[:2]] == [("many", 99), ("one", 1)][:k]
     assert [group.text for group in answers.groups] == ["many", "one", "other"]
     assert [fetched for _, fetched in index.searches] == [100, 400]
@@ -102,19 +102,19 @@ def test_further_hits_do_not_change_the_votes() -> None:
 
 def test_so_many_hits_are_looked_at_and_more_while_wordings_lack() -> None:
     hits = [hit(f"w{n // 4}", 1 - n / 100, f" {n}") for n in range(40)]
-    assert asked(hits, TwoWays(), k=1)[1].searches == [([0], 4)]
-    assert asked(hits, TwoWays(), k=2)[1].searches == [([0], 4), ([0], 16)]
-    assert asked(hits, TwoWays(), k=3)[1].searches == [([0], 6), ([0], 24)]
+    assert answers_of(hits, TwoWays(), k=1)[1].searches == [([0], 4)]
+    assert answers_of(hits, TwoWays(), k=2)[1].searches == [([0], 4), ([0], 16)]
+    assert answers_of(hits, TwoWays(), k=3)[1].searches == [([0], 6), ([0], 24)]
 
 
 def test_of_further_hits_only_new_wordings_are_looked_at() -> None:
     hits = [hit(f"w{n // 4}", 1 - n / 100, f" {n}") for n in range(40)]
     model = TwoWays()
-    seen: list[list[str]] = []
+    second: list[list[str]] = []
     encode = model.encode
-    model.encode = lambda phrases: seen.append([phrase.text for phrase in phrases]) or encode(phrases)  # type: ignore[assignment, func-returns-value]
-    answers, _ = asked(hits, model, k=3)  # six hits hold w0 and w1, 24 hold six wordings
-    assert seen == [["Bank", "Bank"], ["w0", "w1"], ["w2"]]
+    model.encode = lambda phrases: second.append([phrase.text for phrase in phrases]) or encode(phrases)  # type: ignore[assignment, func-returns-value]
+    answers, _ = answers_of(hits, model, k=3)  # six hits hold w0 and w1, 24 hold six wordings
+    assert second == [["Bank", "Bank"], ["w0", "w1"], ["w2"]]
     assert [(group.text, group.count) for group in answers.groups] == [("w0", 4), ("w2", 4), ("w1", 2)]
 
 
@@ -156,7 +156,7 @@ def test_of_equal_hits_the_lower_id_comes_first() -> None:
 def test_it_is_done_for_models_with_a_trained_head(pooling: str | None, views: bool) -> None:
     model: Any = TwoWays()
     model.pooling = pooling
-    answers, index = asked([hit("bank", 0.9, " a")], model, views)
+    answers, index = answers_of([hit("bank", 0.9, " a")], model, views)
     again = pooling == "head" and views
     assert Searcher(index, model, views).views == (None if pooling != "head" else Views() if views else VOTES)
     assert index.searches == [([0], Views().first if again else FETCH)]
@@ -165,14 +165,14 @@ def test_it_is_done_for_models_with_a_trained_head(pooling: str | None, views: b
 
 
 def test_confidence_is_the_one_that_was_fitted_for_it() -> None:
-    plain, seen = Confidence(0.0, (1.0, 0.0, 0.0)), Confidence(-1.0, (2.0, 0.0, 0.0))
+    plain, second = Confidence(0.0, (1.0, 0.0, 0.0)), Confidence(-1.0, (2.0, 0.0, 0.0))
     model: Any = TwoWays(Bank=(1.0, 0.0), bank=(1.0, 0.0))
     hits = [hit("bank", 0.9, " a")]
     for fitted, views, expected in (
-        (Confidence(0.0, plain.weights, seen), True, 1 / (1 + exp(1 - 2 * 1.0))),
-        (Confidence(0.0, plain.weights, seen), False, 1 / (1 + exp(-0.9))),
+        (Confidence(0.0, plain.weights, second), True, 1 / (1 + exp(1 - 2 * 1.0))),
+        (Confidence(0.0, plain.weights, second), False, 1 / (1 + exp(-0.9))),
         (plain, True, None),  # not calibrated with views
-        (Confidence(0.0, plain.weights, seen), VIEWS, None),  # nor with these
+        (Confidence(0.0, plain.weights, second), VIEWS, None),  # nor with these
     ):
         model.confidence = fitted
-        assert asked(hits, model, views)[0].confidence == (None if expected is None else pytest.approx(expected))
+        assert answers_of(hits, model, views)[0].confidence == (None if expected is None else pytest.approx(expected))

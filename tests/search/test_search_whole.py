@@ -27,10 +27,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 @pytest.fixture(scope="module")
 def index(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    with Index.create(tmp_path_factory.mktemp("search") / "idx", model) as made:
-        made.add([Document.from_texts("one", tiny.SENTENCES[:4])], lang="en")
-        made.add([Document.from_texts("two", [*tiny.SENTENCES[:1], *tiny.SENTENCES[4:]])], lang="de")
-        yield made
+    with Index.create(tmp_path_factory.mktemp("search") / "idx", model) as result:
+        result.add([Document.from_texts("one", tiny.SENTENCES[:4])], lang="en")
+        result.add([Document.from_texts("two", [*tiny.SENTENCES[:1], *tiny.SENTENCES[4:]])], lang="de")
+        yield result
 
 
 def marked(text: str, phrase: str) -> str:
@@ -59,8 +59,8 @@ def test_a_phrase_finds_itself_with_views(index: Index, number: int, phrase: str
     assert best.text == phrase
     hit = next(hit for hit in best.hits if hit.context == tiny.SENTENCES[number])
     in_sentence, by_itself = index.vectors([hit.phrase_id])[0], index.model.encode([alone(hit.phrase)])[0]
-    query, found = in_sentence + Views().query * by_itself, in_sentence + Views().hit * by_itself
-    cosine = query @ found / (np.linalg.norm(query) * np.linalg.norm(found))
+    query, result = in_sentence + Views().query * by_itself, in_sentence + Views().hit * by_itself
+    cosine = query @ result / (np.linalg.norm(query) * np.linalg.norm(result))
     assert hit.score == pytest.approx(1, abs=1e-3)
     assert best.score == pytest.approx(cosine, abs=2e-3)
     assert 0.9 < cosine < 0.999
@@ -76,8 +76,8 @@ def test_the_sentence_in_both_documents_is_shown_once(index: Index) -> None:
 def test_filters(index: Index) -> None:
     searcher, query = Searcher(index), marked(tiny.SENTENCES[0], "bank")
     for options, document in (({"documents": ["two"]}, "two"), ({"languages": ["en"]}, "one")):
-        found = searcher.search(query, **options)
-        assert {hit.document for group in found.groups for hit in group.hits} == {document}
+        run = searcher.search(query, **options)
+        assert {hit.document for group in run.groups for hit in group.hits} == {document}
     with pytest.raises(InputError, match="no document 'three'"):
         searcher.search(query, documents=["three"])
     with pytest.raises(InputError, match="no language 'fr'"):
@@ -113,5 +113,5 @@ def test_a_plain_sentence_is_asked_for_its_phrases(tmp_path: Path) -> None:
     """The README's query without marks; a threshold that the bundled model hardly ever reaches would find none."""
     bundled = load_model(threads=1)
     with Index.create(tmp_path / "idx", bundled) as index:
-        found = Searcher(index).phrases("Wir hielten eine Schweigeminute ab.")
-    assert "Schweigeminute" in {phrase.text for phrase in found}
+        phrases = Searcher(index).phrases("Wir hielten eine Schweigeminute ab.")
+    assert "Schweigeminute" in {phrase.text for phrase in phrases}

@@ -30,13 +30,13 @@ def folder(tmp_path: Path, model: FakeModel) -> Path:
 
 @pytest.fixture
 def library(folder: Path, model: FakeModel) -> Iterator[Library]:
-    made = Library([folder], threads=1, model=model)
-    yield made
-    made.close()
+    result = Library([folder], threads=1, model=model)
+    yield result
+    result.close()
 
 
 @pytest.fixture
 def client(library: Library) -> Iterator[TestClient]:
     """Asks an application on the library, without a socket."""
-    with TestClient(create_app(library), base_url=HERE, raise_server_exceptions=False) as made:
-        yield made
+    with TestClient(create_app(library), base_url=HERE, raise_server_exceptions=False) as test_client:
+        yield test_client

@@ -33,5 +33,5 @@ class Browser:
         self.client = client
 
     def get(self, path: str = "/", *pairs: tuple[str, str], **fields: Any) -> Page:
-        given = [*pairs, *((name.rstrip("_"), str(value)) for name, value in fields.items())]
-        return Page(self.client.get(f"{path}?{urlencode(given)}" if given else path))
+        values = [*pairs, *((name.rstrip("_"), str(value)) for name, value in fields.items())]
+        return Page(self.client.get(f"{path}?{urlencode(values)}" if values else path))

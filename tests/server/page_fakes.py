@@ -20,8 +20,8 @@ MEANS = {word: line.split()[1] for line in MEANINGS for word in line.split()}
 class Sure:
     """A calibrated confidence by the best cosine alone: 1 / (1 + exp(6 - 8 cosine))."""
 
-    def of(self, given: object) -> np.ndarray:
-        return 1 / (1 + np.exp(6 - 8 * np.asarray(given, np.float64)[:, 0]))
+    def of(self, value: object) -> np.ndarray:
+        return 1 / (1 + np.exp(6 - 8 * np.asarray(value, np.float64)[:, 0]))
 
 
 class WordModel:

@@ -76,8 +76,10 @@ class FakeModel(Indexing):
     def _blocks(self, texts: Sequence[str], layer: int | None = None) -> Iterator[tuple[slice, States]]:
         """A word is a token."""
         words = [[match.span() for match in re.finditer(r"\w+", text)] for text in texts]
-        spans = np.array([span for found in words for span in found], np.int32).reshape(-1, 2)
-        vectors = [vector_of(text[a:b], self.width) for text, found in zip(texts, words, strict=True) for a, b in found]
+        spans = np.array([span for word in words for span in word], np.int32).reshape(-1, 2)
+        vectors = [
+            vector_of(text[a:b], self.width) for text, result in zip(texts, words, strict=True) for a, b in result
+        ]
         bounds = np.cumsum([0, *map(len, words)], dtype=np.int64)
         yield slice(0, len(texts)), States(np.array(vectors, np.float32), bounds, spans[:, 0], spans[:, 1])
 

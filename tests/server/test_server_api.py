@@ -46,17 +46,17 @@ def refused(client: TestClient, path: str, status: int, code: str, **body: Any) 
 
 def test_search_is_what_the_library_says(client: TestClient, library: Library) -> None:
     query = r"Die [[bank]] und ein [[bench]]."
-    found = ask(client, "/search", query=query, k=2, contexts=1)
+    answer = ask(client, "/search", query=query, k=2, contexts=1)
     with library.use() as searcher:
         expected = [result.as_dict() for result in searcher.search_all([query], k=2, contexts=1)]
-    assert found == {"index": "idx", "query": query, "results": expected}
-    assert [result["groups"][0]["text"] for result in found["results"]] == ["bank", "bench"]
-    assert schemas.SearchAnswer.model_validate(found).results[0].groups[0].hits[0].context == TEXTS[0]
+    assert answer == {"index": "idx", "query": query, "results": expected}
+    assert [result["groups"][0]["text"] for result in answer["results"]] == ["bank", "bench"]
+    assert schemas.SearchAnswer.model_validate(answer).results[0].groups[0].hits[0].context == TEXTS[0]
 
 
 def test_a_query_without_marks_is_answered_for_every_phrase(client: TestClient) -> None:
-    found = ask(client, "/search", query="bank bench", k=1)
-    assert [result["phrase"] for result in found["results"]] == ["bank", "bench", "bank bench"]  # as the fake has it
+    answer = ask(client, "/search", query="bank bench", k=1)
+    assert [result["phrase"] for result in answer["results"]] == ["bank", "bench", "bank bench"]  # as the fake has it
     assert ask(client, "/search", query="")["results"] == []
 
 
@@ -98,9 +98,9 @@ def test_what_search_refuses(client: TestClient, body: Any, status: int, code: s
 
 
 def test_segment(client: TestClient) -> None:
-    found = ask(client, "/segment", texts=["a bench", ""], threshold=0.0)
+    answer = ask(client, "/segment", texts=["a bench", ""], threshold=0.0)
     words = [{"start": 0, "end": 1, "text": "a", "score": 0.75}, {"start": 2, "end": 7, "text": "bench", "score": 0.75}]
-    assert found == {"phrases": [words, []]}
+    assert answer == {"phrases": [words, []]}
     assert "texts: 65 items" in refused(client, "/segment", 413, "too_long", texts=["a"] * 65)
     assert "25,000 characters in all" in refused(client, "/segment", 413, "too_long", texts=["a" * 5000] * 5)
 
@@ -114,15 +114,15 @@ def test_more_phrases_than_an_answer_holds() -> None:
 
 
 def test_encode(client: TestClient, model: FakeModel) -> None:
-    found = ask(client, "/encode", queries=["eine [[Bank]]", "keine", "[[a]] [[b]]"], sentences=["Ja."])
-    assert [(row["query"], row["phrase"], row["start"]) for row in found["phrases"]] == [
+    answer = ask(client, "/encode", queries=["eine [[Bank]]", "keine", "[[a]] [[b]]"], sentences=["Ja."])
+    assert [(row["query"], row["phrase"], row["start"]) for row in answer["phrases"]] == [
         (0, "Bank", 5),
         (2, "a", 0),
         (2, "b", 2),
     ]
-    assert np.array_equal(np.array(found["phrases"][0]["vector"], np.float32), vector_of("Bank", 16))  # to the bit
-    assert np.array_equal(np.array(found["sentences"][0], np.float32), vector_of("Ja.", 16))
-    assert (found["model"], found["model_hash"]) == ("fake", model.hash)
+    assert np.array_equal(np.array(answer["phrases"][0]["vector"], np.float32), vector_of("Bank", 16))  # to the bit
+    assert np.array_equal(np.array(answer["sentences"][0], np.float32), vector_of("Ja.", 16))
+    assert (answer["model"], answer["model_hash"]) == ("fake", model.hash)
     assert ask(client, "/encode")["phrases"] == []
 
 
@@ -160,10 +160,10 @@ def test_phrases_by_portions_are_answered_as_all_at_once(
 def test_items_are_counted_before_they_are_looked_at(client: TestClient, item: str) -> None:
     """300,000 wrong ones were as many errors, 400 MB of them, and for two seconds nothing else was answered."""
     body = f'{{"texts": [{",".join([item] * 300_000)}]}}'
-    begun = time.process_time()
+    start = time.process_time()
     answer = client.post(API + "/segment", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_long")
-    assert time.process_time() - begun < 1
+    assert time.process_time() - start < 1
     many = {f"field-{number}": 0 for number in range(50)}
     assert "50 fields" in refused(client, "/segment", 422, "invalid", **many)
 
@@ -178,10 +178,10 @@ def test_mine_finds_mates(client: TestClient, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(FakeModel, "encode_sentences", encode_sentences)
     source = ["Ein Satz allein.", *mates, "One thing here."]
     target = ["One thing here.", "The train arrives now.", "Nobody else.", "It rains in that town."]
-    found = ask(client, "/mine", source=source, target=target, threshold=0.3)
-    assert sorted((pair["source"], pair["target"]) for pair in found["pairs"]) == [(1, 3), (2, 1)]
-    assert [pair["cosine"] for pair in found["pairs"]] == pytest.approx([1, 1], abs=1e-3)  # 16-bit vectors
-    assert found["threshold"] == 0.3
+    answer = ask(client, "/mine", source=source, target=target, threshold=0.3)
+    assert sorted((pair["source"], pair["target"]) for pair in answer["pairs"]) == [(1, 3), (2, 1)]
+    assert [pair["cosine"] for pair in answer["pairs"]] == pytest.approx([1, 1], abs=1e-3)  # 16-bit vectors
+    assert answer["threshold"] == 0.3
     assert "source: 201 items" in refused(client, "/mine", 413, "too_long", source=["a"] * 201, target=[])
     none = refused(client, "/mine", 422, "invalid", source=["!"], target=target)
     assert none == "source: none of 1 sentences can be used; check the text and source_language"
@@ -200,13 +200,13 @@ def test_an_index_that_is_gone_does_not_hide_the_others(
     library = Library([make_index(tmp_path / name, model) for name in "ab"], threads=1, model=model)
     with TestClient(create_app(library), base_url="http://localhost") as client:
         shutil.rmtree(tmp_path / "a")
-        gone, there = client.get(API + "/indexes").json()["indexes"]
-    assert (gone["name"], gone["sentences"], gone["problem"]) == (
+        first, second = client.get(API + "/indexes").json()["indexes"]
+    assert (first["name"], first["sentences"], first["problem"]) == (
         "a",
         0,
         "the index cannot be used just now; the server's log says why",
     )
-    assert (there["name"], there["sentences"], there["problem"]) == ("b", 3, "")
+    assert (second["name"], second["sentences"], second["problem"]) == ("b", 3, "")
 
 
 def test_health_and_metrics(client: TestClient) -> None:
@@ -250,11 +250,11 @@ def test_terms_of_an_upload(client: TestClient) -> None:
     data = {"most": "3", "k": "1", "contexts": "1", "language": "de"}
     answer = client.post(API + "/terms", files=files, data=data)
     assert answer.status_code == 200, answer.text
-    found = schemas.TermsAnswer.model_validate(answer.json())
-    assert len(found.terms) == 3
-    counts = {term.text: term.count for term in found.terms}
+    result = schemas.TermsAnswer.model_validate(answer.json())
+    assert len(result.terms) == 3
+    counts = {term.text: term.count for term in result.terms}
     assert counts == {"Bank": 2, "Kredit": 2, "klein": 1}  # no article
-    assert {place.document for term in found.terms for place in term.places} == {"document"}
+    assert {place.document for term in result.terms for place in term.places} == {"document"}
 
 
 def test_an_upload_may_be_any_document_that_is_read(client: TestClient) -> None:

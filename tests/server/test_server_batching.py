@@ -27,7 +27,7 @@ def phrase(text: str, word: str) -> Phrase:
 
 def test_vectors_are_those_of_the_model(shared: SharedModel, model: FakeModel) -> None:
     phrases = [phrase(TEXT, "Bank"), phrase(TEXT, "sitzt"), phrase("eine Bank", "eine"), phrase(TEXT, "Bank")]
-    expected = np.stack([vector_of(each.text, 16) for each in phrases])
+    expected = np.stack([vector_of(item.text, 16) for item in phrases])
     assert np.array_equal(shared.encode(phrases), expected)
     assert np.array_equal(shared.encode_sentences(["a", "b"]), np.stack([vector_of("a", 16), vector_of("b", 16)]))
     assert shared.encode([]).shape == (0, 16)
@@ -73,10 +73,10 @@ def test_what_comes_together_is_encoded_together(shared: SharedModel, model: Fak
         while shared.asked < 6:
             pass
         model.gate.set()
-        found = [future.result(10) for future in (first, *others)]
+        results = [future.result(10) for future in (first, *others)]
     assert model.passes == [1, 5]
     assert (shared.asked, shared.passes) == (6, 2)
-    assert all(np.array_equal(vectors, [vector_of("Satz", 16)]) for vectors in found)
+    assert all(np.array_equal(vectors, [vector_of("Satz", 16)]) for vectors in results)
 
 
 def test_one_that_fails_does_not_take_others_with_it(shared: SharedModel, model: FakeModel) -> None:
@@ -103,27 +103,27 @@ def test_much_text_is_done_in_slices(shared: SharedModel, model: FakeModel) -> N
 
 def test_a_query_goes_before_the_rest_of_a_document(shared: SharedModel, model: FakeModel) -> None:
     model.gate.clear()
-    done: list[str] = []
+    events: list[str] = []
 
-    def wanted(name: str, later: bool) -> None:
-        shared.do(name, lambda items: done.extend(items) or items, [name], 1, later)
+    def expect(name: str, later: bool) -> None:
+        shared.do(name, lambda items: events.extend(items) or items, [name], 1, later)
 
     with ThreadPoolExecutor(4) as pool:
         pool.submit(shared.encode, [phrase("a", "a")])
         assert model.entered.wait(10)
         for number, (name, later) in enumerate([("chapter 1", True), ("chapter 2", True), ("query", False)], 2):
-            pool.submit(wanted, name, later)
+            pool.submit(expect, name, later)
             while shared.asked < number:
                 pass
         model.gate.set()
-    assert done == ["chapter 1", "query", "chapter 2"]  # once the oldest, once the query
+    assert events == ["chapter 1", "query", "chapter 2"]  # once the oldest, once the query
 
 
 def test_token_states_come_in_slices_too(shared: SharedModel) -> None:
     texts = [chr(97 + number) * 900 for number in range(8)]
-    found = list(shared.runtime.blocks(texts))
-    assert [(part.start, part.stop) for part, _ in found] == [(0, 3), (3, 6), (6, 8)]
-    vectors = np.concatenate([states.values for _, states in found])
+    items = list(shared.runtime.blocks(texts))
+    assert [(part.start, part.stop) for part, _ in items] == [(0, 3), (3, 6), (6, 8)]
+    vectors = np.concatenate([states.values for _, states in items])
     assert np.array_equal(vectors, [vector_of(text, 16) for text in texts])
 
 

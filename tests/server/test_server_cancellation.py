@@ -28,7 +28,7 @@ TEXTS = [f"{word} " * (SLICE // 5) for word in ("zero", "unus", "duos", "tres", 
 
 
 @contextmanager
-def asked(library: Library, **limits: Any) -> Iterator[TestClient]:
+def client_of(library: Library, **limits: Any) -> Iterator[TestClient]:
     """All requests in one event loop, as on a server."""
     app = create_app(library, Settings(**limits))
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
@@ -44,13 +44,13 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def waiting(client: TestClient) -> float:
-    (line,) = [each for each in client.get("/metrics").text.splitlines() if each.startswith("phrasemate_waiting ")]
+    (line,) = [item for item in client.get("/metrics").text.splitlines() if item.startswith("phrasemate_waiting ")]
     return float(line.split()[1])
 
 
 def test_what_was_too_slow_ends_with_the_slice_that_is_under_way(library: Library, model: FakeModel) -> None:
     model.passes.clear()
-    with asked(library, seconds=0.2) as client:
+    with client_of(library, seconds=0.2) as client:
         model.gate.clear()
         answer = client.post("/api/v1/segment", json={"texts": TEXTS})
         assert answer.json()["error"]["code"] == "too_slow"
@@ -62,7 +62,7 @@ def test_what_was_too_slow_ends_with_the_slice_that_is_under_way(library: Librar
 
 def test_an_upload_counts_until_its_thread_is_free(library: Library, model: FakeModel) -> None:
     """Else uploads that are too slow would fill all threads, two at a time."""
-    with asked(library, upload_seconds=0.2, uploads=1) as client:
+    with client_of(library, upload_seconds=0.2, uploads=1) as client:
         model.gate.clear()
         codes = []
         for _ in range(2):
@@ -107,28 +107,28 @@ def test_stopping_does_not_wait_for_the_end_of_long_work(tmp_path: Path, model: 
         with running(folder, Settings(stop_seconds=1), model) as port:
             answer = pool.submit(speak, port, post("/api/v1/encode", body))
             until(lambda: b"phrasemate_waiting 1.0" in speak(port, b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n"))
-            begun = time.monotonic()
-        assert time.monotonic() - begun < 6  # of ten
+            start = time.monotonic()
+        assert time.monotonic() - start < 6  # of ten
         assert b" 200 " not in answer.result(10)
 
 
 def test_an_effort_is_over_when_nothing_of_it_runs() -> None:
     async def try_it() -> None:
-        told: list[str] = []
+        events: list[str] = []
         effort = Effort()
         with effort.here():
             assert current() is effort
             go_on()
             effort.begin()
             effort.begin()
-            effort.give_up(lambda: told.append("over"))
+            effort.give_up(lambda: events.append("over"))
             with pytest.raises(GivenUp):
                 go_on()
             await asyncio.to_thread(effort.ended)
-            assert told == []
+            assert events == []
             await asyncio.to_thread(effort.ended)
             await asyncio.sleep(0)
-            assert told == ["over"]
+            assert events == ["over"]
         go_on()  # outside of it
 
     asyncio.run(try_it())

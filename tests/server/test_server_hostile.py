@@ -34,9 +34,9 @@ class Others:
 
     def _run(self) -> None:
         while not self._stop.wait(0.05):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             answer = speak(self._port, GOOD)
-            self.slowest = max(self.slowest, time.perf_counter() - begun)
+            self.slowest = max(self.slowest, time.perf_counter() - start)
             if b" 200 OK" in answer and b'"text":"bank"' in answer:
                 self.good += 1
             else:

@@ -34,24 +34,24 @@ def best(library: Library, query: str, name: str = "") -> list[str]:
 
 def test_names_are_those_of_the_folders(tmp_path: Path, model: FakeModel) -> None:
     folders = [make_index(tmp_path / place / "idx", model) for place in "abc"]
-    made = Library(folders, threads=1, model=model)
-    assert made.names == ("idx", "idx-2", "idx-3")
-    with made.use("idx") as one, made.use("idx-2") as other:
+    library = Library(folders, threads=1, model=model)
+    assert library.names == ("idx", "idx-2", "idx-3")
+    with library.use("idx") as one, library.use("idx-2") as other:
         assert one.index is not other.index
         assert one.model is other.model
-    made.close()
+    library.close()
 
 
 def test_hits_are_looked_at_again_unless_it_is_to_be_quick(tmp_path: Path, model: FakeModel) -> None:
     folder = make_index(tmp_path / "idx", model)
     model.pooling = "head"
     for views in (True, False):
-        made = Library([folder], threads=1, model=model, views=views)
-        with made.use() as searcher:
+        library = Library([folder], threads=1, model=model, views=views)
+        with library.use() as searcher:
             assert searcher.views == (Views() if views else VOTES)
-        (group,) = made.ask("", lambda searcher: searcher.search("[[bank]]", k=1)).groups
+        (group,) = library.ask("", lambda searcher: searcher.search("[[bank]]", k=1)).groups
         assert group.text == "bank"
-        made.close()
+        library.close()
 
 
 def test_an_unknown_name_is_refused(library: Library) -> None:
@@ -107,7 +107,9 @@ def test_an_index_of_another_model_costs_nothing_at_each_request(
     make_index(folder, other)
     loaded = []
     monkeypatch.setattr(
-        library._models, "of", lambda *given: loaded.append(given) or type(library._models).of(library._models, *given)
+        library._models,
+        "of",
+        lambda *arguments: loaded.append(arguments) or type(library._models).of(library._models, *arguments),
     )
     before = threading.active_count()
     for _ in range(3):
@@ -125,18 +127,18 @@ def test_a_model_that_no_index_uses_any_more_is_let_go(
 ) -> None:
     """An index that is rebuilt with another model each night would keep them all."""
     monkeypatch.setattr(library._models, "_given", None)
-    made = {f"{number:064x}": FakeModel() for number in range(3)}
-    for name, each in made.items():
-        each.hash = name
+    table = {f"{number:064x}": FakeModel() for number in range(3)}
+    for name, item in table.items():
+        item.hash = name
     monkeypatch.setattr(
-        "phrasemate.encode.load_model", lambda *_, **__: made[Manifest.read(folder / "index.json").model_hash]
+        "phrasemate.encode.load_model", lambda *_, **__: table[Manifest.read(folder / "index.json").model_hash]
     )
     best(library, "[[bank]]")
-    before, asked = threading.active_count(), library.passes[0]
-    for name, each in made.items():
+    before, requests = threading.active_count(), library.passes[0]
+    for name, item in table.items():
         with library.use() as old:
             shutil.rmtree(folder)
-            make_index(folder, each)
+            make_index(folder, item)
             assert best(library, "[[bank]]") == ["bank"]
             assert old.model.encode([Phrase("bank", 0, 4)]).shape == (1, 16)  # for those who are in the old one
         assert set(library._models._loaded) == {name}
@@ -144,7 +146,7 @@ def test_a_model_that_no_index_uses_any_more_is_let_go(
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert threading.active_count() <= before
-    assert library.passes[0] >= asked + 3  # what is counted never falls
+    assert library.passes[0] >= requests + 3  # what is counted never falls
 
 
 class Meanwhile:
@@ -165,9 +167,9 @@ class Meanwhile:
 def test_a_model_that_is_taken_while_its_last_index_goes_is_open(library: Library, folder: Path) -> None:
     models, manifest = library._models, Manifest.read(folder / "index.json")
     models._lock = Meanwhile(lambda: models.release(manifest.model_hash))  # type: ignore[assignment]
-    taken = models.of(folder, manifest)
-    assert taken.encode([Phrase("bank", 0, 4)]).shape == (1, 16)
-    assert models._loaded == {manifest.model_hash: taken}
+    model_of_index = models.of(folder, manifest)
+    assert model_of_index.encode([Phrase("bank", 0, 4)]).shape == (1, 16)
+    assert models._loaded == {manifest.model_hash: model_of_index}
 
 
 def test_the_folder_is_looked_at_once_in_a_while(

@@ -24,7 +24,7 @@ SEARCH = "/api/v1/search"
 SECRET = "a-token-of-24-characters"
 
 
-def asked(library: Library, access: Access | None = None, **limits: Any) -> TestClient:
+def client_of(library: Library, access: Access | None = None, **limits: Any) -> TestClient:
     return TestClient(create_app(library, Settings(**limits), access), base_url=HERE, raise_server_exceptions=False)
 
 
@@ -53,7 +53,7 @@ def test_a_name_of_someone_else_is_refused(client: TestClient, host: str, status
 
 
 def test_a_proxy_has_a_name_of_its_own(library: Library) -> None:
-    client = asked(library, access_for("127.0.0.1", "", ["Terms.Example"]))
+    client = client_of(library, access_for("127.0.0.1", "", ["Terms.Example"]))
     assert client.get("/health", headers={"Host": "terms.example"}).status_code == 200
     assert code(client.get("/health", headers={"Host": "other.example"})) == (421, "wrong_host")
 
@@ -74,7 +74,7 @@ def test_a_proxy_has_a_name_of_its_own(library: Library) -> None:
     ],
 )
 def test_a_token(library: Library, header: str, status: int) -> None:
-    client = asked(library, Access(SECRET))
+    client = client_of(library, Access(SECRET))
     answer = client.get("/api/v1/indexes", headers={"Authorization": header.encode()})
     assert answer.status_code == status
     if status == 401:
@@ -135,7 +135,7 @@ def test_every_answer_has_the_security_headers(client: TestClient) -> None:
 
 
 def test_bodies_have_a_size(library: Library) -> None:
-    client = asked(library, request_bytes=100, upload_bytes=1000)
+    client = client_of(library, request_bytes=100, upload_bytes=1000)
     assert code(client.post(SEARCH, content=b"x" * 101)) == (413, "too_large")
     assert code(client.post(SEARCH, content=iter([b"x" * 60, b"x" * 60]))) == (413, "too_large")  # says no length
     assert code(client.post("/api/v1/terms", files={"file": ("a.txt", b"x" * 1000)})) == (413, "too_large")
@@ -144,20 +144,20 @@ def test_bodies_have_a_size(library: Library) -> None:
 
 def test_what_is_always_let_in_has_next_to_no_body(library: Library) -> None:
     """It comes without a token and however many others wait: 512 bodies at once were 512 MB."""
-    client = asked(library, Access(SECRET))
+    client = client_of(library, Access(SECRET))
     assert client.request("GET", "/health", content=b"x" * 1000).status_code == 200
     assert code(client.request("GET", "/health", content=b"x" * 1025)) == (413, "too_large")
 
 
 def test_headers_have_a_size(library: Library) -> None:
-    client = asked(library, header_bytes=2000)
+    client = client_of(library, header_bytes=2000)
     assert code(client.get("/health", headers={"X": "x" * 2000})) == (431, "headers_too_large")
     assert code(client.get("/health?" + "x" * 2000)) == (431, "headers_too_large")
 
 
 def test_too_many_at_once(library: Library, model: FakeModel) -> None:
     """Two of one client are let in, the third is not; a status is always answered."""
-    client = asked(library, waiting_of_client=2)
+    client = client_of(library, waiting_of_client=2)
     model.gate.clear()
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(client.post, SEARCH, json={"query": f"[[bank]] {n}"}) for n in range(2)]
@@ -173,20 +173,20 @@ def test_too_many_at_once(library: Library, model: FakeModel) -> None:
 
 
 def test_too_many_of_all_clients(library: Library) -> None:
-    client = asked(library, waiting=0)
+    client = client_of(library, waiting=0)
     answer = client.post(SEARCH, json={"query": "[[bank]]"})
     assert (code(answer), answer.headers["retry-after"]) == ((503, "busy"), "1")
 
 
 def test_too_many_uploads(library: Library) -> None:
-    client = asked(library, uploads=0)
+    client = client_of(library, uploads=0)
     assert code(client.post("/api/v1/terms", files={"file": ("a.txt", b"x")})) == (503, "busy")
     assert code(client.post("/api/v1/mine", json={"source": [], "target": []})) == (503, "busy")
     assert client.post(SEARCH, json={"query": "[[bank]]"}).status_code == 200
 
 
 def test_an_answer_has_a_time(library: Library, model: FakeModel) -> None:
-    client = asked(library, seconds=0.1)
+    client = client_of(library, seconds=0.1)
     model.gate.clear()
     answer = client.post(SEARCH, json={"query": "[[bank]]"})
     assert (code(answer), answer.headers["retry-after"]) == ((503, "too_slow"), "5")
@@ -197,20 +197,20 @@ def test_an_answer_has_a_time(library: Library, model: FakeModel) -> None:
 
 def test_all_codes_are_in_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "rest.md").read_text("utf-8")
-    listed = {found[2]: int(found[1]) for found in re.finditer(r"^\| (\d{3}) \| `(\w+)` \|", page, re.MULTILINE)}
+    listed = {result[2]: int(result[1]) for result in re.finditer(r"^\| (\d{3}) \| `(\w+)` \|", page, re.MULTILINE)}
     assert listed == REASONS
 
 
 def test_all_limits_are_in_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "rest.md").read_text("utf-8")
     table = page[page.index("## Limits") : page.index("They are the fields")]
-    said = sorted(int(number.replace(",", "")) for number in re.findall(r"(?<!//)\b\d[\d,]*\b", table))
+    numbers = sorted(int(number.replace(",", "")) for number in re.findall(r"(?<!//)\b\d[\d,]*\b", table))
     settings = Settings()
-    own = {name: int(getattr(settings, name)) for name in settings.__slots__}
-    megabytes = {name: own.pop(name) >> 20 for name in ("request_bytes", "upload_bytes")}
+    defaults = {name: int(getattr(settings, name)) for name in settings.__slots__}
+    megabytes = {name: defaults.pop(name) >> 20 for name in ("request_bytes", "upload_bytes")}
     for name in ("public", "threads", "vectors", "keep_alive", "stop_seconds"):  # no request meets them
-        del own[name]
-    assert said == sorted([*own.values(), *megabytes.values()])
+        del defaults[name]
+    assert numbers == sorted([*defaults.values(), *megabytes.values()])
 
 
 def test_tokens_are_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

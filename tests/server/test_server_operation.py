@@ -47,7 +47,7 @@ def two(tmp_path: Path, model: FakeModel) -> Iterator[Library]:
     library.close()
 
 
-def asked(library: Library, tokens: Path | None = None) -> TestClient:
+def client_of(library: Library, tokens: Path | None = None) -> TestClient:
     access = access_for("127.0.0.1", "", tokens=Tokens(tokens)) if tokens else None
     return TestClient(create_app(library, access=access), base_url=HERE, raise_server_exceptions=False)
 
@@ -61,7 +61,7 @@ def test_rights_of_an_index_include_those_before_them() -> None:
 
 def test_each_user_sees_his_indexes_only(two: Library, tmp_path: Path) -> None:
     file = write_tokens(tmp_path / "t.toml", entry("anna", '{ "*" = "read" }'), entry("ben", '{ laws = "read" }'))
-    client = asked(two, file)
+    client = client_of(two, file)
     assert client.post(SEARCH, json=QUERY).status_code == 401
     assert client.post(SEARCH, json=QUERY, headers=bearer("carl")).status_code == 401
     assert client.post(SEARCH, json=QUERY, headers=bearer("anna")).json()["index"] == "news"
@@ -76,7 +76,7 @@ def test_each_user_sees_his_indexes_only(two: Library, tmp_path: Path) -> None:
 def test_writing_and_reloading_need_a_right(two: Library, tmp_path: Path) -> None:
     rights = {"reader": "read", "writer": "write", "boss": "admin"}
     file = write_tokens(tmp_path / "t.toml", *(entry(name, f'{{ "*" = "{right}" }}') for name, right in rights.items()))
-    client = asked(two, file)
+    client = client_of(two, file)
     change: dict[str, Any] = {"action": (None, "undo")}
     answers = [client.post("/glossary", files=change, headers=bearer(name), follow_redirects=False) for name in rights]
     codes = [answer.status_code for answer in answers]
@@ -102,7 +102,7 @@ def test_a_rate_is_refilled_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_more_than_the_rate_is_refused(two: Library, tmp_path: Path) -> None:
-    client = asked(two, write_tokens(tmp_path / "t.toml", entry("anna", '{ "*" = "read" }', rate=2)))
+    client = client_of(two, write_tokens(tmp_path / "t.toml", entry("anna", '{ "*" = "read" }', rate=2)))
     statuses = [client.get("/api/v1/indexes", headers=bearer("anna")).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
     assert client.get("/health").status_code == 200

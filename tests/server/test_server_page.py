@@ -60,11 +60,11 @@ def test_the_phrases_of_a_text_are_buttons(browser: Browser) -> None:
 
 def test_a_button_and_its_form_ask_about_the_phrase(browser: Browser) -> None:
     page = browser.get(q=TEXT, sort="count")
-    asked = browser.get("/", *page.form("#pick"), at=page.all("#text .phrase")[0].get("value"))
-    assert asked.texts("#asked") == ["Bank"]
-    assert asked.texts(".candidate .wording")[0] == "bank"
-    assert [option.get("value") for option in asked.all("select[name=sort] option[selected]")] == ["count"]
-    assert [phrase.text for phrase in asked.all("#text [aria-current]")] == ["Bank"]
+    response = browser.get("/", *page.form("#pick"), at=page.all("#text .phrase")[0].get("value"))
+    assert response.texts("#asked") == ["Bank"]
+    assert response.texts(".candidate .wording")[0] == "bank"
+    assert [option.get("value") for option in response.all("select[name=sort] option[selected]")] == ["count"]
+    assert [phrase.text for phrase in response.all("#text [aria-current]")] == ["Bank"]
 
 
 def test_a_concordance_line_has_its_parts(browser: Browser) -> None:
@@ -211,8 +211,8 @@ def test_nothing_of_a_text_or_document_becomes_markup(browser: Browser) -> None:
     page = browser.get("/", ("doc", "</option><script>"), q=nasty, at=f"{at}-{at + 4}")
     assert page.all("#text")[0].text_content() == nasty.replace("\0", "\ufffd")
     page = browser.get(q=nasty, at=f"{at}-{at + 4}")
-    shown = [cell.text_content() for cell in page.all("td.l")]
-    assert "The <script>alert(1)</script> " in shown
+    texts = [cell.text_content() for cell in page.all("td.l")]
+    assert "The <script>alert(1)</script> " in texts
     for element in page.tree.iter():
         assert element.tag not in ("img", "style")
         assert not [name for name in element.attrib if name.startswith("on") or name == "style"]
@@ -250,8 +250,8 @@ def test_a_text_is_segmented_once(tmp_path: Path) -> None:
     with TestClient(create_app(library), base_url="http://127.0.0.1") as client:
         page = Browser(client).get(q=TEXT)
         before = len(model.calls)
-        asked = Browser(client).get("/", *page.form("#pick"), at=BANK)
-    assert asked.texts("#asked") == ["Bank"]
+        response = Browser(client).get("/", *page.form("#pick"), at=BANK)
+    assert response.texts("#asked") == ["Bank"]
     assert len(model.calls) == before
 
 
@@ -259,12 +259,14 @@ def test_indexes_of_different_models_are_not_merged(tmp_path: Path) -> None:
     model = WordModel()
     library = Library([make(tmp_path / name, {"n": NEWS}, model) for name in ("one", "two")], model=model)
 
-    async def asked(*models: str) -> Answer:
-        known = [Facts(name, 4, ("n",), ("en",), hash_) for name, hash_ in zip(("one", "two"), models, strict=True)]
+    async def answer_of(*models: str) -> Answer:
+        model_facts = [
+            Facts(name, 4, ("n",), ("en",), hash_) for name, hash_ in zip(("one", "two"), models, strict=True)
+        ]
         state = State(TEXT, ("one", "two"), (4, 8), together=True)
-        return await answer(library, state, known, Reading(TEXT, (), ()))
+        return await answer(library, state, model_facts, Reading(TEXT, (), ()))
 
-    same, different = asyncio.run(asked("a", "a")), asyncio.run(asked("a", "b"))
+    same, different = asyncio.run(answer_of("a", "a")), asyncio.run(answer_of("a", "b"))
     library.close()
     assert ([panel.name for panel in same.panels], same.remark) == (["one + two"], "")
     assert [panel.name for panel in different.panels] == ["one", "two"]
@@ -313,7 +315,7 @@ def test_brackets_of_the_text_stay_where_an_address_counts_in_it(browser: Browse
     assert page.all("#q")[0].value.removeprefix("\n") == text
     marked = browser.get(q=r"see \[[2\]] for [[Markt]]")
     assert marked.texts("#asked") == ["Markt"]
-    fields = {each.get("name"): each.get("value") for each in marked.all("#sift input[type=hidden]")}
+    fields = {row.get("name"): row.get("value") for row in marked.all("#sift input[type=hidden]")}
     again = browser.get(q=fields["q"], at=fields["at"])
     assert again.texts("#asked") == ["Markt"]
 

@@ -100,8 +100,8 @@ def test_what_was_reviewed_is_taken_along(browser: Browser, tmp_path: Path) -> N
     answer = browser.client.post("/document/terms", data=fields, files={"none": ("", b"")})
     assert answer.headers["content-disposition"] == 'attachment; filename="terms.tbx"'
     (tmp_path / "a.tbx").write_bytes(answer.content)
-    found = [(term.text, term.language) for term in read_terms(tmp_path / "a.tbx", "*")]
-    assert found == [("Schweigeminute", "de"), ("moment of silence", "en")]
+    results = [(term.text, term.language) for term in read_terms(tmp_path / "a.tbx", "*")]
+    assert results == [("Schweigeminute", "de"), ("moment of silence", "en")]
 
 
 def test_another_site_cannot_send_the_form(browser: Browser) -> None:

@@ -28,9 +28,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def link(browser: Browser, format_: str) -> str:
     page = browser.get(q=TEXT, at=AT, from_="de", sort="left")
-    (found,) = [a.get("href") for a in page.all("#download a") if a.text == format_]
-    assert "Vorher" not in found  # only the sentence is needed
-    return str(found)
+    (result,) = [a.get("href") for a in page.all("#download a") if a.text == format_]
+    assert "Vorher" not in result  # only the sentence is needed
+    return str(result)
 
 
 @pytest.mark.parametrize("format_", ["tsv", "xlsx"])

@@ -33,10 +33,10 @@ def test_the_service_does_what_its_description_says(description: Any, path: str,
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=20, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-    def each(case: schemathesis.Case) -> None:
+    def check_case(case: schemathesis.Case) -> None:
         case.call_and_validate()
 
-    each()
+    check_case()
 
 
 def test_nothing_is_left_out(description: Any) -> None:

@@ -25,7 +25,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="session")
 def index(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    with Index.create(tmp_path_factory.mktemp("terms") / "idx", model) as made:
-        made.add([Document.from_texts("one.txt", ENGLISH[:2])], lang="en")
-        made.add([Document.from_texts("two.txt", ENGLISH[2:])], lang="en-GB")
-        yield made
+    with Index.create(tmp_path_factory.mktemp("terms") / "idx", model) as result:
+        result.add([Document.from_texts("one.txt", ENGLISH[:2])], lang="en")
+        result.add([Document.from_texts("two.txt", ENGLISH[2:])], lang="en-GB")
+        yield result

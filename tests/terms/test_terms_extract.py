@@ -42,11 +42,11 @@ class Believer:
     def __init__(self, beliefs: Mapping[str, float], otherwise: float = 0.0) -> None:
         self.beliefs, self.otherwise = beliefs, otherwise
         self.segmenter = SimpleNamespace(contextual=True)
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def segment(self, texts: Sequence[str], frequent: Any, threshold: float, max_words: int, overlapping: bool) -> Any:
         assert (threshold, overlapping) == (0.0, True)
-        self.asked += texts
+        self.requests += texts
         return [list(self._spans(text, max_words)) for text in texts]
 
     def _spans(self, text: str, most: int) -> Any:
@@ -111,7 +111,7 @@ FOUND = {
 def test_rankings(ranking: str, scores: dict[str, float]) -> None:
     answers = rank_phrases(FOUND, TermSettings(ranking=ranking))
     assert [score for _, score in answers] == pytest.approx(sorted(scores.values(), reverse=True))
-    assert {key: score for key in FOUND for each, score in answers if each is FOUND[key]} == pytest.approx(scores)
+    assert {key: score for key in FOUND for answer, score in answers if answer is FOUND[key]} == pytest.approx(scores)
     assert len(rank_phrases(FOUND, TermSettings(ranking=ranking, most=2))) == 2
 
 
@@ -124,8 +124,8 @@ def test_a_longer_phrase_that_holds_a_shorter_one_twice_is_one_phrase() -> None:
     scores = {
         key: score
         for key in answers
-        for each, score in rank_phrases(answers, TermSettings(ranking="cvalue", belief=0))
-        if each is answers[key]
+        for phrase, score in rank_phrases(answers, TermSettings(ranking="cvalue", belief=0))
+        if phrase is answers[key]
     }
     assert scores["a"] == pytest.approx(math.log2(2) * (10 - (2 + 5) / 2))
 
@@ -136,7 +136,7 @@ def test_every_ranking_is_there() -> None:
 
 def test_equal_scores_go_by_frequency_then_by_place() -> None:
     answers = {"b": PhraseStatistics(1, 1, 1.0), "a": PhraseStatistics(1, 1, 1.0), "c": PhraseStatistics(1, 2, 1.0)}
-    order = [each for each, _ in rank_phrases(answers, TermSettings(ranking="expected"))]
+    order = [phrase for phrase, _ in rank_phrases(answers, TermSettings(ranking="expected"))]
     assert order == [answers["c"], answers["b"], answers["a"]]
 
 
@@ -170,7 +170,7 @@ def test_a_sentence_that_comes_again_is_read_once_and_counted_with_its_places() 
         Document("b", "2", lambda: iter([Sentence("a disk", 1)])),
     ]
     (term,) = extract_terms(documents, model)  # type: ignore[arg-type]
-    assert model.asked == ["a disk", "the disk"]
+    assert model.requests == ["a disk", "the disk"]
     assert [(place.document, place.line) for place in term.places] == [("z", 3), ("z", 4), ("z", 9), ("b", 1)]
     assert {place.phrase.text for place in term.places} == {"disk"}
     assert term.count == 4
@@ -202,7 +202,7 @@ def test_counts_are_those_of_a_plain_loop(model: Model) -> None:
         answers = find_phrases([Document.from_texts("d", text)], model, TermSettings(max_words=3))
     finally:
         model.segmenter = model.learned or model.ngram
-    assert {key: each.count for key, each in answers.items()} == dict(plain)
+    assert {key: item.count for key, item in answers.items()} == dict(plain)
     assert plain["hard disk"] == 2
 
 
@@ -212,12 +212,12 @@ def test_a_real_document(model: Model) -> None:
         "Ohne Firmware startet die Netzwerkkarte nicht.",
         "Der Rechner startet von der Festplatte.",
     ]
-    seen: list[tuple[str, int, int]] = []
+    records: list[tuple[str, int, int]] = []
     document = Document.from_texts("d", german)
-    answers = document_terms(document, model=model, progress=lambda *now: seen.append(now))
+    answers = document_terms(document, model=model, progress=lambda *now: records.append(now))
     assert {"Netzwerkkarte", "Firmware"} <= {term.text for term in answers[:6]}  # three sentences tell little
     assert not {"Die", "eine", "die", "Der", "von der"} & {term.text for term in answers[:6]}
-    assert seen == [("finding phrases", 3, 3)]
+    assert records == [("finding phrases", 3, 3)]
     for term in answers:
         assert term.count == len(term.places) == sum(count for _, count in term.variants)
         assert {wording(place.phrase.text) for place in term.places} == {wording(term.text)}
@@ -240,7 +240,7 @@ def test_nothing_in_nothing_out(model: Model) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"ranking": "best"}, "termhood, expected"),
         ({"belief": 1.5}, "0 to 1"),
@@ -252,8 +252,8 @@ def test_nothing_in_nothing_out(model: Model) -> None:
         ({"contexts": -1}, "contexts -1"),
     ],
 )
-def test_senseless_settings(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_senseless_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         TermSettings(**settings)
 
 

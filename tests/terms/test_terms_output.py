@@ -25,8 +25,8 @@ def place(text: str, part: str, line: int) -> Occurrence:
 
 def group(text: str, score: float, *contexts: str, language: str = "en") -> Group:
     hits = (
-        Hit(Phrase(each, each.index(text), each.index(text) + len(text)), score, "en.txt", 1, language)
-        for each in contexts
+        Hit(Phrase(context, context.index(text), context.index(text) + len(text)), score, "en.txt", 1, language)
+        for context in contexts
     )
     return Group(text, score, len(contexts), tuple(hits))
 
@@ -76,8 +76,8 @@ def rows(path: Path) -> list[list[str]]:
 def test_tables(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"o{suffix}"
     write_document_terms(path, TERMS, "de", "en")
-    header, *found = rows(path)
-    table = [dict(zip(header, row + [""] * (len(header) - len(row)), strict=True)) for row in found]
+    header, *result = rows(path)
+    table = [dict(zip(header, row + [""] * (len(header) - len(row)), strict=True)) for row in result]
     assert [(row["source"], row["target"]) for row in table] == [("Platte", "disk"), ("Platte", "plate"), ("Netz", "")]
     assert [row["confidence"] for row in table] == ["0.8", "", ""]
     assert [row["rank"] for row in table] == ["1", "1", "2"]
@@ -92,8 +92,8 @@ def test_tables(tmp_path: Path, suffix: str) -> None:
 def test_tables_without_sentences(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"o{suffix}"
     write_document_terms(path, TERMS, "de", contexts=0)
-    header, *found = rows(path)
-    assert {row[header.index(name)] for row in found for name in ("context", "target_context")} == {""}
+    header, *result = rows(path)
+    assert {row[header.index(name)] for row in result for name in ("context", "target_context")} == {""}
 
 
 def test_json_lines(tmp_path: Path) -> None:

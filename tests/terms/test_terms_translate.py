@@ -35,47 +35,47 @@ def term(*marked: tuple[str, str, float]) -> DocumentTerm:
 
 
 def test_a_term_finds_its_equivalent_with_evidence(index: Index) -> None:
-    seen: list[str] = []
-    found = document_terms(GERMAN, Searcher(index), progress=lambda what, done, total: seen.append(what))
-    best = {each.text: each.groups[0] for each in found}
+    records: list[str] = []
+    terms = document_terms(GERMAN, Searcher(index), progress=lambda what, result, total: records.append(what))
+    best = {entry.text: entry.groups[0] for entry in terms}
     assert best["Netzwerkkarte"].text == "network card"
     assert best["Firmware"].text == "firmware"
     assert best["Festplatte"].text in ("hard disk", "disk")
     assert {hit.document for hit in best["Netzwerkkarte"].hits} == {"one.txt", "two.txt"}
-    for each in found:
-        assert 1 <= len(each.groups) <= 5
-        assert all(len(group.hits) <= 3 for group in each.groups)
-    assert list(dict.fromkeys(seen)) == ["finding phrases", "encoding terms", "searching"]
+    for item in terms:
+        assert 1 <= len(item.groups) <= 5
+        assert all(len(group.hits) <= 3 for group in item.groups)
+    assert list(dict.fromkeys(records)) == ["finding phrases", "encoding terms", "searching"]
 
 
 def test_it_is_searched_by_the_mean_vector_of_its_occurrences(index: Index, model: Model) -> None:
-    asked: list[np.ndarray] = []
+    calls: list[np.ndarray] = []
 
     class Noting(Searcher):
         def search_vectors(self, vectors: Any, *rest: Any) -> Any:
-            asked.append(vectors)
+            calls.append(vectors)
             return super().search_vectors(vectors, *rest)
 
     one = term(("Der Kernel startet.", "Kernel", 0.9), ("Ein neuer Kernel ist da.", "Kernel", 0.8))
     translate_terms([one], Noting(index), TermSettings(examples=2))
     states = [(model.encode([place.phrase])[0]) for place in one.places]
     mean = np.mean(states, axis=0)
-    assert asked[0].shape == (1, model.dim)
-    assert asked[0][0] @ (mean / np.linalg.norm(mean)) > 0.99  # here before, there after unit length
-    assert asked[0][0] @ states[0] < 0.999
+    assert calls[0].shape == (1, model.dim)
+    assert calls[0][0] @ (mean / np.linalg.norm(mean)) > 0.99  # here before, there after unit length
+    assert calls[0][0] @ states[0] < 0.999
     translate_terms([one], Noting(index), TermSettings(examples=1))
-    assert asked[1][0] @ states[0] == pytest.approx(1, abs=1e-4)
+    assert calls[1][0] @ states[0] == pytest.approx(1, abs=1e-4)
 
 
 def test_vectors_are_answered_as_queries_are(index: Index, model: Model) -> None:
     query = "Die [[Netzwerkkarte]] braucht eine Firmware."
     one = term((query.replace("[", "").replace("]", ""), "Netzwerkkarte", 1.0))
     searcher = Searcher(index, views=False)
-    (found,) = translate_terms([one], searcher, TermSettings(k=4, contexts=2))
+    (results,) = translate_terms([one], searcher, TermSettings(k=4, contexts=2))
     result = searcher.search(query, k=4, contexts=2)
-    assert [group.text for group in found.groups] == [group.text for group in result.groups]
-    assert [g.score for g in found.groups] == pytest.approx([g.score for g in result.groups], abs=1e-4)
-    assert (found.confidence is None) == (result.confidence is None)
+    assert [group.text for group in results.groups] == [group.text for group in result.groups]
+    assert [g.score for g in results.groups] == pytest.approx([g.score for g in result.groups], abs=1e-4)
+    assert (results.confidence is None) == (result.confidence is None)
 
 
 def test_hits_are_looked_at_again_as_those_of_a_search_are(index: Index) -> None:
@@ -84,11 +84,11 @@ def test_hits_are_looked_at_again_as_those_of_a_search_are(index: Index) -> None
     one = term((query.replace("[", "").replace("]", ""), "Netzwerkkarte", 1.0))
     for views in (Views(query=0.2, hit=0.5), Views(query=2.0, hit=3.0)):
         searcher = Searcher(index, views=views)
-        (found,) = translate_terms([one], searcher, TermSettings(k=4, contexts=2))
+        (results,) = translate_terms([one], searcher, TermSettings(k=4, contexts=2))
         result = searcher.search(query, k=4, contexts=2)
-        assert [group.text for group in found.groups] == [group.text for group in result.groups]
+        assert [group.text for group in results.groups] == [group.text for group in result.groups]
         supports = [group.support for group in result.groups]
-        assert [group.support for group in found.groups] == pytest.approx(supports, abs=1e-4)
+        assert [group.support for group in results.groups] == pytest.approx(supports, abs=1e-4)
         (plain,) = translate_terms([one], Searcher(index, views=False))
         assert plain.groups[0].score == pytest.approx(plain.groups[0].hits[0].score)
 
@@ -100,15 +100,15 @@ def test_the_most_believed_occurrences_of_different_sentences_stand_for_a_term()
 
 
 def test_a_term_without_places_is_searched_by_its_wording(index: Index) -> None:
-    (found,) = translate_terms([DocumentTerm("Netzwerkkarte", 1.0, 0)], Searcher(index))
-    assert found.groups[0].text == "network card"
+    (term,) = translate_terms([DocumentTerm("Netzwerkkarte", 1.0, 0)], Searcher(index))
+    assert term.groups[0].text == "network card"
 
 
 def test_only_some_of_the_index(index: Index) -> None:
     one = term(("Die Netzwerkkarte braucht eine Firmware.", "Netzwerkkarte", 1.0))
     for choice, name in (({"documents": ["two.txt"]}, "two.txt"), ({"languages": ["en"]}, "one.txt")):
-        (found,) = translate_terms([one], Searcher(index), **choice)  # type: ignore[arg-type]
-        assert {hit.document for group in found.groups for hit in group.hits} == {name}
+        (result,) = translate_terms([one], Searcher(index), **choice)  # type: ignore[arg-type]
+        assert {hit.document for group in result.groups for hit in group.hits} == {name}
     with pytest.raises(InputError, match="no language 'fr'"):
         translate_terms([one], Searcher(index), languages=["fr"])
 
@@ -119,13 +119,13 @@ def test_no_terms(index: Index) -> None:
 
 def test_as_json(index: Index) -> None:
     one = term(("Die Netzwerkkarte ist da.", "Netzwerkkarte", 0.9), ("Netzwerkkarte", "Netzwerkkarte", 0.8))
-    (found,) = translate_terms([one], Searcher(index), TermSettings(k=1, contexts=1))
-    record = found.as_dict(contexts=1)
+    (result,) = translate_terms([one], Searcher(index), TermSettings(k=1, contexts=1))
+    record = result.as_dict(contexts=1)
     (place,) = record["places"]
     assert place["context"][place["start"] : place["end"]] == "Netzwerkkarte"
     assert (place["document"], place["line"]) == ("d", 1)
     assert record["groups"][0]["text"] == "network card"
-    assert len(found.as_dict(None)["places"]) == 2
+    assert len(result.as_dict(None)["places"]) == 2
 
 
 def test_senseless_numbers(index: Index, model: Model) -> None:
@@ -137,7 +137,7 @@ def test_what_progress_raises_stops_the_work(index: Index) -> None:
     class Enough(Exception):
         pass
 
-    def stop(what: str, done: int, total: int) -> None:
+    def stop(what: str, number: int, total: int) -> None:
         if what == "encoding terms":
             raise Enough
 

@@ -38,11 +38,11 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def with_doctype(document: str, doctype: str, seen: str = "Gr") -> str:
+def with_doctype(document: str, doctype: str, text: str = "Gr") -> str:
     """The document with another DOCTYPE, and ``seen`` before its first German word."""
     head, _, rest = document.partition("\n")
     rest = rest.split("\n", 1)[1] if rest.startswith("<!DOCTYPE") else rest
-    return f"{head}\n{doctype}\n{rest}".replace("Gr", seen, 1)
+    return f"{head}\n{doctype}\n{rest}".replace("Gr", text, 1)
 
 
 def laughs(root: str, levels: int = 12) -> str:

@@ -31,8 +31,8 @@ def test_folders_are_read_in_order_and_hidden_files_are_not(tmp_path: Path, monk
     make(tmp_path / "c", "b.txt", "a/z.txt", "a/b/c.tsv", "a.txt", "B.txt", ".hidden.txt", ".git/x.txt", "ü.txt.gz")
     expected = ["B.txt", "a/b/c.tsv", "a/z.txt", "a.txt", "b.txt", "ü.txt.gz"]
     monkeypatch.chdir(tmp_path)
-    for given in ("c", "c/", Path("c")):
-        assert [document.name for document in read(given)] == [f"c/{name}" for name in expected]
+    for path in ("c", "c/", Path("c")):
+        assert [document.name for document in read(path)] == [f"c/{name}" for name in expected]
     absolute = [document.name for document in read(tmp_path / "c")]
     assert absolute == [(tmp_path / "c" / name).as_posix() for name in expected]
     assert [document.name for document in read("c/../c/a.txt", "c/b.txt")] == ["c/../c/a.txt", "c/b.txt"]
@@ -92,16 +92,16 @@ def test_folders_that_link_to_one_another_are_read_once(tmp_path: Path) -> None:
 
 
 def test_folders_within_one_another_without_end(tmp_path: Path) -> None:
-    made = [tmp_path / "f"]
-    while len(made) < 1000:
-        made[-1].mkdir()
-        made.append(made[-1] / "d")
-    (made[-2] / "a.txt").write_text("One.\n")
+    results = [tmp_path / "f"]
+    while len(results) < 1000:
+        results[-1].mkdir()
+        results.append(results[-1] / "d")
+    (results[-2] / "a.txt").write_text("One.\n")
     try:
         assert [s.text for document in read(tmp_path) for s in document.sentences()] == ["One."]
     finally:  # shutil.rmtree goes in with a function for each
-        (made[-2] / "a.txt").unlink()
-        for folder in made[-2::-1]:
+        (results[-2] / "a.txt").unlink()
+        for folder in results[-2::-1]:
             folder.rmdir()
 
 
@@ -173,13 +173,13 @@ def test_progress_is_in_bytes_of_the_file(tmp_path: Path, packed: bool) -> None:
     (document,) = read(path)
     assert document.size == path.stat().st_size
     assert document.consumed() == 0
-    seen = []
+    records = []
     for _ in document.sentences():
-        seen.append(document.consumed())
-    assert seen == sorted(seen)
-    assert 0 < seen[0] < document.size == document.consumed()
+        records.append(document.consumed())
+    assert records == sorted(records)
+    assert 0 < records[0] < document.size == document.consumed()
     next(document.sentences())
-    assert document.consumed() == seen[0]
+    assert document.consumed() == records[0]
 
 
 def stdin(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:

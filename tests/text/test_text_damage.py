@@ -157,11 +157,11 @@ def test_gzip_that_is_cut_short_gives_what_came_before(tmp_path: Path) -> None:
     raw = gzip.compress("\n".join(lines).encode())
     path = write(tmp_path / "a.txt.gz", raw[: len(raw) // 2])
     corpus = read(path, on_error="skip", lines="sentence")
-    found = texts(corpus)
-    assert found == lines[: len(found)]
-    assert 5_000 < len(found) < 10_100
-    assert corpus.skipped == [Skipped(str(path), len(found) + 1, "the gzip data end too early", whole=True)]
-    assert error_of(path).line == len(found) + 1
+    result = texts(corpus)
+    assert result == lines[: len(result)]
+    assert 5_000 < len(result) < 10_100
+    assert corpus.skipped == [Skipped(str(path), len(result) + 1, "the gzip data end too early", whole=True)]
+    assert error_of(path).line == len(result) + 1
 
 
 def test_what_gzip_data_hold_before_their_damage_is_kept(tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def test_what_gzip_data_hold_before_their_damage_is_kept(tmp_path: Path) -> None
     for encoding in ("utf-8", "utf-16-le"):
         raw = gzip.compress("\n".join(lines).encode(encoding))
         corpus = read(write(tmp_path / "a.txt.gz", raw[:-20]), on_error="skip", encoding=encoding)
-        found = texts(corpus)
-        assert found == lines[: len(found)]
-        assert len(found) > 1900
+        result = texts(corpus)
+        assert result == lines[: len(result)]
+        assert len(result) > 1900
         assert [item.reason for item in corpus.skipped] == ["the gzip data end too early"]
 
 

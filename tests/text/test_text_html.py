@@ -40,12 +40,12 @@ line.<br>Another&nbsp;one. <script>var x = "<p>no</p>";</script>End.</p>
 
 
 def test_paragraphs_as_a_reader_sees_them(tmp_path: Path) -> None:
-    found = all_of(write(tmp_path / "a.html", PAGE))
-    assert [sentence.text for sentence in found] == [
+    result = all_of(write(tmp_path / "a.html", PAGE))
+    assert [sentence.text for sentence in result] == [
         *("The title", "Home More", "A heading & more", "unbelievable, one line.", "Another\xa0one.", "End."),
         *("Loose", "Inner.", "tail", "a", "b", "one", "two", "kept", "lines", "also"),
     ]
-    assert [(s.text, s.line, s.metadata) for s in found if s.metadata] == [
+    assert [(s.text, s.line, s.metadata) for s in result if s.metadata] == [
         ("The title", 1, {"heading": 0}),
         ("A heading & more", 3, {"heading": 2}),
     ]

@@ -524,12 +524,12 @@ def test_equations_are_linear_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mark", ["del", "moveFrom"])
 def test_paragraphs_join_where_the_mark_between_them_is_deleted(tmp_path: Path, mark: str) -> None:
-    gone = f'<w:pPr><w:rPr><w:{mark} w:id="1"/></w:rPr></w:pPr>'
+    deletion = f'<w:pPr><w:rPr><w:{mark} w:id="1"/></w:rPr></w:pPr>'
     deleted = "<w:del><w:r><w:delText>not </w:delText><w:tab/></w:r></w:del>"
-    body = f"<w:p>{gone}{run('The door ')}{deleted}</w:p><w:p>{gone}{run('is ')}</w:p>{paragraph('open.')}"
-    table = f"<w:tbl><w:tr><w:tc><w:p>{gone}{run('in a cell')}</w:p></w:tc></w:tr></w:tbl>"
-    before = f"<w:p>{gone}{run('before a table')}</w:p>"
-    assert texts(docx(tmp_path / "a.docx", f"{body}{before}{table}<w:p>{gone}{run('last')}</w:p>")) == [
+    body = f"<w:p>{deletion}{run('The door ')}{deleted}</w:p><w:p>{deletion}{run('is ')}</w:p>{paragraph('open.')}"
+    table = f"<w:tbl><w:tr><w:tc><w:p>{deletion}{run('in a cell')}</w:p></w:tc></w:tr></w:tbl>"
+    before = f"<w:p>{deletion}{run('before a table')}</w:p>"
+    assert texts(docx(tmp_path / "a.docx", f"{body}{before}{table}<w:p>{deletion}{run('last')}</w:p>")) == [
         "The door is open.",
         "before a table",
         "in a cell",
@@ -557,7 +557,7 @@ def test_hidden_text_is_left_out(tmp_path: Path) -> None:
         ],
         '<w:r><w:rPr><w:vanish/></w:rPr><w:tab/><w:sym w:font="Symbol" w:char="F06D"/></w:r>',
     ]
-    shown = run("but this", '<w:vanish w:val="false"/>')
-    hidden = f'<w:p><w:pPr><w:pStyle w:val="Based"/></w:pPr>{run("e")}{shown}</w:p>'
+    result = run("but this", '<w:vanish w:val="false"/>')
+    hidden = f'<w:p><w:pPr><w:pStyle w:val="Based"/></w:pPr>{run("e")}{result}</w:p>'
     path = docx(tmp_path / "a.docx", f"<w:p>{''.join(runs)}</w:p>{hidden}", styles=styles)
     assert texts(path) == ["shown also too", "but this"]

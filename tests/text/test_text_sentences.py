@@ -57,8 +57,8 @@ def test_any_text_gives_ordered_spans_in_range(text: str) -> None:
     inside = {at for start, end in split_sentences(text) for at in range(start, end)}
     assert all(letter.isspace() for at, letter in enumerate(text) if at not in inside)
     assert all(sentence == sentence.strip() for sentence in sentences(text))
-    found = {at for start, end in words(text) for at in range(start, end)}
-    assert all(at in found for at, letter in enumerate(text) if letter.isalnum())
+    results = {at for start, end in words(text) for at in range(start, end)}
+    assert all(at in results for at, letter in enumerate(text) if letter.isalnum())
 
 
 @pytest.mark.parametrize(

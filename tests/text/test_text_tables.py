@@ -67,9 +67,9 @@ def test_damaged_rows(tmp_path: Path, content: str, line: int, reason: str, left
 
 def test_a_quotation_mark_that_is_never_closed_costs_one_row(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", 'a,b\nc,"never closed\n' + "One word,x\n" * 10_900 + 'Last,"y"\nEnd,z\n')
-    found, skipped = skipping(path)
-    assert len(found) == 1 + 10_900 + 2
-    assert (found[1], found[-1]) == ((3, "One word"), (10_904, "End"))
+    document, skipped = skipping(path)
+    assert len(document) == 1 + 10_900 + 2
+    assert (document[1], document[-1]) == ((3, "One word"), (10_904, "End"))
     assert [item.line for item in skipped] == [2]
 
 
@@ -77,9 +77,9 @@ def test_lines_are_not_read_again_and_again(tmp_path: Path) -> None:
     """Each line opens a quotation mark for one that begins there, and for no other."""
     path = write(tmp_path / "a.csv", 'a","c\n' * 20_000)
     started = time.process_time()
-    found, skipped = skipping(path)
+    document, skipped = skipping(path)
     assert time.process_time() - started < 3
-    assert found == []
+    assert document == []
     assert {item.line for item in skipped} == set(range(1, 20_001))
 
 
@@ -90,8 +90,8 @@ def test_a_row_has_an_end(tmp_path: Path) -> None:
 
 
 def test_the_lines_after_a_damaged_one_keep_their_numbers(tmp_path: Path) -> None:
-    found, skipped = skipping(write(tmp_path / "a.csv", "One,x\nbad\0,x\nThree,x\n\nFive,x\n"))
-    assert found == [(1, "One"), (3, "Three"), (5, "Five")]
+    document, skipped = skipping(write(tmp_path / "a.csv", "One,x\nbad\0,x\nThree,x\n\nFive,x\n"))
+    assert document == [(1, "One"), (3, "Three"), (5, "Five")]
     assert [item.line for item in skipped] == [2]
 
 

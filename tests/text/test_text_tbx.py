@@ -69,8 +69,8 @@ def test_version_2(tmp_path: Path) -> None:
     assert short == Term("wiper", "en", "c5", "in English\nof the concept", "entry note", (), whole)
     (german,) = read_terms(path, "de")
     assert (german.text, german.language, german.definition) == ("Scheibenwischer", "de-AT", "of the concept")
-    said = {"crossReference": "c7", "transactionType": "origination", "transactionType.date": "2001-05-01"}
-    assert german.metadata == {**said, **whole}
+    metadata = {"crossReference": "c7", "transactionType": "origination", "transactionType.date": "2001-05-01"}
+    assert german.metadata == {**metadata, **whole}
     assert [term.text for term in read_terms(path, "*")] == ["screen wiper", "wiper", "Scheibenwischer"]
 
 
@@ -86,15 +86,15 @@ def test_a_term_outside_of_a_language_has_none(tmp_path: Path) -> None:
     entries = f"<termEntry>{german}<tig><term>one</term></tig></termEntry><termEntry><tig><term>two</term></tig>"
     stray = "</termEntry><termEntry><term>stray</term></termEntry><termEntry><langSet xml:lang='en'><tig/></langSet>"
     path = write(tmp_path / "a.tbx", f"<martif><text><body>{entries}{stray}</termEntry></body></text></martif>")
-    found = [(term.text, term.language) for term in read_terms(path, "*")]
-    assert found == [("Bank", "de"), ("one", ""), ("two", "")]
+    results = [(term.text, term.language) for term in read_terms(path, "*")]
+    assert results == [("Bank", "de"), ("one", ""), ("two", "")]
 
 
 def test_what_is_said_of_a_term_outside_of_a_language_is_said_of_no_other(tmp_path: Path) -> None:
     terms = "<tig><term>one</term><note>n</note></tig><tig><term>two</term></tig><note>of both</note>"
     text = f"<martif><text><body><termEntry>{terms}</termEntry></body></text></martif>"
-    found = [(term.text, term.note) for term in read_terms(write(tmp_path / "a.tbx", text), "*")]
-    assert found == [("one", "n\nof both"), ("two", "of both")]
+    results = [(term.text, term.note) for term in read_terms(write(tmp_path / "a.tbx", text), "*")]
+    assert results == [("one", "n\nof both"), ("two", "of both")]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_all_that_is_kept_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_said_of_a_concept_counts_for_each_of_its_terms(tmp_path: Path) -> None:
-    said, terms = "<descrip type='x'>a</descrip>" * 2000, "<termSec><term>t</term></termSec>" * 200
-    document = TBX.replace('<langSec xml:lang="de">', f'{said}<langSec xml:lang="de">{terms}', 1)
+    metadata, terms = "<descrip type='x'>a</descrip>" * 2000, "<termSec><term>t</term></termSec>" * 200
+    document = TBX.replace('<langSec xml:lang="de">', f'{metadata}<langSec xml:lang="de">{terms}', 1)
     with pytest.raises(ReadError, match="one entry of more than"):
         list(read_terms(write(tmp_path / "a.tbx", document), "*"))
 
@@ -136,8 +136,8 @@ def test_an_error_names_the_languages(tmp_path: Path) -> None:
 
 def test_terms_definitions_and_contexts_are_indexed(tmp_path: Path) -> None:
     (document,) = read(write(tmp_path / "a.tbx", BODY_2), lang="en")
-    found = [(sentence.text, sentence.metadata["kind"]) for sentence in document.sentences()]
-    assert found == [
+    results = [(sentence.text, sentence.metadata["kind"]) for sentence in document.sentences()]
+    assert results == [
         ("screen wiper", "term"),
         ("in English of the concept", "definition"),  # those of a term are one text
         ("The screen wiper squeaks.", "context"),
@@ -166,24 +166,24 @@ def test_what_is_written_is_read_again(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "round.tbx"
     write_terms(path, terms, version)
-    held = writable
-    for number, (term, found) in enumerate(zip(terms, read_terms(path, "*"), strict=True), 1):
-        assert found == Term(
-            held(term.text).strip(),
+    check = writable
+    for number, (term, result) in enumerate(zip(terms, read_terms(path, "*"), strict=True), 1):
+        assert result == Term(
+            check(term.text).strip(),
             term.language,
             f"c{number}",
-            held(term.definition),
-            held(term.note),
-            tuple(map(held, term.contexts)),
-            {key: held(str(value)) for key, value in term.metadata.items()},
+            check(term.definition),
+            check(term.note),
+            tuple(map(check, term.contexts)),
+            {key: check(str(value)) for key, value in term.metadata.items()},
         )
 
 
 def test_terms_of_one_concept_stay_together(tmp_path: Path) -> None:
     terms = [Term("a", "de", "1"), Term("b", "en", "1"), Term("c", "de", "1"), Term("d", "de"), Term("e", "de")]
     write_terms(tmp_path / "a.tbx", terms, 3)
-    found = [(term.id, term.text) for term in read_terms(tmp_path / "a.tbx", "*")]
-    assert found == [("c1", "a"), ("c1", "c"), ("c1", "b"), ("c2", "d"), ("c3", "e")]
+    results = [(term.id, term.text) for term in read_terms(tmp_path / "a.tbx", "*")]
+    assert results == [("c1", "a"), ("c1", "c"), ("c1", "b"), ("c2", "d"), ("c3", "e")]
     with pytest.raises(InputError, match="version=1; expected 2 or 3"):
         write_terms(tmp_path / "b.tbx", terms, 1)
 
@@ -191,10 +191,10 @@ def test_terms_of_one_concept_stay_together(tmp_path: Path) -> None:
 def test_every_concept_has_an_id_of_its_own_that_xml_allows(tmp_path: Path) -> None:
     ids = ["c2", "", "17", "x", "c2", "ä 1", "17", "c17-2", "-a:b", "²"]
     write_terms(tmp_path / "a.tbx", [Term(f"term {number}", "de", id) for number, id in enumerate(ids)])
-    found = [term.id for term in read_terms(tmp_path / "a.tbx", "*")]
-    assert found == ["c2", "c2-2", "c17", "x", "c2-3", "ä_1", "c17-2", "c17-2-2", "c-a_b", "c_"]
+    result = [term.id for term in read_terms(tmp_path / "a.tbx", "*")]
+    assert result == ["c2", "c2-2", "c17", "x", "c2-3", "ä_1", "c17-2", "c17-2-2", "c-a_b", "c_"]
     declared = ElementTree.fromstring((tmp_path / "a.tbx").read_bytes().replace(b"http://www.w3.org/XML/1998/", b""))
-    assert len({each.get("id") for each in declared.iter("termEntry")}) == len(ids)
+    assert len({item.get("id") for item in declared.iter("termEntry")}) == len(ids)
 
 
 def test_the_same_as_translate_toolkit(tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ def test_the_same_as_translate_toolkit(tmp_path: Path) -> None:
     write_terms(tmp_path / "a.tbx", terms)
     theirs = tbx.tbxfile.parsefile(str(tmp_path / "a.tbx"))
     assert [(str(unit.source), str(unit.target)) for unit in theirs.units] == pairs
-    made = tbx.tbxfile(sourcelanguage="de", targetlanguage="en")
+    result = tbx.tbxfile(sourcelanguage="de", targetlanguage="en")
     for source, target in pairs:
-        unit = made.addsourceunit(source)
+        unit = result.addsourceunit(source)
         unit.target = target
-    made.savefile(str(tmp_path / "b.tbx"))
+    result.savefile(str(tmp_path / "b.tbx"))
     assert [term.text for term in read_terms(tmp_path / "b.tbx", "*")] == [text for pair in pairs for text in pair]

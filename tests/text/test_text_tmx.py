@@ -81,7 +81,7 @@ def test_a_side_is_indexed_with_its_metadata(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "wanted", "expected"),
+    ("tag", "language", "expected"),
     [
         *[
             ("eng", "en", True),
@@ -122,8 +122,8 @@ def test_a_side_is_indexed_with_its_metadata(tmp_path: Path) -> None:
         ],
     ],
 )
-def test_a_language_has_its_varieties(tag: str, wanted: str, expected: bool) -> None:
-    assert speaks(tag, wanted) is expected
+def test_a_language_has_its_varieties(tag: str, language: str, expected: bool) -> None:
+    assert speaks(tag, language) is expected
 
 
 def test_an_error_names_the_languages(tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory,
     back = list(read_units(path))
     assert [unit.metadata for unit in back] == [unit.metadata for unit in units]
     for unit, again in zip(units, back, strict=True):
-        for side, found in zip(unit.sides, again.sides, strict=True):
-            kept = {key: text for key, raw in side.metadata.items() if (text := writable(raw).strip())}
-            assert found == Side(writable(side.text), side.language, kept)
+        for side, result in zip(unit.sides, again.sides, strict=True):
+            metadata = {key: text for key, raw in side.metadata.items() if (text := writable(raw).strip())}
+            assert result == Side(writable(side.text), side.language, metadata)
 
 
 def test_what_xml_cannot_hold_is_replaced() -> None:
@@ -317,10 +317,10 @@ def test_the_same_as_translate_toolkit(tmp_path: Path) -> None:
         theirs = tmx.tmxfile(file, "de", "en")
     assert [(str(unit.source), str(unit.target)) for unit in theirs.unit_iter()] == pairs
     assert [unit.getnotes() for unit in theirs.unit_iter()] == ["n"] * 3
-    made = tmx.tmxfile(sourcelanguage="de", targetlanguage="en")
+    result = tmx.tmxfile(sourcelanguage="de", targetlanguage="en")
     for source, target in pairs:
-        made.addtranslation(source, "de", target, "en", comment="c")
-    made.savefile(str(tmp_path / "b.tmx"))
+        result.addtranslation(source, "de", target, "en", comment="c")
+    result.savefile(str(tmp_path / "b.tmx"))
     back = list(read_units(tmp_path / "b.tmx"))
     assert [tuple(side.text for side in unit.sides) for unit in back] == pairs
     assert [unit.metadata["note"] for unit in back] == ["c"] * 3

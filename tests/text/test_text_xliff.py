@@ -152,15 +152,19 @@ def test_the_language_of_a_side(tmp_path: Path) -> None:
         ("", unit.format("", "") + unit.format("", french)),
     ]
     body = "".join(
-        f"<file original='a' source-language='en' {said}><body>{units}</body></file>" for said, units in files
+        f"<file original='a' source-language='en' {attributes}><body>{units}</body></file>"
+        for attributes, units in files
     )
     path = write(
         tmp_path / "a.xlf", f"<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'>{body}</xliff>"
     )
-    found = [tuple(side.language for side in each.sides) for each in read_units(path)]
-    assert found == [("en", "de"), ("en-GB", "fr"), ("en", "de"), ("en", ""), ("en", "fr")]
+    results = [tuple(side.language for side in item.sides) for item in read_units(path)]
+    assert results == [("en", "de"), ("en-GB", "fr"), ("en", "de"), ("en", ""), ("en", "fr")]
     new = NEW.replace("<target>Ein", "<target xml:lang='gsw'>Ein")
-    assert [[side.language for side in each.sides] for each in read_units(write(path, new))] == [["en", "gsw"], ["en"]]
+    assert [[side.language for side in entry.sides] for entry in read_units(write(path, new))] == [
+        ["en", "gsw"],
+        ["en"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -223,8 +227,8 @@ def test_what_is_written_is_read_again(
     for number, (unit, (one, two, notes)) in enumerate(zip(read_units(path), rows, strict=True)):
         expected = [some(version, one)] + ([] if two is None else [some(version, two)])
         assert [side.text for side in unit.sides] == expected
-        found = unit.metadata.get("note", [])
-        assert [found] * isinstance(found, str) + list(found) * isinstance(found, list) == [
+        response = unit.metadata.get("note", [])
+        assert [response] * isinstance(response, str) + list(response) * isinstance(response, list) == [
             text for note in notes if (text := writable(note).strip())
         ]
         assert (unit.metadata["name"], unit.metadata["file"]) == (f"t{number}", "round")
@@ -252,14 +256,14 @@ def test_the_same_as_translate_toolkit(tmp_path: Path) -> None:
     theirs = xliff.xlifffile.parsefile(str(tmp_path / "a.xlf"))
     assert [(str(unit.source), str(unit.target)) for unit in theirs.units] == pairs
     assert [unit.getnotes() for unit in theirs.units] == ["n"] * 3
-    made = xliff.xlifffile()
-    made.setsourcelanguage("de")
-    made.settargetlanguage("en")
+    result = xliff.xlifffile()
+    result.setsourcelanguage("de")
+    result.settargetlanguage("en")
     for source, target in pairs:
-        unit = made.addsourceunit(source)
+        unit = result.addsourceunit(source)
         unit.target = target
         unit.addnote("c")
-    made.savefile(str(tmp_path / "b.xlf"))
+    result.savefile(str(tmp_path / "b.xlf"))
     back = list(read_units(tmp_path / "b.xlf"))
     assert [tuple(side.text for side in unit.sides) for unit in back] == pairs
     assert [unit.metadata["note"] for unit in back] == ["c"] * 3

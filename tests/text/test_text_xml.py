@@ -96,9 +96,9 @@ def test_what_came_before_the_damage_is_kept(tmp_path: Path) -> None:
     units = "".join(map(unit.format, ids))
     raw = gzip.compress(hostile.TMX.replace("</body>", units + "</body>").encode())
     corpus = read(write(tmp_path / "b.tmx.gz", raw[: len(raw) // 2]), lang="de", on_error="skip")
-    found = [s.text for document in corpus for s in document.sentences()]
-    assert found == [*GREEN["tmx"], *ids][: len(found)]
-    assert len(found) > 500
+    texts = [s.text for document in corpus for s in document.sentences()]
+    assert texts == [*GREEN["tmx"], *ids][: len(texts)]
+    assert len(texts) > 500
     (skipped,) = corpus.skipped
     assert skipped.reason == "the gzip data end too early"
 
@@ -149,7 +149,7 @@ def tree(draw: random.Random, names: list[str], depth: int = 0) -> str:
 
 @pytest.mark.parametrize("kind", sorted(VOCABULARY))
 def test_elements_in_any_order_are_read_or_refused(tmp_path: Path, kind: str) -> None:
-    draw, path, found = random.Random(2), tmp_path / f"a.{kind}", 0
+    draw, path, result = random.Random(2), tmp_path / f"a.{kind}", 0
     for _ in range(150):
         body = "".join(tree(draw, VOCABULARY[kind].split()) for _ in range(5))
         if kind in ("docx", "xlsx"):
@@ -160,8 +160,8 @@ def test_elements_in_any_order_are_read_or_refused(tmp_path: Path, kind: str) ->
             )
             write(path, head + body + {"tmx": "</body></tmx>", "tbx": "</body></text></tbx>", "xlf": "</xliff>"}[kind])
         with suppress(ReadError):  # nothing else comes out
-            found += len(texts(path, lang="*"))
-    assert found > 0
+            result += len(texts(path, lang="*"))
+    assert result > 0
 
 
 def test_billion_laughs(tmp_path: Path, suffix: str) -> None:

@@ -40,11 +40,11 @@ def write_split(path: Path, seed: int, count: int = 12, examples: int = 5) -> Pa
         sides = [" ".join(words), " ".join(WORDS[word] for word in words)]
         others = [sorted(WORDS), sorted(WORDS.values())]
         counts = [draw.randint(1, examples) if number else 0 for _ in sides]
-        found = [
+        results = [
             tuple(example(phrase, other, draw) for _ in range(some))
             for phrase, other, some in zip(sides, others, counts, strict=True)
         ]
-        pairs.append(ExamplePair(*sides, *found))
+        pairs.append(ExamplePair(*sides, *results))
     path.parent.mkdir(parents=True, exist_ok=True)
     write(path, pairs)
     return path

@@ -25,11 +25,11 @@ def write_pairs(path: Path, count: int, seed: int) -> Path:
 
 
 def _places(text: str) -> list[tuple[int, int]]:
-    found, at = [], 0
+    result, at = [], 0
     for word in text.split():
-        found.append((at, at + len(word)))
+        result.append((at, at + len(word)))
         at += len(word) + 1
-    return found
+    return result
 
 
 def write_toml(path: Path, tables: dict[str, Any]) -> Path:

@@ -213,9 +213,9 @@ def test_the_command_trains_and_its_model_searches(tables: dict[str, Any], pairs
     part = CliRunner().invoke(app, [*command, "--minutes", "0", "--json"])
     assert part.exit_code == 0, part.output
     assert json.loads(part.stdout)["finished"] is False
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    assert "trained for 6 steps" in done.stdout
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "trained for 6 steps" in result.stdout
     exported = CliRunner().invoke(app, ["model", "export", str(run / "model"), "-o", str(model)])
     assert exported.exit_code == 0, exported.output
     loaded = load_model(model, threads=1)
@@ -386,9 +386,9 @@ def test_another_base_of_the_same_name_is_refused(
     save_file({name: value + 0.01 for name, value in tensors.items()}, weights, {"format": "pt"})
     with pytest.raises(InputError, match=r"started with other settings \(weights '[0-9a-f]{12}', now"):
         trainer(tables, pairs, tmp_path / "run").run(minutes=0)
-    begun = json.loads((tmp_path / "run" / "config.json").read_text())
-    del begun["weights"]  # a run of before there was this fact
-    (tmp_path / "run" / "config.json").write_text(json.dumps(begun))
+    record = json.loads((tmp_path / "run" / "config.json").read_text())
+    del record["weights"]  # a run of before there was this fact
+    (tmp_path / "run" / "config.json").write_text(json.dumps(record))
     trainer(tables, pairs, tmp_path / "run").run(minutes=0)
 
 
@@ -397,10 +397,10 @@ def test_a_run_that_diverges_stops_and_keeps_what_it_had(tables: dict[str, Any],
     backward = run.task.backward
 
     def diverging(*arguments: Any) -> Any:
-        found = backward(*arguments)
+        gradients = backward(*arguments)
         if run.step == 4:
             next(iter(run.named.values())).grad.fill_(math.nan)
-        return found
+        return gradients
 
     run.task.backward = diverging
     with pytest.raises(InputError, match=r"step 5: the gradient is nan \(loss .*\); give lower learning rates"):

@@ -42,8 +42,8 @@ def test_a_full_disk(
         trainer(tables, pairs, tmp_path / "run").run()
     assert "\n" not in str(caught.value)
     trainer(tables, pairs, tmp_path / "run").run()
-    kept = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "run")]
-    assert kept[0] == kept[1]
+    weights = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "run")]
+    assert weights[0] == weights[1]
     assert not (tmp_path / "run" / "model.old").exists()
 
 
@@ -54,10 +54,10 @@ def test_curves_that_cannot_be_drawn_hide_nothing(
     config, run = write_toml(tmp_path / "small.toml", tables), tmp_path / "run"
     (run / "curves.svg").mkdir(parents=True)
     command = ["train", "ccpr", str(config), "-o", str(run), "--data", str(pairs), "--device", "cpu"]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    assert "trained for 6 steps" in done.stdout
-    assert "no curves: " in done.stderr
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "trained for 6 steps" in result.stdout
+    assert "no curves: " in result.stderr
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -97,11 +97,13 @@ def test_an_encoder_that_was_cut_short(base: Path, tmp_path: Path) -> None:
         Backbone(tmp_path)
 
 
-@pytest.mark.parametrize("kept", ["checkpoint", "checkpoint.old"])
-def test_a_crash_while_a_checkpoint_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str) -> None:
+@pytest.mark.parametrize("weights", ["checkpoint", "checkpoint.old"])
+def test_a_crash_while_a_checkpoint_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: str
+) -> None:
     checkpoint, tensors = Checkpoint(tmp_path / "checkpoint"), {"a": torch.zeros(2)}
     checkpoint.save(tensors, {"step": 1})
-    (tmp_path / "checkpoint").rename(tmp_path / kept)  # .old: a crash between the two renames, before
+    (tmp_path / "checkpoint").rename(tmp_path / weights)  # .old: a crash between the two renames, before
     rename = Path.rename
 
     def crash(path: Path, target: Path) -> Path:
@@ -183,7 +185,7 @@ def test_weights_that_a_checkpoint_lacks(tables: dict[str, Any], pairs: Path, tm
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore."), "CUDA out of memory"),
         (MemoryError("Unable to allocate 2. TiB for an array"), "Unable to allocate 2. TiB for an array"),
@@ -191,7 +193,7 @@ def test_weights_that_a_checkpoint_lacks(tables: dict[str, Any], pairs: Path, tm
     ],
 )
 def test_memory_that_is_short(
-    tables: dict[str, Any], pairs: Path, tmp_path: Path, error: Exception | None, said: str
+    tables: dict[str, Any], pairs: Path, tmp_path: Path, error: Exception | None, message: str
 ) -> None:
     run = trainer(tables, pairs, tmp_path / "run")
 
@@ -201,7 +203,7 @@ def test_memory_that_is_short(
         return torch.empty(1 << 50)  # more than any machine has
 
     run.task.backward = full
-    with pytest.raises(InputError, match=rf"the run stopped \({said}.*; give a smaller data.batch") as caught:
+    with pytest.raises(InputError, match=rf"the run stopped \({message}.*; give a smaller data.batch") as caught:
         run.run()
     assert "\n" not in str(caught.value)
 
@@ -222,17 +224,17 @@ def test_memory_that_is_short_is_not_damage(
 
 
 def test_memory_that_is_short_before_the_first_step(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
-    given = ["train", "ccpr", "ccpr-small", "-o", str(tmp_path / "run"), "--data", str(pairs), "--device", "cpu"]
+    arguments = ["train", "ccpr", "ccpr-small", "-o", str(tmp_path / "run"), "--data", str(pairs), "--device", "cpu"]
     for name, value in (
         ("model.base", tables["model"]["base"]),
         ("model.frozen", 0),
         ("data.dev", 4),
         ("loss.dim", 1 << 40),
     ):
-        given += ["--set", f"{name}={value}"]
-    done = CliRunner().invoke(app, given)
-    assert done.exit_code == 1
-    assert "error: not enough memory to begin (can't allocate memory: you tried to allocate" in done.stderr
+        arguments += ["--set", f"{name}={value}"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "error: not enough memory to begin (can't allocate memory: you tried to allocate" in result.stderr
 
 
 def test_other_errors_of_a_step_are_none_of_memory(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
@@ -249,12 +251,12 @@ def test_other_errors_of_a_step_are_none_of_memory(tables: dict[str, Any], pairs
 def test_files_that_have_grown_are_another_run(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
     """Batches would be others."""
 
-    def begun() -> Trainer[Any]:
+    def trainer_of() -> Trainer[Any]:
         task = CCPRTask(Config.of(tables), pairs)
         return Trainer(task, task.config.loop, tmp_path / "run", task.facts())
 
-    begun().run(minutes=0)
+    trainer_of().run(minutes=0)
     path = pairs / "en-xx.jsonl"
     path.write_text(path.read_text() + path.read_text().splitlines()[0] + "\n")
     with pytest.raises(InputError, match=r"started with other settings \(lines.en-xx 40, now 41\)"):
-        begun().run()
+        trainer_of().run()

@@ -87,8 +87,8 @@ class Stop(Exception):
     pass
 
 
-def _stop_at(step: int, wanted: int) -> None:
-    if step == wanted:
+def _stop_at(step: int, number: int) -> None:
+    if step == number:
         raise Stop
 
 

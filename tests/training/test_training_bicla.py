@@ -82,7 +82,7 @@ def by_hand(model: BiCLA, first: Floats, second: Floats) -> float:
                 w = parameters["match_weight"][number % len(parameters["match_weight"])]
                 b = parameters["match_bias"][number % len(parameters["match_bias"])]
                 m = [np.tanh(h_i @ w @ h_j + b) for h_j in other]  # eq. 1
-                alpha = [np.exp(each) / sum(np.exp(m)) for each in m]  # eq. 2
+                alpha = [np.exp(item) / sum(np.exp(m)) for item in m]  # eq. 2
                 h_bar = sum((a * h_j for a, h_j in zip(alpha, other, strict=True)), np.zeros(len(v)))  # eq. 3
             h_bars.append(h_bar)
             gammas.append(np.tanh(h_bar @ v + b_intra))
@@ -113,10 +113,10 @@ def test_the_sides_differ_unless_tied() -> None:
     scores = {}
     for settings in (VARIANTS[0], VARIANTS[2]):
         model = network(settings)
-        there = score_matrix(model, [first], [second])[0, 0]
+        score = score_matrix(model, [first], [second])[0, 0]
         with torch.no_grad():
             model.score_weight.copy_(model.score_weight.T.clone())
-        scores[settings] = there - score_matrix(model, [second], [first])[0, 0]
+        scores[settings] = score - score_matrix(model, [second], [first])[0, 0]
     assert abs(scores[VARIANTS[0]]) > 0.01
     assert abs(scores[VARIANTS[2]]) < 1e-5
 
@@ -281,11 +281,11 @@ def test_blocks_change_nothing(settings: Settings, chunk: int, cells: int) -> No
     queries, documents = sentences([3, 1, 0, 6, 2]), sentences([2, 5, 1, 0, 9, 4, 3], seed=4)
     expected = [[score_of(model, [q], [d]) for d in documents] for q in queries]
     steps: list[tuple[int, int]] = []
-    answers = score_matrix(model, queries, documents, chunk, cells, lambda done, total: steps.append((done, total)))
+    answers = score_matrix(model, queries, documents, chunk, cells, lambda result, total: steps.append((result, total)))
     assert answers.dtype == np.float32
     np.testing.assert_allclose(np.tanh(answers), expected, atol=2e-6)
     assert steps[-1] == (35, 35)
-    assert [done for done, _ in steps] == sorted({done for done, _ in steps})
+    assert [step for step, _ in steps] == sorted({outcome for outcome, _ in steps})
 
 
 def test_a_sentence_without_words_has_the_score_of_the_bias() -> None:
@@ -384,6 +384,6 @@ def test_a_damaged_folder_is_one_error(damage: str, error: type[Exception], says
         weights.write_bytes(data)
     else:
         config.write_text(changes[damage])
-    with pytest.raises(error, match=says) as seen:
+    with pytest.raises(error, match=says) as raises:
         load_bicla(tmp_path)
-    assert "\n" not in str(seen.value)
+    assert "\n" not in str(raises.value)

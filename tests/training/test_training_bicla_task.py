@@ -80,11 +80,11 @@ def test_hard_negatives_are_the_most_similar_but_the_mates() -> None:
     first, second = (draw.normal(size=(9, 4)).astype(np.float32) for _ in range(2))
     group = np.array([0, 1, 2, 3, 4, 5, 6, 7, 1])  # the last has the same second sentence as number 1
     second[8] = second[1]
-    found = hardest(first, second, group, 3)
+    result = hardest(first, second, group, 3)
     for row in range(9):
         others = [other for other in range(9) if group[other] != group[row]]
         best = sorted(others, key=lambda other: -float(first[row] @ second[other]))[:3]
-        assert found[row].tolist() == best
+        assert result[row].tolist() == best
     with pytest.raises(InputError, match="1 pairs with another second sentence; expected 2 or more"):
         hardest(first[:3], second[:3], np.array([0, 0, 1]), 2)
 
@@ -94,51 +94,53 @@ def test_mates_are_more_alike_within() -> None:
     draw = np.random.default_rng(0)
     first = draw.normal(size=(200, 8)).astype(np.float32)
     second = first + draw.normal(size=(200, 8)).astype(np.float32) * np.float32([2] * 4 + [0.3] * 4)
-    found = within(first, second).astype(float)
+    result = within(first, second).astype(float)
     apart = (first - second).astype(float)
     scatter = apart.T @ apart / 200
     shrunk = scatter + 0.1 * np.trace(scatter) / 8 * np.eye(8)
-    assert np.linalg.matrix_power(found, 4) @ shrunk == pytest.approx(np.eye(8), abs=1e-4)
-    assert found == pytest.approx(found.T, abs=1e-6)
+    assert np.linalg.matrix_power(result, 4) @ shrunk == pytest.approx(np.eye(8), abs=1e-4)
+    assert result == pytest.approx(result.T, abs=1e-6)
     assert within(first, first).tolist() == np.eye(8).tolist()  # mates that are all alike tell nothing
 
     def right(a: np.ndarray, b: np.ndarray) -> float:
         a, b = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (a, b))
         return float(((a @ b.T).argmax(1) == np.arange(200)).mean())
 
-    assert right(first @ found, second @ found) > right(first, second) + 0.1
+    assert right(first @ result, second @ result) > right(first, second) + 0.1
 
 
 def test_training_begins_in_the_metric_of_the_mates(tables: dict[str, Any], folders: tuple[Path, Path]) -> None:
     tables["model"] = {"hidden": 4, "start": "mates"}
     task = task_of(tables, folders)
-    found = BiCLA(8, task.config.model)
+    bi_cla = BiCLA(8, task.config.model)
     vectors = np.concatenate([space.matrix for space in task.spaces])
     sides = [
         np.stack([space.matrix[rows].sum(0) for rows in side])
         for space, side in zip(task.spaces, (task.train.first, task.train.second), strict=True)
     ]
-    found.begin_with(vectors, within(*(side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides)))
-    own = dict(task.module.named_parameters())
-    for name, value in found.named_parameters():
-        assert torch.allclose(value, own[name], atol=1e-4), name
+    bi_cla.begin_with(vectors, within(*(side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides)))
+    parameters = dict(task.module.named_parameters())
+    for name, value in bi_cla.named_parameters():
+        assert torch.allclose(value, parameters[name], atol=1e-4), name
 
 
 def test_a_batch_is_as_the_paper_has_it(tables: dict[str, Any], folders: tuple[Path, Path]) -> None:
     """Each true pair with two negatives by AGG and two random ones, all different, none its mate."""
     task = task_of(tables, folders)
     second = [tuple(rows.tolist()) for rows in task.train.second]
-    seen, drawn = [], set()
+    negatives, drawn = [], set()
     for number in range(15):  # 15 x 4 = all 60 pairs
         batch = task.batch(number)
         assert (batch.pairs, len(batch.sentences.lengths)) == (4, 4 + 4 * 5)
         for micro in range(4):
             row = next(
-                i for i, own in enumerate(task.train.first) if i not in seen and same(task, 0, own, batch, micro)
+                i
+                for i, parameters in enumerate(task.train.first)
+                if i not in negatives and same(task, 0, parameters, batch, micro)
             )
-            seen.append(row)
+            negatives.append(row)
             rows = [
-                next(i for i, own in enumerate(task.train.second) if same(task, 1, own, batch, 4 + 5 * micro + k))
+                next(i for i, vector in enumerate(task.train.second) if same(task, 1, vector, batch, 4 + 5 * micro + k))
                 for k in range(5)
             ]
             assert second[rows[0]] == second[row]
@@ -146,14 +148,14 @@ def test_a_batch_is_as_the_paper_has_it(tables: dict[str, Any], folders: tuple[P
             assert len(set(rows)) == 5
             assert second[row] not in [second[other] for other in rows[1:]]
             drawn.update(rows[3:])
-    assert sorted(seen) == list(range(60))
+    assert sorted(negatives) == list(range(60))
     assert len(drawn) > 30
 
 
 def same(task: BiCLATask, side: int, rows: Any, batch: Any, place: int) -> bool:
     length = int(batch.sentences.lengths[place])
-    own = torch.from_numpy(task.spaces[side].matrix[rows])
-    return length == len(own) and torch.equal(batch.sentences.values[place, :length], own)
+    parameters = torch.from_numpy(task.spaces[side].matrix[rows])
+    return length == len(parameters) and torch.equal(batch.sentences.values[place, :length], parameters)
 
 
 def test_batches_depend_on_their_number_alone(tables: dict[str, Any], folders: tuple[Path, Path]) -> None:
@@ -169,16 +171,16 @@ def test_the_gradient_is_that_of_equation_7(tables: dict[str, Any], folders: tup
     task = task_of(tables, folders)
     batch = task.batch(3)
     reported = task.backward(batch, nothing, 0.5)
-    found = {name: parameter.grad.clone() for name, parameter in task.module.named_parameters()}
+    table = {name: parameter.grad.clone() for name, parameter in task.module.named_parameters()}
     task.module.zero_grad()
     hinge = torch.zeros(())
     for micro in range(4):
         scores = [score(task, batch, micro, 4 + 5 * micro + k) for k in range(5)]
-        hinge = hinge + sum(torch.clamp(0.5 - scores[0] + each, min=0) for each in scores[1:]) / 4
+        hinge = hinge + sum(torch.clamp(0.5 - scores[0] + item, min=0) for item in scores[1:]) / 4
     squares = sum((parameter**2).sum() for parameter in task.module.parameters())
     (0.5 * (hinge + 0.01 * squares)).backward()
     for name, parameter in task.module.named_parameters():
-        assert torch.allclose(found[name], parameter.grad, atol=1e-6), name
+        assert torch.allclose(table[name], parameter.grad, atol=1e-6), name
     assert reported["loss"] == pytest.approx(hinge.item(), abs=1e-6)
     assert reported["tokens"] == float(batch.sentences.lengths.sum())
 
@@ -194,10 +196,10 @@ def test_shared_negatives_are_all_of_the_step_but_the_mates(tables: dict[str, An
     texts = [tuple(map(tuple, v[:n].tolist())) for v, n in zip(*batch.sentences, strict=True)]
     hinges = []
     for first in range(4):
-        own = score(task, batch, first, 4 + 5 * first)
+        parameters = score(task, batch, first, 4 + 5 * first)
         for second in range(4, 24):
             if texts[second] != texts[4 + 5 * first]:
-                hinges.append(max(0.0, (1 - own + score(task, batch, first, second)).item()))
+                hinges.append(max(0.0, (1 - parameters + score(task, batch, first, second)).item()))
     assert reported["loss"] == pytest.approx(4 * np.mean(hinges), abs=1e-5)
     assert len(hinges) == 4 * 20 - int(batch.mates.sum())
     assert all(parameter.grad.abs().sum() > 0 for parameter in task.module.parameters())
@@ -266,8 +268,8 @@ def test_training_learns_and_its_folder_scores(
     tables["loop"].update(steps=150, evaluate=150, checkpoint=150)
     run = trainer(tables, folders, tmp_path / "run")
     run.run()
-    own = [row["loss"] for row in lines(tmp_path / "run") if "loss" in row]
-    assert sum(own[-10:]) < share * sum(own[:10])
+    parameters = [row["loss"] for row in lines(tmp_path / "run") if "loss" in row]
+    assert sum(parameters[-10:]) < share * sum(parameters[:10])
     trained = load_bicla(tmp_path / "run" / "model")
     assert trained.facts["data"]["pair"] == "xx-yy"
     assert set(trained.facts["vectors"]) == {"xx", "yy"}
@@ -344,9 +346,9 @@ def test_the_command_trains(tables: dict[str, Any], folders: tuple[Path, Path], 
     part = CliRunner().invoke(app, [*command, "--device", "cpu", "--minutes", "0", "--json"])
     assert part.exit_code == 0, part.output
     assert json.loads(part.stdout)["finished"] is False
-    done = CliRunner().invoke(app, [*command, "--device", "cpu"])
-    assert done.exit_code == 0, done.output
-    assert "trained for 12 steps; next: phrasemate evaluate bicla" in " ".join(done.stdout.split())
+    result = CliRunner().invoke(app, [*command, "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert "trained for 12 steps; next: phrasemate evaluate bicla" in " ".join(result.stdout.split())
     assert load_bicla(run / "model").model.dim == 8
     wrong = CliRunner().invoke(app, [*command, "--set", "model.cross=maybe"])
     assert wrong.exit_code == 1

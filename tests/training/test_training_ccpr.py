@@ -60,14 +60,14 @@ def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, 
     for side, other, column in ((batch.source, batch.target, 0), (batch.target, batch.source, 1)):
         losses = []
         for pair in batch.pairs:
-            query, own = int(pair[column]), int(pair[1 - column])
+            query, mate = int(pair[column]), int(pair[1 - column])
             rivals = range(len(other.first)) if settings.negatives == "spans" else set(batch.pairs[:, 1 - column])
             if settings.negatives == "linked":
                 rivals = {*rivals, *np.flatnonzero(other.extra)}
             scores: dict[int, float] = {}
             for rival in map(int, rivals):
-                same = settings.same_wording == "ignored" and other.wording[rival] == other.wording[own]
-                if rival == own or not same:
+                same = settings.same_wording == "ignored" and other.wording[rival] == other.wording[mate]
+                if rival == mate or not same:
                     a = plain_vector(model, states, int(side.first[query]), int(side.last[query]))
                     b = plain_vector(model, states, int(other.first[rival]), int(other.last[rival]))
                     if settings.normalise:
@@ -77,8 +77,8 @@ def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, 
             if settings.negatives == "linked":
                 vectors = [plain_vector(model, states, *ends) for ends in extra_ends(side)]
                 own_side = plain_vector(model, states, int(side.first[query]), int(side.last[query]))
-                extra = [math.exp(float(own_side @ vector) - scores[own]) for vector in vectors]
-            losses.append(math.log(sum(math.exp(s - scores[own]) for s in scores.values()) + sum(extra)))
+                extra = [math.exp(float(own_side @ vector) - scores[mate]) for vector in vectors]
+            losses.append(math.log(sum(math.exp(s - scores[mate]) for s in scores.values()) + sum(extra)))
         total += sum(losses) / len(losses) / 2
     return total
 
@@ -94,8 +94,8 @@ def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, 
 def test_the_alignment_loss_is_the_equation(
     model: PhraseModel, states: torch.Tensor, batch: SpanBatch, settings: Settings
 ) -> None:
-    found = CCPR(model, settings)(states, batch)
-    assert found.total.item() == pytest.approx(plain_alignment(model, states, batch, settings), rel=1e-4)
+    result = CCPR(model, settings)(states, batch)
+    assert result.total.item() == pytest.approx(plain_alignment(model, states, batch, settings), rel=1e-4)
 
 
 def test_extra_negatives_are_phrases_unlike_those_that_are_drawn(
@@ -140,7 +140,7 @@ def test_the_segmentation_loss_is_the_equation(model: PhraseModel, states: torch
             ends = torch.cat([states[int(first)], states[int(last)]]).double()
             logit = float(weight @ ends + biases[min(int(length), 3) - 1])
             losses[bool(phrase)].append(math.log(1 + math.exp(-logit if phrase else logit)))
-    expected = sum(float(np.mean(each)) for each in losses.values()) / 2
+    expected = sum(float(np.mean(loss)) for loss in losses.values()) / 2
     whole = CCPR(model, Settings(dim=8, segment=2.0))(states, batch)
     assert whole.parts["segment"].item() == pytest.approx(expected, rel=1e-5)
     assert whole.total.item() == pytest.approx(whole.parts["align"].item() + 2 * expected, rel=1e-5)
@@ -150,23 +150,23 @@ def test_sentences_and_means_are_contrasted_both_ways(
     model: PhraseModel, states: torch.Tensor, batch: SpanBatch
 ) -> None:
     settings = Settings(dim=8, segment=0, sentence=1.0, mean=1.0, plain_temperature=0.2)
-    found = CCPR(model, settings)(states, batch)
+    result = CCPR(model, settings)(states, batch)
     bounds = batch.tokens.bounds.tolist()
     means = [states[a:b].mean(0) for a, b in itertools.pairwise(bounds)]
     unit = torch.stack(means) / torch.stack(means).norm(dim=1, keepdim=True)
     scores = unit[:4] @ unit[4:].T / 0.2
     expected = (torch.nn.functional.cross_entropy(scores, torch.arange(4)) * 0.5).item()
     expected += (torch.nn.functional.cross_entropy(scores.T, torch.arange(4)) * 0.5).item()
-    assert found.parts["sentence"].item() == pytest.approx(expected, rel=1e-4)
+    assert result.parts["sentence"].item() == pytest.approx(expected, rel=1e-4)
     phrases = [
         torch.stack([states[a : b + 1].mean(0) for a, b in zip(side.first[at], side.last[at], strict=True)])
         for side, at in zip((batch.source, batch.target), batch.pairs.T, strict=True)
     ]
-    left, right = (each / each.norm(dim=1, keepdim=True) for each in phrases)
-    own = torch.arange(len(left))
-    both = [torch.nn.functional.cross_entropy(each, own) for each in (left @ right.T / 0.2, right @ left.T / 0.2)]
+    left, right = (phrase / phrase.norm(dim=1, keepdim=True) for phrase in phrases)
+    mate = torch.arange(len(left))
+    both = [torch.nn.functional.cross_entropy(item, mate) for item in (left @ right.T / 0.2, right @ left.T / 0.2)]
     assert len(left) > 4
-    assert found.parts["mean"].item() == pytest.approx((sum(both) / 2).item(), rel=1e-4)
+    assert result.parts["mean"].item() == pytest.approx((sum(both) / 2).item(), rel=1e-4)
 
 
 def test_the_saved_heads_give_the_same_vectors(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
@@ -203,12 +203,12 @@ def test_held_out_figures_are_those_of_a_plain_loop(tables: dict[str, Any], pair
     config = Config.of(tables)
     task = CCPRTask(config, pairs)
     task.module.eval()
-    found = task.evaluate(torch.no_grad)
-    assert set(found) == {"score", "acc@1", "sentences", "f1", "en-xx", "en-yy"}
-    assert found["score"] == pytest.approx((found["en-xx"] + found["en-yy"]) / 2)
-    assert all(0 <= value <= 1 for value in found.values())
-    held = [task.files[f][r] for f, r in task.schedule.dev.tolist()]
-    batch = collate(held, task.tokenizer, Alteration(), 6, 3, random.Random(0))
+    report = task.evaluate(torch.no_grad)
+    assert set(report) == {"score", "acc@1", "sentences", "f1", "en-xx", "en-yy"}
+    assert report["score"] == pytest.approx((report["en-xx"] + report["en-yy"]) / 2)
+    assert all(0 <= value <= 1 for value in report.values())
+    dev_pairs = [task.files[f][r] for f, r in task.schedule.dev.tolist()]
+    batch = collate(dev_pairs, task.tokenizer, Alteration(), 6, 3, random.Random(0))
     with torch.no_grad():
         states = task.backbone.states(batch.tokens, 64)
     gold = right = 0
@@ -216,11 +216,11 @@ def test_held_out_figures_are_those_of_a_plain_loop(tables: dict[str, Any], pair
         plain_vector(task.module, states, a, b) for a, b in zip(batch.target.first, batch.target.last, strict=True)
     ]
     unit = np.stack([v / np.linalg.norm(v) for v in vectors])
-    for source, own in batch.pairs:
+    for source, mate in batch.pairs:
         query = plain_vector(task.module, states, batch.source.first[source], batch.source.last[source])
         scores = unit @ query / np.linalg.norm(query)
-        gold, right = gold + 1, right + int((scores >= scores[own] - 1e-6).sum() == 1)
-    assert found["acc@1"] == pytest.approx(right / gold, abs=1e-6)
+        gold, right = gold + 1, right + int((scores >= scores[mate] - 1e-6).sum() == 1)
+    assert report["acc@1"] == pytest.approx(right / gold, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -344,8 +344,8 @@ def test_terms_come_with_each_batch(tables: dict[str, Any], pairs: Path) -> None
 def test_heads_of_fewer_lengths_are_taken_over(model: PhraseModel) -> None:
     """A segmenter that tells no lengths apart gives each the same bias, one of two lengths its last to all longer."""
     longer = PhraseModel(model.backbone, 8, 4)
-    for given, expected in (([0.5], [0.5] * 4), ([0.5, -1.0], [0.5, -1.0, -1.0, -1.0])):
-        heads = {**model.heads(), "segment_bias": torch.tensor(given)}
+    for values, expected in (([0.5], [0.5] * 4), ([0.5, -1.0], [0.5, -1.0, -1.0, -1.0])):
+        heads = {**model.heads(), "segment_bias": torch.tensor(values)}
         longer.load_heads(heads)
         assert longer.segment_bias.tolist() == expected
 
@@ -402,10 +402,10 @@ def test_a_batch_without_phrase_pairs_has_no_loss_of_phrases(tables: dict[str, A
         rewrite(path, lambda number, row: row.update(pairs=row["pairs"][:2] if number % 2 else []))
     tables["data"].update(batch=1, neighbours=1)
     task = CCPRTask(Config.of(tables), pairs)
-    found = [task.backward(batch, nullcontext, 1.0) for batch in map(task.batch, range(6))]
-    assert all(math.isfinite(value) for each in found for value in each.values())
+    results = [task.backward(batch, nullcontext, 1.0) for batch in map(task.batch, range(6))]
+    assert all(math.isfinite(value) for item in results for value in item.values())
     without = [len(task.batch(number).pairs) == 0 for number in range(6)]
-    assert [each["align"] == 0 for each in found] == without
+    assert [entry["align"] == 0 for entry in results] == without
     assert any(without)
 
 
@@ -435,8 +435,8 @@ def test_files_of_one_name_have_figures_of_their_own(tables: dict[str, Any], tmp
     task = CCPRTask(Config.of(tables), tmp_path)
     names = ["a/score.jsonl", "a/train.jsonl", "b/train.jsonl"]
     assert task.names == names
-    found = task.evaluate(nullcontext)
-    assert found["score"] == pytest.approx(sum(found[name] for name in names) / 3)
+    report = task.evaluate(nullcontext)
+    assert report["score"] == pytest.approx(sum(report[name] for name in names) / 3)
 
 
 def test_directions_are_averaged_or_added(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:

@@ -16,40 +16,40 @@ KNOWN = {"step": 312, "best": float("-inf"), "sums": {"loss": 0.1}}
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Checkpoint:
+def saved_checkpoint(tmp_path: Path) -> Checkpoint:
     checkpoint = Checkpoint(tmp_path / "checkpoint")
     checkpoint.save({"a": torch.arange(3.0)}, KNOWN)
     return checkpoint
 
 
-def test_what_is_saved_is_loaded(made: Checkpoint) -> None:
-    tensors, facts = made.load()
+def test_what_is_saved_is_loaded(saved_checkpoint: Checkpoint) -> None:
+    tensors, facts = saved_checkpoint.load()
     assert (tensors["a"].tolist(), facts) == ([0, 1, 2], KNOWN)
 
 
-def test_each_bit_of_the_facts_counts(made: Checkpoint) -> None:
-    path = made.folder / FACTS
+def test_each_bit_of_the_facts_counts(saved_checkpoint: Checkpoint) -> None:
+    path = saved_checkpoint.folder / FACTS
     content = path.read_bytes()
     for at in range(len(content)):
         for bit in range(8):
             path.write_bytes(content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
             try:
-                assert made.load()[1] == KNOWN  # white space is free
+                assert saved_checkpoint.load()[1] == KNOWN  # white space is free
             except CheckpointDamaged:
                 continue
 
 
-def test_one_of_before_is_gone_on_from(made: Checkpoint) -> None:
-    facts = KNOWN | {"sha256": sha256_of(made.folder / TENSORS)}
-    (made.folder / FACTS).write_text(json.dumps(facts, indent=1))
-    assert made.load()[1] == KNOWN
-    (made.folder / TENSORS).write_bytes(b"x")
+def test_one_of_before_is_gone_on_from(saved_checkpoint: Checkpoint) -> None:
+    facts = KNOWN | {"sha256": sha256_of(saved_checkpoint.folder / TENSORS)}
+    (saved_checkpoint.folder / FACTS).write_text(json.dumps(facts, indent=1))
+    assert saved_checkpoint.load()[1] == KNOWN
+    (saved_checkpoint.folder / TENSORS).write_bytes(b"x")
     with pytest.raises(CheckpointDamaged, match="remove it to start again"):
-        made.load()
+        saved_checkpoint.load()
 
 
 @pytest.mark.parametrize("content", ["[]", '"seal"', "null", "{}", '{"seal": 1, "facts": []}', "[" * 100_000])
-def test_what_is_none(made: Checkpoint, content: str) -> None:
-    (made.folder / FACTS).write_text(content)
+def test_what_is_none(saved_checkpoint: Checkpoint, content: str) -> None:
+    (saved_checkpoint.folder / FACTS).write_text(content)
     with pytest.raises(CheckpointDamaged, match="remove it to start again"):
-        made.load()
+        saved_checkpoint.load()

@@ -137,7 +137,7 @@ def test_known_pairs_are_found_from_both_sides(tmp_path: Path) -> None:
     table = tmp_path / "known.tsv"
     table.write_text("bank\tbench\nbank\tbank\nufer\tbank\n", "utf-8")
     for _ in range(2):  # made, then from the cache
-        known = KnownPairs([table], tmp_path / "known.npz")
-        assert sorted(known.of(word_hash("bank"), 0).tolist()) == sorted([word_hash("bench"), word_hash("bank")])
-        assert sorted(known.of(word_hash("bank"), 1).tolist()) == sorted([word_hash("bank"), word_hash("ufer")])
-        assert known.of(word_hash("unknown"), 0).tolist() == []
+        known_pairs = KnownPairs([table], tmp_path / "known.npz")
+        assert sorted(known_pairs.of(word_hash("bank"), 0).tolist()) == sorted([word_hash("bench"), word_hash("bank")])
+        assert sorted(known_pairs.of(word_hash("bank"), 1).tolist()) == sorted([word_hash("bank"), word_hash("ufer")])
+        assert known_pairs.of(word_hash("unknown"), 0).tolist() == []

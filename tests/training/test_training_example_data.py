@@ -76,19 +76,19 @@ def test_a_long_sentence_is_cut_around_its_phrase(base: Path, most: int) -> None
     whole = tokenizer.uncut([LONG])
     for number, phrase in enumerate(phrases):
         overlap = (whole.ends > phrase.start) & (whole.starts < phrase.end) & (whole.ends > whole.starts)
-        own = np.flatnonzero(overlap).tolist()
-        before, after = list(range(1, own[0])), list(range(own[-1] + 1, len(whole.ids) - 1))
-        own = own[: most - 2]
-        while len(before) + len(own) + len(after) > most - 2:
+        inside = np.flatnonzero(overlap).tolist()
+        before, after = list(range(1, inside[0])), list(range(inside[-1] + 1, len(whole.ids) - 1))
+        inside = inside[: most - 2]
+        while len(before) + len(inside) + len(after) > most - 2:
             if len(before) > len(after):
                 before = before[1:]
             else:
                 after = after[:-1]
-        ids, found = tokens_of(contexts, number, tokenizer)
-        kept = [0, *before, *own, *after, len(whole.ids) - 1]
-        assert found == whole.ids[own].tolist()
-        assert len(kept) <= most
-        assert ids == whole.ids[kept].tolist()
+        ids, result = tokens_of(contexts, number, tokenizer)
+        tokens = [0, *before, *inside, *after, len(whole.ids) - 1]
+        assert result == whole.ids[inside].tolist()
+        assert len(tokens) <= most
+        assert ids == whole.ids[tokens].tolist()
 
 
 @pytest.mark.parametrize("text", ["[\u200b]", "a [\u200b]", "[ ] a"])
@@ -100,19 +100,19 @@ def test_a_phrase_without_a_token_of_its_own(base: Path, text: str) -> None:
 def test_drawing(base: Path) -> None:
     tokenizer = Tokenizer(base, 16)
     files = [contexts_of("xx-en train", PAIRS, tokenizer, 0), contexts_of("yy-en train", PAIRS[2:], tokenizer, 0)]
-    seen: set[tuple[int, ...]] = set()
+    names: set[tuple[int, ...]] = set()
     for seed in range(20):
-        found = sampled(files, [(0, 2), (1, 0), (0, 0)], 3, random.Random(seed))
-        assert found.owner.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 5]  # those that have fewer have those they have
-        assert found.file.tolist() == [0] * 3 + [1] * 3 + [0] * 3 + [1, 0]
-        assert len(set(found.number[:3].tolist())) == 3
-        assert set(found.number[:3].tolist()) <= set(range(3, 9))
-        seen.add(tuple(found.number[:3].tolist()))
-        for i, (file, number) in enumerate(zip(found.file, found.number, strict=True)):
+        sample = sampled(files, [(0, 2), (1, 0), (0, 0)], 3, random.Random(seed))
+        assert sample.owner.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 5]  # those that have fewer have those they have
+        assert sample.file.tolist() == [0] * 3 + [1] * 3 + [0] * 3 + [1, 0]
+        assert len(set(sample.number[:3].tolist())) == 3
+        assert set(sample.number[:3].tolist()) <= set(range(3, 9))
+        names.add(tuple(sample.number[:3].tolist()))
+        for i, (file, number) in enumerate(zip(sample.file, sample.number, strict=True)):
             expected = tokens_of(files[file], number, tokenizer)
-            ids = found.ids[found.bounds[i] : found.bounds[i + 1]].tolist()
-            assert (ids, ids[found.first[i] : found.last[i] + 1]) == expected
-    assert len(seen) > 10
+            ids = sample.ids[sample.bounds[i] : sample.bounds[i + 1]].tolist()
+            assert (ids, ids[sample.first[i] : sample.last[i] + 1]) == expected
+    assert len(names) > 10
     every = sampled(files, [(0, 2)], 0, None)
     assert every.number.tolist() == [*range(3, 9), 11]
 
@@ -123,16 +123,16 @@ def lower(base: Path) -> Lower:
 
 
 def states(feed: Feed, files: list[Contexts]) -> list[torch.Tensor]:
-    found = sampled(files, [(0, 2), (0, 0)], 2, random.Random(1))
-    return [feed.inputs(piece).states * torch.from_numpy(piece.mask)[:, :, None] for piece in feed.pieces(found)]
+    sample = sampled(files, [(0, 2), (0, 0)], 2, random.Random(1))
+    return [feed.inputs(piece).states * torch.from_numpy(piece.mask)[:, :, None] for piece in feed.pieces(sample)]
 
 
 def test_kept_states_are_the_states(base: Path, lower: Lower, tmp_path: Path) -> None:
     files = [contexts_of("xx-en train", PAIRS, Tokenizer(base, 16), 0)]
     feed, plain = (Feed(files, lower, 1, 40, nullcontext) for _ in range(2))
-    said: list[Any] = []
-    feed.keep(tmp_path, "fp32", lambda *what: said.append(what))
-    assert said == [("states of xx-en train", 0, 12), ("states of xx-en train", 12, 12)]
+    messages: list[Any] = []
+    feed.keep(tmp_path, "fp32", lambda *what: messages.append(what))
+    assert messages == [("states of xx-en train", 0, 12), ("states of xx-en train", 12, 12)]
     for a, b in zip(states(feed, files), states(plain, files), strict=True):
         assert torch.allclose(a, b, atol=2e-3)  # half precision
     again = Feed(files, lower, 1, 40, nullcontext)
@@ -149,7 +149,7 @@ def test_kept_states_that_are_not_whole_are_made_again(base: Path, lower: Lower,
     files = [contexts_of("xx-en train", PAIRS, Tokenizer(base, 16), 0)]
     feed, again = (Feed(files, lower, 1, 40, nullcontext) for _ in range(2))
     feed.keep(tmp_path, "fp32")
-    expected = [each.clone() for each in states(feed, files)]
+    expected = [state.clone() for state in states(feed, files)]
     (path,) = tmp_path.glob("*.npy")
     content = path.read_bytes()
     path.unlink()

@@ -42,10 +42,10 @@ def test_a_full_disk(tmp_path: Path, length: int) -> None:
     """The file is named, nothing of it fills the disk, and what was there stays."""
     path = tmp_path / "x.npy"
     path.write_bytes(b"before")
-    said = r"x.npy: cannot be written \(File too large\); check free space"
-    with pytest.raises(InputError, match=said), checked_file(path) as file:
+    message = r"x.npy: cannot be written \(File too large\); check free space"
+    with pytest.raises(InputError, match=message), checked_file(path) as file:
         file.write(bytes(length))
-    assert [each.name for each in tmp_path.iterdir()] == ["x.npy"]
+    assert [item.name for item in tmp_path.iterdir()] == ["x.npy"]
     assert path.read_bytes() == b"before"
 
 

@@ -65,9 +65,9 @@ def test_cached_gradients_are_the_gradients(base: Path, tokenizer: Tokenizer, dr
     torch.manual_seed(3)
     cached = chunked_backward(backbone, batch, 24, objective)
     assert cached.item() == pytest.approx(plain.item(), rel=1e-5)
-    found = gradients()
-    assert len(found) == len(expected) > 10
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
+    result = gradients()
+    assert len(result) == len(expected) > 10
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(result, expected, strict=True))
 
 
 def test_frozen_parts_get_no_gradient(base: Path, tokenizer: Tokenizer) -> None:
@@ -89,8 +89,8 @@ def test_rows_and_states_are_those_of_the_runtime(base: Path, tokenizer: Tokeniz
     assert states.starts.tolist() == [*batch.starts.tolist()[:-1], len(text)]  # the closing token's place is free
     assert states.ends[1:-1].tolist() == batch.ends.tolist()[1:-1]
     with torch.no_grad():
-        own = Backbone(base).eval().states(batch, 64)
-    cosines = torch.nn.functional.cosine_similarity(own, torch.from_numpy(states.values))
+        single = Backbone(base).eval().states(batch, 64)
+    cosines = torch.nn.functional.cosine_similarity(single, torch.from_numpy(states.values))
     assert cosines.min() > 0.99
 
 
@@ -121,12 +121,12 @@ def test_loading_without_a_pooler_says_nothing(
     weights = load_file(tmp_path / "model.safetensors")
     assert weights
     assert not any("pooler" in name for name in weights)  # transformers lists it as missing
-    said: list[logging.LogRecord] = []
+    messages: list[logging.LogRecord] = []
     handler = logging.Handler()
-    monkeypatch.setattr(handler, "emit", said.append)
+    monkeypatch.setattr(handler, "emit", messages.append)
     monkeypatch.setattr(logging.getLogger("transformers"), "handlers", [handler])
     Backbone(tmp_path)
-    assert said == []
+    assert messages == []
 
 
 def test_transformers_loads_what_was_saved_and_cuts_alike(base: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:

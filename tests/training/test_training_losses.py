@@ -13,19 +13,19 @@ from phrasemate.training.losses import balanced_bce, contrast, span_means
 def test_contrast_is_the_formula() -> None:
     queries = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
     candidates = torch.tensor([[1.0, 1.0], [0.0, 1.0], [3.0, 0.0]])
-    found = contrast(queries, candidates, torch.tensor([0, 1]), temperature=0.5)
+    batch = contrast(queries, candidates, torch.tensor([0, 1]), temperature=0.5)
     first = -math.log(math.exp(2) / (math.exp(2) + math.exp(0) + math.exp(6)))
     second = -math.log(math.exp(4) / (math.exp(4) + math.exp(4) + math.exp(0)))
-    assert found.loss.item() == pytest.approx((first + second) / 2, rel=1e-5)
-    assert found.right.item() == 0  # the first is beaten, the second ties
+    assert batch.loss.item() == pytest.approx((first + second) / 2, rel=1e-5)
+    assert batch.right.item() == 0  # the first is beaten, the second ties
 
 
 def test_contrast_leaves_out_what_is_ignored_but_never_the_positive() -> None:
     queries, candidates = torch.tensor([[1.0]]), torch.tensor([[1.0], [5.0], [0.0]])
     ignored = torch.tensor([[True, True, False]])
-    found = contrast(queries, candidates, torch.tensor([0]), ignored=ignored)
-    assert found.loss.item() == pytest.approx(math.log(1 + math.exp(-1)), rel=1e-5)
-    assert found.right.item() == 1
+    batch = contrast(queries, candidates, torch.tensor([0]), ignored=ignored)
+    assert batch.loss.item() == pytest.approx(math.log(1 + math.exp(-1)), rel=1e-5)
+    assert batch.right.item() == 1
 
 
 def test_contrast_of_half_precision_computes_in_float32() -> None:
@@ -64,6 +64,6 @@ def test_span_means_are_those_of_a_plain_loop() -> None:
 
 def test_contrast_without_queries_is_zero() -> None:
     queries = torch.zeros(0, 2, requires_grad=True)
-    found = contrast(queries, torch.ones(3, 2), torch.zeros(0, dtype=torch.int64))
-    assert (found.loss.item(), found.right.item()) == (0.0, 0.0)
-    found.loss.backward()
+    batch = contrast(queries, torch.ones(3, 2), torch.zeros(0, dtype=torch.int64))
+    assert (batch.loss.item(), batch.right.item()) == (0.0, 0.0)
+    batch.loss.backward()

@@ -70,16 +70,16 @@ def test_the_schedule_depends_on_the_seed_alone_and_holds_out_the_same() -> None
     assert (one.train != other.train).any()
     assert (one.dev == other.dev).all()
     assert len(one.dev) == 20
-    held = set(map(tuple, one.dev.tolist()))
-    assert not held & set(map(tuple, one.train.reshape(-1, 2).tolist()))
+    dev_rows = set(map(tuple, one.dev.tolist()))
+    assert not dev_rows & set(map(tuple, one.train.reshape(-1, 2).tolist()))
     blocks = one.train.reshape(-1, 4, 2)
     assert (np.diff(blocks[..., 1], axis=1) == 1).all()
     assert (blocks[..., 0] == blocks[:, :1, 0]).all()
 
 
 def test_the_schedule_uses_all_before_it_repeats_and_draws_by_the_power_of_length() -> None:
-    made = Schedule([4040, 440], 500, 8, 0.5, 4, 40, seed=1)  # weights 63.6 and 21.0
-    rows = made.train.reshape(-1, 2)
+    schedule = Schedule([4040, 440], 500, 8, 0.5, 4, 40, seed=1)  # weights 63.6 and 21.0
+    rows = schedule.train.reshape(-1, 2)
     assert (rows[:, 0] == 1).mean() == pytest.approx(21.0 / 84.6, abs=0.03)
     for file, length in ((0, 4000), (1, 400)):
         counts = np.bincount(rows[rows[:, 0] == file, 1])
@@ -88,8 +88,10 @@ def test_the_schedule_uses_all_before_it_repeats_and_draws_by_the_power_of_lengt
 
 
 def test_senseless_schedules_are_errors() -> None:
-    held = r"b.jsonl: 12 lines; expected more than 12: data.dev \(4\) are held out, in blocks of data.neighbours \(2\)"
-    with pytest.raises(InputError, match=held):
+    dev_rows = (
+        r"b.jsonl: 12 lines; expected more than 12: data.dev \(4\) are held out, in blocks of data.neighbours \(2\)"
+    )
+    with pytest.raises(InputError, match=dev_rows):
         Schedule([13, 12], 1, 4, 1.0, 2, 4, 0, ["a.jsonl", "b.jsonl"])
     with pytest.raises(InputError, match=r"^file 1: 2 lines; expected more than 2$"):
         Schedule([2], 1, 4, 1.0, 1, 0, 0)

@@ -26,9 +26,9 @@ def launch(*command: str) -> str:
     """What two processes of torchrun print."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([*launcher, *command], capture_output=True, text=True, env=environment, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    result = subprocess.run([*launcher, *command], capture_output=True, text=True, env=environment, timeout=300)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
 
 
 def described(tables: dict[str, Any], base: Path, folder: Path) -> dict[str, dict[str, Any]]:
@@ -81,8 +81,8 @@ def test_the_command_under_torchrun(tables: dict[str, Any], pairs: Path, tmp_pat
     config = write_toml(tmp_path / "ccpr.toml", tables)
     command = ["train", "ccpr", str(config), "-o", str(tmp_path / "run"), "--data", str(pairs), "--json"]
     output = launch("-m", "phrasemate", *command, "--device", "cpu")
-    told = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    assert [(item["step"], item["finished"]) for item in told] == [(6, True)]  # one of the two says it
+    items = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    assert [(item["step"], item["finished"]) for item in items] == [(6, True)]  # one of the two says it
     again = CliRunner().invoke(app, command)  # one process goes on with what two left: nothing
     assert json.loads(again.output.splitlines()[-1])["step"] == 6
 

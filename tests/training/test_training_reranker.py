@@ -83,8 +83,8 @@ def example(seed: int = 0) -> tuple[list[Any], list[list[Any]], Any]:
 def padded(sentences: list[Any], longest: int, filling: float = 0.0) -> Tokens:
     states = torch.full((len(sentences), longest, WIDTH), filling)
     mask = torch.zeros(len(sentences), longest)
-    for row, each in enumerate(sentences):
-        states[row, : len(each)], mask[row, : len(each)] = torch.from_numpy(each), 1
+    for row, sentence in enumerate(sentences):
+        states[row, : len(sentence)], mask[row, : len(sentence)] = torch.from_numpy(sentence), 1
     return Tokens(states, mask)
 
 
@@ -99,28 +99,28 @@ def test_a_padded_batch_is_as_the_loops_and_as_numpy() -> None:
     network = by_hand.shaken(WIDTH, DIM)
     first, second, cosines = example()
     loops = [
-        [by_hand.score(network, own, each, float(c)) for each, c in zip(row, cs, strict=True)]
-        for own, row, cs in zip(first, second, cosines, strict=True)
+        [by_hand.score(network, query_tokens, item, float(c)) for item, c in zip(row, cs, strict=True)]
+        for query_tokens, row, cs in zip(first, second, cosines, strict=True)
     ]
-    found = scores(Reranker(network)).detach().numpy()
-    assert found == pytest.approx(np.array(loops), rel=1e-5)
+    result = scores(Reranker(network)).detach().numpy()
+    assert result == pytest.approx(np.array(loops), rel=1e-5)
     vector = np.zeros(WIDTH, np.float32)
-    for own, row, given, cs in zip(first, second, found, cosines, strict=True):
-        plain = network.scores(network.read(own, vector), [network.read(each, vector) for each in row])
-        assert plain + network.arrays["mix"][0] * cs == pytest.approx(given, rel=1e-5)
+    for query, row, expected_row, cs in zip(first, second, result, cosines, strict=True):
+        plain = network.scores(network.read(query, vector), [network.read(entry, vector) for entry in row])
+        assert plain + network.arrays["mix"][0] * cs == pytest.approx(expected_row, rel=1e-5)
 
 
 def test_padding_changes_no_score_and_no_gradient() -> None:
     module = Reranker(by_hand.shaken(WIDTH, DIM))
-    found, gradients = [], []
+    result, gradients = [], []
     for more, filling in ((0, 0.0), (4, 0.0), (2, 9.0)):
         module.zero_grad()
-        made = scores(module, more=more, filling=filling)
-        made.pow(2).sum().backward()
-        found.append(made.detach())
+        expected_scores = scores(module, more=more, filling=filling)
+        expected_scores.pow(2).sum().backward()
+        result.append(expected_scores.detach())
         gradients.append({name: value.grad.clone() for name, value in module.weights.items()})
-    for other, gradient in zip(found[1:], gradients[1:], strict=True):
-        assert torch.allclose(found[0], other, rtol=1e-5)
+    for other, gradient in zip(result[1:], gradients[1:], strict=True):
+        assert torch.allclose(result[0], other, rtol=1e-5)
         for name, value in gradients[0].items():
             assert torch.allclose(value, gradient[name], rtol=1e-3, atol=1e-4), name
 
@@ -130,27 +130,27 @@ def test_the_gradient_is_that_of_differences() -> None:
     first, second, cosines = example()
     rows = [padded(row, 7) for row in second]
     both = Tokens(torch.stack([row.states for row in rows]).double(), torch.stack([row.mask for row in rows]))
-    own = padded(first, 5)
-    given = Tokens(own.states.double(), own.mask)
+    query = padded(first, 5)
+    expected_row = Tokens(query.states.double(), query.mask)
     names = list(module.weights)
 
     def forward(*values: torch.Tensor) -> torch.Tensor:
-        made = torch.func.functional_call(
+        expected_scores = torch.func.functional_call(
             module, {f"weights.{name}": value for name, value in zip(names, values, strict=True)},
-            (given, both, torch.from_numpy(cosines).double()),
+            (expected_row, both, torch.from_numpy(cosines).double()),
         )  # fmt: skip
-        return listwise_loss(made, torch.zeros_like(made, dtype=torch.bool))
+        return listwise_loss(expected_scores, torch.zeros_like(expected_scores, dtype=torch.bool))
 
     values = [module.weights[name].detach().clone().requires_grad_() for name in names]
     assert torch.autograd.gradcheck(forward, values)
 
 
 def test_the_loss_leaves_out_what_is_not_negative() -> None:
-    made = torch.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 5.0]])
+    expected_scores = torch.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 5.0]])
     ignored = torch.tensor([[False, True, False], [False, False, False]])
     one = -np.log(np.exp(1) / (np.exp(1) + np.exp(3)))
     other = -np.log(1 / (1 + 1 + np.exp(5)))
-    assert listwise_loss(made, ignored).item() == pytest.approx((one + other) / 2, abs=1e-6)
+    assert listwise_loss(expected_scores, ignored).item() == pytest.approx((one + other) / 2, abs=1e-6)
 
 
 @pytest.mark.parametrize("block", [12, 5, 1])
@@ -158,24 +158,24 @@ def test_lists_are_what_the_encoder_ranks_high(monkeypatch: pytest.MonkeyPatch, 
     first, second = np.random.default_rng(0).normal(size=(2, 12, 5)).astype(np.float32)
     texts = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1])  # the last reads as number 1 does
     monkeypatch.setattr("phrasemate.utils.knn.BLOCK", 12 * block)
-    found, ignored = lists(first, second, texts, 6)
+    result, ignored = lists(first, second, texts, 6)
     values = csls(first @ second.T, 1)
     for row in range(12):
-        others = sorted((each for each in range(12) if each != row), key=lambda each: -values[row, each])[:5]
-        assert found[row].tolist() == [row, *others]
-        assert ignored[row].tolist() == [False, *(texts[each] == texts[row] for each in others)]
+        others = sorted((item for item in range(12) if item != row), key=lambda entry: -values[row, entry])[:5]
+        assert result[row].tolist() == [row, *others]
+        assert ignored[row].tolist() == [False, *(texts[element] == texts[row] for element in others)]
 
 
 def test_states_are_kept_without_special_tokens(encoder: Model, tmp_path: Path) -> None:
-    texts, told = list(tiny.SENTENCES), []
-    made = sentence_states(encoder, texts, tmp_path, lambda *each: told.append(each))
-    again = sentence_states(encoder, texts, tmp_path, lambda *each: told.append(each))
-    assert told == [(0, 6), (6, 6)]  # computed once
+    texts, events = list(tiny.SENTENCES), []
+    expected_scores = sentence_states(encoder, texts, tmp_path, lambda *arguments: events.append(arguments))
+    again = sentence_states(encoder, texts, tmp_path, lambda *item: events.append(item))
+    assert events == [(0, 6), (6, 6)]  # computed once
     for number, text in enumerate(texts):
         states = next(encoder.token_states([text])).values[1:-1]
-        assert made.tokens(number) == pytest.approx(states, abs=0.01)
-        assert np.array_equal(made.tokens(number), again.tokens(number))
-    assert made.vectors == pytest.approx(encoder.encode_sentences(texts), abs=1e-6)
+        assert expected_scores.tokens(number) == pytest.approx(states, abs=0.01)
+        assert np.array_equal(expected_scores.tokens(number), again.tokens(number))
+    assert expected_scores.vectors == pytest.approx(encoder.encode_sentences(texts), abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["values", "bounds", "vectors"])
@@ -194,14 +194,14 @@ def test_states_that_are_not_whole_are_made_again(encoder: Model, tmp_path: Path
 
 
 def test_two_runs_that_share_their_states(encoder: Model, tmp_path: Path) -> None:
-    texts, begun = list(tiny.SENTENCES), threading.Barrier(2)
+    texts, start = list(tiny.SENTENCES), threading.Barrier(2)
 
-    def made(_: int) -> Any:
-        begun.wait()
+    def states_of(_: int) -> Any:
+        start.wait()
         return sentence_states(encoder, texts, tmp_path)
 
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(made, range(2))
+        first, second = pool.map(states_of, range(2))
     assert np.array_equal(first.values, second.values)
     assert sorted(path.suffix for path in tmp_path.iterdir() if path.suffix != ".lock") == [".npy"] * 3
 
@@ -298,22 +298,22 @@ def test_wrong_settings_are_one_clear_error(
 def test_the_command(tables: dict[str, Any], data: Path, encoder: Model, tmp_path: Path) -> None:
     config = tmp_path / "reranker.toml"
     config.write_text('[data]\npairs = ["xx-yy"]\ncandidates = 5\nbatch = 2\n[loop]\nwarmup = 1\nprecision = "fp32"\n')
-    given = ["train", "reranker", str(config), "-o", str(tmp_path / "run"), "--data", str(data)]
-    given += ["--model", str(encoder.folder), "--set", "loop.steps=2", "--threads", "1", "--json"]
-    done = CliRunner().invoke(app, given)
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout.splitlines()[-1])["finished"] is True
-    found = load_reranker(tmp_path / "run" / "model")
-    assert found.encoder == encoder.hash
-    assert found.facts["data"]["pairs"] == ["xx-yy"]
+    expected_row = ["train", "reranker", str(config), "-o", str(tmp_path / "run"), "--data", str(data)]
+    expected_row += ["--model", str(encoder.folder), "--set", "loop.steps=2", "--threads", "1", "--json"]
+    result = CliRunner().invoke(app, expected_row)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout.splitlines()[-1])["finished"] is True
+    reranker = load_reranker(tmp_path / "run" / "model")
+    assert reranker.encoder == encoder.hash
+    assert reranker.facts["data"]["pairs"] == ["xx-yy"]
 
 
 def test_scores_are_not_rounded_to_half_precision() -> None:
     """At 40, bfloat16 has steps of a quarter."""
     module = Reranker(by_hand.shaken(WIDTH, DIM, seed=4))
     first, second, cosines = example()
-    both = Tokens(*(torch.stack(each) for each in zip(*(padded(row, 7) for row in second), strict=True)))
+    both = Tokens(*(torch.stack(item) for item in zip(*(padded(row, 7) for row in second), strict=True)))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        made = module(padded(first, 5), both, torch.from_numpy(cosines))
-    assert made.dtype == torch.float32
-    assert not torch.equal(made, made.bfloat16().float())
+        expected_scores = module(padded(first, 5), both, torch.from_numpy(cosines))
+    assert expected_scores.dtype == torch.float32
+    assert not torch.equal(expected_scores, expected_scores.bfloat16().float())

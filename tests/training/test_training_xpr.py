@@ -52,11 +52,11 @@ def test_halves_give_the_states_of_transformers(base: Path, bert: Path, family: 
     ids, mask = padded(texts)
     first, last = torch.tensor(ends).T
     with torch.no_grad():
-        states, there = upper(lower(ids, mask), mask, first, last)
+        states, kept_states = upper(lower(ids, mask), mask, first, last)
         for row, (text, (a, b)) in enumerate(zip(texts, ends, strict=True)):
             expected = whole(input_ids=text[None], output_hidden_states=True).hidden_states[layer or tiny.DEPTH][0]
-            assert there[row].sum() == b - a + 1
-            assert torch.allclose(states[row][there[row]], expected[a : b + 1], atol=1e-5)
+            assert kept_states[row].sum() == b - a + 1
+            assert torch.allclose(states[row][kept_states[row]], expected[a : b + 1], atol=1e-5)
 
 
 def test_senseless_halves_are_refused(base: Path) -> None:
@@ -110,12 +110,12 @@ def test_where_the_projection_is_applied() -> None:
     expected = [x / x.norm() for x in expected]
     assert torch.allclose(pooled([INPUTS], OWNER), torch.stack(expected), atol=1e-6)
     head.place = "tokens"
-    each = {row: [project(STATES[row][i]) for i in rows] for row, rows in {0: (1, 2), 1: (1,), 2: (0, 1)}.items()}
-    means = {row: sum(found) / len(found) for row, found in each.items()}  # type: ignore[arg-type]
+    table = {row: [project(STATES[row][i]) for i in rows] for row, rows in {0: (1, 2), 1: (1,), 2: (0, 1)}.items()}
+    means = {row: sum(result) / len(result) for row, result in table.items()}  # type: ignore[arg-type]
     both = [(means[1] + means[2]) / 2, means[0]]
-    found = pooled([INPUTS], OWNER)
-    assert torch.allclose(found, torch.stack([x / x.norm() for x in both]), atol=1e-6)
-    assert not torch.allclose(found, torch.stack(expected), atol=1e-2)
+    vectors = pooled([INPUTS], OWNER)
+    assert torch.allclose(vectors, torch.stack([x / x.norm() for x in both]), atol=1e-6)
+    assert not torch.allclose(vectors, torch.stack(expected), atol=1e-2)
     plain = PhraseEncoder(Passing())  # type: ignore[arg-type]
     assert torch.equal(pooled([INPUTS], OWNER, False), plain([INPUTS], OWNER))
 
@@ -128,15 +128,15 @@ def test_a_projection_may_begin_as_the_identity() -> None:
 
 
 def plain_loss(
-    own: list[Tensor], keys: list[Tensor], queue: list[list[Tensor]], temperature: float, batch: bool
+    queries: list[Tensor], keys: list[Tensor], queue: list[list[Tensor]], temperature: float, batch: bool
 ) -> float:
     """Eq. 3 and 4, and MoCo's, one number at a time: ``own``, ``keys``, ``queue`` of both sides."""
     total = 0.0
     for side in (0, 1):
-        for i, query in enumerate(own[side]):
+        for i, query in enumerate(queries[side]):
             candidates = [k for j, k in enumerate(keys[1 - side]) if batch or j == i] + queue[1 - side]
             all_ = sum(math.exp(float(query @ candidate) / temperature) for candidate in candidates)
-            total -= math.log(math.exp(float(query @ keys[1 - side][i]) / temperature) / all_) / len(own[side])
+            total -= math.log(math.exp(float(query @ keys[1 - side][i]) / temperature) / all_) / len(queries[side])
     return total
 
 
@@ -150,35 +150,35 @@ def test_the_loss_is_the_formula(negatives: str) -> None:
     method = XPR(PhraseEncoder(nn.Linear(2, 2)), Settings(0.2, negatives=negatives, queue=6), 4, CPU)  # type: ignore[arg-type]
     waiting: list[list[Tensor]] = [[], []]
     for _ in range(4):
-        own, keys = unit(6, 4), unit(6, 4)
-        found = method.loss(own, keys, torch.arange(6))
-        sides = [list(x) for x in (own[:3], own[3:], keys[:3], keys[3:])]
+        queries, keys = unit(6, 4), unit(6, 4)
+        loss = method.loss(queries, keys, torch.arange(6))
+        sides = [list(x) for x in (queries[:3], queries[3:], keys[:3], keys[3:])]
         expected = plain_loss(sides[:2], sides[2:], waiting, 0.2, negatives != "queue")
-        assert float(found.loss) == pytest.approx(expected, rel=1e-5)
+        assert float(loss.loss) == pytest.approx(expected, rel=1e-5)
         if negatives != "batch":
             waiting = [(waiting[side] + sides[2 + side])[-6:] for side in (0, 1)]
 
 
 def test_pairs_that_share_a_wording_are_not_negatives() -> None:
     torch.manual_seed(6)
-    own, keys, wordings = unit(6, 4), unit(6, 4), torch.tensor([1, 2, 3, 4, 4, 5])  # two targets read alike
+    query_vectors, keys, wordings = unit(6, 4), unit(6, 4), torch.tensor([1, 2, 3, 4, 4, 5])  # two targets read alike
     encoder = PhraseEncoder(nn.Linear(2, 2))  # type: ignore[arg-type]
-    found = XPR(encoder, Settings(0.2, same_wording="ignored"), 4, CPU).loss(own, keys, wordings)
+    loss = XPR(encoder, Settings(0.2, same_wording="ignored"), 4, CPU).loss(query_vectors, keys, wordings)
     expected = 0.0
-    for queries, candidates in ((own[:3], keys[3:]), (own[3:], keys[:3])):
+    for queries, candidates in ((query_vectors[:3], keys[3:]), (query_vectors[3:], keys[:3])):
         for i, among in enumerate(([0, 2], [1, 2], [0, 1, 2])):
             scores = {j: math.exp(float(queries[i] @ candidates[j]) / 0.2) for j in among}
             expected -= math.log(scores[i] / sum(scores.values())) / 3
-    assert float(found.loss) == pytest.approx(expected, rel=1e-5)
-    other = XPR(encoder, Settings(0.2), 4, CPU).loss(own, keys, wordings)
+    assert float(loss.loss) == pytest.approx(expected, rel=1e-5)
+    other = XPR(encoder, Settings(0.2), 4, CPU).loss(query_vectors, keys, wordings)
     assert float(other.loss) > expected + 0.01
 
 
 def test_how_often_the_mate_is_first() -> None:
-    own = torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0]])  # sources, then targets, in the wrong order
+    queries = torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0]])  # sources, then targets, in the wrong order
     method = XPR(PhraseEncoder(nn.Linear(2, 2)), Settings(), 2, CPU)  # type: ignore[arg-type]
-    assert float(method.loss(own, own, torch.arange(4)).right) == 0
-    assert float(method.loss(own, own[[2, 3, 0, 1]], torch.arange(4)).right) == 1
+    assert float(method.loss(queries, queries, torch.arange(4)).right) == 0
+    assert float(method.loss(queries, queries[[2, 3, 0, 1]], torch.arange(4)).right) == 1
 
 
 @pytest.mark.parametrize("sizes", [(3, 3, 3), (2, 5, 1, 4), (9, 2), (4, 12)])
@@ -224,26 +224,26 @@ def task(base: Path, folder: Path, tmp: Path, **changes: dict[str, Any]) -> XPRT
     return XPRTask(Config.of(settings(base, **changes)), folder, tmp / "states")
 
 
-def gradients(made: XPRTask, number: int = 0) -> dict[str, Tensor]:
-    made.module.train()
-    made.module.zero_grad()
-    made.backward(made.batch(number), nullcontext, 1.0)
-    return {name: p.grad.clone() for name, p in made.module.named_parameters() if p.grad is not None}
+def gradients(module: XPRTask, number: int = 0) -> dict[str, Tensor]:
+    module.module.train()
+    module.module.zero_grad()
+    module.backward(module.batch(number), nullcontext, 1.0)
+    return {name: p.grad.clone() for name, p in module.module.named_parameters() if p.grad is not None}
 
 
 def test_no_gradient_through_the_momentum_encoder(base: Path, data: Path, tmp_path: Path) -> None:
-    made = task(base, data, tmp_path)
-    found = gradients(made)
-    slow = made.method.slow
+    module = task(base, data, tmp_path)
+    result = gradients(module)
+    slow = module.method.slow
     assert slow is not None
     assert all(p.grad is None and not p.requires_grad for p in slow.parameters())
-    assert set(found) == {name for name, _ in made.module.named_parameters()}
+    assert set(result) == {name for name, _ in module.module.named_parameters()}
     # At the first step both encoders are equal: the targets are those of the same encoder without a gradient ...
     stopped = gradients(task(base, data, tmp_path, loss={"targets": "stopped"}))
-    assert all(torch.allclose(found[name], stopped[name], atol=1e-7) for name in found)
+    assert all(torch.allclose(result[name], stopped[name], atol=1e-7) for name in result)
     # ... and with one, the gradient is another.
     through = gradients(task(base, data, tmp_path, loss={"targets": "same"}))
-    assert max(float((found[name] - through[name]).abs().max()) for name in found) > 1e-3
+    assert max(float((result[name] - through[name]).abs().max()) for name in result) > 1e-3
 
 
 MU, RATE, EPSILON, TEMPERATURE = 0.9, 1e-3, 1e-3, 0.1
@@ -267,28 +267,28 @@ class Plain:
             means.append(torch.stack([states[i] for i in range(first, last + 1)]).mean(0))
         x = torch.stack(means).mean(0)
         hidden = torch.clamp(self.head["head.inner.weight"] @ x + self.head["head.inner.bias"], min=0)
-        made = self.head["head.outer.weight"] @ hidden + self.head["head.outer.bias"]
-        return made / made.norm()
+        module = self.head["head.outer.weight"] @ hidden + self.head["head.outer.bias"]
+        return module / module.norm()
 
 
-def by_hand(made: XPRTask, base: Path, steps: int) -> tuple[Plain, Plain]:
+def by_hand(module: XPRTask, base: Path, steps: int) -> tuple[Plain, Plain]:
     """Algorithm 1 on the task's own batches: encode, XPCO, Adam (Kingma and Ba, algorithm 1), momentum update."""
-    assert made.module.head is not None
-    fast, slow = Plain(base, made.module.head), Plain(base, made.module.head)
+    assert module.module.head is not None
+    fast, slow = Plain(base, module.module.head), Plain(base, module.module.head)
     m = {name: torch.zeros_like(p) for name, p in fast.all.items()}
     v = {name: torch.zeros_like(p) for name, p in fast.all.items()}
     for step in range(steps):
-        drawn = made.batch(step).sampled
+        drawn = module.batch(step).sampled
         contexts: list[list[tuple[list[int], int, int]]] = [[] for _ in drawn.wordings]
         for i, owner in enumerate(drawn.owner):
             ids = drawn.ids[drawn.bounds[i] : drawn.bounds[i + 1]].tolist()
             contexts[owner].append((ids, int(drawn.first[i]), int(drawn.last[i])))
         count = len(contexts) // 2
-        own = [fast.phrase(some) for some in contexts]
+        query_vectors = [fast.phrase(some) for some in contexts]
         with torch.no_grad():
             keys = [slow.phrase(some) for some in contexts]
         loss = torch.zeros(())
-        for queries, candidates in ((own[:count], keys[count:]), (own[count:], keys[:count])):
+        for queries, candidates in ((query_vectors[:count], keys[count:]), (query_vectors[count:], keys[:count])):
             for i, query in enumerate(queries):
                 scores = torch.stack([query @ candidate / TEMPERATURE for candidate in candidates])
                 loss = loss - (scores[i] - torch.log(torch.exp(scores).sum())) / count
@@ -310,7 +310,7 @@ def by_hand(made: XPRTask, base: Path, steps: int) -> tuple[Plain, Plain]:
 
 def test_two_steps_of_algorithm_1_by_hand(base: Path, data: Path, tmp_path: Path) -> None:
     """Every parameter of both encoders. The large epsilon keeps Adam from blowing up what is rounding alone."""
-    made = task(
+    result = task(
         base,
         data,
         tmp_path,
@@ -319,18 +319,18 @@ def test_two_steps_of_algorithm_1_by_hand(base: Path, data: Path, tmp_path: Path
         optimizer={"encoder": RATE, "heads": RATE},
         loop={"steps": 4, "stop": 2, "warmup": 0, "clip": 0.0},
     )
-    assert made.module.head is not None
-    begun = {name: p.detach().clone() for name, p in made.module.named_parameters()}
-    fast, slow = by_hand(made, base, 2)
-    trainer = Trainer(made, made.loop, tmp_path / "run", made.facts())
+    assert result.module.head is not None
+    table = {name: p.detach().clone() for name, p in result.module.named_parameters()}
+    fast, slow = by_hand(result, base, 2)
+    trainer = Trainer(result, result.loop, tmp_path / "run", result.facts())
     for group in trainer.optimizer.param_groups:
         group["eps"] = EPSILON
     trainer.run()
-    assert made.method.slow is not None
-    for plain, module in ((fast, made.module), (slow, made.method.slow)):
-        found = dict(module.named_parameters())
-        assert set(found) == set(plain.all)
-        for name, p in found.items():
+    assert result.method.slow is not None
+    for plain, module in ((fast, result.module), (slow, result.method.slow)):
+        results = dict(module.named_parameters())
+        assert set(results) == set(plain.all)
+        for name, p in results.items():
             assert torch.allclose(p, plain.all[name], atol=2e-7, rtol=1e-5), name
-    moved = {name: float((p.detach() - begun[name]).abs().max()) for name, p in made.module.named_parameters()}
+    moved = {name: float((p.detach() - table[name]).abs().max()) for name, p in result.module.named_parameters()}
     assert sum(change > 1e-5 for change in moved.values()) > 0.8 * len(moved)

@@ -34,8 +34,8 @@ def task(base: Path, folder: Path, tmp: Path, **changes: dict[str, Any]) -> XPRT
 
 
 def trainer(base: Path, folder: Path, run: Path, **changes: dict[str, Any]) -> Trainer[Any]:
-    made = task(base, folder, run.parent, **changes)
-    return Trainer(made, made.loop, run, made.facts())
+    result = task(base, folder, run.parent, **changes)
+    return Trainer(result, result.loop, run, result.facts())
 
 
 def lines(run: Path) -> list[dict[str, Any]]:
@@ -81,11 +81,11 @@ def test_a_run_continues_exactly(
     assert [row["step"] for row in lines(tmp_path / "whole")] == [1, 2, 3, 4, 4, 5, 6, 6]
     for (name, a), b in zip(whole.task.module.named_parameters(), second.task.module.parameters(), strict=True):
         assert torch.equal(a, b), name
-    found, expected = second.task.state(), whole.task.state()
-    assert set(found) == set(expected)
-    assert bool(found) == ("targets" not in changes.get("loss", {}))
+    result, expected = second.task.state(), whole.task.state()
+    assert set(result) == set(expected)
+    assert bool(result) == ("targets" not in changes.get("loss", {}))
     for name, value in expected.items():
-        assert torch.equal(found[name], value), name
+        assert torch.equal(result[name], value), name
 
 
 def test_the_memory_of_a_run_is_in_its_checkpoint(base: Path, data: Path, tmp_path: Path) -> None:
@@ -109,16 +109,16 @@ def test_training_learns(base: Path, data: Path, tmp_path: Path) -> None:
         "loss": {"temperature": 0.3},
     }
     trainer(base, data, tmp_path / "run", **changes).run()
-    found = losses(tmp_path / "run")
-    assert sum(found[-5:]) < 0.7 * sum(found[:5])
+    result = losses(tmp_path / "run")
+    assert sum(result[-5:]) < 0.7 * sum(result[:5])
 
 
 def test_kept_states_train_alike(base: Path, data: Path, tmp_path: Path) -> None:
     trainer(base, data, tmp_path / "plain", model={"frozen": 1}).run()
     trainer(base, data, tmp_path / "kept", model={"frozen": 1, "kept": True}).run()
-    kept, plain = losses(tmp_path / "kept"), losses(tmp_path / "plain")
-    assert kept[0] == pytest.approx(plain[0], rel=1e-3)  # half precision
-    assert kept == pytest.approx(plain, rel=5e-3)
+    losses_with_memory, plain = losses(tmp_path / "kept"), losses(tmp_path / "plain")
+    assert losses_with_memory[0] == pytest.approx(plain[0], rel=1e-3)  # half precision
+    assert losses_with_memory == pytest.approx(plain, rel=5e-3)
     names = {path.name.rsplit("-", 1)[0] for path in (tmp_path / "states").glob("*.npy")}
     assert names == {"xx-en-train", "yy-en-train", "xx-en-dev", "yy-en-dev"}
 
@@ -134,14 +134,14 @@ def test_cached_gradients_train_alike(base: Path, data: Path, tmp_path: Path) ->
 
 def test_cached_gradients_have_the_same_dropout(base: Path, data: Path, tmp_path: Path) -> None:
     """The gradient of the very loss that was computed first, not of another draw."""
-    found = []
+    results = []
     for cached in (False, True):
-        made = task(base, data, tmp_path, model={"dropout": 0.3}, optimizer={"cached": cached})
-        made.module.train()
+        result = task(base, data, tmp_path, model={"dropout": 0.3}, optimizer={"cached": cached})
+        result.module.train()
         torch.manual_seed(1)
-        made.backward(made.batch(0), nullcontext, 1.0)
-        found.append([p.grad for p in made.module.parameters()])
-    for plain, again in zip(*found, strict=True):
+        result.backward(result.batch(0), nullcontext, 1.0)
+        results.append([p.grad for p in result.module.parameters()])
+    for plain, again in zip(*results, strict=True):
         assert plain is not None
         assert again is not None
         assert torch.allclose(plain, again, atol=1e-6)
@@ -190,16 +190,16 @@ def test_without_momentum_is_momentum_0(base: Path, data: Path, tmp_path: Path) 
 
 
 def test_epochs_and_warm_up_are_counted_out(base: Path, data: Path, tmp_path: Path) -> None:
-    made = task(base, data, tmp_path, optimizer={"epochs": 100, "warmup": 0.01}, loop={"accumulate": 2})
-    assert (made.loop.steps, made.loop.warmup) == (100 * (12 + 12) // (4 * 2), 3)
-    assert made.schedule.train.shape == (600, 4, 2)
-    rows = made.schedule.train[:6].reshape(-1, 2).tolist()
+    result = task(base, data, tmp_path, optimizer={"epochs": 100, "warmup": 0.01}, loop={"accumulate": 2})
+    assert (result.loop.steps, result.loop.warmup) == (100 * (12 + 12) // (4 * 2), 3)
+    assert result.schedule.train.shape == (600, 4, 2)
+    rows = result.schedule.train[:6].reshape(-1, 2).tolist()
     assert max(rows.count(row) for row in rows) <= 2  # no pair again before all of its language have come
 
 
 def test_languages_are_mixed_in_each_batch(base: Path, data: Path, tmp_path: Path) -> None:
-    made = task(base, data, tmp_path, data={"batch": 12})
-    assert {len(set(made.batch(i).sampled.file.tolist())) for i in range(4)} == {2}
+    result = task(base, data, tmp_path, data={"batch": 12})
+    assert {len(set(result.batch(i).sampled.file.tolist())) for i in range(4)} == {2}
     assert set(task(base, data, tmp_path, data={"pairs": ["yy-en"]}).batch(0).sampled.file.tolist()) == {0}
 
 
@@ -207,7 +207,7 @@ def test_held_out_accuracy_by_a_plain_loop(base: Path, data: Path, tmp_path: Pat
     """From the vectors of the exported model: by the text of the nearest, in both directions, averaged."""
     run = trainer(base, data, tmp_path / "run")
     run.run()
-    found = json.loads((tmp_path / "run" / "model" / "training.json").read_text())["dev"]
+    result = json.loads((tmp_path / "run" / "model" / "training.json").read_text())["dev"]
     shares = {}
     for file, pair in enumerate(("xx-en", "yy-en")):
         vectors = run.task.held_out(file, nullcontext)
@@ -219,18 +219,18 @@ def test_held_out_accuracy_by_a_plain_loop(base: Path, data: Path, tmp_path: Pat
                 scores = [float(query @ candidate) for candidate in vectors[1 - side]]
                 right += texts[scores.index(max(scores))] == texts[i]
             shares[name] = right / len(pairs)
-    assert {name: found[name] for name in shares} == pytest.approx(shares)
-    assert found["score"] == pytest.approx(sum(shares.values()) / 4)
+    assert {name: result[name] for name in shares} == pytest.approx(shares)
+    assert result["score"] == pytest.approx(sum(shares.values()) / 4)
 
 
 def test_a_pair_of_languages_both_ways_round(base: Path, data: Path, tmp_path: Path) -> None:
     """All four directions have a figure, and acc@1 is their mean."""
     for source, pair in (("xx-en", "xx-en"), ("yy-en", "en-xx")):
         shutil.copytree(data / source, tmp_path / "data" / pair)
-    found = task(base, tmp_path / "data", tmp_path).evaluate(nullcontext)
+    report = task(base, tmp_path / "data", tmp_path).evaluate(nullcontext)
     names = ("en>xx", "xx>en", "xx>en (xx-en)", "en>xx (xx-en)")
-    assert set(found) == {"score", "acc@1", *names}
-    assert found["acc@1"] == found["score"] == pytest.approx(sum(found[name] for name in names) / 4)
+    assert set(report) == {"score", "acc@1", *names}
+    assert report["acc@1"] == report["score"] == pytest.approx(sum(report[name] for name in names) / 4)
 
 
 @pytest.mark.parametrize("projection", ["pooled", "tokens"])
@@ -252,9 +252,9 @@ def test_the_exported_model_gives_the_same_vectors(
     assert exported.config["signature"]["model"]["layer"] == 1
     pairs = read_dataset(data, "xx-en", "dev")
     phrases = [(p.source_examples or (Phrase(p.source, 0, len(p.source)),))[0] for p in pairs]
-    found = exported.encode(phrases)
+    vectors = exported.encode(phrases)
     expected = run.task.held_out(0, nullcontext)[0].numpy()
-    assert (found * expected).sum(1).min() > 0.98
+    assert (vectors * expected).sum(1).min() > 0.98
     if keep:  # without the projection a phrase is something else
         assert (exported.encode(phrases, pooling="mean") * expected).sum(1).max() < 0.9
 
@@ -264,8 +264,8 @@ def test_a_phrase_without_examples_is_reported(base: Path, data: Path, tmp_path:
         "xx-en train: 2 of 24 phrases have no example sentence; each stands for itself"
     )
     assert task(base, data, tmp_path, data={"examples": 0}).remarks == []
-    told = task(base, data, tmp_path, data={"dev_examples": 0}).remarks  # bare because it was asked for
-    assert [each.split(":")[0] for each in told] == ["xx-en train", "yy-en train"]
+    remarks = task(base, data, tmp_path, data={"dev_examples": 0}).remarks  # bare because it was asked for
+    assert [item.split(":")[0] for item in remarks] == ["xx-en train", "yy-en train"]
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -344,14 +344,14 @@ def test_the_command_trains_and_its_model_searches(base: Path, data: Path, tmp_p
     assert "states of xx-en train: " in part.stderr
     assert "xx-en train: 2 of 24 phrases have no example sentence; each stands for itself" in part.stderr
     assert len(list((run / "states").glob("*.npy"))) == 4
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    assert "trained for 6 steps" in done.stdout
-    assert "states of xx-en train: " not in done.stderr
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "trained for 6 steps" in result.stdout
+    assert "states of xx-en train: " not in result.stderr
     exported = CliRunner().invoke(app, ["model", "export", str(run / "model"), "-o", str(model)])
     assert exported.exit_code == 0, exported.output
-    told = CliRunner().invoke(app, ["model", "info", str(model), "--json"])
-    assert {"pooling": "head", "dim": 64, "depth": 2}.items() <= json.loads(told.stdout).items()
+    remarks = CliRunner().invoke(app, ["model", "info", str(model), "--json"])
+    assert {"pooling": "head", "dim": 64, "depth": 2}.items() <= json.loads(remarks.stdout).items()
     loaded = load_model(model, threads=1)
     assert loaded.config["signature"]["phrase pairs"] == {
         "xx-en train": 12,

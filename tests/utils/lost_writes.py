@@ -57,14 +57,14 @@ class UnreliableDisk:
     def power_cuts(self, place: Path) -> Iterator[tuple[Path, int]]:
         """Each different state that a cut may leave, written to a folder, and the number promised by then."""
         self._record()
-        seen = set()
+        states = set()
         for moment in list(self.moments):  # writing the states is recorded, too
             for names in moment.names:
                 for damage in DAMAGES:
                     files = {path: self._content(moment, names[path], damage) for path in names}
                     key = (moment.promised, tuple(sorted(files.items(), key=lambda item: item[0])))
-                    if key not in seen:
-                        seen.add(key)
+                    if key not in states:
+                        states.add(key)
                         yield _rebuilt(place, files), moment.promised
 
     def _content(self, moment: Moment, number: int, damage: str) -> bytes | None:
@@ -100,7 +100,7 @@ class UnreliableDisk:
         self._fsync(file)
         number = self._numbers.get(os.fstat(file).st_ino)
         if number in self._folders or os.fstat(file).st_ino == self.folder.stat().st_ino:
-            path = next((path for path, known in self._journal[-1].items() if known == number), "")
+            path = next((path for path, identity in self._journal[-1].items() if identity == number), "")
             listings = [_listing(names, path) for names in self._journal]
             last = max((at for at in range(1, len(listings)) if listings[at] != listings[at - 1]), default=0)
             self._sure = max(self._sure, last)

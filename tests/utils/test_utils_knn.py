@@ -29,32 +29,32 @@ def test_the_greatest_are_the_head_of_a_stable_sort(kind: str, columns: int, k: 
     values, k = some(kind, columns), min(k, columns)
     expected = np.argsort(-values, axis=1, kind="stable")
     assert argsort_desc(values).tolist() == expected.tolist()
-    found, kept = topk(values, k)
-    assert found.tolist() == expected[:, :k].tolist()
-    assert kept.dtype == np.float32
-    np.testing.assert_array_equal(kept, np.take_along_axis(values, expected[:, :k], 1))
+    best, scores = topk(values, k)
+    assert best.tolist() == expected[:, :k].tolist()
+    assert scores.dtype == np.float32
+    np.testing.assert_array_equal(scores, np.take_along_axis(values, expected[:, :k], 1))
 
 
 def test_no_rows() -> None:
     for columns in (0, 5, 100):
-        found, kept = topk(np.zeros((0, columns), np.float32), min(3, columns))
-        assert found.shape == kept.shape == (0, min(3, columns))
+        best, scores = topk(np.zeros((0, columns), np.float32), min(3, columns))
+        assert best.shape == scores.shape == (0, min(3, columns))
 
 
 def test_few_columns_are_promising_and_all_that_are_needed() -> None:
     values = some("mixed", 3200)
-    columns, kept = topk_candidates(values, 5)
+    columns, scores = topk_candidates(values, 5)
     assert columns.shape[1] < 100
-    assert (np.sort(kept, axis=1)[:, -5:] == np.sort(values, axis=1)[:, -5:]).all()
-    columns, kept = topk_candidates(values, 5, np.float32([9, -9] + [2.5] * 5))
+    assert (np.sort(scores, axis=1)[:, -5:] == np.sort(values, axis=1)[:, -5:]).all()
+    columns, scores = topk_candidates(values, 5, np.float32([9, -9] + [2.5] * 5))
     assert (columns[0] == -1).all()
-    assert (kept[0] == -np.inf).all()
+    assert (scores[0] == -np.inf).all()
     assert (columns[1] >= 0).sum() >= 5
-    assert kept[2:][columns[2:] >= 0].min() >= 2.5
+    assert scores[2:][columns[2:] >= 0].min() >= 2.5
 
 
 def test_places_side_by_side() -> None:
     values = np.float32([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
-    columns, kept = pad_ragged(np.array([2, 0, 2]), np.array([2, 1, 0]), values)
+    columns, scores = pad_ragged(np.array([2, 0, 2]), np.array([2, 1, 0]), values)
     assert columns.tolist() == [[1, -1], [-1, -1], [0, 2]]
-    assert kept.tolist() == [[2, -np.inf], [-np.inf, -np.inf], [7, 9]]
+    assert scores.tolist() == [[2, -np.inf], [-np.inf, -np.inf], [7, 9]]

@@ -54,8 +54,8 @@ def test_an_atomic_file_is_the_old_one_or_the_new_one(disk: tuple[UnreliableDisk
         recorder.promise(number)
     states = 0
     for place, promised in recorder.power_cuts(cut):
-        found = (place / "a").read_text() if (place / "a").exists() else None
-        assert found in [None, *versions()][promised:][:2], (promised, found)
+        result = (place / "a").read_text() if (place / "a").exists() else None
+        assert result in [None, *versions()][promised:][:2], (promised, result)
         states += 1
     assert states > 15
 
@@ -71,8 +71,8 @@ def test_a_swapped_folder_is_whole(disk: tuple[UnreliableDisk, Path, Path]) -> N
         recorder.promise(number)
     for place, promised in recorder.power_cuts(cut):
         valid = place / "set" if (place / "set").exists() else place / "set.old"
-        found = [(valid / name).read_text() for name in ("one", "two")] if valid.exists() else [None, None]
-        assert found in [[text, text] for text in [None, *versions()][promised:][:2]], (promised, found)
+        result = [(valid / name).read_text() for name in ("one", "two")] if valid.exists() else [None, None]
+        assert result in [[text, text] for text in [None, *versions()][promised:][:2]], (promised, result)
 
 
 def test_a_sealed_folder_is_one_version_or_damaged_and_what_was_written_stays(
@@ -133,8 +133,8 @@ def test_a_resumed_file_holds_no_line_of_other_settings(
             copy = place.with_name("copy")
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(place, copy)
-            kept = reopened(copy, settings)
-            assert kept is None or kept == lines(kind)[: len(kept)], (settings, kept)
+            entries = reopened(copy, settings)
+            assert entries is None or entries == lines(kind)[: len(entries)], (settings, entries)
 
 
 def test_a_resumed_sum_is_that_of_the_sentences_it_names(disk: tuple[UnreliableDisk, Path, Path]) -> None:
@@ -146,9 +146,9 @@ def test_a_resumed_sum_is_that_of_the_sentences_it_names(disk: tuple[UnreliableD
         recorder.promise(number)
     for place, promised in recorder.power_cuts(cut):
         sums = np.zeros((3, 2), np.float32)
-        done = ResumableSum(place / "sums", A, sums).done
-        assert promised <= done <= promised + 1
-        np.testing.assert_array_equal(sums, np.full((3, 2), done))
+        result = ResumableSum(place / "sums", A, sums).done
+        assert promised <= result <= promised + 1
+        np.testing.assert_array_equal(sums, np.full((3, 2), result))
 
 
 def test_a_resumed_work_folder_holds_right_blocks(disk: tuple[UnreliableDisk, Path, Path]) -> None:

@@ -14,19 +14,19 @@ from phrasemate.utils.machine import cores, share_heaps, trim_heap
 
 def resident() -> float:
     """MB."""
-    found = re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text("ascii"))
-    assert found is not None
-    return int(found[1]) * 1024 / 1e6
+    run = re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text("ascii"))
+    assert run is not None
+    return int(run[1]) * 1024 / 1e6
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no malloc_trim")
 def test_what_is_free_between_what_is_not() -> None:
-    held = [bytes(3_000) for _ in range(40_000)]  # 120 MB in blocks too large for Python's own heap
-    held = held[::400]  # what is left keeps the heap from shrinking by itself
+    blocks = [bytes(3_000) for _ in range(40_000)]  # 120 MB in blocks too large for Python's own heap
+    blocks = blocks[::400]  # what is left keeps the heap from shrinking by itself
     before = resident()
     trim_heap()
     assert before - resident() > 60
-    assert len(held) == 100
+    assert len(blocks) == 100
 
 
 def raising(_: None) -> None:

@@ -55,8 +55,8 @@ def test_csls_as_a_plain_loop(block: int, k: int) -> None:
 
 def test_csls_takes_hubs_back() -> None:
     x = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8]], np.float32)
-    hub, own = [0.8, 0.6], [0.995, 0.0998]
-    z = np.array([hub, own], np.float32)
+    hub, mate = [0.8, 0.6], [0.995, 0.0998]
+    z = np.array([hub, mate], np.float32)
     assert nearest(x, z)[0][:, 0].tolist() == [1, 0, 0]
     assert nearest(x, z, penalties=csls_penalties(x, z, 3))[0][0, 0] == 1
 
@@ -76,22 +76,22 @@ def test_of_equal_ones_the_first_are_taken(many: int, k: int) -> None:
     similar = x @ z.T
     assert rows.tolist() == [ordered(row)[:k] for row in similar.tolist()]
     np.testing.assert_array_equal(values, np.take_along_axis(similar, rows, 1))
-    for asked in (neighbour_means, csls_penalties):
+    for function in (neighbour_means, csls_penalties):
         with pytest.raises(InputError, match="k 0; expected 1 or more"):
-            asked(some(40, 4, 0), some(40, 4, 1), 0)
+            function(some(40, 4, 0), some(40, 4, 1), 0)
     with pytest.raises(InputError, match="k 0; expected 1 or more"):
         nearest(x, z, 0)
 
 
 def test_what_is_held_already() -> None:
     x, z = some(9, 4, 6), some(150, 4, 7)
-    held = x @ z.T
-    np.testing.assert_array_equal(neighbour_means(x, z, 5, held), neighbour_means(x, z, 5))
-    np.testing.assert_allclose(neighbour_means(z, x, 5, held.T), neighbour_means(z, x, 5), rtol=1e-6)
-    before = held.copy()
-    for _, found in blocks(x, z, held):
-        found -= 1
-    np.testing.assert_array_equal(held, before)
+    product = x @ z.T
+    np.testing.assert_array_equal(neighbour_means(x, z, 5, product), neighbour_means(x, z, 5))
+    np.testing.assert_allclose(neighbour_means(z, x, 5, product.T), neighbour_means(z, x, 5), rtol=1e-6)
+    before = product.copy()
+    for _, block in blocks(x, z, product):
+        block -= 1
+    np.testing.assert_array_equal(product, before)
 
 
 def test_unlike_vectors() -> None:

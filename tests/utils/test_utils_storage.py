@@ -73,5 +73,5 @@ def test_weights_have_the_permissions_of_other_files(tmp_path: Path, umask: int,
         save_arrays(tmp_path / "a.safetensors", {"a": np.ones(3)})
     finally:
         os.umask(before)
-    (made,) = tmp_path.iterdir()
-    assert stat.S_IMODE(made.stat().st_mode) == mode
+    (file,) = tmp_path.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == mode

@@ -11,18 +11,18 @@ Lexicon = list[tuple[str, str]]
 
 def rotation(dim: int, seed: int) -> np.ndarray:
     """A random orthogonal matrix (dim, dim)."""
-    made, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((dim, dim)))
-    return made.astype(np.float32)
+    result, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((dim, dim)))
+    return result.astype(np.float32)
 
 
 def clustered(count: int, dim: int, clusters: int, seed: int = 0) -> np.ndarray:
     """(count, dim) points around centres of different weight, as the words of a language lie around its topics."""
     draw = np.random.default_rng(seed)
     shares = 1 / np.arange(1, clusters + 1)
-    own = draw.choice(clusters, count, p=shares / shares.sum())
+    numbers = draw.choice(clusters, count, p=shares / shares.sum())
     centres = draw.standard_normal((clusters, dim))
     scales = np.geomspace(1, 0.2, dim)  # the axes are not alike, or any rotation would do
-    return ((centres[own] + 0.7 * draw.standard_normal((count, dim))) * scales).astype(np.float32)
+    return ((centres[numbers] + 0.7 * draw.standard_normal((count, dim))) * scales).astype(np.float32)
 
 
 def two_languages(

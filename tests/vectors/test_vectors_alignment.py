@@ -26,9 +26,9 @@ QUICK = SelfLearning(vocabulary=400, initial=400, patience=4)
 
 def test_procrustes_finds_a_rotation() -> None:
     x, turn = clustered(60, 12, 5), rotation(12, 3)
-    found = procrustes(x, x @ turn)
-    np.testing.assert_allclose(found, turn, atol=1e-5)
-    np.testing.assert_allclose(found @ found.T, np.eye(12), atol=1e-5)
+    result = procrustes(x, x @ turn)
+    np.testing.assert_allclose(result, turn, atol=1e-5)
+    np.testing.assert_allclose(result @ result.T, np.eye(12), atol=1e-5)
     order = np.random.default_rng(0).permutation(60)
     z = (x @ turn)[order]
     np.testing.assert_allclose(procrustes(x, z, order[:40], np.arange(40)), turn, atol=1e-5)
@@ -63,8 +63,8 @@ def test_symmetric_maps_by_another_way() -> None:
     root_x, root_z = qx.T * dx @ qx, qz.T * dz @ qz  # (x'x)^1/2
     left = np.linalg.inv(root_x) @ u @ np.diag(values**0.5) @ u.T @ root_x @ u
     right = np.linalg.inv(root_z) @ vt.T @ np.diag(values**0.5) @ vt @ root_z @ vt.T
-    found = symmetric_maps(x, z)
-    np.testing.assert_allclose(x @ found[0] @ (z @ found[1]).T, x @ left @ (z @ right).T, rtol=1e-3, atol=1e-3)
+    maps = symmetric_maps(x, z)
+    np.testing.assert_allclose(x @ maps[0] @ (z @ maps[1]).T, x @ left @ (z @ right).T, rtol=1e-3, atol=1e-3)
 
 
 def test_supervised_mapping() -> None:
@@ -84,19 +84,21 @@ def test_the_beginning_sees_through_rotation_and_order() -> None:
     pairs = initial_pairs(source.prepared().matrix, target.prepared().matrix, SelfLearning(initial=200))
     assert len(pairs[0]) == len(pairs[1]) == 2 * 200
     right = dict(lexicon)
-    found = [(source.words[a], target.words[b]) for a, b in zip(*pairs, strict=True)]
-    assert sum(right[a] == b for a, b in found) == 400
+    results = [(source.words[a], target.words[b]) for a, b in zip(*pairs, strict=True)]
+    assert sum(right[a] == b for a, b in results) == 400
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_unsupervised_mapping(seed: int) -> None:
     source, target, lexicon = two_languages(400, 30, noise=0.12, seed=seed)
     assert induce(source, target, lexicon).nearest.mean() < 0.02
-    told: list[tuple[int, float, float]] = []
-    mapped = map_unsupervised(source, target, replace(QUICK, seed=seed), progress=lambda *each: told.append(each))
+    events: list[tuple[int, float, float]] = []
+    mapped = map_unsupervised(
+        source, target, replace(QUICK, seed=seed), progress=lambda *arguments: events.append(arguments)
+    )
     assert mapped.learnt is not None
     assert induce(mapped.source, mapped.target, lexicon).csls.mean() > 0.9
-    iterations, keeps, objectives = zip(*told, strict=True)
+    iterations, keeps, objectives = zip(*events, strict=True)
     assert iterations == tuple(range(1, mapped.learnt.iterations + 1))
     assert list(dict.fromkeys(keeps)) == [0.1, 0.2, 0.4, 0.8, 1.0]
     assert objectives[-1] == mapped.learnt.objective > objectives[0]
@@ -112,15 +114,15 @@ def test_a_small_lexicon_is_enough_with_self_learning() -> None:
     source, target, lexicon = two_languages(400, 30, noise=0.2)
     alone = map_supervised(source, target, lexicon[:8])
     mapped = map_unsupervised(source, target, QUICK, lexicon[:8])
-    asked = lexicon[8:]
-    assert induce(alone.source, alone.target, asked).csls.mean() < 0.5
-    assert induce(mapped.source, mapped.target, asked).csls.mean() > 0.7
+    pairs = lexicon[8:]
+    assert induce(alone.source, alone.target, pairs).csls.mean() < 0.5
+    assert induce(mapped.source, mapped.target, pairs).csls.mean() > 0.7
 
 
-@pytest.mark.parametrize("held", [0, 10**9])
+@pytest.mark.parametrize("number", [0, 10**9])
 @pytest.mark.parametrize("block", [500, 10**9])
-def test_a_dictionary_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, held: int, block: int) -> None:
-    monkeypatch.setattr("phrasemate.vectors.alignment.HELD", held)
+def test_a_dictionary_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, number: int, block: int) -> None:
+    monkeypatch.setattr("phrasemate.vectors.alignment.HELD", number)
     monkeypatch.setattr("phrasemate.utils.knn.BLOCK", block)
     x, z, k = clustered(40, 5, 3, 0), clustered(70, 5, 3, 1), 4
     similar = [[float(a @ b) for b in z] for a in x]
@@ -136,8 +138,8 @@ def test_a_dictionary_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, held: int
 
 def test_chance_hides_similarities() -> None:
     x = np.eye(200, dtype=np.float32)
-    kept = [_dictionary(x, x, keep, 1, np.random.default_rng(0))[1][:200] for keep in (0.1, 0.5, 1.0)]
-    shares = [float((target == np.arange(200)).mean()) for target in kept]
+    sizes = [_dictionary(x, x, keep, 1, np.random.default_rng(0))[1][:200] for keep in (0.1, 0.5, 1.0)]
+    shares = [float((target == np.arange(200)).mean()) for target in sizes]
     assert shares == pytest.approx([0.1, 0.5, 1.0], abs=0.12)
 
 
@@ -160,8 +162,8 @@ def test_saved(few: WordVectors, tmp_path: Path) -> None:
     lexicon = [("das", "the"), ("haus", "house")]
     mapped = map_supervised(few, other, lexicon)
     mapped.save(tmp_path / "out")
-    found = WordVectors.load(tmp_path / "out" / "target")
-    assert (found.words, found.language, found.facts["mapping"]) == (other.words, "en", "procrustes")
+    record = WordVectors.load(tmp_path / "out" / "target")
+    assert (record.words, record.language, record.facts["mapping"]) == (other.words, "en", "procrustes")
     with pytest.raises(InputError, match="already exists"):
         mapped.save(tmp_path / "out")
     mapped.save(tmp_path / "out", force=True)

@@ -44,11 +44,11 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder: Model) -> I
 
 
 def test_distil_two_languages_in_one_space(invoke: Invoke) -> None:
-    done = invoke("distil", "en.txt", "-o", "en", "--dim", "4", "--words", "12", "--lang", "en", "--contexts", "2")
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout.startswith("en: 12 words of 4 numbers, the rarest 1 times in the text, in ")
-    done = invoke("distil", "both.tsv", "-o", "de", "--column", "2", "--space", "en", "--json")
-    facts = json.loads(done.stdout)
+    result = invoke("distil", "en.txt", "-o", "en", "--dim", "4", "--words", "12", "--lang", "en", "--contexts", "2")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("en: 12 words of 4 numbers, the rarest 1 times in the text, in ")
+    result = invoke("distil", "both.tsv", "-o", "de", "--column", "2", "--space", "en", "--json")
+    facts = json.loads(result.stdout)
     assert (facts["out"], facts["words"], facts["dim"], facts["skipped"]) == ("de", 15, 4, [])
     english, german = WordVectors.load("en"), WordVectors.load("de")
     assert english.words[:3] == ("the", "and", "bank")
@@ -60,15 +60,15 @@ def test_distil_two_languages_in_one_space(invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--space", "en", "--dim", "4"), "--dim and --space"),
         (("--min-contexts", "9"), "a word has 8 sentences at most"),
     ],
 )
-def test_distil_passes_over_no_option(invoke: Invoke, options: tuple[str, ...], said: str) -> None:
-    done = invoke("distil", "en.txt", "-o", "out", *options)
-    assert (done.exit_code, said in done.stderr) == (2, True)
+def test_distil_passes_over_no_option(invoke: Invoke, options: tuple[str, ...], message: str) -> None:
+    result = invoke("distil", "en.txt", "-o", "out", *options)
+    assert (result.exit_code, message in result.stderr) == (2, True)
 
 
 def test_what_is_done_continuesly_when_the_vectors_are_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,16 +98,16 @@ def test_distil_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None
 def test_distil_into_the_folder_itself(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     distil = ("distil", "../en.txt", "--dim", "4", "--words", "30", "-o")
     assert invoke(*distil[:1], "en.txt", *distil[2:], "here").exit_code == 0
-    there = Path("here").resolve()
-    monkeypatch.chdir(there)
-    done = invoke(*distil, ".", "--force")
-    assert done.exit_code == 0, done.stderr
-    assert sorted(path.name for path in there.iterdir()) == ["MANIFEST.json", "vectors.safetensors", "words.json"]
+    folder = Path("here").resolve()
+    monkeypatch.chdir(folder)
+    result = invoke(*distil, ".", "--force")
+    assert result.exit_code == 0, result.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["MANIFEST.json", "vectors.safetensors", "words.json"]
 
 
 def test_train_info_export(invoke: Invoke) -> None:
-    done = invoke("train", "en.txt", "-o", "plain", "--dim", "3", "--min-count", "1", "--lang", "en")
-    assert done.exit_code == 0, done.stderr
+    result = invoke("train", "en.txt", "-o", "plain", "--dim", "3", "--min-count", "1", "--lang", "en")
+    assert result.exit_code == 0, result.stderr
     facts = json.loads(invoke("info", "plain", "--json").stdout)
     assert (facts["words"], facts["dim"], facts["language"], facts["method"]) == (16, 3, "en", "PPMI and SVD")
     assert "method" in invoke("info", "plain").stdout
@@ -118,13 +118,13 @@ def test_train_info_export(invoke: Invoke) -> None:
 
 def test_map_by_a_lexicon_and_evaluate(invoke: Invoke) -> None:
     options = ("--lexicon", "lexicon.tsv", "--columns", "2,1")
-    done = invoke("map", "xx.vec", "yy.vec.gz", "-o", "out", *options, "--entries", "1:30")
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout == "out/source and out/target: 60 and 60 words, by 30 pairs of the lexicon\n"
-    done = invoke("evaluate", "out/source", "out/target", *options, "--entries", "31:", "--neighbours", "3")
-    assert done.stdout == "30 words asked, 0 have no vector: accuracy at 1 1.0000 by cosine, 1.0000 by CSLS\n"
-    done = invoke("evaluate", "xx.vec", "yy.vec.gz", *options, "--json", "--limit", "50")
-    facts = json.loads(done.stdout)
+    result = invoke("map", "xx.vec", "yy.vec.gz", "-o", "out", *options, "--entries", "1:30")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == "out/source and out/target: 60 and 60 words, by 30 pairs of the lexicon\n"
+    result = invoke("evaluate", "out/source", "out/target", *options, "--entries", "31:", "--neighbours", "3")
+    assert result.stdout == "30 words asked, 0 have no vector: accuracy at 1 1.0000 by cosine, 1.0000 by CSLS\n"
+    result = invoke("evaluate", "xx.vec", "yy.vec.gz", *options, "--json", "--limit", "50")
+    facts = json.loads(result.stdout)
     assert facts["words"] + facts["missing"] == 60
     assert facts["acc@1 nearest"] < 0.3
     assert (
@@ -150,13 +150,13 @@ def test_what_is_read_is_not_overwritten(invoke: Invoke) -> None:
 
 
 def test_map_without_a_lexicon(invoke: Invoke) -> None:
-    done = invoke("map", "xx.vec", "yy.vec.gz", "-o", "out", "--unsupervised", "--json", "--vocabulary", "40")
-    facts = json.loads(done.stdout)
+    result = invoke("map", "xx.vec", "yy.vec.gz", "-o", "out", "--unsupervised", "--json", "--vocabulary", "40")
+    facts = json.loads(result.stdout)
     assert facts["mapping"] == "self-learning, symmetric"
     assert facts["settings"]["vocabulary"] == 40
-    done = invoke("map", "xx.vec", "yy.vec.gz", "-o", "more", "--lexicon", "lexicon.tsv", "--columns", "2,1",
+    result = invoke("map", "xx.vec", "yy.vec.gz", "-o", "more", "--lexicon", "lexicon.tsv", "--columns", "2,1",
                   "--entries", "1:20", "--self-learning")  # fmt: skip
-    assert "by self-learning, " in done.stdout
+    assert "by self-learning, " in result.stdout
 
 
 def test_damaged_rows_are_skipped_if_wished(invoke: Invoke) -> None:
@@ -168,9 +168,9 @@ def test_damaged_rows_are_skipped_if_wished(invoke: Invoke) -> None:
     assert result.stderr == (
         "error: xx.vec, line 4: 9 numbers, expected 8; fix or delete the line, or use --on-error skip\n"
     )
-    done = invoke("info", "xx.vec", "--on-error", "skip", "--json")
-    assert json.loads(done.stdout)["words"] == 59
-    assert done.stderr == "skipped: xx.vec, line 4: 9 numbers, expected 8\n"
+    second_result = invoke("info", "xx.vec", "--on-error", "skip", "--json")
+    assert json.loads(second_result.stdout)["words"] == 59
+    assert second_result.stderr == "skipped: xx.vec, line 4: 9 numbers, expected 8\n"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def plain(model: Model, settings: DistilSettings) -> tuple[dict[str, int], np.nd
     for row, sentence, start, end in zip(*(column.tolist() for column in chosen), strict=True):
         phrase = Phrase(TEXTS[sentence], start, end)
         rows[row].append(model.encode([phrase], settings.pooling, settings.layer)[0])
-    return {word: counts[word] for word in words}, np.array([np.mean(each, axis=0) for each in rows])
+    return {word: counts[word] for word in words}, np.array([np.mean(item, axis=0) for item in rows])
 
 
 @pytest.mark.parametrize("batch", [1, 100, 10**6])
@@ -53,20 +53,20 @@ def test_states_as_a_plain_loop(
     monkeypatch.setattr("phrasemate.vectors.distill.BATCH", batch)
     settings = replace(SETTINGS, pooling=pooling, layer=layer)
     words, expected = plain(encoder, settings)
-    found = mean_states(encoder, TEXTS, settings, "xx")
-    assert found.counts is not None
-    assert dict(zip(found.words, found.counts.tolist(), strict=True)) == words
-    np.testing.assert_allclose(found.matrix, expected, atol=5e-3)  # bfloat16, and other batches
-    assert found.facts["model"] == encoder.hash
+    states = mean_states(encoder, TEXTS, settings, "xx")
+    assert states.counts is not None
+    assert dict(zip(states.words, states.counts.tolist(), strict=True)) == words
+    np.testing.assert_allclose(states.matrix, expected, atol=5e-3)  # bfloat16, and other batches
+    assert states.facts["model"] == encoder.hash
 
 
 def test_projected_to_unit_length(encoder: Model) -> None:
     states = mean_states(encoder, TEXTS, SETTINGS)
-    found = distil(encoder, TEXTS, SETTINGS, dim=6)
-    assert found.projection is not None
-    kernel, bias = found.projection.kernel, found.projection.bias
-    assert (kernel.shape, bias.shape, found.dim) == ((encoder.width, 6), (6,), 6)
-    for row, state in zip(found.matrix, states.matrix, strict=True):
+    vectors = distil(encoder, TEXTS, SETTINGS, dim=6)
+    assert vectors.projection is not None
+    kernel, bias = vectors.projection.kernel, vectors.projection.bias
+    assert (kernel.shape, bias.shape, vectors.dim) == ((encoder.width, 6), (6,), 6)
+    for row, state in zip(vectors.matrix, states.matrix, strict=True):
         flat = np.array([sum(state[i] * kernel[i, j] for i in range(encoder.width)) + bias[j] for j in range(6)])
         np.testing.assert_allclose(row, flat / np.sqrt((flat**2).sum()), atol=1e-4)
     centred = states.matrix.astype(np.float64) @ kernel + bias
@@ -129,7 +129,9 @@ def test_a_state_that_does_not_belong(encoder: Model, monkeypatch: pytest.Monkey
     calls = iter(range(99))
     real = Model.encode
     monkeypatch.setattr(
-        Model, "encode", lambda *given: real(*given) if next(calls) < 2 else (_ for _ in ()).throw(KeyboardInterrupt)
+        Model,
+        "encode",
+        lambda *arguments: real(*arguments) if next(calls) < 2 else (_ for _ in ()).throw(KeyboardInterrupt),
     )
     with pytest.raises(KeyboardInterrupt):
         distil(encoder, TEXTS, SETTINGS, dim=5, partial=partial)

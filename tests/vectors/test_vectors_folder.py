@@ -23,20 +23,20 @@ FILES = ("MANIFEST.json", "vectors.safetensors", "words.json")
 def test_there_and_back(few: WordVectors, tmp_path: Path) -> None:
     projection = Projection(np.ones((5, 3), np.float32), np.arange(3, dtype=np.float32))
     digest = replace(few, projection=projection).save(tmp_path / "de")
-    found = WordVectors.load(tmp_path / "de")
-    assert (found.words, found.language, found.facts) == (few.words, "de", {"method": "by hand", "hash": digest})
-    np.testing.assert_array_equal(found.matrix, few.matrix)
-    np.testing.assert_array_equal(found.counts, few.counts)
-    assert found.projection is not None
-    np.testing.assert_array_equal(found.projection.kernel, np.ones((5, 3)))
-    np.testing.assert_array_equal(found.projection.bias, [0, 1, 2])
+    record = WordVectors.load(tmp_path / "de")
+    assert (record.words, record.language, record.facts) == (few.words, "de", {"method": "by hand", "hash": digest})
+    np.testing.assert_array_equal(record.matrix, few.matrix)
+    np.testing.assert_array_equal(record.counts, few.counts)
+    assert record.projection is not None
+    np.testing.assert_array_equal(record.projection.kernel, np.ones((5, 3)))
+    np.testing.assert_array_equal(record.projection.bias, [0, 1, 2])
     assert sorted(path.name for path in (tmp_path / "de").iterdir()) == list(FILES)
 
 
 def test_without_counts_and_projection(few: WordVectors, tmp_path: Path) -> None:
     replace(few, counts=None).save(tmp_path / "de")
-    found = WordVectors.load(tmp_path / "de")
-    assert (found.counts, found.projection) == (None, None)
+    record = WordVectors.load(tmp_path / "de")
+    assert (record.counts, record.projection) == (None, None)
 
 
 def test_a_full_disk_is_an_error_of_the_system(few: WordVectors, tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_folders_with_files_of_others_stay(few: WordVectors, tmp_path: Path) -> 
     (both / "source" / "more.txt").write_text("mine")
     with pytest.raises(InputError, match=r"holds 'source/more\.txt', too"):
         Mapped(few, few).save(both, force=True)
-    found = {path.name for folder in (tmp_path / "de", model, both / "source") for path in folder.iterdir()}
-    assert {"notes.txt", "encoder.onnx", "more.txt"} <= found
+    results = {path.name for folder in (tmp_path / "de", model, both / "source") for path in folder.iterdir()}
+    assert {"notes.txt", "encoder.onnx", "more.txt"} <= results
 
 
 @pytest.mark.parametrize("suffix", [".new", ".old"])
@@ -202,14 +202,14 @@ def test_what_was_there_is_whole_until_the_new_is_in_its_place(
     """Killed at each renaming and each deletion: always one of both is whole."""
     left = [0]
 
-    def dying(own: Any) -> Any:
-        def done(*given: Any, **more: Any) -> Any:
+    def dying(place: Any) -> Any:
+        def dying_method(*arguments: Any, **more: Any) -> Any:
             left[0] -= 1
             if not left[0]:
                 raise KeyboardInterrupt
-            return own(*given, **more)
+            return place(*arguments, **more)
 
-        return done
+        return dying_method
 
     few.first(2).save(tmp_path / "de")
     for kill in range(1, 6):

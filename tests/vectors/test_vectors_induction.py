@@ -19,21 +19,21 @@ def test_accuracy_as_a_plain_loop() -> None:
     mapped = map_supervised(source, target, lexicon)
     source, target = mapped.source, mapped.target
     lexicon = [*lexicon[:50], ("s3", "t7"), ("s3", "none"), ("s60", "none"), ("none", "t1")]
-    found = induce(source, target, lexicon, k=3)
-    assert (found.words, found.missing) == (tuple(f"s{i}" for i in range(50)), 2)
+    entries = induce(source, target, lexicon, k=3)
+    assert (entries.words, entries.missing) == (tuple(f"s{i}" for i in range(50)), 2)
     unit = {side: [v / np.linalg.norm(v) for v in side.matrix.astype(np.float64)] for side in (source, target)}
     cosine = np.array([[a @ b for b in unit[target]] for a in unit[source]])
     r_z = [sum(sorted(cosine[:, j])[-3:]) / 3 for j in range(120)]
-    for i, word in enumerate(found.words):
+    for i, word in enumerate(entries.words):
         gold = {b for a, b in lexicon if a == word}
         row = cosine[source.index[word]]
-        assert found.nearest[i] == (target.words[max(range(120), key=lambda j: row[j])] in gold)
-        assert found.csls[i] == (target.words[max(range(120), key=lambda j: 2 * row[j] - r_z[j])] in gold)
-    assert found.as_dict() == {
+        assert entries.nearest[i] == (target.words[max(range(120), key=lambda j: row[j])] in gold)
+        assert entries.csls[i] == (target.words[max(range(120), key=lambda j: 2 * row[j] - r_z[j])] in gold)
+    assert entries.as_dict() == {
         "words": 50,
         "missing": 2,
-        "acc@1 nearest": found.nearest.sum() / 50,
-        "acc@1 csls": found.csls.sum() / 50,
+        "acc@1 nearest": entries.nearest.sum() / 50,
+        "acc@1 csls": entries.csls.sum() / 50,
     }
 
 
@@ -48,7 +48,7 @@ def test_words_that_are_not_there(few: WordVectors) -> None:
     with pytest.raises(InputError, match="check its languages, its columns and its case"):
         induce(few, few, [("the", "das")])
     rows = pair_rows(few, few, [("haus", "das"), ("the", "das"), ("東京", "größe")])
-    assert [each.tolist() for each in rows] == [[1, 3], [0, 2]]
+    assert [row.tolist() for row in rows] == [[1, 3], [0, 2]]
 
 
 @pytest.mark.parametrize("packed", [False, True])

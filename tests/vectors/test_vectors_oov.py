@@ -39,29 +39,29 @@ def test_as_the_formula_says(
 ) -> None:
     monkeypatch.setattr(distill, "SAMPLE", sample)
     monkeypatch.setattr(distill, "BATCH", 2)
-    found = cover(vectors, encoder, NEW)
+    coverage = cover(vectors, encoder, NEW)
     added = ["Fenster", "zzz", "mountain", "river-bank"]
-    assert list(found.words) == [*vectors.words, *added]
+    assert list(coverage.words) == [*vectors.words, *added]
     others = {0: [], 7: vectors.words[:3], 1_000: vectors.words}[sample]
     mean = np.mean([alone(encoder, vectors, word) for word in (*added, *others)], axis=0)
     for word in added:
         expected = alone(encoder, vectors, word) - mean
-        row = found.get(word)
+        row = coverage.get(word)
         assert row is not None
         np.testing.assert_allclose(row, expected / np.linalg.norm(expected), atol=2e-2)  # bfloat16, other batches
 
 
 def test_what_was_there_stays(encoder: Model, vectors: WordVectors, tmp_path: Path) -> None:
-    found = cover(vectors, encoder, NEW)
-    np.testing.assert_array_equal(found.matrix[: len(vectors)], vectors.matrix)
-    assert found.counts is not None
+    coverage = cover(vectors, encoder, NEW)
+    np.testing.assert_array_equal(coverage.matrix[: len(vectors)], vectors.matrix)
+    assert coverage.counts is not None
     assert vectors.counts is not None
-    assert found.counts.tolist() == [*vectors.counts.tolist(), 0, 0, 0, 0]
-    assert (found.language, found.facts["covered"], found.projection) == ("xx", 4, vectors.projection)
-    found.save(tmp_path / "wide")
+    assert coverage.counts.tolist() == [*vectors.counts.tolist(), 0, 0, 0, 0]
+    assert (coverage.language, coverage.facts["covered"], coverage.projection) == ("xx", 4, vectors.projection)
+    coverage.save(tmp_path / "wide")
     again = cover(WordVectors.load(tmp_path / "wide"), encoder, [*NEW, "more"])  # what was covered is not read again
-    assert (len(again), again.facts["covered"]) == (len(found) + 1, 5)
-    assert cover(found, encoder, NEW) is found
+    assert (len(again), again.facts["covered"]) == (len(coverage) + 1, 5)
+    assert cover(coverage, encoder, NEW) is coverage
 
 
 def test_vectors_of_another_making_are_refused(encoder: Model, vectors: WordVectors) -> None:
@@ -86,5 +86,5 @@ def test_the_command(encoder: Model, vectors: WordVectors, tmp_path: Path) -> No
     assert "lake" in lacking
     again = CliRunner().invoke(app, ["vectors", "cover", *arguments])
     assert again.exit_code == 1  # it already exists
-    told = CliRunner().invoke(app, ["vectors", "cover", *arguments, "--force"])
-    assert f"{len(lacking)} of them read without a sentence" in told.output
+    second_result = CliRunner().invoke(app, ["vectors", "cover", *arguments, "--force"])
+    assert f"{len(lacking)} of them read without a sentence" in second_result.output

@@ -16,10 +16,10 @@ from phrasemate.vectors.ppmi import PPMISettings, _cooccurrences, _positive_info
 def topics(count: int = 400, seed: int = 0) -> list[str]:
     """Sentences of one of two topics, each with words of its own, and words of both."""
     draw = np.random.default_rng(seed)
-    own = (["cat", "dog", "cow", "pig", "hen"], ["red", "blue", "green", "pink", "grey"])
+    topic_words = (["cat", "dog", "cow", "pig", "hen"], ["red", "blue", "green", "pink", "grey"])
     lines = []
     for _ in range(count):
-        words = [*draw.choice(own[int(draw.integers(2))], 4), *draw.choice(["the", "and", "is"], 3)]
+        words = [*draw.choice(topic_words[int(draw.integers(2))], 4), *draw.choice(["the", "and", "is"], 3)]
         lines.append(" ".join(draw.permutation(words)) + ".")
     return lines
 

@@ -49,7 +49,7 @@ def test_as_a_plain_loop(write: Callable[..., Path], name: str) -> None:
 
 def test_the_first_ones(write: Callable[..., Path]) -> None:
     calls: list[tuple[int, int]] = []
-    vectors = read_fasttext(write(GOOD), limit=2, progress=lambda *done: calls.append(done))
+    vectors = read_fasttext(write(GOOD), limit=2, progress=lambda *arguments: calls.append(arguments))
     assert vectors.words == ("der", "Größe")
     np.testing.assert_array_equal(vectors.matrix, np.array([[0.5, -1], [1e-3, 2.25]], np.float32))
     assert calls == [(2, 2)]

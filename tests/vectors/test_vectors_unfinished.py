@@ -16,7 +16,7 @@ FACTS = '{"a": 1}'
 
 
 @pytest.mark.parametrize(
-    ("done", "sums"),
+    ("number", "sums"),
     [
         (-7, np.zeros((3, 2), np.float32)),
         (1 << 70, np.zeros((3, 2), np.float32)),
@@ -24,9 +24,9 @@ FACTS = '{"a": 1}'
         (1, np.zeros((3, 2), np.int64)),
     ],
 )
-def test_what_makes_no_sense_is_not_gone_on_from(tmp_path: Path, done: int, sums: NDArray[np.float32]) -> None:
+def test_what_makes_no_sense_is_not_gone_on_from(tmp_path: Path, number: int, sums: NDArray[np.float32]) -> None:
     path = tmp_path / "vectors.part"
-    about = {"done": str(done), "facts": FACTS, "crc": ResumableSum._checksum(done, sums, FACTS)}
+    about = {"done": str(number), "facts": FACTS, "crc": ResumableSum._checksum(number, sums, FACTS)}
     save_arrays(path, {"sums": sums}, about)
     with pytest.raises(InputError, match="makes no sense; delete it to start again"):
         ResumableSum(path, {"a": 1}, np.zeros((3, 2), np.float32))
