@@ -95,9 +95,9 @@ def test_every_module_and_every_public_class_has_an_example(generate: ModuleType
     pages = [f"api/{module}.md" for module in generate.MODULES]
     assert [page for page in pages if "```python\n>>> " not in generated[page]] == []
     classes = [(name, member) for name, member in members_of(generate) if inspect.isclass(member)]
-    shown = [(name, member) for name, member in classes if not issubclass(member, Exception)]
-    assert len(shown) > 50
-    assert [name for name, member in shown if ">>> " not in (member.__doc__ or "")] == []
+    items = [(name, member) for name, member in classes if not issubclass(member, Exception)]
+    assert len(items) > 50
+    assert [name for name, member in items if ">>> " not in (member.__doc__ or "")] == []
 
 
 def test_three_arguments_or_more_are_described(generate: ModuleType) -> None:
@@ -107,8 +107,8 @@ def test_three_arguments_or_more_are_described(generate: ModuleType) -> None:
             functions += [(f"{name}.{key}", getattr(value, "__func__", value)) for key, value in vars(member).items()]
         else:
             functions.append((name, inspect.unwrap(member)))
-    shown = [(name, function) for name, function in functions if inspect.isfunction(function)]
-    public = [(name, function) for name, function in shown if not name.rpartition(".")[2].startswith("_")]
+    items = [(name, function) for name, function in functions if inspect.isfunction(function)]
+    public = [(name, function) for name, function in items if not name.rpartition(".")[2].startswith("_")]
     assert len(public) > 100
     assert [name for name, function in public if lacks_arguments(function)] == []
 

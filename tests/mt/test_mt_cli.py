@@ -65,8 +65,8 @@ def test_one_translation_a_line_and_why(text: Path, server: Double, folder: Path
 def test_terms_of_a_dictionary_are_in_the_prompt(text: Path, folder: Path, tmp_path: Path) -> None:
     base = tmp_path / "terms.tsv"
     base.write_text("Motorrad\tmotorised bicycle\n", "utf-8")
-    given = ("--source-lang", "de", "--target-lang", "en", "--index", folder, "--dry-run", "--dictionary", base)
-    result = mt(text, *given)
+    arguments = ("--source-lang", "de", "--target-lang", "en", "--index", folder, "--dry-run", "--dictionary", base)
+    result = mt(text, *arguments)
     assert result.exit_code == 0, result.output
     assert "Motorrad = motorised bicycle\n" in result.stdout
 

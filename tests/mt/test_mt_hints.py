@@ -139,26 +139,26 @@ def test_terms_of_a_dictionary_are_hints_whether_or_not_the_index_holds_them() -
     ]
     searcher = FakeSearcher(FakeModel(*SPANS), FOUND, None)
     dictionaries = [Dictionary("base", entries)]
-    own = Hinter(None, Hints(), searcher, dictionaries=dictionaries, languages=("de", "en"))  # type: ignore[arg-type]
-    (found,) = own([TEXT])
-    assert shown(found) == [
+    hinter = Hinter(None, Hints(), searcher, dictionaries=dictionaries, languages=("de", "en"))  # type: ignore[arg-type]
+    (result,) = hinter([TEXT])
+    assert hints_of(result) == [
         ("Motorrad", ["motorcycle"]),
         ("stand vor", ["stood in front of"]),  # not in the index
         ("Haus", ["premises", "home"]),  # two of them; the longer phrase around it yields
     ]
-    assert [hint.equivalents[0].places for hint in found.hints[1:]] == [(), ()]
-    assert [hint.confidence for hint in found.hints] == [None, 1.0, 1.0]
+    assert [hint.equivalents[0].places for hint in result.hints[1:]] == [(), ()]
+    assert [hint.confidence for hint in result.hints] == [None, 1.0, 1.0]
     elsewhere = Hinter(None, Hints(), searcher, dictionaries=dictionaries, languages=("de", "fr"))  # type: ignore[arg-type]
-    (found,) = elsewhere([TEXT])
-    assert shown(found) == [("Motorrad", ["motorcycle"]), ("kleinen Haus", ["cottage"])]
+    (result,) = elsewhere([TEXT])
+    assert hints_of(result) == [("Motorrad", ["motorcycle"]), ("kleinen Haus", ["cottage"])]
 
 
 def test_a_term_that_was_retrieved_too_keeps_its_places() -> None:
     house_alone = {"Haus": FOUND["Haus"]}
     searcher = FakeSearcher(FakeModel(*SPANS), house_alone, None)
     dictionaries = [Dictionary("base", [[("de", "Haus"), ("en", "House")]])]
-    (found,) = Hinter(None, Hints(), searcher, dictionaries=dictionaries)([TEXT])  # type: ignore[arg-type]
-    (equivalent,) = found.hints[-1].equivalents
+    (result,) = Hinter(None, Hints(), searcher, dictionaries=dictionaries)([TEXT])  # type: ignore[arg-type]
+    (equivalent,) = result.hints[-1].equivalents
     assert (equivalent.text, equivalent.score, len(equivalent.places)) == ("house", 0.86, 1)
 
 
