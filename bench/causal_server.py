@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ class Completer:
         from peft import PeftModel
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left")
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
         for name, path in adapters.items():
             if isinstance(self.model, PeftModel):
@@ -49,35 +50,50 @@ class Completer:
         size = len(self.tokenizer)
         pieces = self.tokenizer.batch_decode([[number] for number in range(size)])
         ends = [number for number, piece in enumerate(pieces) if "\n" in piece]
-        self._ends = torch.tensor([*ends, self.tokenizer.eos_token_id])
+        self._ends = torch.tensor([*ends, self.tokenizer.eos_token_id])  # nothing after the first line counts
 
     @torch.inference_mode()
     def __call__(self, adapter: str, prompts: list[str], tokens: int) -> list[dict[str, Any]]:
         """Text, reason of the end and numbers of tokens for each prompt, as the OpenAI interface has them."""
-        inputs = self.tokenizer(prompts, return_tensors="pt", padding=True)
+        rows = self.tokenizer(prompts)["input_ids"]
         if adapter in self.adapters:
             self.model.set_adapter(adapter)
-            output = self._generated(inputs, tokens)
-        elif self.adapters:
-            with self.model.disable_adapter():
-                output = self._generated(inputs, tokens)
-        else:
-            output = self._generated(inputs, tokens)
-        width = inputs["input_ids"].shape[1]
+        with nullcontext() if adapter in self.adapters or not self.adapters else self.model.disable_adapter():
+            output = self._generated(rows, tokens)
         answers = []
-        for row, length in zip(output[:, width:].tolist(), inputs["attention_mask"].sum(1).tolist(), strict=True):
+        for row, prompt in zip(output.tolist(), rows, strict=True):
             end = next((place for place, token in enumerate(row) if token in self._ends), len(row))
             text = self.tokenizer.decode(row[: end + 1], skip_special_tokens=True)
             line = text[: len(text) - len(text.lstrip())] + text.lstrip().partition("\n")[0]
             choice = {"text": line, "finish_reason": "stop" if end < len(row) else "length"}
-            answers.append({"choices": [choice], "usage": {"prompt_tokens": length, "completion_tokens": end}})
+            usage = {"prompt_tokens": len(prompt), "completion_tokens": end}
+            answers.append({"choices": [choice], "usage": usage})
         return answers
 
-    def _generated(self, inputs: Any, tokens: int) -> torch.Tensor:
+    def _generated(self, rows: list[list[int]], tokens: int) -> torch.Tensor:
+        """(prompts, tokens) what follows each prompt; what all prompts begin with is computed once."""
+        shared = 0
+        while all(len(row) > shared + 1 and row[shared] == rows[0][shared] for row in rows):
+            shared += 1
+        longest = max(map(len, rows))
+        gaps = [longest - len(row) for row in rows]
+        pad = self.tokenizer.pad_token_id or 0
+        ids = torch.tensor([row[:shared] + [pad] * gap + row[shared:] for row, gap in zip(rows, gaps, strict=True)])
+        mask = torch.ones_like(ids)
+        for number, gap in enumerate(gaps):
+            mask[number, shared : shared + gap] = 0
+        cache = self.model(ids[:1, :shared], use_cache=True).past_key_values
+        cache.batch_repeat_interleave(len(rows))
         output: torch.Tensor = self.model.generate(
-            **inputs, max_new_tokens=tokens, do_sample=False, eos_token_id=self._ends.tolist()
+            ids,
+            attention_mask=mask,
+            past_key_values=cache,
+            max_new_tokens=tokens,
+            do_sample=False,
+            eos_token_id=self._ends.tolist(),
+            pad_token_id=pad,
         )
-        return output
+        return output[:, longest:]
 
 
 def work(completer: Completer, requests: queue.Queue[Request], most: int) -> None:

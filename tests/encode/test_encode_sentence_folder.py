@@ -13,7 +13,9 @@ import pytest
 import tiny
 from safetensors.numpy import load_file, save_file
 from tiny import cosines
+from typer.testing import CliRunner
 
+from phrasemate.cli import app
 from phrasemate.encode import load_model
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.export.hf_folder import read_sentence_folder
@@ -74,6 +76,34 @@ def test_labse_end_to_end(encoder: Path, tmp_path: Path) -> None:
     rounded = load_model(tmp_path / "int8", threads=1)
     assert (tmp_path / "int8" / "encoder.onnx").exists()
     assert cosines(rounded.encode_sentences(TEXTS), library.encode(TEXTS)).min() >= 0.98
+
+
+@pytest.mark.parametrize("kind", ["LaBSE", "ModernBERT"])
+def test_export_index_and_search_by_command(kind: str, encoder: Path, tmp_path: Path) -> None:
+    """What a user does with a folder of an encoder: each sentence is nearest to itself."""
+    if kind == "LaBSE":
+        import torch
+        from sentence_transformers.base.modules import Dense, Normalize
+
+        dense = Dense(64, 64, activation_function=torch.nn.Tanh())
+        write(tmp_path / "hf", encoder, "cls", dense, Normalize())
+    else:
+        families.save_family("modernbert", tmp_path / "hf")
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(tiny.SENTENCES) + "\n", "utf-8")
+
+    def run(*given: object) -> str:
+        result = CliRunner().invoke(app, [*map(str, given)])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    model, index = tmp_path / "model", tmp_path / "idx"
+    run("model", "export", tmp_path / "hf", "-o", model)
+    run("index", text, "-o", index, "--lang", "en", "--model", model, "--threads", 1)
+    answer = json.loads(run("search", index, "The old [[bank]] on the river was closed.", "--json"))
+    (phrase,) = answer["results"]
+    assert phrase["groups"][0]["text"] == "bank"
+    assert phrase["groups"][0]["score"] > 0.99
 
 
 def test_prompts_by_name(encoder: Path, tmp_path: Path) -> None:

@@ -162,6 +162,15 @@ def test_a_term_that_was_retrieved_too_keeps_its_places() -> None:
     assert (equivalent.text, equivalent.score, len(equivalent.places)) == ("house", 0.86, 1)
 
 
+def test_where_a_scorer_judges_cosines_do_not_and_70_percent_are_enough() -> None:
+    """A candidate of the lexicon may be far from the sentence's vector."""
+    for sure, phrases in ((0.72, ["alte Motorrad", "stand", "kleinen Haus"]), (0.68, [])):
+        searcher = FakeSearcher(FakeModel(*SPANS), {**FOUND, "stand": [("stood", 0.2, ["It stood."])]}, sure)
+        searcher.scorer = "scorer"  # type: ignore[assignment]
+        (found,) = Hinter(None, Hints(), searcher)([TEXT])  # type: ignore[arg-type]
+        assert [phrase for phrase, _ in shown(found)] == phrases
+
+
 def test_hits_are_looked_up_only_for_phrases_that_may_pass() -> None:
     result = hinter()
     result([TEXT, "Ein Haus."])

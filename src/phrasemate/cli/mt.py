@@ -47,7 +47,14 @@ SegmenterName = Annotated[Segmenter, option("--segmenter", "learned|ngram", "Wha
 Equivalents = Annotated[int, option("--limit", "-k", "N", "Equivalents of a phrase.", min=1)]
 Contexts = Annotated[int, option("--contexts", "N", "Contexts of an equivalent.", min=0)]
 Confidence = Annotated[
-    float, option("--min-confidence", "X", "Minimum confidence, if the model has one.", min=0, max=1)
+    float | None,
+    option(
+        "--min-confidence",
+        "X",
+        "Minimum confidence, if the model has one (default: 0.7; 0.9 without a scorer).",
+        min=0,
+        max=1,
+    ),
 ]
 Budget = Annotated[int, option("--budget", "N", "Tokens that the hints of a sentence may take.", min=0)]
 IndexModel = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: that of the index).")]
@@ -157,13 +164,13 @@ def translate(
     ] = False,
     k: Equivalents = 2,
     contexts: Contexts = 1,
-    confidence: Confidence = 0.9,
+    confidence: Confidence = None,
     floor: Annotated[
         float | None,
         option(
             "--min-score",
             "X",
-            "Minimum similarity of a word's nearest phrase (default: 0.7; 0.8 without confidence).",
+            "Minimum similarity of a word's nearest phrase (default: 0; 0.7 without a scorer; 0.8 without confidence).",
         ),
     ] = None,
     per_word: Annotated[
@@ -409,7 +416,7 @@ def prepare(
     dictionary: Dictionaries = None,
     k: Equivalents = 2,
     contexts: Contexts = 1,
-    confidence: Confidence = 0.9,
+    confidence: Confidence = None,
     floor: Annotated[float | None, option("--min-score", "X", "Minimum similarity of a word's nearest phrase.")] = None,
     budget: Budget = 400,
     seed: Annotated[int, option("--seed", "N", "Seed for choosing the examples.")] = 0,

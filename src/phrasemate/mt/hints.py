@@ -35,8 +35,20 @@ from phrasemate.utils.storage import NewFile
 
 WIDE = 20  # equivalents among which one that occurs in a translation is looked for
 NEAR = 10  # candidates that are compared to tell the nearest: of so few an approximate search misses none in practice
-FLOORS = {True: (0.7, 0.0), False: (0.8, 0.05)}  # with the model's confidence, and without it (results/log/mt.md)
 SLACK = 0.02  # by which a cosine may differ that was computed among other sentences (16-bit arithmetic)
+
+
+class Limits(NamedTuple):
+    """The defaults of `Hints`: least confidence, least cosine, and what each further word adds to it."""
+
+    confidence: float
+    floor: float
+    per_word: float
+
+
+BY_SCORER = Limits(0.7, 0.0, 0.0)  # candidates are chosen and judged by more than vectors (results/log/mt.md)
+BY_CONFIDENCE = Limits(0.9, 0.7, 0.0)
+BY_COSINES = Limits(0.9, 0.8, 0.05)
 
 
 class Place(NamedTuple):
@@ -101,16 +113,17 @@ class Hints:
         overlapping: Whether phrases may share words.
         k: Equivalents of a phrase at most: the best, and those whose support is at most ``close`` less.
         contexts: Places of each equivalent, cut to ``width`` characters (paper: 100).
-        confidence: The least confidence of a phrase's best equivalent, where the model tells it.
+        confidence: The least confidence of a phrase's best equivalent, where the model tells it. None: .7 where the
+            search chooses among candidates by a scorer, else .9.
         floor: The least cosine of the nearest phrase of a word's equivalent. ``per_word`` is what each further word
-            adds, because the cosines of wrong ones grow with the words. None: .7 and 0 where the model tells its
-            confidence, else .8 and .05.
+            adds, because the cosines of wrong ones grow with the words. None: 0 and 0 where there is a scorer; .7 and
+            0 where the model tells its confidence; else .8 and .05.
         quick: No second look at what was retrieved (`Searcher`).
         budget: Tokens that all hints of a sentence may take.
         least: The least number of characters of a phrase.
 
-    >>> Hints(k=3, budget=200).confidence
-    0.9
+    >>> Hints(k=3, budget=200).threshold
+    0.7
     """
 
     threshold: float = 0.7
@@ -121,7 +134,7 @@ class Hints:
     width: int = 100
     floor: float | None = None
     per_word: float | None = None
-    confidence: float = 0.9
+    confidence: float | None = None
     close: float = 0.08
     quick: bool = False
     budget: int = 400
@@ -173,9 +186,11 @@ class Hinter:
             searcher or Searcher(index, views=not settings.quick, lexicons=dictionaries),
         )
         self.model = self.searcher.model
-        floor, per_word = FLOORS[self.searcher.scorer is not None or self.searcher.calibrated is not None]
-        self._floor = floor if settings.floor is None else settings.floor
-        self._per_word = per_word if settings.per_word is None else settings.per_word
+        limits = BY_CONFIDENCE if self.searcher.calibrated is not None else BY_COSINES
+        limits = BY_SCORER if self.searcher.scorer is not None else limits
+        self._confidence = limits.confidence if settings.confidence is None else settings.confidence
+        self._floor = limits.floor if settings.floor is None else settings.floor
+        self._per_word = limits.per_word if settings.per_word is None else settings.per_word
         if settings.segmenter == "learned" and self.model.learned is None:
             raise InputError(f"the model {self.model.name} has no learned segmenter; use the n-gram segmenter")
 
@@ -281,12 +296,12 @@ class Hinter:
     def _hint(self, result: Result) -> Hint | None:
         """Hint of a phrase; None where no candidate is good enough, or the best one is not."""
         settings, phrase, groups = self.settings, result.phrase, result.groups
-        sure = None if result.confidence is None else result.confidence >= settings.confidence
+        sure = None if result.confidence is None else result.confidence >= self._confidence
         if not groups or sure is False:
             return None
         floor, least = self.floor(phrase.text), groups[0].weight - settings.close
         near = [group for group in groups if group.hits[0].score >= floor and group.weight >= least]
-        if not near or (sure and settings.confidence and near[0] is not groups[0]):
+        if not near or (sure and self._confidence and near[0] is not groups[0]):
             return None
         good = tuple(self._equivalent(group) for group in near[: settings.k])
         return Hint(phrase.text, phrase.start, phrase.end, good, result.confidence)
