@@ -5,8 +5,8 @@
 In a held-out sentence pair, a word of each side is an anchor where the dictionary has the two as equivalents, each
 stands once, and neither has another equivalent in the pair. Recall: the share of anchors that are linked. Precision:
 their share of all links of their words. Error: one less the harmonic mean of both, which is what AER is of sure links.
-Common words are few among anchors, so the error is lower than AER on whole sentences. German is there for comparison:
-it has gold links, too.
+Common words are few among anchors, so the error is lower than AER on whole sentences. German, which has gold links
+too, is measured for comparison.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ Link = tuple[int, int]
 
 def equivalents(data: Path, lang: str) -> tuple[Equivalents, Equivalents]:
     """Single words of the dictionaries, folded: of the language with the English ones, and the other way round."""
-    there: dict[str, set[str]] = defaultdict(set)
+    forward: dict[str, set[str]] = defaultdict(set)
     back: dict[str, set[str]] = defaultdict(set)
     for folder in ("dictionaries", "terms"):
         path = data / folder / f"en-{lang}.tsv.gz"
         for english, other, *_ in table_rows(path) if path.exists() else ():
-            there[folded(other)].add(folded(english))
+            forward[folded(other)].add(folded(english))
             back[folded(english)].add(folded(other))
-    return there, back
+    return forward, back
 
 
 def sentence_pairs(data: Path, lang: str, count: int, seed: int) -> list[Pair]:
@@ -71,11 +71,11 @@ def sentence_pairs(data: Path, lang: str, count: int, seed: int) -> list[Pair]:
     return chosen
 
 
-def anchors(pair: Pair, there: Equivalents, back: Equivalents) -> Iterator[Link]:
+def anchors(pair: Pair, forward: Equivalents, back: Equivalents) -> Iterator[Link]:
     """Pairs of words, by number, that the dictionary pairs in one way only."""
     sources, targets = ([folded(word) for word in side.words()] for side in pair)
     for i, source in enumerate(sources):
-        mates = [j for j, target in enumerate(targets) if target in there.get(source, ())]
+        mates = [j for j, target in enumerate(targets) if target in forward.get(source, ())]
         if len(mates) != 1:
             continue
         backward = [k for k, word in enumerate(sources) if word in back.get(targets[mates[0]], ())]
@@ -86,11 +86,11 @@ def anchors(pair: Pair, there: Equivalents, back: Equivalents) -> Iterator[Link]
 def scores(links: Sequence[Sequence[Link]], expected: Sequence[Sequence[Link]]) -> tuple[float, float, float]:
     """Precision, recall and error."""
     right = touching = total = 0
-    for group, wanted in zip(links, expected, strict=True):
-        rows, columns = {i for i, _ in wanted}, {j for _, j in wanted}
-        right += len(set(group) & set(wanted))
+    for group, pairs in zip(links, expected, strict=True):
+        rows, columns = {i for i, _ in pairs}, {j for _, j in pairs}
+        right += len(set(group) & set(pairs))
         touching += sum(i in rows or j in columns for i, j in group)
-        total += len(wanted)
+        total += len(pairs)
     return right / max(1, touching), right / max(1, total), 1 - 2 * right / max(1, touching + total)
 
 
@@ -103,13 +103,13 @@ def main() -> None:
     model = load_model(args.model, threads=args.threads)
     rows = []
     for lang in args.langs:
-        there, back = equivalents(args.data, lang)
+        forward, back = equivalents(args.data, lang)
         pairs = sentence_pairs(args.data, lang, args.count, args.seed)
-        wanted = [list(anchors(pair, there, back)) for pair in pairs]
+        expected = [list(anchors(pair, forward, back)) for pair in pairs]
         for name, settings in SETTINGS.items():
             links = NeuralAligner(model, **settings).align(pairs)  # type: ignore[arg-type]
-            numbers = [f"{value:.3f}" for value in scores([group or [] for group in links], wanted)]
-            rows.append([lang, name, len(pairs), sum(map(len, wanted)), *numbers])
+            numbers = [f"{value:.3f}" for value in scores([group or [] for group in links], expected)]
+            rows.append([lang, name, len(pairs), sum(map(len, expected)), *numbers])
             print(*rows[-1], flush=True)
     report("dictionary-links", HEADER, rows, signature({"bundled": model}, seed=args.seed, count=args.count))
 
