@@ -92,8 +92,8 @@ def test_export_index_and_search_by_command(kind: str, encoder: Path, tmp_path: 
     text = tmp_path / "text.txt"
     text.write_text("\n".join(tiny.SENTENCES) + "\n", "utf-8")
 
-    def run(*given: object) -> str:
-        result = CliRunner().invoke(app, [*map(str, given)])
+    def run(*arguments: object) -> str:
+        result = CliRunner().invoke(app, [*map(str, arguments)])
         assert result.exit_code == 0, result.output
         return result.stdout
 

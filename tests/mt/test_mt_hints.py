@@ -167,8 +167,8 @@ def test_where_a_scorer_judges_cosines_do_not_and_70_percent_are_enough() -> Non
     for sure, phrases in ((0.72, ["alte Motorrad", "stand", "kleinen Haus"]), (0.68, [])):
         searcher = FakeSearcher(FakeModel(*SPANS), {**FOUND, "stand": [("stood", 0.2, ["It stood."])]}, sure)
         searcher.scorer = "scorer"  # type: ignore[assignment]
-        (found,) = Hinter(None, Hints(), searcher)([TEXT])  # type: ignore[arg-type]
-        assert [phrase for phrase, _ in shown(found)] == phrases
+        (result,) = Hinter(None, Hints(), searcher)([TEXT])  # type: ignore[arg-type]
+        assert [phrase for phrase, _ in hints_of(result)] == phrases
 
 
 def test_hits_are_looked_up_only_for_phrases_that_may_pass() -> None:
