@@ -386,10 +386,10 @@ def figures(name: str) -> str:
             f"{lookup['phrases']:,} phrases of {lookup['languages']} languages were looked up in "
             f"{lookup['sentences']:,} English sentences that are not their translations. The first answer is right for "
             f"**{_percent(rows['search']['first'])}** (95 % interval {_percent(rows['search']['low'])} to "
-            f"{_percent(rows['search']['high'])}). One of the first five is right for "
-            f"{_percent(rows['search']['five'])}. Vectors alone reach {_percent(rows['views']['first'])} and the "
-            f"lexicon alone {_percent(rows['dictionary']['first'])}. For ambiguous words, the first answer has the "
-            f"right meaning in {_percent(rows['search']['sense'])} of the cases. Model {lookup['model']}."
+            f"{_percent(rows['search']['high'])}), one of the first five for {_percent(rows['search']['five'])}. "
+            f"Vectors alone reach {_percent(rows['views']['first'])}, the lexicon alone "
+            f"{_percent(rows['dictionary']['first'])}. For ambiguous words, the first answer has the right meaning in "
+            f"{_percent(rows['search']['sense'])} of the cases. Model {lookup['model']}."
         )
     if name == "model":
         return f"{data['model']['name']}, hash {data['model']['hash']}"
