@@ -49,8 +49,9 @@ docs: $(VENV)/.dev ## write the generated pages of the reference, and the figure
 pages: $(VENV)/.dev ## run the commands on the pages, and write what they print into them
 	@PAGES=write $(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/docs
 
-site: $(VENV)/.site docs ## build the documentation as a website in site/
+site: $(VENV)/.site docs ## build the documentation as a website in site/, and look at every page
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/python docs/check_site.py
 	@echo "open site/index.html, or: $(BIN)/python -m http.server --directory site 8080"
 
 bench: $(VENV)/.dev $(HF)/model.safetensors ## run every benchmark (needs the corpora in DATA; some 15 minutes)

@@ -217,10 +217,10 @@ def errors() -> str:
     raised: dict[str, dict[str, list[str]]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         folder = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        for name, message in _messages(ast.parse(path.read_text("utf-8"))):
+        for name, message in filter(all, _messages(ast.parse(path.read_text("utf-8")))):
             raised.setdefault(name, {}).setdefault(folder, []).append(message)
     for name, folders in sorted(raised.items()):
-        parts += [f"## {name}", inspect.getdoc(getattr(module, name)) or ""]
+        parts += [f"## {name}", _described(inspect.getdoc(getattr(module, name)))]
         for folder, messages in sorted(folders.items()):
             parts += [f"### {folder}", "\n".join(f"- `{message}`" for message in dict.fromkeys(messages))]
     return "\n\n".join(parts) + "\n"
@@ -232,7 +232,9 @@ def _messages(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in known:
             texts = [text for argument in node.args if (text := _text(argument))]
-            if texts:
+            if name == phrasemate.errors.MissingExtra.__name__:
+                yield name, str(phrasemate.errors.MissingExtra(*texts)) if len(texts) == 2 else ""
+            elif texts:
                 yield name, "; ".join(texts)
 
 

@@ -270,3 +270,12 @@ def anchors(text: str) -> set[str]:
     """The names of a page's headings, as links have them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_what_a_page_fetches_is_seen() -> None:
+    check = loaded("check_site")
+    assert check.fetched('<script src="https://a.example/x.js"></script>') == ["https://a.example/x.js"]
+    assert check.fetched("<link href=//b.example/x.css rel=stylesheet>") == ["//b.example/x.css"]
+    assert check.fetched("@font-face { src: url('http://c.example/f.woff') }") == ["http://c.example/f.woff"]
+    assert check.fetched('<a href="https://d.example/">a link</a> <img src="../images/a.png">') == []
+    assert check.fetched('<link rel="canonical" href="https://e.example/">') == []

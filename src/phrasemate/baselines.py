@@ -84,7 +84,7 @@ def agg(queries: Sentences, documents: Sentences, source: WordVectors, target: W
     other dimensions.
     """
     if source.dim != target.dim:
-        raise InputError(f"vectors of {source.dim} and of {target.dim} dimensions; expected as many")
+        raise InputError(f"vectors of {source.dim} and of {target.dim} dimensions; the numbers must be equal")
     return sums(queries, source) @ sums(documents, target).T
 
 

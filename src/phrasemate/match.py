@@ -69,7 +69,7 @@ class MatchSettings:
             if not isfinite(value):
                 raise InputError(f"{name} {value}; expected a number")
         if self.one_to_one and self.candidates > 1:
-            raise InputError(f"{self.candidates} candidates a term, but one to one; leave one of them out")
+            raise InputError(f"{self.candidates} matches per term contradict one to one; leave one of them out")
 
     @property
     def least_margin(self) -> float:

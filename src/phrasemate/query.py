@@ -53,17 +53,17 @@ def parse_query(query: str) -> Query:
             literal(brackets)
         elif brackets[0] == "[":
             if opening >= 0 or len(brackets) > 3:
-                raise QueryError(f"a [[ inside [[ ]] in {query!r}; {EXPECTED}")
+                raise QueryError(f"[[ inside [[ ]] in {query!r}; {EXPECTED}")
             literal(brackets[2:])
             opening = length
         elif opening < 0 or len(brackets) > 3:
-            raise QueryError(f"a ]] without its [[ in {query!r}; {EXPECTED}")
+            raise QueryError(f"]] without [[ in {query!r}; {EXPECTED}")
         else:
             phrases.append((opening, length))
             opening = -1
             literal(brackets[2:])
     if opening >= 0:
-        raise QueryError(f"a [[ without its ]] in {query!r}; {EXPECTED}")
+        raise QueryError(f"unclosed [[ in {query!r}; {EXPECTED}")
     text = "".join([*parts, query[at:]])
     return Query(text, tuple(_trimmed(text, start, end, query) for start, end in phrases))
 
@@ -93,5 +93,5 @@ def _unescape(match: re.Match[str]) -> str:
 def _trimmed(text: str, start: int, end: int, query: str) -> Phrase:
     phrase = text[start:end]
     if not any(character.isalnum() for character in phrase):
-        raise QueryError(f"{phrase!r} in [[ ]] marks no letter or digit in {query!r}; {EXPECTED}")
+        raise QueryError(f"the marked phrase {phrase!r} has no letter or digit in {query!r}; {EXPECTED}")
     return Phrase(text, end - len(phrase.lstrip()), start + len(phrase.rstrip()))

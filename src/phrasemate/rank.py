@@ -203,7 +203,9 @@ def margin_lists(run: Run, back: Run, k: int = 4, how: str = "ratio") -> Run:
     Raises InputError for a document that ``back`` has no row for.
     """
     if run.ids.size and run.ids.max() >= len(back.ids):
-        raise InputError(f"document {run.ids.max()}: the lists the other way have {len(back.ids)} rows, one a document")
+        raise InputError(
+            f"document {run.ids.max()}: the lists the other way have {len(back.ids)} rows, one per document"
+        )
     back_means = neighbourhood(back, k)
     row_ids = np.maximum(run.ids, 0)
     candidate_means = back_means[row_ids] if len(back_means) else np.zeros(run.ids.shape, np.float32)

@@ -506,7 +506,7 @@ def document_terms(
     if searcher is not None:
         model = searcher.model
     if model is None:
-        raise InputError("neither a searcher nor a model is given; expected one of them")
+        raise InputError("neither a searcher nor a model is given; give one of them")
     inputs = [document] if isinstance(document, Document) else document
     terms = extract_terms(inputs, model, settings, progress, reference)
     terms = mark_known(terms, glossary)

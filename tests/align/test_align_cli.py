@@ -96,7 +96,7 @@ def test_a_second_run(invoke: Invoke) -> None:
     invoke("align", "de", "en", "-o", "links")
     result = invoke("align", "de", "en", "-o", "links")
     assert result.exit_code == 1
-    assert result.stderr == "error: links: already exists; take another name, or add --force to overwrite it\n"
+    assert result.stderr == "error: links: already exists; choose another name, or add --force to overwrite it\n"
     assert invoke("align", "de", "en", "-o", "links", "--force").exit_code == 0
 
 
@@ -119,8 +119,8 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
         (("align", "de", "en", "-o", "x", "--columns", "2,1"), 2, "--columns is for one file with tabs, not for en"),
         (("align", "both.tmx", "-o", "x", "--columns", "2,1"), 2, "--columns is for one file with tabs, not for both"),
         (("align", "de", "en", "-o", "x", "--langs", " , "), 2, "expected two languages"),
-        (("align", "de", "en", "-o", "./en", "--force"), 1, "en: is read, too; expected"),
-        (("pairs", "de", "en", "de", "-o", "de", "--force"), 1, "de: is read, too; expected"),
+        (("align", "de", "en", "-o", "./en", "--force"), 1, "en: would be read and written; give"),
+        (("pairs", "de", "en", "de", "-o", "de", "--force"), 1, "de: would be read and written; give"),
         (("pairs", "de", "en", "de", "-o", "x", "--frequent", "nan"), 2, "--frequent"),
         (("align", "de", "en", "-o", "x", "--method", "itermax", "--symmetrise", "union"), 1, "no directions"),
         (("align", "de", "en", "-o", "x", "--method", "eflomal", "--layer", "3"), 2, "mean nothing to eflomal"),

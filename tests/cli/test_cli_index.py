@@ -193,10 +193,10 @@ def test_group_help_shows_both_forms(invoke: Invoke) -> None:
 
 def test_how_phrases_are_found_is_for_a_new_index(invoke: Invoke, library: Library, text: str) -> None:
     library.index.exists = False
-    assert invoke("index", text, "-o", "idx", "--threshold", "0.5", "--max-words", "4").exit_code == 0
+    assert invoke("index", text, "-o", "idx", "--min-belief", "0.5", "--max-words", "4").exit_code == 0
     assert library.index.manifest.segment == {"threshold": 0.5, "max_words": 4}
     library.index.exists = True
-    assert invoke("index", text, "-o", "idx", "--threshold", "0.5").exit_code == 0
-    other = invoke("index", text, "-o", "idx", "--threshold", "0.6")
+    assert invoke("index", text, "-o", "idx", "--min-belief", "0.5").exit_code == 0
+    other = invoke("index", text, "-o", "idx", "--min-belief", "0.6")
     assert other.exit_code == 1
     assert "was started with {'threshold': 0.5, 'max_words': 4}" in other.stderr

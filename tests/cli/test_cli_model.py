@@ -108,7 +108,7 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
     options = ["--pooling", "mean", "--layer", "8", "--layer", "3", "--embedding-bits", "8", "--force", "--no-smooth"]
     options += ["--project", str(text), "--dim", "64", "--sentence-prefix", "query: ", "--name", "n", "--licence", "L"]
     options += [
-        "--segment-threshold",
+        "--min-belief",
         "0.8",
         "--max-words",
         "0",

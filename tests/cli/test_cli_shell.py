@@ -203,10 +203,10 @@ def test_help_keeps_the_marks_of_its_examples(invoke: Invoke) -> None:
         (["search", "idx", "x", "-k", "0"], "--limit or -k: expected 1 or more; see phrasemate search --help"),
         (["search", "idx", "x", "-k", "many"], "--limit or -k: expected a whole number"),
         (
-            ["index", "x", "-o", "y", "--threshold", "2"],
-            "--threshold: expected 1 or less; see phrasemate index add --help",
+            ["index", "x", "-o", "y", "--min-belief", "2"],
+            "--min-belief: expected 1 or less; see phrasemate index add --help",
         ),
-        (["index", "x", "-o", "y", "--threshold", "a"], "--threshold: expected a number"),
+        (["index", "x", "-o", "y", "--min-belief", "a"], "--min-belief: expected a number"),
     ],
 )
 def test_a_wrong_value_is_said_in_plain_words(invoke: Invoke, arguments: list[str], expected: str) -> None:

@@ -147,7 +147,7 @@ def test_how_the_document_is_read(run: Invoke) -> None:
         (["de.txt", "-o", "o.tbx"], "give --source-lang"),
         (["de.txt", "-o", "none/o.tsv"], "no such folder"),
         (["de.txt", "--index", "none"], "none"),
-        (["de.txt", "de.tsv", "--column", "1", "-o", "./de.tsv", "--force"], "de.tsv: is read, too"),
+        (["de.txt", "de.tsv", "--column", "1", "-o", "./de.tsv", "--force"], "de.tsv: would be read and written"),
     ],
 )
 def test_errors_are_one_line(run: Invoke, arguments: list[str], message: str) -> None:

@@ -76,9 +76,9 @@ def test_a_first_command_that_fails_stands_in_no_ones_way(invoke: Invoke, tmp_pa
     assert invoke("index", str(tmp_path / "mistyped.txt"), "-o", folder).exit_code == 1
     assert not Path(folder).exists()
     text.write_bytes(b"Gr\xfc\xdfe.\n")
-    assert invoke("index", str(text), "-o", folder, "--threshold", "0.9").exit_code == 1
+    assert invoke("index", str(text), "-o", folder, "--min-belief", "0.9").exit_code == 1
     text.write_text(TEXT, "utf-8")
-    result = invoke("index", str(text), "-o", folder, "--max-words", "1", "--threshold", "0")
+    result = invoke("index", str(text), "-o", folder, "--max-words", "1", "--min-belief", "0")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(invoke("index", "stats", folder, "--json").stdout)
     assert facts["phrases"] > 20

@@ -239,7 +239,7 @@ def test_a_second_create_leaves_the_index_alone(
     place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...]
 ) -> None:
     versions = {name: tables.open(name).version for name in (SHARDS, *DATA)}
-    with pytest.raises(IndexExists, match="there is an index already"):
+    with pytest.raises(IndexExists, match="an index was made there meanwhile"):
         create(tables, model, {})
     (place / "state.lance").rename(place / "aside")  # the other one is not that far when this one looks
     with pytest.raises(IndexExists, match="the table shards holds rows"):

@@ -198,7 +198,7 @@ def test_what_is_passed_over_is_reported_each_time(folder: Path) -> None:
 
 def test_an_existing_data_set_is_not_overwritten(folder: Path) -> None:
     build_dataset()
-    with pytest.raises(InputError, match="de-en: already exists; take another folder, or add --force"):
+    with pytest.raises(InputError, match="de-en: already exists; choose another folder, or add --force"):
         build_dataset()
 
 

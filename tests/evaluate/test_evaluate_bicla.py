@@ -295,7 +295,7 @@ def test_input_that_cannot_be_used_is_one_error(folders: tuple[Path, Path]) -> N
         run(Settings(data, data, PAIRS, bundled=False))
     text = (place / "de-en.de").read_bytes()
     for content, error, says in (
-        (text[: len(text) // 2], InputError, "expected as many"),
+        (text[: len(text) // 2], InputError, "the numbers must be equal"),
         (text.replace(b".", b"\xff", 1), ReadError, "not UTF-8"),
         (b"\n" + text, ReadError, "line 1: a blank line"),
         (b"", ReadError, "an empty file"),
@@ -325,7 +325,7 @@ def test_the_command_with_trained_folders(folders: tuple[Path, Path], tmp_path: 
     assert result.exit_code == 0, result.output
     for title in ("Table 2: rankers", "Table 3: ensembles", "Table 4: zero-shot", "Table 5: zero-shot", "signature: "):
         assert title in result.stdout
-    result = invoke(folders, "--runs", str(tmp_path / "runs" / "bicla"), "--json", "--only", "transfer", "--first", "9")
+    result = invoke(folders, "--runs", str(tmp_path / "runs" / "bicla"), "--json", "--only", "transfer", "--limit", "9")
     record = json.loads(result.stdout)
     assert [row["trained on"] for row in record["zero-shot"]["rows"]] == ["cs-en", "de-en"]
     assert record["signature"]["sentences"] == "9,9"

@@ -294,7 +294,7 @@ def test_the_command_prints_tables_or_json(lookups: Path, tiny_bundled: Model, t
         (("--langs", "xx"), "no queries of xx; there are de"),
         (("--systems", "psychic"), "no system 'psychic'"),
         (("--systems", "quick", "--against", "search"), "not among the systems asked, quick"),
-        (("--size", "5"), "expected English sentences, one a line"),
+        (("--size", "5"), "expected English sentences, one per line"),
         (("--model", "search=bundled"), "two rows of one name"),
         (("--model", "x"), "expected NAME=FOLDER"),
     ],

@@ -87,7 +87,7 @@ def test_a_system_that_is_not_there_is_named(make: Make) -> None:
 def test_scores_have_names_of_their_own(make: Make, tmp_path: Path, score: str) -> None:
     """Another table of that name would take the place of the first in the JSON."""
     (tmp_path / "x").write_text("1\n" * len(REFERENCES))
-    with pytest.raises(InputError, match="give the score a name of its own"):
+    with pytest.raises(InputError, match="give the score another name"):
         run(Settings(make(), scores={f"{score}:de-en:plain": tmp_path / "x"}, bertscore=Path("bundled"), comet="x"))
 
 

@@ -132,7 +132,7 @@ def test_what_is_not_store(tmp_path: Path) -> None:
         (tmp_path / "other").write_bytes(content)
         with pytest.raises(IndexUnsupported, match="is not a store of example sentences"):
             ExampleIndex.open(tmp_path / "other")
-        with pytest.raises(IndexExists, match="holds something else"):
+        with pytest.raises(IndexExists, match="is not a store of sentences"):
             ExampleIndex.build(DOCUMENTS, tmp_path / "other")
         assert (tmp_path / "other").read_bytes() == content
     with pytest.raises(PhraseIndexError, match="No such file or directory"):

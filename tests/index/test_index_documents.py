@@ -178,7 +178,7 @@ def test_another_model_is_refused_by_name(index: Index) -> None:
 
 
 def test_create_and_open_say_what_is_there(index: Index, model: FakeModel, tmp_path) -> None:
-    with pytest.raises(IndexExists, match="holds an index already"):
+    with pytest.raises(IndexExists, match="already holds an index"):
         Index.create(index.path, model)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()

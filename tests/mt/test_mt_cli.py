@@ -50,7 +50,7 @@ def explanations(path: Path) -> list[dict[str, object]]:
 
 def test_one_translation_a_line_and_why(text: Path, server: Double, folder: Path, tmp_path: Path) -> None:
     out, why = tmp_path / "news.en", tmp_path / "why.jsonl"
-    options: Sequence[object] = ("--index", folder, "--min-score", 0.5, "--per-word", 0, "--threshold", 0.3)
+    options: Sequence[object] = ("--index", folder, "--min-score", 0.5, "--per-word", 0, "--min-belief", 0.3)
     result = translate(text, server, *options, "-o", out, "--jsonl", why)
     assert result.exit_code == 0, result.output
     assert out.read_text("utf-8") == "".join(f"{line.upper()}\n" for line in LINES)
@@ -129,7 +129,7 @@ def test_nothing_is_overwritten_unasked(text: Path, server: Double, tmp_path: Pa
     out, why = tmp_path / "news.en", tmp_path / "why.jsonl"
     out.write_text("mine", "utf-8")
     for options, message in (
-        (("-o", out), "already exists; take another name, or add --force"),
+        (("-o", out), "already exists; choose another name, or add --force"),
         (("-o", text, "--force"), "given for -o and as the text"),
         (("-o", why, "--jsonl", why), "given for --jsonl and as the file of -o"),
         (("-o", tmp_path / "none" / "x"), "no such folder"),
@@ -247,7 +247,7 @@ def test_the_sides_of_a_translation_memory_are_reported_by_their_languages(
 
 @pytest.mark.parametrize("form", ["phrases", "sentence", "cot"])
 def test_every_form_translates(text: Path, server: Double, folder: Path, form: str) -> None:
-    result = translate(text, server, "--form", form, "--index", folder, "--threshold", 0.3)
+    result = translate(text, server, "--form", form, "--index", folder, "--min-belief", 0.3)
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [line.upper() for line in LINES]
 

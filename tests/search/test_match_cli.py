@@ -29,7 +29,7 @@ from phrasemate.types import Document, Phrase
 
 Invoke = Callable[..., Any]
 TEXT = ("--source-text", "german", "--target-text", "english")
-EASY = ("--threshold", "0.1", "--neighbours", "2")
+EASY = ("--min-margin", "0.1", "--neighbours", "2")
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_options_are_handed_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) 
         "phrasemate.match.match_terms",
         lambda *arguments: records.append(arguments) or (_ for _ in ()).throw(KeyboardInterrupt),
     )
-    options = ["--margin", "ratio", "--threshold", "1.2", "--min-score", "0.5", "--mutual", "--candidates", "3"]
+    options = ["--margin", "ratio", "--min-margin", "1.2", "--min-score", "0.5", "--mutual", "--limit", "3"]
     options += [
         "--neighbours",
         "4",
@@ -233,10 +233,14 @@ def test_without_text(invoke: Invoke) -> None:
         (("de.txt", "en.tsv", *TEXT, "--force", "--unmatched", "."), 1, ".: is a folder; expected the name of a file"),
         (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "a.tsv"), 1, "expected two files"),
         (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "../{here}/a.tsv"), 1, "expected two files"),
-        (("de.txt", "en.tsv", *TEXT, "--force", "-o", "../{here}/en.tsv"), 1, "/en.tsv: is read, too; expected"),
-        (("de.txt", "en.tsv", *TEXT, "--force", "--unmatched", "german"), 1, "german: is read, too; expected"),
+        (
+            ("de.txt", "en.tsv", *TEXT, "--force", "-o", "../{here}/en.tsv"),
+            1,
+            "/en.tsv: would be read and written; give",
+        ),
+        (("de.txt", "en.tsv", *TEXT, "--force", "--unmatched", "german"), 1, "german: would be read and written; give"),
         (("de.txt", "en.tsv", *TEXT, "--source-index", "idx"), 2, "leave out --source-text"),
-        (("de.txt", "en.tsv", *TEXT, "--one-to-one", "--candidates", "2"), 1, "2 candidates a term, but one to one"),
+        (("de.txt", "en.tsv", *TEXT, "--one-to-one", "--limit", "2"), 1, "2 matches per term contradict one to one"),
         (("de.txt", "en.tsv", *TEXT, "--target-column", "name"), 1, "no column 'name'"),
         (("de.txt", "en.tsv", *TEXT, "--target-column", "9" * 5000), 1, "no column '999"),
         (("de.txt", "en.tsv", *TEXT, "--target-column", "0"), 1, "column=0; expected a name"),

@@ -86,7 +86,7 @@ def test_a_work_folder_that_is_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPa
     assert invoke("de.txt", "en.txt", "-o", "a.tsv", *COMMON, "--work", "w").exit_code == 0
     stopped = NumberEncoder(stop_after=0)
     monkeypatch.setattr("phrasemate.encode.load_model", lambda path=None, threads=None: stopped)
-    result = invoke("de.txt", "en.txt", "-o", "b.tsv", *COMMON, "--work", "w", "--threshold", "0.3", "--pairs", "all")
+    result = invoke("de.txt", "en.txt", "-o", "b.tsv", *COMMON, "--work", "w", "--min-score", "0.3", "--pairs", "all")
     assert result.exit_code == 0
     assert Path("w/work.json").exists()
     Path("de.txt").write_text("Etwas anderes.\n")
@@ -111,15 +111,15 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("none.txt", "en.txt", "-o", "x.tsv"), 1, "none.txt: no such file"),
         (("de.txt", "en.txt", "-o", "x.txt"), 1, "expected a name that ends in .jsonl, .tmx, .tsv"),
-        (("de.txt", "en.txt", "-o", "x.tmx"), 1, "needs to know the source language; give --source-lang"),
+        (("de.txt", "en.txt", "-o", "x.tmx"), 1, "needs the source language; give --source-lang"),
         (("de.txt", "en.txt", "-o", "x.tmx", "--source-lang", "de"), 1, "the target language; give --target-lang"),
         (("de.txt", "en.txt", "-o", "known.tsv"), 1, "already exists"),
-        (("de.txt", "en.txt", "-o", "x.tsv", "--threshold", "1", "--calibrate", "known.tsv"), 2, "give one of them"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--min-score", "1", "--calibrate", "known.tsv"), 2, "give one of them"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--calibrate", "de.txt"), 1, "separated by tabs; fix it\n"),
-        (("de.txt", "en.txt", "-o", "x.tsv", "--threshold", "nan"), 2, "expected a number"),
+        (("de.txt", "en.txt", "-o", "x.tsv", "--min-score", "nan"), 2, "expected a number"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--copies", "0"), 1, "copies 0.0; expected a share above 0"),
-        (("known.tsv", "en.txt", "-o", "./known.tsv", "--force"), 1, "known.tsv: is read, too"),
-        (("de.txt", "en.txt", "-o", "known.tsv", "--force", "--calibrate", "known.tsv"), 1, "known.tsv: is read, too"),
+        (("known.tsv", "en.txt", "-o", "./known.tsv", "--force"), 1, "known.tsv: would be read and written"),
+        (("de.txt", "en.txt", "-o", "known.tsv", "--force", "--calibrate", "known.tsv"), 1, "known.tsv: would be read and written"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--length-ratio", "0.5"), 1, "length ratio 0.5; expected more than 1"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--margin", "csls"), 1, "have no usual threshold"),
         (
@@ -167,7 +167,7 @@ def test_nothing_is_written_among_what_is_read(invoke: Invoke, option: str) -> N
     places = {"-o": "pairs.tsv", "--work": "work"} | {option: "german/here.tsv"}
     result = invoke("german", "en.txt", *COMMON, *(part for place in places.items() for part in place))
     assert result.exit_code == 1
-    assert "lies in german, which is read; expected a place outside of it" in result.stderr
+    assert "lies in german, which is read; choose a place outside of it" in result.stderr
     assert [path.name for path in Path("german").iterdir()] == ["de.txt"]
 
 

@@ -144,7 +144,7 @@ def test_what_is_read_is_not_overwritten(invoke: Invoke) -> None:
         ("export", "en", "-o", "en/words.json", "--force"),
     ):
         result = invoke(*arguments)
-        assert (result.exit_code, "is read, too; expected another" in result.stderr) == (1, True), arguments
+        assert (result.exit_code, "would be read and written; give another" in result.stderr) == (1, True), arguments
     assert WordVectors.load("en").facts["method"] == "distilled"
     assert WordVectors.load("out/source").facts["mapping"] == "procrustes"
 

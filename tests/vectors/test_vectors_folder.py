@@ -124,7 +124,7 @@ def test_sealed_but_senseless(few: WordVectors, tmp_path: Path, monkeypatch: pyt
 def test_sealed_with_a_projection_that_is_none(tmp_path: Path, others: dict[str, tuple[int, ...]]) -> None:
     arrays = {name: np.ones(shape, np.float32) for name, shape in (others | {"matrix": (1, 3)}).items()}
     write_folder(tmp_path / "de", ["one"], arrays, {})
-    with pytest.raises(ModelDamaged, match="makes no sense"):
+    with pytest.raises(ModelDamaged, match="is invalid"):
         WordVectors.load(tmp_path / "de")
 
 
@@ -191,7 +191,7 @@ def test_a_neighbour_of_that_name_stays(few: WordVectors, tmp_path: Path, suffix
     other = tmp_path / f"de{suffix}"
     other.mkdir()
     (other / "diary.txt").write_text("mine")
-    with pytest.raises(InputError, match=rf"de\{suffix}: is in the way, and no word vectors; move it"):
+    with pytest.raises(InputError, match=rf"de\{suffix}: exists and is not a folder of word vectors; move it"):
         few.save(tmp_path / "de")
     assert (other / "diary.txt").read_text() == "mine"
 

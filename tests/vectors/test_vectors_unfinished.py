@@ -28,7 +28,7 @@ def test_what_makes_no_sense_is_not_gone_on_from(tmp_path: Path, number: int, su
     path = tmp_path / "vectors.part"
     about = {"done": str(number), "facts": FACTS, "crc": ResumableSum._checksum(number, sums, FACTS)}
     save_arrays(path, {"sums": sums}, about)
-    with pytest.raises(InputError, match="makes no sense; delete it to start again"):
+    with pytest.raises(InputError, match="is corrupted; delete it to start again"):
         ResumableSum(path, {"a": 1}, np.zeros((3, 2), np.float32))
 
 

@@ -65,7 +65,7 @@ def xpr(
     out: Annotated[Path, option("--out", "-o", "DIR", "The folder of the data set.")],
     langs: Annotated[str, option("--langs", "SRC,TGT", "The two languages, e.g. de,en.")],
     source_text: Annotated[
-        list[str], option("--source-text", "FILES", "Text, folder or dump (.xml, .xml.bz2); may be repeated.")
+        list[str], option("--source-text", "FILES", "Text, folder or dump (.xml, .xml.bz2); repeatable.")
     ],
     target_text: Annotated[list[str], option("--target-text", "FILES", "The same in the other language.")],
     links: Annotated[
@@ -82,14 +82,16 @@ def xpr(
     lines: options.SplitLines = options.Lines.PARAGRAPH,
     encoding: Annotated[str | None, option("--encoding", "NAME", "Encoding of the texts (default: UTF-8).")] = None,
     on_error: Annotated[
-        options.OnError, option("--on-error", "raise|skip", "What becomes of unreadable lines of texts.")
+        options.OnError, option("--on-error", "raise|skip", "Stop at what cannot be read, or list it.")
     ] = options.OnError.RAISE,
     examples: Annotated[
         int, option("--examples", "N", "Maximum number of example sentences for each phrase.", min=1)
     ] = 32,
     least: Annotated[int, option("--min-examples", "N", "Example sentences that each side needs.", min=0)] = 1,
     extra: Annotated[int, option("--extra", "N", "Characters that a sentence has beyond the phrase.", min=0)] = 10,
-    longest: Annotated[int, option("--longest", "N", "Maximum number of characters of a sentence.", min=1)] = 500,
+    longest: Annotated[
+        int, option("--max-characters", "N", "Maximum number of characters of a sentence.", min=1)
+    ] = 500,
     copies: Annotated[
         float, option("--copies", "SHARE", "Leave out pairs with a higher ROUGE-L both ways; 1: none.")
     ] = 0.5,
@@ -99,7 +101,7 @@ def xpr(
         int, option("--max-words", "N", "Maximum number of words of a phrase; 0: any number.", min=0)
     ] = 0,
     most: Annotated[int, option("--limit", "N", "Maximum number of pairs in all three splits; 0: all.", min=0)] = 0,
-    seed: Annotated[int, option("--seed", "N", "Another number draws other splits.")] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed of the draw: another number draws other splits.")] = 0,
     force: Annotated[bool, flag("--force", "Overwrite a data set that exists.")] = False,
     as_json: options.JsonAtEnd = False,
 ) -> None:

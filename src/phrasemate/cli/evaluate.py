@@ -57,8 +57,8 @@ def ccpr(
         option(
             "--model",
             "NAME=FOLDER[:POOLING]",
-            "A row of its own, before the bundled model's; FOLDER is a model folder or 'bundled', "
-            "POOLING mean, ends, head or sentence (default: the model's own). May be given several times.",
+            "An extra row before the bundled model's; FOLDER is a model folder or 'bundled', "
+            "POOLING mean, ends, head or sentence (default: the model's own). Repeatable.",
         ),
     ] = None,
     bundled: Annotated[
@@ -189,7 +189,7 @@ def xpr(
             "--without",
             "FILE",
             "Phrase pairs that are not asked because a model was trained on them: JSON lines with source and "
-            "target. They stay candidates. May be given several times.",
+            "target. They stay candidates. Repeatable.",
         ),
     ] = None,
     threads: Threads = None,
@@ -237,7 +237,7 @@ def mt(
         option(
             "--scores",
             "SCORE:DIRECTION:SYSTEM=FILE",
-            "Scores that were made elsewhere, one per line (COMET). May be given several times.",
+            "Scores that were made elsewhere, one per line (COMET). Repeatable.",
         ),
     ] = None,
     comet: Annotated[
@@ -245,7 +245,7 @@ def mt(
     ] = "",
     terms: Annotated[
         list[Path] | None,
-        option("--terms", "FILE", "Count how often a term base's terms are used. May be given several times."),
+        option("--terms", "FILE", "Count how often a term base's terms are used. Repeatable."),
     ] = None,
     samples: Annotated[int, option("--samples", "N", "Samples of the bootstrap.", min=100)] = 1_000,
     folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write mt.json here.")] = None,
@@ -312,7 +312,7 @@ def bicla(
         Path | None,
         option("--reranker", "DIR", "Re-ranker of the bundled encoder (default: the one that comes with it)."),
     ] = None,
-    first: Annotated[int, option("--first", "N", "Only the first N sentences of each set (0: all).", min=0)] = 0,
+    first: Annotated[int, option("--limit", "N", "First N sentences of each set (0: all).", min=0)] = 0,
     threads: Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)] = None,
     folder: Annotated[
         Path | None, option("--out", "-o", "DIR", "Write bicla.json and the heat map, as SVG, here.")
@@ -404,7 +404,7 @@ def lookup(
     langs: Annotated[str, option("--langs", "XX,...", "Languages of the queries (default: all there are).")] = "",
     model: Annotated[
         list[str] | None,
-        option("--model", "NAME=FOLDER", "A row for a search with this model folder. May be given several times."),
+        option("--model", "NAME=FOLDER", "A row for a search with this model folder. Repeatable."),
     ] = None,
     systems: Annotated[
         str,

@@ -56,7 +56,7 @@ def examples(
     ] = None,
     index: Annotated[Path | None, option("--index", "DIR", "Sentences of this index.")] = None,
     text: Annotated[
-        list[str] | None, option("--text", "FILES", "Sentences of this file or folder (may be given several times).")
+        list[str] | None, option("--text", "FILES", "Sentences of this file or folder (repeatable).")
     ] = None,
     store: Annotated[
         Path | None,
@@ -66,9 +66,9 @@ def examples(
     extra: Annotated[
         int, option("--extra", "N", "How many characters a sentence must have beyond the phrase.", min=0)
     ] = 10,
-    seed: Annotated[int, option("--seed", "N", "Another number draws other sentences.")] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed of the draw: another number draws other sentences.")] = 0,
     language: Annotated[
-        list[str] | None, option("--language", "LANG", "With --index: only this language (may be repeated).")
+        list[str] | None, option("--language", "LANG", "With --index: only this language (repeatable).")
     ] = None,
     lang: Annotated[str, option("--lang", "LANG", "Language of --text, e.g. en or zh.")] = "",
     column: options.Column = None,

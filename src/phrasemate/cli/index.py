@@ -27,11 +27,11 @@ Target = Annotated[
     option(
         "--target-recall",
         "R",
-        "Choose lists, codes and candidates for this recall@1, e.g. 0.95, by measuring; kept in the index.",
+        "Measure and keep the fastest settings that reach this recall, e.g. 0.95.",
     ),
 ]
-At = Annotated[int, option("--at", "N", "With --target-recall: of recall@1, or of recall@10 (10), which costs more.")]
-Seed = Annotated[int, option("--seed", "N", "With --target-recall: which phrases are asked for.")]
+At = Annotated[int, option("--at", "N", "With --target-recall: recall at 1, or at 10, which makes searches slower.")]
+Seed = Annotated[int, option("--seed", "N", "With --target-recall: seed of the sample of phrases.")]
 
 
 def format_tune_report(report: TuneReport) -> str:
@@ -57,11 +57,12 @@ Cluster = Annotated[
     option(
         "--cluster",
         "ADDRESS",
-        "Let Ray workers do it, on Lance tables at DIR (also s3://BUCKET/PATH): HOST:PORT, auto, or local.",
+        "Use Ray workers on Lance tables at DIR (also s3://BUCKET/PATH): HOST:PORT, auto, or local.",
     ),
 ]
 Workers = Annotated[
-    int | None, option("--workers", "N", "With --cluster: how many (default: one for each CPU of it).", min=1)
+    int | None,
+    option("--workers", "N", "With --cluster: number of workers (default: one for each CPU of the cluster).", min=1),
 ]
 
 
@@ -185,7 +186,7 @@ def add(
     ],
     directory: Annotated[Path, option("--out", "-o", "DIR", "The index to make or to append to.")],
     lang: Annotated[
-        str, option("--lang", "LANG", "Language of the texts, e.g. en or zh; of several in a file, that to take.")
+        str, option("--lang", "LANG", "Language of the texts, e.g. en or zh; the one to take if a file has several.")
     ] = "",
     column: options.Column = None,
     text_field: options.TextField = "text",
@@ -198,7 +199,13 @@ def add(
     ] = None,
     threshold: Annotated[
         float | None,
-        option("--threshold", "P", "Minimum probability of a phrase (default: the model's).", min=0, max=1),
+        option(
+            "--min-belief",
+            "P",
+            "How sure the model must be that words are a phrase, 0 to 1 (default: the model's).",
+            min=0,
+            max=1,
+        ),
     ] = None,
     max_words: Annotated[
         int | None, option("--max-words", "N", "Longest phrase (default: the model's).", min=1)
@@ -424,7 +431,7 @@ def delete(
         typer.echo(f"{label(directory)}: {name} deleted")
 
 
-Force = Annotated[bool, flag("--force", "Replace an index that is there.")]
+Force = Annotated[bool, flag("--force", "Replace an existing index.")]
 
 BACKUP_EXAMPLES = """Examples:
 
@@ -457,8 +464,8 @@ RESTORE_EXAMPLES = """Examples:
 
 @app.command("restore", epilog=RESTORE_EXAMPLES)
 def restore(
-    copy: Annotated[Path, argument("COPY", "What backup has made.")],
-    directory: Annotated[Path, option("--out", "-o", "DIR", "The index to put it in the place of, or a new folder.")],
+    copy: Annotated[Path, argument("COPY", "A copy that backup made.")],
+    directory: Annotated[Path, option("--out", "-o", "DIR", "The index to replace, or a new folder.")],
     force: Force = False,
     as_json: options.Json = False,
 ) -> None:

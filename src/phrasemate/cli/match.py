@@ -149,7 +149,7 @@ EXAMPLES = """Examples:
   phrasemate match de.tbx en.xlsx --source-lang de --target-lang en --source-index idx --target-index idx -o out.tbx
   phrasemate match de.csv en.csv --source-column Benennung --target-column 2 \\
       --source-text de.txt --target-text en.txt --one-to-one -o matches.xlsx --unmatched rest.tsv
-  phrasemate match de.txt en.txt --source-text de.gz --target-text en.gz --candidates 3 --threshold 0 --json"""
+  phrasemate match de.txt en.txt --source-text de.gz --target-text en.gz --limit 3 --min-margin 0 --json"""
 
 HELP = """Match the terms of two lists, one in each language.
 
@@ -180,7 +180,7 @@ class Margin(StrEnum):
 
 
 def _text(side: str) -> Any:
-    return option(f"--{side}-text", "FILES", f"Text of the {side} language (may be repeated).")
+    return option(f"--{side}-text", "FILES", f"Text of the {side} language (repeatable).")
 
 
 def _index(side: str) -> Any:
@@ -220,7 +220,7 @@ def match(
         Path | None, option("--unmatched", "FILE", "Terms without a match, as a table with tabs: side, term, id.")
     ] = None,
     threshold: Annotated[
-        float | None, option("--threshold", "X", "Minimum margin of a match (default: csls 0.2, ratio 1.15).")
+        float | None, option("--min-margin", "X", "Minimum margin of a match (default: csls 0.2, ratio 1.15).")
     ] = None,
     least_score: Annotated[
         float, option("--min-score", "X", "Minimum similarity (cosine) of a match.", min=-1, max=1)
@@ -229,9 +229,7 @@ def match(
     one_to_one: Annotated[
         bool, flag("--one-to-one", "Use no term twice, and find the best assignment of all terms.")
     ] = False,
-    candidates: Annotated[
-        int, option("--candidates", "N", "Maximum number of matches for each source term.", min=1)
-    ] = 1,
+    candidates: Annotated[int, option("--limit", "-k", "N", "Matches for each source term.", min=1)] = 1,
     margin: Annotated[
         Margin,
         option(
@@ -307,7 +305,7 @@ def _check_files(to: Path | None, unmatched: Path | None, force: bool, read: Seq
     if to is not None and to.suffix.lower() not in WRITTEN:
         raise InputError(f"{to}: the name of the file must end in {', '.join(WRITTEN)}")
     if to is not None and unmatched is not None and to.resolve() == unmatched.resolve():
-        raise InputError(f"{to}: given for the matches and for the terms without one; expected two files")
+        raise InputError(f"{to}: given for the matches and for the terms without one; give two different files")
     for path in (to, unmatched):
         if path is not None:
             options.check_apart(path, *read)
@@ -320,7 +318,7 @@ def _check_languages(to: Path | None, lists: Sequence[Sequence[Term]]) -> None:
         return
     for name, terms in zip(("source", "target"), lists, strict=True):
         if not all(term.language for term in terms):
-            raise InputError(f"{to}: a term base needs to know the language of the {name} terms; give --{name}-lang")
+            raise InputError(f"{to}: a term base needs the language of the {name} terms; give --{name}-lang")
 
 
 def _side(

@@ -98,7 +98,7 @@ def mine(
     threshold: Annotated[
         float | None,
         option(
-            "--threshold",
+            "--min-score",
             "X",
             "Minimum score of a pair (default: grows with the text, 1.52 for 5,000 sentences, 1.66 for 50,000).",
         ),
@@ -122,7 +122,7 @@ def mine(
             "Look at promising pairs again, by cross-attention or word by word (auto: as the model can).",
         ),
     ] = Rerank.AUTO,
-    k: Annotated[int, option("-k", "N", "Nearest neighbours, each way.", min=1)] = 4,
+    k: Annotated[int, option("--neighbours", "-k", "N", "Nearest neighbours, each way.", min=1)] = 4,
     length_ratio: Annotated[
         float,
         option("--length-ratio", "X", "Drop pairs whose lengths differ by more than this factor (0: keep all).", min=0),
@@ -141,7 +141,7 @@ def mine(
     on_error: options.OrList = options.OnError.RAISE,
     encoding: options.Encoding = "utf-8",
     work: Annotated[
-        Path | None, option("--work", "DIR", "Keep vectors and neighbours here (default: till it is done).")
+        Path | None, option("--work", "DIR", "Keep vectors and neighbours here (default: delete them at the end).")
     ] = None,
     model: options.Model = None,
     threads: options.Threads = None,
@@ -166,9 +166,9 @@ def mine(
     from phrasemate.mine.mining import check_output
 
     if calibrate is not None and threshold is not None:
-        raise typer.BadParameter("--threshold and --calibrate: give one of them")
+        raise typer.BadParameter("--min-score and --calibrate: give one of them")
     if threshold is not None and not math.isfinite(threshold):
-        raise typer.BadParameter(f"--threshold {threshold}: expected a number")
+        raise typer.BadParameter(f"--min-score {threshold}: expected a number")
     options.check_apart(out, source, target, *([calibrate] if calibrate else []))
     check_output(out, force)
     _check_languages(out, source_lang, target_lang)
@@ -210,7 +210,7 @@ def _check_languages(out: Path, source: str, target: str) -> None:
     """The sides of a translation memory are known by their languages alone."""
     if out.suffix.lower() == ".tmx" and not (source and target):
         name = "target" if source else "source"
-        raise InputError(f"{out}: a translation memory needs to know the {name} language; give --{name}-lang")
+        raise InputError(f"{out}: a translation memory needs the {name} language; give --{name}-lang")
 
 
 def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool) -> None:
@@ -224,7 +224,7 @@ def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool)
 
     options.say_skipped(skipped, " (all are in --json)")
     for remark in mined.remarks:
-        typer.echo(f"warning: {remark} (--calibrate, --threshold)", err=True)
+        typer.echo(f"warning: {remark} (--calibrate, --min-score)", err=True)
     typer.echo(f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more")
     for line in _details(report):
         typer.echo(f"  {line}")

@@ -102,7 +102,7 @@ EXPORT_EXAMPLES = """Examples:
   phrasemate model export ./LaBSE -o labse --precision fp32
   phrasemate model export ./embeddinggemma-300m -o gemma --prompt Clustering
   phrasemate model export ./my-encoder -o my-model --project corpus.txt --dim 128
-  phrasemate model export runs/ccpr/model -o my-model --segment-threshold 0.8
+  phrasemate model export runs/ccpr/model -o my-model --min-belief 0.8
   phrasemate model export runs/ccpr/model -o my-model --base ./multilingual-e5-small --share 0.8"""
 
 
@@ -114,9 +114,7 @@ def export(
         Path | None, option("--base", "FOLDER", "Average with the encoder that the training began with.")
     ] = None,
     share: Annotated[float, option("--share", "S", "With --base: the trained weights' share, 0 to 1.")] = 1.0,
-    layer: Annotated[
-        list[int] | None, option("--layer", "N", "Carry this layer too (may be given several times).", min=0)
-    ] = None,
+    layer: Annotated[list[int] | None, option("--layer", "N", "Carry this layer too (repeatable).", min=0)] = None,
     pooling: Annotated[
         Pooling | None,
         option(
@@ -145,7 +143,7 @@ def export(
     ] = None,
     dim: Annotated[int, option("--dim", "N", "Numbers of a projected phrase vector.", min=1)] = DIM,
     segment_threshold: Annotated[
-        float, option("--segment-threshold", "P", "Trained segmenter: minimum probability of a phrase.")
+        float, option("--min-belief", "P", "Trained segmenter: minimum probability of a phrase.")
     ] = 0.7,
     max_words: Annotated[
         int, option("--max-words", "N", "Trained segmenter: longest phrase; 0: any length.", min=0)

@@ -42,7 +42,9 @@ class Segmenter(StrEnum):
 
 HintIndex = Annotated[Path | None, option("--index", "DIR", "Index of text in the target language.")]
 Template = Annotated[Path | None, option("--template", "FILE", "TOML file whose texts replace the form's.")]
-Threshold = Annotated[float, option("--threshold", "X", "Minimum score of a phrase.", min=0, max=1)]
+Threshold = Annotated[
+    float, option("--min-belief", "P", "How sure the model must be that words are a phrase, 0 to 1.", min=0, max=1)
+]
 SegmenterName = Annotated[Segmenter, option("--segmenter", "learned|ngram", "What finds the phrases.")]
 Equivalents = Annotated[int, option("--limit", "-k", "N", "Equivalents of a phrase.", min=1)]
 Contexts = Annotated[int, option("--contexts", "N", "Contexts of an equivalent.", min=0)]
@@ -66,7 +68,9 @@ def cache_folder() -> Path:
     try:
         return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
     except RuntimeError as error:
-        raise InputError("there is no home folder to keep answers in; set XDG_CACHE_HOME to a folder") from error
+        raise InputError(
+            "cannot find a folder for the cache of answers; set XDG_CACHE_HOME, or give --cache FILE"
+        ) from error
 
 
 def chosen_form(form: FormName, template: Path | None, index: Path | None) -> Form:

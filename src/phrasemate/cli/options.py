@@ -62,13 +62,13 @@ def check_outside(first: str, second: str, *written: Path) -> None:
     for folder in filter(Path.is_dir, map(Path, (first, second))):
         for path in written:
             if folder.resolve() in (path.parent.resolve() / path.name).parents:  # a link is replaced, not followed
-                raise InputError(f"{path}: lies in {folder}, which is read; expected a place outside of it")
+                raise InputError(f"{path}: lies in {folder}, which is read; choose a place outside of it")
 
 
 def check_apart(written: Path, *read: str | Path) -> None:
     """Raises InputError where what is read would be lost, by whatever name it is given."""
     if written.exists() and any(Path(path).exists() and written.samefile(path) for path in read):
-        raise InputError(f"{written}: is read, too; expected another file to write")
+        raise InputError(f"{written}: would be read and written; give another output file")
 
 
 SHOWN = 20  # skipped lines that are listed; the rest are counted
@@ -103,8 +103,7 @@ Dictionaries = Annotated[
     option(
         "--dictionary",
         "FILE",
-        "Your dictionary or term base: TSV, TBX, TMX, xlsx, StarDict, dictd, or a folder of them (may be given "
-        "several times).",
+        "Your dictionary or term base: TSV, TBX, TMX, xlsx, StarDict, dictd, or a folder of them (repeatable).",
     ),
 ]
 WithLexicon = Annotated[bool, flag("--lexicon/--no-lexicon", "Use the bundled lexicon.")]

@@ -67,9 +67,7 @@ def search(
         list[str] | None,
         option("--document", "NAME", "Only this document or folder; * stands for any letters (repeatable)."),
     ] = None,
-    language: Annotated[
-        list[str] | None, option("--language", "LANG", "Only in this language (may be given several times).")
-    ] = None,
+    language: Annotated[list[str] | None, option("--language", "LANG", "Only in this language (repeatable).")] = None,
     quick: Quick = False,
     dictionary: Dictionaries = None,
     lexicon: WithLexicon = True,
@@ -211,9 +209,7 @@ def concordance(
     sort: Annotated[
         Sort, typer.Option("--sort", metavar="text|left|right", help="Order of the lines: by what stands on a side.")
     ] = Sort.TEXT,
-    most: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=1_000, help="Lines that are printed.")
-    ] = 20,
+    most: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1_000, help="Lines to print.")] = 20,
     document: Annotated[
         list[str] | None,
         typer.Option("--document", metavar="NAME", help="Only this document or folder; * stands for any letters."),

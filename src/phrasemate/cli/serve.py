@@ -27,11 +27,12 @@ EXAMPLES = """Examples:
 def serve(
     indexes: Annotated[list[Path], argument("DIR...", "The indexes.")],
     host: Annotated[
-        str, option("--host", "ADDRESS", "Address to listen on; another than this needs a token.")
+        str, option("--host", "ADDRESS", "Address to listen on; any other than 127.0.0.1 needs a token.")
     ] = "127.0.0.1",
     port: Annotated[int, option("--port", "N", "Port to listen on (0: any that is free).", min=0, max=65535)] = 8000,
     token_file: Annotated[
-        Path | None, option("--token-file", "FILE", "A token that must be sent (default: that in $PHRASEMATE_TOKEN).")
+        Path | None,
+        option("--token-file", "FILE", "File with the token that clients must send (default: $PHRASEMATE_TOKEN)."),
     ] = None,
     tokens: Annotated[
         Path | None,
@@ -73,7 +74,7 @@ def serve(
     ] = None,
     dictionary: Dictionaries = None,
     quick: Quick = False,
-    as_json: Annotated[bool, flag("--json", "Print one JSON object when it answers.")] = False,
+    as_json: Annotated[bool, flag("--json", "Print one JSON object when the server is ready.")] = False,
 ) -> None:
     """Start the page for the browser and the REST service.
 
@@ -93,7 +94,7 @@ def serve(
     from phrasemate.server.tokens import Tokens
 
     if public and glossary:
-        raise InputError("--glossary: a public demo keeps none; leave --public or --glossary out")
+        raise InputError("--glossary: a public demo has no glossary; leave out --public or --glossary")
     share_heaps()
     settings = public_settings() if public else Settings()
     chosen, dictionaries = Glossary(glossary), open_dictionaries(dictionary or ())

@@ -236,8 +236,9 @@ def _close_stdout() -> None:
 
 # By command: the former name of an option, and its name now.
 _SIDES = {"--from": "--source-lang", "--to": "--target-lang"}
-_HINTS = {"--confidence": "--min-confidence", "--floor": "--min-score"}
+_HINTS = {"--confidence": "--min-confidence", "--floor": "--min-score", "--threshold": "--min-belief"}
 RENAMED: dict[str, dict[str, str]] = {
+    "index add": {"--threshold": "--min-belief"},
     "terms": {
         "--most": "--limit",
         "--least": "--min-count",
@@ -246,12 +247,15 @@ RENAMED: dict[str, dict[str, str]] = {
         "--language": "--target-lang",
     },
     "pairs": {"--frequent-least": "--min-frequent"},
-    "dataset xpr": {"--most": "--limit", "--least": "--min-examples"},
-    "match": {"--least-score": "--min-score"},
+    "dataset xpr": {"--most": "--limit", "--least": "--min-examples", "--longest": "--max-characters"},
+    "match": {"--least-score": "--min-score", "--threshold": "--min-margin", "--candidates": "--limit"},
+    "mine": {"--threshold": "--min-score"},
     "mt translate": _SIDES | _HINTS,
     "mt prepare": _SIDES | _HINTS,
     "vectors distil": {"--least": "--min-contexts"},
     "evaluate xpr": {"--most": "--limit"},
+    "evaluate bicla": {"--first": "--limit"},
+    "model export": {"--segment-threshold": "--min-belief"},
 }
 
 _OUTPUT = "--out --json --jsonl --force --unmatched --cache --work --scores --show-prompt --dry-run --explain"

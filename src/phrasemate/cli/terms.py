@@ -70,7 +70,7 @@ def terms(
     ] = None,
     lang: Annotated[str, option("--source-lang", "LANG", "Language of the document, e.g. de.")] = "",
     language: Annotated[
-        list[str] | None, option("--target-lang", "LANG", "Translations in this language only (may be repeated).")
+        list[str] | None, option("--target-lang", "LANG", "Translations in this language only (repeatable).")
     ] = None,
     in_document: Annotated[
         list[str] | None, option("--document", "NAME", "Translations from this document of the index only.")
@@ -104,7 +104,8 @@ def terms(
         option("--known", "FILE", "A glossary; terms that it has are marked."),
     ] = None,
     reference: Annotated[
-        Path | None, option("--reference", "TEXT", "General text; terms are what it seldom has (default: built in).")
+        Path | None,
+        option("--reference", "TEXT", "General text to compare with: terms are rare in it (default: built in)."),
     ] = None,
     column: options.Column = None,
     text_field: options.TextField = "text",
@@ -169,7 +170,7 @@ def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) ->
     if to.suffix.lower() not in WRITTEN:
         raise InputError(f"{to}: the name of the file must end in {', '.join(WRITTEN)}")
     if to.suffix.lower() == ".tbx" and not lang:
-        raise InputError(f"{to}: a term base needs to know the language of the document; give --source-lang")
+        raise InputError(f"{to}: a term base needs the language of the document; give --source-lang")
     options.check_apart(to, *documents)
     check_new(to, force)
 

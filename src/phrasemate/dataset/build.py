@@ -420,7 +420,7 @@ def build_files(
     _check(source, target, pairs, links, columns, settings)
     folder = Path(out) / "-".join(languages)
     if not force and any((folder / f"{split}.jsonl").exists() for split in SPLITS):
-        raise InputError(f"{folder}: already exists; take another folder, or add --force to overwrite it")
+        raise InputError(f"{folder}: already exists; choose another folder, or add --force to overwrite it")
     with _locked(Path(out)):
         source_files, target_files = (side.staged(Path(out) / WORK, progress) for side in (source, target))
         phrase_rows = (

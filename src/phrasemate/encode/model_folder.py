@@ -141,7 +141,7 @@ def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
             f"{path}: version {version}, this phrasemate reads up to {VERSION}; upgrade phrasemate, or export again"
         )
     if version not in (1, VERSION) or not isinstance(files, dict) or not _complete(set(files)):
-        raise ModelDamaged(f"{path}: lacks entries that every model has; {REMEDY}")
+        raise ModelDamaged(f"{path}: lacks required entries; {REMEDY}")
     content = path.read_bytes()
     if content != _sealed(files, version):
         raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {REMEDY}")

@@ -540,7 +540,7 @@ def _compiler(
     if (
         path.suffix == ".onnx" and b"\n\x08location" in path.read_bytes()
     ):  # ONNX may keep weights in other files, which no manifest would seal
-        raise ModelDamaged(f"{path}: takes weights from other files; export the model again")
+        raise ModelDamaged(f"{path}: refers to weights in other files; export the model again")
     with _mapped(path):
         graph = core.read_model(path)
     available = {name for output in graph.outputs for name in output.names}

@@ -71,7 +71,7 @@ def read_set(folder: Path, pair: str) -> SentenceSet:
     queries, documents = (_lines(path) for path in paths)
     if len(queries) != len(documents):
         raise InputError(
-            f"{paths[0]} has {len(queries)} lines and {paths[1].name} {len(documents)}; expected as many, mates in line"
+            f"{paths[0]} has {len(queries)} lines and {paths[1].name} {len(documents)}; the numbers must be equal"
         )
     return SentenceSet(pair, queries, documents, (paths[0], paths[1]))
 
@@ -80,15 +80,15 @@ def _lines(path: Path) -> list[str]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; expected the sentences of one language, one a line") from error
+        raise InputError(f"{path}: {error.strerror}; expected the sentences of one language, one per line") from error
     except UnicodeDecodeError as error:
         raise ReadError(str(path), 0, f"not UTF-8 ({error.reason})", "convert it to UTF-8") from error
     lines = [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
     blank = next((number for number, line in enumerate(lines, 1) if not line.strip()), 0)
     if blank:
-        raise ReadError(str(path), blank, "a blank line", "expected a sentence a line")
+        raise ReadError(str(path), blank, "a blank line", "expected one sentence per line")
     if not lines:
-        raise ReadError(str(path), 0, "an empty file", "expected a sentence a line")
+        raise ReadError(str(path), 0, "an empty file", "expected one sentence per line")
     return lines
 
 

@@ -572,12 +572,12 @@ def _collection(path: Path) -> Collection:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; expected English sentences, one a line") from error
+        raise InputError(f"{path}: {error.strerror}; expected English sentences, one per line") from error
     except UnicodeDecodeError as error:
         raise ReadError(str(path), 0, f"not UTF-8 ({error.reason})", "convert it to UTF-8") from error
     sentences = [line[start:end] for line in lines for start, end in split_sentences(line, "en")]
     if not sentences:
-        raise ReadError(str(path), 0, "an empty file", "expected English sentences, one a line")
+        raise ReadError(str(path), 0, "an empty file", "expected English sentences, one per line")
     return Collection(path.stem, sentences)
 
 

@@ -184,7 +184,7 @@ def over_runs(sets: Sequence[ArrayLike], samples: int = SAMPLES, seed: int = 0, 
     scores = [np.atleast_2d(np.asarray(some, np.float64)) for some in sets]
     counts = {len(some) for some in scores}
     if len(counts) != 1:
-        raise InputError(f"sets of {', '.join(map(str, sorted(counts)))} runs; expected as many in each")
+        raise InputError(f"sets of {', '.join(map(str, sorted(counts)))} runs; the numbers must be equal")
     queries = stratified([some.mean(0) for some in scores], None, samples, seed, level)
     (runs,) = counts
     if runs == 1:
@@ -297,7 +297,9 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if one.shape != other.shape or one.ndim != 1 or not len(one):
-        raise InputError(f"scores of shapes {one.shape} and {other.shape}; expected one score a query of each system")
+        raise InputError(
+            f"scores of shapes {one.shape} and {other.shape}; expected one score per query from each system"
+        )
     differences = one - other
     if not np.isfinite(differences).all():
         raise InputError(f"scores that are not numbers, of {(~np.isfinite(differences)).sum()} queries")
@@ -313,6 +315,6 @@ def _units(scores: ArrayLike, groups: ArrayLike | None) -> tuple[Doubles, Double
         return values, np.ones(len(values))
     number = np.unique(np.asarray(groups), return_inverse=True)[1]
     if len(number) != len(values):
-        raise InputError(f"{len(number)} groups for {len(values)} scores; expected as many")
+        raise InputError(f"{len(number)} groups for {len(values)} scores; the numbers must be equal")
     sums = np.bincount(number, weights=values).astype(np.float64)
     return sums, np.bincount(number).astype(np.float64)

@@ -89,10 +89,10 @@ def numbers(lines: Sequence[str], count: int, name: str) -> list[float]:
     try:
         values = [float(line.split()[-1]) for line in segments or filled]
     except ValueError:
-        raise InputError(f"{name}: a line does not end in a number; expected one score a line") from None
+        raise InputError(f"{name}: a line does not end in a number; expected one score per line") from None
     wrong = next((value for value in values if not isfinite(value)), None)
     if wrong is not None:
-        raise InputError(f"{name}: not a number but {wrong}; expected one score a line")
+        raise InputError(f"{name}: not a number but {wrong}; expected one score per line")
     if len(values) != count:
         raise InputError(f"{name}: {len(values)} scores of {count} translations")
     return values
@@ -221,7 +221,7 @@ def read_direction(folder: Path, only: Sequence[str] = ()) -> Direction:
     """
     references = _lines(folder / REFERENCE)
     if not references:
-        raise ReadError(str(folder / REFERENCE), 0, "an empty file", "expected a translation a line")
+        raise ReadError(str(folder / REFERENCE), 0, "an empty file", "expected one translation per line")
     systems, paths = {}, [folder / REFERENCE]
     for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*.txt")]):
         if path.name == REFERENCE or (only and path.stem not in only):
@@ -296,9 +296,7 @@ def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
         if key.count(":") != 2 or direction not in by_name or system not in by_name[direction].systems:
             raise InputError(f"--scores {key}={path}: expected SCORE:DIRECTION:SYSTEM of translations that are there")
         if not score or score in reserved:
-            raise InputError(
-                f"--scores {key}={path}: there is {score or 'none'} already; give the score a name of its own"
-            )
+            raise InputError(f"--scores {key}={path}: {score or 'none'} already exists; give the score another name")
         values = numbers(_lines(path), len(by_name[direction].references), str(path))
         foreign.setdefault(score, {})[direction, system] = values
     return foreign

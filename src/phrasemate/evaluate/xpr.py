@@ -313,7 +313,7 @@ class _Measured:
             wordings = ((_folded(item.source), _folded(item.target)) for item in test)
             mask = np.array([wording not in self._without for wording in wordings], np.bool_)
             if not mask.any():
-                raise InputError(f"{pair}: all {len(test)} phrase pairs are among those that are not to be asked")
+                raise InputError(f"{pair}: all {len(test)} phrase pairs are excluded by --without")
             self.asked[pair] = mask
         return self.asked[pair]
 

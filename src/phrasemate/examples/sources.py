@@ -246,7 +246,7 @@ def _connect(uri: str) -> sqlite3.Connection:
 def _write(path: Path, documents: Iterable[Document], language: str, progress: Progress) -> None:
     """Write the file under another name, flush it, and rename it."""
     if path.exists() and not _is_ours(_head(path)):
-        raise IndexExists(f"{path}: holds something else already; choose another file")
+        raise IndexExists(f"{path}: exists and is not a store of sentences; choose another file")
     path.parent.stat()  # a folder that is not there would be made for the lock
     with _alone(path):
         _clear(path)

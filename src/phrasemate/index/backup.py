@@ -127,7 +127,7 @@ def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
     """A folder beside ``folder``, which takes its name when the block ends; after an error nothing has changed."""
     if folder.exists() and any(folder.iterdir()):
         if not (folder / INDEX_JSON).exists():
-            raise IndexExists(f"{folder}: holds something else than an index; choose another folder")
+            raise IndexExists(f"{folder}: is not empty and not an index; choose another folder")
         if not force:
             raise IndexExists(f"{folder}: holds an index; choose another folder, or give --force to replace it")
     partial, old = (folder.with_name(f".{folder.resolve().name}.{suffix}") for suffix in ("partial", "old"))

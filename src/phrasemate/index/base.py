@@ -348,7 +348,7 @@ def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
     try:
         queries = np.ascontiguousarray(vectors, np.float32)
     except (ValueError, TypeError) as error:
-        raise InputError(f"cannot search with what are not vectors ({error}); expected (queries, {dim})") from error
+        raise InputError(f"cannot search: these are not vectors ({error}); expected (queries, {dim})") from error
     if queries.ndim != 2 or queries.shape[1] != dim or not np.isfinite(queries).all():
         raise InputError(
             f"cannot search with vectors of shape {queries.shape}; expected finite numbers of shape (queries, {dim})"

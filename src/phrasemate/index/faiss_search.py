@@ -85,10 +85,10 @@ class Asking:
         try:
             asking = cls(**manifest.asking)
         except TypeError as error:
-            raise IndexDamaged(f"{manifest.file}: is to be asked by {manifest.asking}, which is unknown") from error
+            raise IndexDamaged(f"{manifest.file}: names unknown search settings ({manifest.asking})") from error
         numbers = type(asking.probes) is int and type(asking.candidates) is int and isinstance(asking.slack, float)
         if not (numbers and asking.probes > 0 and asking.candidates > 0 and asking.slack >= 0):
-            raise IndexDamaged(f"{manifest.file}: is to be asked by {manifest.asking}, which makes no sense")
+            raise IndexDamaged(f"{manifest.file}: names invalid search settings ({manifest.asking})")
         return asking
 
     def as_dict(self) -> dict[str, Any]:

@@ -250,7 +250,7 @@ def sound(document: Document) -> Document:
             if "\0" in sentence.text:  # FTS5 ends a text there
                 raise InputError(
                     f"document {document.name!r}, sentence {number} (line {sentence.line}): holds the character "
-                    f"U+0000, behind which nothing would be found; take it out"
+                    f"U+0000, which an index cannot hold; remove it"
                 )
             if sentence.metadata and (reason := _unkept(sentence.metadata)):
                 raise InputError(

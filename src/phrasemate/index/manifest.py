@@ -67,7 +67,7 @@ class Manifest:
         numbers = [value for value in (manifest.dim, manifest.generation) if type(value) is int and value >= 0]
         where = manifest.model_path is None or isinstance(manifest.model_path, str)
         if not (texts and where and len(numbers) == 2 and manifest.dim and isinstance(manifest.segment, dict)):
-            raise IndexDamaged(f"{path}: damaged: not what an index holds; restore it or build it again")
+            raise IndexDamaged(f"{path}: is corrupted; restore it from a backup or build it again")
         return manifest
 
 
@@ -202,7 +202,7 @@ def read_json(path: Path) -> dict[str, Any]:
         body = {k: v for k, v in content.items() if k != "crc"}
         intact = raw == _canonical(body)
     except FileNotFoundError as error:
-        raise IndexMissing(f"{path}: is not there (any more)") from error
+        raise IndexMissing(f"{path}: no longer exists") from error
     except OSError as error:
         raise PhraseIndexError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, AttributeError, RecursionError):

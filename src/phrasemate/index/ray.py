@@ -349,7 +349,7 @@ def _fits(tables: Tables, model: IndexModel | None, segment: Mapping[str, Any]) 
     if any(head.segment.get(name) != value for name, value in segment.items()):
         requirement = head.segment or "the settings of its model"
         instead = "make another" if head.next_document else "nothing is in it yet, so delete it, or make another"
-        raise InputError(f"{tables.place}: was started with {requirement}, not {dict(segment)}; {instead}")
+        raise InputError(f"{tables.place}: was made with {requirement}, not {dict(segment)}; {instead}")
     return True
 
 

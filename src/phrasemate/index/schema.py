@@ -84,12 +84,12 @@ def _translate(error: sqlite3.Error, path: Path) -> PhraseIndexError:
         return IndexLocked(f"{path}: another process keeps the store busy ({error}); wait until it has finished")
     if primary == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_WRITE:
         return PhraseIndexError(
-            f"{path}: no space is left to write ({error}); free some and run the command again, it continues"
+            f"{path}: no space is left to write ({error}); free some and run the command again, it resumes"
         )
     if code in _UNWRITTEN:
         return PhraseIndexError(
             f"{path}: the system refuses to write ({error}); check free space, memory and that the folder is there, "
-            f"then run the command again, it continues"
+            f"then run the command again, it resumes"
         )
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return PhraseIndexError(f"{path}: the store cannot be written ({error}); check the permissions of the folder")
@@ -248,13 +248,14 @@ def verify_schema(connection: sqlite3.Connection, path: Path) -> None:
     active = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"  # they would run when we write or read
     if strange := [str(name) for (name,) in connection.execute(active)]:
         raise IndexDamaged(
-            f"{path}: the store holds {strange[0][:60]!a}, which is not ours; restore it or build the index again"
+            f"{path}: the store holds {strange[0][:60]!a}, which no index has; restore it or build the index again"
         )
     encoding = connection.execute("PRAGMA encoding").fetchone()[0]
     if definitions != SCHEMA or encoding != "UTF-8":
         wrong = sorted(name for name in SCHEMA if definitions.get(name) != SCHEMA[name]) or ["encoding"]
         raise IndexDamaged(
-            f"{path}: the store's definition of {', '.join(wrong)} is not ours; restore it or build the index again"
+            f"{path}: the store's definition of {', '.join(wrong)} is not an index's; "
+            "restore it or build the index again"
         )
 
 

@@ -519,7 +519,7 @@ def make_folder(folder: Path) -> None:
         names = {file.name for file in folder.iterdir()}
     if names - _LEFT_BY_CREATE:
         if "index.json" in names:
-            raise IndexExists(f"{folder}: holds an index already; open it to add to it, or choose another folder")
+            raise IndexExists(f"{folder}: already holds an index; open it with Index.open, or choose another folder")
         raise IndexExists(f"{folder}: is neither empty nor an index; choose a new or an empty folder")
 
 

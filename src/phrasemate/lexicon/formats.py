@@ -182,7 +182,7 @@ def plain_text_entries(path: Path) -> Iterator[Entry]:
         sides = "\t".join(cells).split(_DING) if _DING in "\t".join(cells) else cells
         if len(sides) < 2:
             reason = "no two wordings with ' :: ' or a tab between them"
-            raise ReadError(str(path), number, reason, "give a dictionary with one entry a line")
+            raise ReadError(str(path), number, reason, "give a dictionary with one entry per line")
         left, right = (_BARS.split(side) for side in sides[:2])
         parts = zip(left, right, strict=True) if len(left) == len(right) else [(" ; ".join(left), " ; ".join(right))]
         for first, second in parts:
@@ -215,7 +215,7 @@ def _sheet_entries(path: Path, rows: Iterator[tuple[str, int, list[str]]]) -> It
         pairs += len({lang for lang, _ in entry}) > 1
         yield entry
     if not pairs:
-        raise ReadError(str(path), start, "no row with two wordings", "give a table with one entry a row")
+        raise ReadError(str(path), start, "no row with two wordings", "give a table with one entry per row")
 
 
 def _header(cells: list[str]) -> list[tuple[int, int | str]]:

@@ -149,7 +149,7 @@ def bert_scores(
     F = 2PR / (P + R). An empty output scores 0. ``layer``: default the last.
     """
     if len(outputs) != len(references):
-        raise InputError(f"{len(outputs)} translations of {len(references)} references; expected as many")
+        raise InputError(f"{len(outputs)} translations but {len(references)} references; the numbers must be equal")
     rows = np.zeros((len(outputs), 3))
     for low in range(0, len(outputs), BATCH):
         both = [_states(model, texts[low : low + BATCH], layer) for texts in (outputs, references)]

@@ -71,7 +71,7 @@ def _read(path: Path) -> dict[str, User]:
     for number, entry in enumerate(entries, 1):
         digest, user = _user(path, number, entry)
         if digest in users or any(user.name == known_user.name for known_user in users.values()):
-            raise ReadError(str(path), 0, f"token {number}: name or sha256 occurs twice", "expected one token a user")
+            raise ReadError(str(path), 0, f"token {number}: name or sha256 occurs twice", "expected one token per user")
         users[digest] = user
     return users
 

@@ -127,7 +127,7 @@ class Schedule:
                 why = f": data.dev ({dev}) are held out, in blocks of data.neighbours ({neighbours})" if dev else ""
                 raise InputError(f"{name}: {length} lines; expected more than {least}{why}")
         if size % neighbours:
-            raise InputError(f"{size} sentence pairs a batch in blocks of {neighbours}; expected a multiple")
+            raise InputError(f"{size} sentence pairs per batch in blocks of {neighbours}; expected a multiple")
         blocks = [np.arange(length // neighbours) for length in lengths]
         dev_rows = [np.random.default_rng(0).permutation(len(block))[: -(-dev // neighbours)] for block in blocks]
         self.dev = _pairs([np.sort(_rows(item, neighbours))[:dev] for item in dev_rows])

@@ -59,7 +59,7 @@ def read_contexts(
     """
     pairs = read_dataset(folder, pair, split)[: limit or None]
     if not pairs:
-        raise InputError(f"{folder / pair / split}.jsonl: holds no phrase pair; expected one a line")
+        raise InputError(f"{folder / pair / split}.jsonl: holds no phrase pair; expected one per line")
     return contexts_of(f"{pair} {split}", pairs, tokenizer, most, bare)
 
 

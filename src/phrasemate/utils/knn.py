@@ -96,7 +96,7 @@ def blocks(x: Floats, z: Floats, similarities: Floats | None = None) -> Iterator
     ``similarities`` (len(x), len(z)): all of them, where they have been computed already.
     """
     if x.shape[1] != z.shape[1]:
-        raise InputError(f"vectors of {x.shape[1]} and of {z.shape[1]} dimensions; expected as many")
+        raise InputError(f"vectors of {x.shape[1]} and of {z.shape[1]} dimensions; the numbers must be equal")
     size = max(1, BLOCK // max(1, len(z)))
     for at in range(0, len(x), size):
         part = slice(at, min(at + size, len(x)))

@@ -257,7 +257,7 @@ def check_new(path: Path, force: bool = False, folder: bool = False) -> None:
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path.parent}: no such folder; make it first")
     if path.exists() and not force:
-        raise InputError(f"{path}: already exists; take another name, or add --force to overwrite it")
+        raise InputError(f"{path}: already exists; choose another name, or add --force to overwrite it")
 
 
 class NewFile:
@@ -472,7 +472,7 @@ class ResumableSum:
         if not intact:
             raise InputError(f"{self._path}: altered, its checksum does not hold; delete it to start again")
         if not 0 <= count < _MOST_SENTENCES or sums.dtype != self._sums.dtype or not np.isfinite(sums).all():
-            raise InputError(f"{self._path}: makes no sense; delete it to start again")
+            raise InputError(f"{self._path}: is corrupted; delete it to start again")
         if about.get("facts") != self._facts or sums.shape != self._sums.shape:
             raise InputError(f"{self._path}: was started with other texts or settings; delete it to start again")
         self._sums[:] = sums

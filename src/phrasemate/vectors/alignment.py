@@ -327,7 +327,7 @@ def map_unsupervised(
 
 def _prepared(source: WordVectors, target: WordVectors) -> tuple[WordVectors, WordVectors]:
     if source.dim != target.dim:
-        raise InputError(f"vectors of {source.dim} and of {target.dim} dimensions; expected as many on both sides")
+        raise InputError(f"vectors of {source.dim} and of {target.dim} dimensions; the numbers must be equal")
     return source.prepared(), target.prepared()
 
 

@@ -41,7 +41,7 @@ def read_lexicon(path: str | Path, columns: tuple[int, int] = (1, 2)) -> list[tu
             raise ReadError(str(path), number, reason, f"expected words in columns {columns[0]} and {columns[1]}")
         pairs.append((cells[columns[0] - 1], cells[columns[1] - 1]))
     if not pairs:
-        raise ReadError(str(path), 0, "no pair of words in it", "give a lexicon with one pair a line")
+        raise ReadError(str(path), 0, "no pair of words in it", "give a lexicon with one pair per line")
     return pairs
 
 

@@ -75,7 +75,7 @@ def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progr
     2002). Raises InputError for texts that can be read only once, and for texts without a word that often.
     """
     if iter(texts) is texts:
-        raise InputError("texts that can be read only once; give a list, or Sentences(read(...))")
+        raise InputError("the texts can be read only once; give a list, or Sentences(read(...))")
     if most < 1 or least < 1:
         raise InputError(f"{most} words of at least {least} occurrences; expected numbers from 1")
     counts: Counter[str] = Counter()

@@ -83,7 +83,7 @@ def _beside(folder: Path, suffix: str) -> Path:
         raise InputError(f"{folder}: has no name; expected a folder within another")
     path = whole.with_name(whole.name + suffix)
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(_strangers(path)))):
-        raise InputError(f"{path}: is in the way, and no word vectors; move it, or take another name")
+        raise InputError(f"{path}: exists and is not a folder of word vectors; move it, or choose another name")
     return path
 
 
@@ -126,9 +126,9 @@ def check_free(folder: Path, force: bool = False) -> None:
     for suffix in (".new", ".old"):
         _beside(folder, suffix)
     if folder.exists() and not any((folder / place / MANIFEST).is_file() for place in ("", *SIDES)):
-        raise InputError(f"{folder}: holds no word vectors, so it is not overwritten; take another name")
+        raise InputError(f"{folder}: holds no word vectors, so it is not overwritten; choose another name")
     if folder.exists() and (other := next(_strangers(folder), None)):
-        raise InputError(f"{folder}: holds {other!r}, too, so it is not overwritten; move that, or take another name")
+        raise InputError(f"{folder}: holds {other!r}, too, so it is not overwritten; move that, or choose another name")
 
 
 def _entry(path: Path) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class WordVectors:
                 f"{len(self.words)} words and vectors of shape {self.matrix.shape}; expected (words, dim), not empty"
             )
         if self.counts is not None and self.counts.shape != (len(self.words),):
-            raise InputError(f"{len(self.words)} words and counts of shape {self.counts.shape}; expected one a word")
+            raise InputError(f"{len(self.words)} words and counts of shape {self.counts.shape}; expected one per word")
         if len(self.index) < len(self.words) or "" in self.index:
             raise InputError("a word is empty or occurs twice; expected each word once")
         if not np.isfinite(self.matrix).all():
@@ -303,7 +303,7 @@ class WordVectors:
                 raise InputError(f"a projection of {projection.kernel.shape} and {projection.bias.shape}")
             return cls(words, arrays["matrix"], language, arrays.get("counts"), facts, projection)
         except (InputError, KeyError) as error:
-            raise ModelDamaged(f"{folder}: makes no sense ({error}); {REMEDY}") from error
+            raise ModelDamaged(f"{folder}: is invalid ({error}); {REMEDY}") from error
 
 
 _DIGITS = 19  # of a count that means something

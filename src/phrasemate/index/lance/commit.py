@@ -49,7 +49,7 @@ def create(tables: Tables, model: IndexModel, segment: dict[str, Any]) -> None:
 
 
 def _made_there(tables: Tables) -> IndexExists:
-    return IndexExists(f"{tables.place}: there is an index already; give the same command again")
+    return IndexExists(f"{tables.place}: an index was made there meanwhile; give the same command again")
 
 
 def staged(tables: Tables, first: int, version: int | None = None) -> list[Shard]:

@@ -290,7 +290,7 @@ def _possible(place: str, what: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise IndexDamaged(f"{place}: {what} damaged: not what an index holds; restore it or build it again") from error
+        raise IndexDamaged(f"{place}: {what} is corrupted; restore it from a backup or build it again") from error
 
 
 def _opened(text: str, place: str, what: str) -> dict[str, Any]:

@@ -120,7 +120,9 @@ class Tables:
             ) from error
         columns_due = schema(name, getattr(columns.get("vector"), "list_size", 0))
         if columns != {field.name: field.type for field in columns_due}:
-            raise IndexDamaged(f"{self.place}: the table {name} has other columns than ours; build the index again")
+            raise IndexDamaged(
+                f"{self.place}: the table {name} does not have the columns of an index; build the index again"
+            )
         return dataset
 
     def create(self, name: str, dim: int) -> int:
