@@ -29,6 +29,9 @@ import phrasemate.errors
 from phrasemate.cli import app
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import tables  # noqa: E402
+
 ROOT = HERE.parent
 SOURCE = ROOT / "src" / "phrasemate"
 REFERENCE = HERE / "reference" / "generated"
@@ -441,8 +444,9 @@ def _cell_of(kind: str, text: str) -> dict[str, Any]:
 
 
 def stale() -> list[Path]:
-    """Pages whose figures are not those of results/bundled.json, and the notebook if the tutorial has changed."""
-    old = [page for page in quoting() if (text := page.read_text("utf-8")) != filled(text)]
+    """Pages with other figures than results/bundled.json, tables with other figures than the reports, the notebook."""
+    old = [*tables.stale()]
+    old += [page for page in quoting() if (text := page.read_text("utf-8")) != filled(text)]
     fresh = NOTEBOOK.exists() and NOTEBOOK.read_text("utf-8") == notebook(TUTORIAL.read_text("utf-8"))
     return old if fresh else [*old, NOTEBOOK]
 
@@ -459,6 +463,7 @@ def main() -> int:
     for page in quoting():
         page.write_text(filled(page.read_text("utf-8")), "utf-8")
     NOTEBOOK.write_text(notebook(TUTORIAL.read_text("utf-8")), "utf-8")
+    tables.write()
     return 0
 
 

@@ -220,6 +220,14 @@ def test_figures_are_of_the_bundled_model(generate: ModuleType) -> None:
     assert generate.stale() == [], "run make docs"
 
 
+def test_the_tables_of_a_report() -> None:
+    page = "# A\n\n| row | acc |\n|---|---|\n| `a` | **.5** |\n\n| word | means |\n|---|---|\n| a | b |\n"
+    block = "```\n       AER  links  pairs/s\nde    0.14  1,189  .5\nsignature: x\n```\n"
+    first, second = loaded("tables").tables("a", page + block)
+    assert first == ("a", "A", [["row", "acc"], ["a", "0.5"]])
+    assert second.csv() == ',AER,links,pairs/s\nde,0.14,"1,189",0.5\n'
+
+
 def test_the_notebook_has_the_blocks_of_the_tutorial(generate: ModuleType) -> None:
     page = "# A\n\nText.\n\n```python\nx = 1\nprint(x)\n```\n\n```text\n1\n```\n\nMore.\n"
     cells = json.loads(generate.notebook(page))["cells"]

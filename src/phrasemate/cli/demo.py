@@ -94,7 +94,7 @@ def _lines(answer: Answer, coloured: bool) -> list[Text]:
 
     mark = ("✓ ", "bold green") if answer.rank == 1 else ("✗ ", "bold red")
     lines = [Text("  ").append(*mark).append_text(marked(answer.result.phrase, "bold yellow" if coloured else None))]
-    texts = [f"{group.text} ({group.score:.2f})" for group in answer.result.groups]
+    texts = [f"{group.text} {max(group.weight, 0):.0%}" for group in answer.result.groups]
     lines.append(Text("      " + (" · ".join(texts) or "nothing found"), "cyan" if answer.rank == 1 else ""))
     if answer.rank != 1:
         lines.append(Text(f"      expected: {' / '.join(answer.question.expected)}", "dim"))
