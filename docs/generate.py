@@ -17,6 +17,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from decimal import ROUND_HALF_UP, Decimal
 from enum import Enum
 from pathlib import Path
 from textwrap import dedent, fill, indent
@@ -398,7 +399,34 @@ def figures(name: str) -> str:
         )
     if name == "model":
         return f"{data['model']['name']}, hash {data['model']['hash']}"
+    if name == "card":
+        return card(data)
     raise KeyError(name)
+
+
+def card(data: dict[str, Any]) -> str:
+    """The table of the model card: what the encoder found before training, and the bundled model."""
+    phrases, links, sentences, senses = (data[part] for part in ("phrases", "alignment", "sentences", "polysemy"))
+    rows = [
+        (f"phrases among {phrases['spans']:,} spans: {', '.join(phrases['after'])}", phrases, "after", "", 2),
+        ("Tatoeba, 13 languages, to and from English", sentences, "after", "tatoeba", 3),
+        ("Europarl, six sets, MAP", sentences, "after", "europarl", 3),
+        (f"word links, AER of {', '.join(links['softmax'])}", links, "softmax", "", 3),
+        ("ambiguous phrases, right sense", senses, "after", "sense", 3),
+        ("the same, right sentence among all", senses, "after", "first", 3),
+    ]
+    lines = ["| | before training | this model |", "|---|---|---|"]
+    for title, part, after, key, places in rows:
+        values = [part[when][key] if key else part[when] for when in ("before", after)]
+        lines.append(f"| {title} | {' | '.join(_numbers(value, places) for value in values)} |")
+    return "\n".join(lines)
+
+
+def _numbers(values: Any, places: int) -> str:
+    """One number or several, rounded as people do: a five goes up."""
+    several = values.values() if isinstance(values, dict) else values if isinstance(values, list) else [values]
+    unit = Decimal(1).scaleb(-places)
+    return " ".join(str(Decimal(str(value)).quantize(unit, ROUND_HALF_UP)) for value in several)
 
 
 def _percent(share: float) -> str:
@@ -416,7 +444,7 @@ def filled(text: str) -> str:
 
 
 def _wrapped(text: str) -> str:
-    return fill(text, 120, break_long_words=False, break_on_hyphens=False)
+    return text if text.startswith("|") else fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def quoting() -> list[Path]:
