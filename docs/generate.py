@@ -154,7 +154,7 @@ def api() -> dict[str, str]:
         "Offsets are characters (code points) of the original text, end exclusive.\n\n| module | holds |\n|---|---|\n"
     )
     pages = {"python.md": "\n\n".join([GENERATED, overview + "\n".join(rows)]) + "\n"}
-    return pages | {f"api/{name}.md": f"{GENERATED}\n\n{_module(f'phrasemate.{name}')}\n" for name in MODULES}
+    return pages | {f"api/{name}.md": f"{_module(f'phrasemate.{name}')}\n" for name in MODULES}
 
 
 def _first(module: str) -> str:
@@ -265,7 +265,7 @@ def _module(name: str) -> str:
     module = importlib.import_module(name)
     names = MODULES[name.removeprefix("phrasemate.")].split()
     members = [_member(getattr(module, member), member) for member in names]
-    return "\n\n".join([f"# {name}", _described(module.__doc__), *members])
+    return "\n\n".join([f"# {name}", GENERATED, _described(module.__doc__), *members])
 
 
 def _member(member: Any, name: str) -> str:

@@ -154,7 +154,7 @@ def test_former_names_still_work(module: str, former: str, name: str) -> None:
 
 def test_the_overview_of_python_links_every_module(generate: ModuleType, generated: dict[str, str]) -> None:
     assert re.findall(r"\]\(api/(\S+)\.md\)", generated["python.md"]) == list(generate.MODULES)
-    assert generated["api/index.md"].startswith(f"{generate.GENERATED}\n\n# phrasemate.index\n")
+    assert generated["api/index.md"].startswith(f"# phrasemate.index\n\n{generate.GENERATED}\n")
 
 
 def test_every_address_of_the_server_is_documented(generated: dict[str, str]) -> None:

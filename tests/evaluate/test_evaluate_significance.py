@@ -152,7 +152,7 @@ def test_senseless_scores_are_refused(call) -> None:
 
 
 def test_scores_that_are_not_paired_are_refused() -> None:
-    with pytest.raises(InputError, match="expected one score a query"):
+    with pytest.raises(InputError, match="expected one score per query"):
         randomisation_test([1.0, 0.0], [1.0])
     with pytest.raises(InputError, match="the numbers must be equal"):
         bootstrap([1.0, 0.0], [1])

@@ -231,8 +231,8 @@ def test_without_text(invoke: Invoke) -> None:
         (("de.txt", "en.tsv", *TEXT, "-o", "no/out.tsv"), 1, "no: no such folder"),
         (("de.txt", "en.tsv", *TEXT, "-o", "old.tsv"), 1, "old.tsv: already exists"),
         (("de.txt", "en.tsv", *TEXT, "--force", "--unmatched", "."), 1, ".: is a folder; expected the name of a file"),
-        (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "a.tsv"), 1, "expected two files"),
-        (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "../{here}/a.tsv"), 1, "expected two files"),
+        (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "a.tsv"), 1, "give two different files"),
+        (("de.txt", "en.tsv", *TEXT, "-o", "a.tsv", "--unmatched", "../{here}/a.tsv"), 1, "give two different files"),
         (
             ("de.txt", "en.tsv", *TEXT, "--force", "-o", "../{here}/en.tsv"),
             1,

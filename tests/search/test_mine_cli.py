@@ -119,7 +119,11 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
         (("de.txt", "en.txt", "-o", "x.tsv", "--min-score", "nan"), 2, "expected a number"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--copies", "0"), 1, "copies 0.0; expected a share above 0"),
         (("known.tsv", "en.txt", "-o", "./known.tsv", "--force"), 1, "known.tsv: would be read and written"),
-        (("de.txt", "en.txt", "-o", "known.tsv", "--force", "--calibrate", "known.tsv"), 1, "known.tsv: would be read and written"),
+        (
+            ("de.txt", "en.txt", "-o", "known.tsv", "--force", "--calibrate", "known.tsv"),
+            1,
+            "would be read and written",
+        ),
         (("de.txt", "en.txt", "-o", "x.tsv", "--length-ratio", "0.5"), 1, "length ratio 0.5; expected more than 1"),
         (("de.txt", "en.txt", "-o", "x.tsv", "--margin", "csls"), 1, "have no usual threshold"),
         (
