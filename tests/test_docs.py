@@ -193,6 +193,10 @@ def test_readme_is_short_and_names_the_commands_to_start_with() -> None:
     assert len(re.findall(r"\S*\w\S*", text)) <= 500  # code and addresses of links included
 
 
+def test_the_changelog_is_short() -> None:
+    assert len((ROOT / "CHANGELOG.md").read_text("utf-8").split()) < 600
+
+
 def test_every_public_name_is_in_the_tutorial() -> None:
     page = (DOCS / "tutorials" / "python.md").read_text("utf-8")
     assert not [name for name in phrasemate.__all__ if not re.search(rf"\b{name}\b", page)]
