@@ -289,6 +289,8 @@ def _fields(node: ast.ClassDef, source: str) -> list[str]:
     fields = [child for child in node.body if isinstance(child, ast.AnnAssign)]
     public = [field for field in fields if not ast.unparse(field.target).startswith("_")]
     shown = [line for field in public for line in lines[field.lineno - 1 : field.end_lineno]]
+    made = [child for child in node.body if isinstance(child, ast.FunctionDef) and child.name == "__init__"]
+    shown += [indent(_wide(_signature(function).removesuffix(" -> None")), " " * 4) for function in made]
     return [f"class {node.name}({bases})" if bases else f"class {node.name}", *shown]
 
 
@@ -345,7 +347,8 @@ def _argument(node: ast.arg, default: ast.expr | None) -> str:
 
 def _described(docstring: str | None) -> str:
     """A docstring as Markdown: examples, drawings and tables become blocks, arguments a list."""
-    return "\n\n".join(_paragraph(paragraph) for paragraph in (docstring or "").strip().split("\n\n"))
+    text = "\n\n".join(_paragraph(paragraph) for paragraph in (docstring or "").strip().split("\n\n"))
+    return text.replace("\n```\n\n```\n", "\n\n")  # a blank line within a block
 
 
 def _paragraph(text: str) -> str:

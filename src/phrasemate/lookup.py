@@ -1,6 +1,6 @@
-"""A concordance of text itself, in its own language: words, their inflected forms, wildcards, regular expressions.
+"""Look up words in the text of an index: words, their inflected forms, wildcards, regular expressions.
 
-lookup(index, "collateral") gives every place of the word, in order, with its neighbours counted.
+``lookup(index, "collateral")`` gives every place of the word, in order, with its neighbours counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two term lists -> which terms mean the same, by the sentences that contain them.
+"""Match two term lists by the sentences that contain their terms.
 
 A term's vector comes from example sentences (XPR, Zheng et al., ACL 2022; `phrasemate.encode.pooling`). Two terms are
 as close as the cosine of their vectors. A margin lowers the score of terms that are near to everything (CSLS, Conneau

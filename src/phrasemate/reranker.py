@@ -1,4 +1,4 @@
-"""A second look at sentence pairs: cross-attention over the encoder's token states, trained by ``train reranker``."""
+"""Score sentence pairs by cross-attention over the encoder's token states; trained by ``train reranker``."""
 
 from __future__ import annotations
 

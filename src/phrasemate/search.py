@@ -1,4 +1,4 @@
-"""A marked sentence -> what means the same, grouped by wording, each group with its contexts."""
+"""Find what means the same as a marked phrase, grouped by wording, each group with its sentences."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """The terms of a document: its phrases ranked by termhood, with candidate translations from an index.
 
-from phrasemate import Index, Searcher, read
-from phrasemate.terms import document_terms, write_document_terms
+    from phrasemate import Index, Searcher, read
+    from phrasemate.terms import document_terms, write_document_terms
 
-searcher = Searcher(Index.open("idx"))
-terms = document_terms(read("manual.docx", lang="de"), searcher)
-write_document_terms("terms.tbx", terms, language="de")
+    searcher = Searcher(Index.open("idx"))
+    terms = document_terms(read("manual.docx", lang="de"), searcher)
+    write_document_terms("terms.tbx", terms, language="de")
 
 Lists of terms that are in files already are read and written by `phrasemate.text.term_lists`.
 """

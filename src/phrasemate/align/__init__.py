@@ -1,4 +1,4 @@
-"""Parallel text -> word links -> phrase pairs."""
+"""Link the words of parallel text, and extract phrase pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text -> vectors: the model folder, the torch-free runtime, pooling and segmentation."""
+"""Turn text into vectors: models, pooling and segmentation, without torch."""
 
 from __future__ import annotations
 

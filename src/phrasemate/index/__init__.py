@@ -1,4 +1,4 @@
-"""The index: plain text kept with its phrases and their vectors, and searched."""
+"""Keep plain text with its phrases and their vectors, and search it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in: files, folders and standard input as documents; sentences and words; translation memories and term lists."""
+"""Read files and folders as documents; split sentences and words; read and write translation memories and terms."""
 
 from __future__ import annotations
 

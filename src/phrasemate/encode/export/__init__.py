@@ -1,4 +1,4 @@
-"""Making a model folder from a Hugging Face encoder, and the way back: ONNX graph, SmoothQuant, tokenizer, tables."""
+"""Make a model folder from a Hugging Face encoder, and the reverse: ONNX graph, SmoothQuant, tokenizer, tables."""
 
 from __future__ import annotations
 

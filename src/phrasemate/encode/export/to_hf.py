@@ -1,4 +1,4 @@
-"""A model folder -> a Hugging Face encoder folder: to train on, or to use with other tools."""
+"""Turn a model folder back into a Hugging Face encoder, to train it further or to use it with other tools."""
 
 from __future__ import annotations
 
