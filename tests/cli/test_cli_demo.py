@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,12 @@ def folders(library: Library, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def test_rank_is_the_first_expected_wording_whatever_its_case() -> None:
     assert [answer.rank for answer in answers()] == [1, None, 1]
     assert (demo.first(answers()), demo.first(answers(), "de"), demo.first(answers(), "fr")) == (2, 1, 1)
+
+
+def test_probabilities_are_percent(invoke: Invoke, folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    result = FakeResult("a [[b]]", Phrase("a b", 2, 3), (replace(bench(), probability=0.967),))
+    monkeypatch.setattr(demo, "ask", lambda index: [demo.Answer(QUESTIONS[0], result)])  # type: ignore[arg-type]
+    assert "bench (97%)" in invoke("demo", "--dir", "kept").stdout
 
 
 def test_the_page(invoke: Invoke, folders: list[Path]) -> None:

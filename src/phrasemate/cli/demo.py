@@ -94,7 +94,8 @@ def _lines(answer: Answer, coloured: bool) -> list[Text]:
 
     mark = ("✓ ", "bold green") if answer.rank == 1 else ("✗ ", "bold red")
     lines = [Text("  ").append(*mark).append_text(marked(answer.result.phrase, "bold yellow" if coloured else None))]
-    texts = [f"{group.text} {max(group.weight, 0):.0%}" for group in answer.result.groups]
+    fits = [f"{g.score:.2f}" if g.probability is None else f"{g.probability:.0%}" for g in answer.result.groups]
+    texts = [f"{group.text} ({fit})" for group, fit in zip(answer.result.groups, fits, strict=True)]
     lines.append(Text("      " + (" · ".join(texts) or "nothing found"), "cyan" if answer.rank == 1 else ""))
     if answer.rank != 1:
         lines.append(Text(f"      expected: {' / '.join(answer.question.expected)}", "dim"))
