@@ -47,11 +47,11 @@ def test_a_pipe_sees_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     with IndexingBar(Console(file=screen, force_terminal=False, width=40, _environ={})) as bar:
         for _ in range(3):
             bar.show(EVENT)
-        bar.show(ProgressEvent(1500, 9000, 0, 0, "", "building the search file"))
+        bar.show(ProgressEvent(1500, 9000, 0, 0, "", "building the search file", 0.25))
     first, second = screen.getvalue().splitlines()
     assert first.startswith("corpus/[draft].txt: 1,500 sentences, ")
     assert first.endswith("/s (25 %)")
-    assert second == "building the search file"
+    assert second == "building the search file (25 %)"
 
 
 def test_the_search_file_has_its_own_progress() -> None:

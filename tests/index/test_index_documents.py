@@ -148,15 +148,28 @@ def test_progress_says_what_is_stored(index: Index) -> None:
     texts = sentences(70)
     document = Document("a", "x", lambda: (Sentence(text) for text in texts), size=700, consumed=lambda: 5)
     report = index.add([document], lang="en", progress=events.append)
-    *chunks, last = events
+    chunks, last = [event for event in events if not event.stage], events[-1]
     assert [(e.sentences, e.bytes_done, e.bytes_total) for e in chunks] == [(32, 5, 700), (64, 5, 700), (70, 700, 700)]
     assert (chunks[-1].phrases, chunks[-1].document) == (report.phrases, "a")
-    assert (last.stage, last.sentences) == ("building the search file", 70)
+    stages = [(event.stage, event.share) for event in events if event.stage]
+    names = ("building the search file", "listing the wordings")
+    assert stages == [(name, share) for name in names for share in (0.0, 1.0)]
+    assert last.sentences == 70
     assert report.seconds >= report.encoder_seconds > 0
 
 
+def test_progress_says_how_much_of_the_search_file_is_ready(index: Index) -> None:
+    events = []
+    report = index.add([Document.from_texts("a", sentences(400))], lang="en", progress=events.append)
+    assert report.phrases > 2 * SMALL.block
+    shares = [event.share for event in events if event.stage == "building the search file"]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert len(shares) >= report.phrases // (2 * SMALL.block)
+
+
 def test_the_time_of_the_search_file_counts(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "_derive", lambda: time.sleep(0.3))
+    monkeypatch.setattr(index, "_derive", lambda tell: time.sleep(0.3))
     assert index.add([Document.from_texts("a", sentences(3))], lang="en").seconds >= 0.3
 
 

@@ -99,8 +99,11 @@ class IndexingBar:
 
     def show(self, event: ProgressEvent) -> None:
         if event.stage:
-            self._bar.reset(self._task, total=None, document=event.stage, done="")
-            self._lines.say(event.stage)
+            if event.share:
+                self._bar.update(self._task, completed=event.share, total=1)
+            else:
+                self._bar.reset(self._task, total=None, document=event.stage, done="")
+            self._lines.say(f"{event.stage} ({100 * event.share:.0f} %)" if event.share else event.stage)
             return
         self.sentences = event.sentences
         seconds = self._bar.tasks[self._task].elapsed or 0.0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -184,7 +185,7 @@ class Index(BaseIndex):
         Args:
             documents: Documents to store.
             lang: Language of the documents that do not name their own, such as "en"; "" for unknown.
-            progress: Called after each chunk, and before the search file is built.
+            progress: Called after each chunk, and while the search file and the table of wordings are made.
 
         The report's seconds are those of all of it. Raises IndexLocked, ReadError and InputError (what was read before
         is kept), PhraseIndexError (no space, or the folder was rebuilt since it was opened), ModelMismatch (it was
@@ -196,9 +197,12 @@ class Index(BaseIndex):
         with self._writing():
             begin = perf_counter()
             report = Adder(self.store, self.model, lang, self._settings, progress).run(documents, self.manifest)
-            if progress:
-                progress(ProgressEvent(report.sentences, report.phrases, 0, 0, "", "building the search file"))
-            self._derive()
+
+            def tell(stage: str, share: float) -> None:
+                if progress:
+                    progress(ProgressEvent(report.sentences, report.phrases, 0, 0, "", stage, share))
+
+            self._derive(tell)
         return replace(report, seconds=perf_counter() - begin)
 
     def delete(self, *names: str) -> None:
@@ -272,13 +276,18 @@ class Index(BaseIndex):
                 self.texts.reset()
 
     @single_blas
-    def _derive(self) -> None:
-        """Update the files that are derived from the rows: text index, FAISS file, wordings."""
+    def _derive(self, tell: Callable[[str, float], None] = lambda stage, share: None) -> None:
+        """Update the files that are derived from the rows: text index, FAISS file, wordings.
+
+        ``tell`` is told what is made, and how much of it is ready, 0 to 1.
+        """
         from phrasemate.index import faiss_build, transactions, wordings
 
         transactions.stamp_words(self.store)
-        faiss_build.update(self.store, self._settings, self._threads)
-        wordings.update(self.store)
+        tell("building the search file", 0.0)
+        faiss_build.update(self.store, self._settings, self._threads, partial(tell, "building the search file"))
+        tell("listing the wordings", 0.0)
+        wordings.update(self.store, tell=partial(tell, "listing the wordings"))
         self.store.checkpoint()
 
     # -- reading

@@ -84,7 +84,8 @@ class ProgressEvent:
     bytes_done: int
     bytes_total: int
     document: str
-    stage: str = ""  # what is done after the last chunk, such as "building the search file"
+    stage: str = ""  # what is done after the last chunk, such as "building the search file" ...
+    share: float = 0.0  # ... and how much of that, 0 to 1
 
 
 Progress = Callable[[ProgressEvent], None]

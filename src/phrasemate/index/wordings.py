@@ -228,8 +228,9 @@ def _stem_hashes(wordings: Sequence[str], language_of: dict[str, str]) -> NDArra
     return hashes
 
 
-def update(store: Store, whole: bool = False) -> None:
+def update(store: Store, whole: bool = False, tell: Callable[[float], None] = lambda share: None) -> None:
     """Bring the table up to date with the store; ``whole``: make all of it again. The caller holds the writer's lock.
+    ``tell`` is told how much is ready, 0 to 1.
 
     New phrases become a segment; it is joined with the one before while that is not twice as large, so that there are
     few. A segment with more deleted phrases than live ones is made again. Raises PhraseIndexError (no space),
@@ -251,6 +252,7 @@ def update(store: Store, whole: bool = False) -> None:
         for low, high in _ranges(store, valid[-1].high if valid else 0, state.next_phrase):
             segment = build_segment(store.sentences_of_phrases(low, high), low, high, languages)
             files.append(_write(store.path, segment))
+            tell(high / state.next_phrase)
         files.sort(key=lambda file: file.low)
         WordingsManifest(state.generation, tuple(files)).write(store.path)
     _sweep(store.path, {file.file for file in files})
