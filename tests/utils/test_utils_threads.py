@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import faiss
+import numpy as np
 import pytest
 
+from phrasemate import load_model
+from phrasemate.encode import runtime
 from phrasemate.utils import machine
 from phrasemate.utils.machine import load_faiss, single_blas
 
@@ -68,30 +72,85 @@ def test_threads_of_faiss_are_those_that_were_asked_for() -> None:
         faiss.omp_set_num_threads(before)
 
 
-ONE_THREAD = """
-import os, time
+WORK = """
+import sys, tempfile, time
 from pathlib import Path
-from phrasemate import Phrase, load_model
-from phrasemate.index.exact import Exact, VectorRow
+from phrasemate import Document, Index, Searcher, load_model
+from phrasemate.index import IndexSettings
 
-model = load_model(threads=1)
-for words in range(2, 8):
-    texts = [f"{' '.join(map(str, range(words)))} and {number}" for number in range(8)]
-    vectors = model.encode([Phrase(text, 0, len(text)) for text in texts])
+texts = [f"{first} {second} and {first} {third} are in {third} {second} of the house"
+         for first in ("one", "red", "old", "new") for second in ("bench", "paper", "river", "garden")
+         for third in ("towns", "letters", "windows")]
+queries = [text.replace(text.split()[1], f"[[{text.split()[1]}]]", 1) for text in texts]
+threads = int(sys.argv[1])
+model = load_model(threads=threads)
+with tempfile.TemporaryDirectory() as folder:
+    settings = IndexSettings(exact_below=200, train=1000)
+    with Index.create(Path(folder) / "idx", model, threads=threads, settings=settings) as index:
+        index.add([Document.from_texts("a", texts)], lang="en")
+        index.optimize()
+        assert index.stats().engine.startswith("FAISS")
+        searcher = Searcher(index)
+        for query in queries[:8]:
+            searcher.search(query)
+        searcher.search_all(queries)
+        start = time.process_time()
+        for _ in range(20):
+            time.sleep(0.005)
+        idle = time.process_time() - start
 ticks = {thread.name: sum(map(int, (thread / "stat").read_text().rpartition(")")[2].split()[11:13]))
          for thread in Path("/proc/self/task").iterdir()}
-print(*sorted(ticks.values(), reverse=True))
+print(idle, *sorted(ticks.values(), reverse=True))
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the ticks of each thread, which Linux tells")
-def test_a_model_of_one_thread_computes_with_one() -> None:
-    """The caller waits while OpenVINO's only thread works; the tokenizer's and NumPy's stay idle."""
+def work(threads: int) -> tuple[float, list[int]]:
+    """Processor time while nothing is asked, and of each thread, busiest first, in hundredths of a second."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "OPENBLAS_NUM"))}
-    result = subprocess.run([sys.executable, "-c", ONE_THREAD], env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-c", WORK, str(threads)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    _, busiest, *others = map(int, result.stdout.split())
-    assert sum(others) <= max(5, busiest / 10)  # hundredths of a second
+    idle, *ticks = result.stdout.split()
+    return float(idle), list(map(int, ticks))
+
+
+LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the ticks of each thread: Linux alone")
+
+
+@LINUX
+def test_one_thread_indexes_tunes_and_searches() -> None:
+    """The caller waits while OpenVINO's only thread works; those of the tokenizer, BLAS and FAISS stay idle."""
+    _, (first, second, *others) = work(1)
+    assert sum(others) <= max(5, min(first, second) / 10)
+
+
+@LINUX
+def test_no_thread_spins_between_calls() -> None:
+    idle, _ = work(2)
+    assert idle < 0.02
+
+
+def test_the_tokenizer_takes_no_more_threads_than_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has one for each core when it is given several texts at once."""
+    model = load_model(threads=2)
+    given_at_once = []
+
+    class Counting:
+        def encode_batch(self, texts: list[str], **options: Any) -> Any:
+            given_at_once.append(len(texts))
+            return tokenizer.encode_batch(texts, **options)
+
+        def encode(self, text: str, **options: Any) -> Any:
+            return tokenizer.encode(text, **options)
+
+    tokenizer = model.runtime.tokenizer
+    monkeypatch.setattr(model.runtime, "tokenizer", Counting())
+    states = []
+    for cores in (2, 16):
+        monkeypatch.setattr(runtime, "cores", lambda cores=cores: cores)
+        states.append(next(model.token_states(["a bench", "a park"])).values)
+    assert given_at_once == [2]
+    assert np.array_equal(*states)
 
 
 SPINNING = """

@@ -272,9 +272,9 @@ class Runtime:
         """The tokens of texts without what is not seen in them; their offsets are those of the texts as they are."""
         clean = list(map(visible, texts))
         with _tokenizing(self._tokenizer):
-            if self.threads > 1:
+            if 1 < self.threads >= cores():
                 encodings = self.tokenizer.encode_batch(clean, add_special_tokens=False)
-            else:  # a batch is worked on by threads of the tokenizer's own
+            else:  # a batch is worked on by the tokenizer's own threads, one for each core, which nothing limits
                 encodings = [self.tokenizer.encode(text, add_special_tokens=False) for text in clean]
         for text, shown_text, encoding in zip(texts, clean, encodings, strict=True):
             offsets = (

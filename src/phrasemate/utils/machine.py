@@ -1,8 +1,9 @@
 """Processors, memory and threads: what this process may use, heaps handed back, work in parts that fit into memory.
 
 Threads are those of the libraries that compute: FAISS with its OpenMP, and BLAS. OpenVINO is given its own with each
-model. A call divides its work among its own threads, so BLAS computes with one. BLAS's threads wait for the next
-product by spinning, which costs more than they gain on small ones.
+model. The tokenizer has one for each core, and is asked for texts one by one where fewer may work. A call divides its
+work among its own threads, so BLAS computes with one. BLAS's threads wait for the next product by spinning, which
+costs more than they gain on small ones.
 """
 
 from __future__ import annotations
