@@ -424,7 +424,7 @@ def plan(store: Store, phrases: int, settings: IndexSettings) -> Plan:
     return Plan(layout, asking, old.tuned)
 
 
-Tell = Callable[[float], None]  # is told how much is ready, 0 to 1
+Tell = Callable[[float], None]  # takes how much is ready, 0 to 1
 
 
 def _say_nothing(share: float) -> None:

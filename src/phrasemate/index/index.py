@@ -279,7 +279,7 @@ class Index(BaseIndex):
     def _derive(self, tell: Callable[[str, float], None] = lambda stage, share: None) -> None:
         """Update the files that are derived from the rows: text index, FAISS file, wordings.
 
-        ``tell`` is told what is made, and how much of it is ready, 0 to 1.
+        ``tell`` takes what is made, and how much of it is ready, 0 to 1.
         """
         from phrasemate.index import faiss_build, transactions, wordings
 

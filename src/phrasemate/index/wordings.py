@@ -230,7 +230,7 @@ def _stem_hashes(wordings: Sequence[str], language_of: dict[str, str]) -> NDArra
 
 def update(store: Store, whole: bool = False, tell: Callable[[float], None] = lambda share: None) -> None:
     """Bring the table up to date with the store; ``whole``: make all of it again. The caller holds the writer's lock.
-    ``tell`` is told how much is ready, 0 to 1.
+    ``tell`` takes how much is ready, 0 to 1.
 
     New phrases become a segment; it is joined with the one before while that is not twice as large, so that there are
     few. A segment with more deleted phrases than live ones is made again. Raises PhraseIndexError (no space),
